@@ -1,0 +1,52 @@
+# The verbs of the house. `make` alone lists them; each works from a bare clone.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench setup pins clean
+
+BIN := .venv/bin
+
+# A stamp is as old as the installation it stands for. The version is read from __init__.py, so
+# the installed metadata goes stale with it too.
+INSTALLED_FROM := pyproject.toml constraints.txt scripts/setup src/duly/__init__.py
+
+# uv trusts the certificates of the system, where it has some: they may know a proxy.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS := true
+endif
+
+help: ## List these verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/installed-base ## See it work, in a few seconds
+	@sh scripts/demo
+
+test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
+	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)
+
+check: .venv/installed-dev ## Format, lint, types and the direction of imports
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/installed-dev ## Measure it (ARGS="name of a benchmark")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+setup: ## Install everything the other verbs need into .venv
+	@rm -f .venv/installed-base .venv/installed-dev
+	@$(MAKE) --no-print-directory .venv/installed-dev
+
+pins: .venv/installed-dev ## Pin new dependencies in constraints.txt (ARGS=--upgrade raises all)
+	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --extra holidays --extra postgres \
+	    --python-version 3.11 --strip-extras --no-annotate --no-emit-index-url \
+	    --custom-compile-command 'make pins' --output-file constraints.txt $(ARGS)
+
+clean: ## Remove everything that was made here, .venv included
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .ruff_cache dist test-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/installed-base: $(INSTALLED_FROM)
+	@sh scripts/setup base
+
+.venv/installed-dev: $(INSTALLED_FROM)
+	@sh scripts/setup dev

