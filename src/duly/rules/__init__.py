@@ -1,0 +1,47 @@
+"""When: rules about time, exact to the microsecond, across every clock change.
+
+>>> from duly.rules import parse
+>>> rule = parse("Mon..Fri 09:00 Europe/Berlin")
+>>> rule.explain()
+'Weekdays at 09:00 Europe/Berlin.'
+"""
+
+from duly.rules.calendar import calendar
+from duly.rules.combine import bounded, delayed, jitter, lasting, spread
+from duly.rules.cron import cron
+from duly.rules.dates import dates, holiday_data_version, holidays
+from duly.rules.duration import parse_duration, say_duration, show_duration
+from duly.rules.interval import every
+from duly.rules.once import at
+from duly.rules.parse import parse
+from duly.rules.preview import clock_change_notes
+from duly.rules.recurrence import rrule
+from duly.rules.rule import Rule
+from duly.rules.spaced import Spaced, spaced
+from duly.rules.zone import local_time, zone_data_version
+
+__all__ = [
+    "Rule",
+    "Spaced",
+    "at",
+    "bounded",
+    "calendar",
+    "clock_change_notes",
+    "cron",
+    "dates",
+    "delayed",
+    "every",
+    "holiday_data_version",
+    "holidays",
+    "jitter",
+    "lasting",
+    "local_time",
+    "parse",
+    "parse_duration",
+    "rrule",
+    "say_duration",
+    "show_duration",
+    "spaced",
+    "spread",
+    "zone_data_version",
+]

@@ -1,0 +1,284 @@
+"""Calendar expressions: the whole of systemd's OnCalendar grammar.
+
+    Mon..Fri *-*-* 09:00:00 Europe/Berlin        weekdays, date, time of day, zone
+    *-*~01 12:00                                 the last day of the month
+    Mon *-05~07/1                                the last Monday in May
+
+Every part must hold, weekday *and* date (unlike cron). What is left out is "every" for a date and
+zero for a time. ``str`` of the rule is systemd's normalised form.
+
+For ``dst="cron"`` a calendar rule is a **wildcard** if its hour or its minute is ``*`` or holds an
+open repetition from zero such as ``0/15``, exactly the rules whose cron line would begin that field
+with ``*``; any other is **fixed**. So rewriting a cron line as a calendar never moves a night.
+"""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import NoReturn
+
+from duly.errors import RuleError
+from duly.rules.bits import full
+from duly.rules.days import LAST_YEAR, NEW_YEAR, YEARS
+from duly.rules.expression import (
+    ANY,
+    ANY_WEEKDAY,
+    DAY,
+    DAY_FROM_END,
+    HOUR,
+    MINUTE_PART,
+    MONTH,
+    SECOND_PART,
+    WEEKDAYS,
+    YEAR,
+    Expression,
+    Item,
+    Items,
+    Part,
+    show,
+)
+from duly.rules.fields import Written, close_to, never_occurs, read, written, zone_missing
+from duly.rules.wall import SECOND
+from duly.rules.zone import dst_policy, unknown_zone
+from duly.rules.zoned import Zoned
+
+_LONG_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_WEEKDAY_NUMBERS = {
+    name.lower(): number
+    for names in (WEEKDAYS, _LONG_WEEKDAYS)
+    for number, name in enumerate(names)
+}
+
+# Fractions of a second can be listed as finely as one a millisecond.
+MOST_LISTED = 60_000
+
+SHORTHANDS = {
+    "minutely": "*-*-* *:*:00",
+    "hourly": "*-*-* *:00:00",
+    "daily": "*-*-* 00:00:00",
+    "weekly": "Mon *-*-* 00:00:00",
+    "monthly": "*-*-01 00:00:00",
+    "yearly": "*-01-01 00:00:00",
+    "annually": "*-01-01 00:00:00",
+    "anually": "*-01-01 00:00:00",
+    "quarterly": "*-01,04,07,10-01 00:00:00",
+    "semiannually": "*-01,07-01 00:00:00",
+    "semi-annually": "*-01,07-01 00:00:00",
+    "biannually": "*-01,07-01 00:00:00",
+    "bi-annually": "*-01,07-01 00:00:00",
+}
+
+
+def calendar(text: str, *, zone: str | None = None, dst: str = "cron") -> Zoned:
+    """Read a systemd calendar expression."""
+    source = read(text, zone=zone, dst=dst)
+    expression, in_utc = _Reader(source).expression()
+    days = expression.days()
+    if not days.ever():
+        raise never_occurs(source.body)
+    zone = "UTC" if in_utc else source.zone
+    if zone is None and expression.names:
+        raise zone_missing(source.body, expression.names)
+    policy = dst_policy(source.dst, fixed=expression.fixed)
+    if policy.gap == "shift" and expression.fractional:
+        raise RuleError(
+            f'"{source.body}" names fractions of a second: shift would move each; take end or skip',
+            text=source.text,
+            position=source.start,
+        )
+    return Zoned(expression.wall(), zone or "UTC", policy, written(str(expression), zone, policy))
+
+
+class _Reader:
+    """Reads an expression from left to right, and knows where it is when something is wrong."""
+
+    def __init__(self, source: Written) -> None:
+        self.source = source
+        self.body = SHORTHANDS.get(source.body.lower(), source.body)
+        self.at = 0
+
+    def expression(self) -> tuple[Expression, bool]:
+        """The expression, and whether it is in UTC whatever the zone (as ``@seconds`` is)."""
+        if not self.body:
+            self._fail("an empty text is not a calendar expression")
+        weekdays = self._weekdays() if self._peek().isalpha() else ANY_WEEKDAY
+        if self._take("@"):
+            return replace(self._epoch(), weekdays=weekdays), True
+        expression = Expression(weekdays=weekdays)
+        if any(mark in self._word() for mark in "-~"):
+            expression = self._date(expression)
+        if self._peek():
+            expression = self._time(expression)
+        return expression, False
+
+    def _weekdays(self) -> int:
+        bits = 0
+        while True:
+            first = last = self._weekday()
+            if self._take("..") or self._take("-"):
+                start = self.at
+                last = self._weekday()
+                if last < first:
+                    self.at = start
+                    self._fail(f"the range runs backwards: {WEEKDAYS[first]} to {WEEKDAYS[last]}")
+            bits |= full(first, last)
+            if not self._take(",") or self._peek() in ("", " "):
+                break
+        self._end_of_part()
+        return bits
+
+    def _weekday(self) -> int:
+        word = self._match(r"[A-Za-z]+")
+        number = _WEEKDAY_NUMBERS.get(word.lower())
+        if number is None:
+            self.at -= len(word)
+            known = (*WEEKDAYS, *_LONG_WEEKDAYS, *(() if self.at else SHORTHANDS))
+            self._fail(f'"{word or self._peek()}" is not a weekday', close_to(word, known))
+        return number
+
+    def _epoch(self) -> Expression:
+        start = self.at
+        digits = self._match(r"[0-9]+")
+        if not digits or self._peek():
+            self._fail("expected a number of seconds after @, and nothing else")
+        if int(digits) >= NEW_YEAR[YEARS] * 24 * 60 * 60:
+            self.at = start
+            self._fail(f"second {digits} is after the year {LAST_YEAR}")
+        moment = datetime.fromtimestamp(int(digits), UTC)
+        return Expression(
+            year=(Item(moment.year),),
+            month=(Item(moment.month),),
+            day=(Item(moment.day),),
+            hour=(Item(moment.hour),),
+            minute=(Item(moment.minute),),
+            second=(Item(moment.second * SECOND),),
+        )
+
+    def _date(self, expression: Expression) -> Expression:
+        marks = "".join(mark for mark in self._word() if mark in "-~")
+        if marks not in ("-", "~", "--", "-~"):
+            self._fail("a date is year-month-day or month-day, with ~ only before the day")
+        year = ANY
+        if len(marks) == 2:
+            year = self._component(YEAR)
+            self._expect("-")
+        month = self._component(MONTH)
+        self._expect(marks[-1])
+        day = self._component(DAY_FROM_END if marks[-1] == "~" else DAY)
+        self._end_of_part()
+        from_end = marks[-1] == "~" and day != ANY
+        return replace(expression, year=year, month=month, day=day, from_end=from_end)
+
+    def _time(self, expression: Expression) -> Expression:
+        hour = self._component(HOUR)
+        if not self._peek():
+            self._fail("expected a time such as 09:00 or a date such as *-*-01")
+        self._expect(":")
+        minute = self._component(MINUTE_PART)
+        second = self._component(SECOND_PART) if self._take(":") else expression.second
+        rest = self.body[self.at :]
+        if rest[:1] == " " and rest.strip()[:1].isalpha():
+            raise unknown_zone(
+                rest.strip(), text=self.source.text, position=self.source.start + self.at + 1
+            )
+        if rest:
+            self._fail(f'expected the end, found "{rest}"')
+        return replace(expression, hour=hour, minute=minute, second=second)
+
+    def _component(self, part: Part) -> Items:
+        if self._take("*"):
+            return ANY
+        items = {self._item(part)}
+        while self._take(","):
+            items.add(self._item(part))
+        if part is SECOND_PART and Item(0, step=SECOND) in items:
+            return ANY
+        if len(items) > 1 and sum(len(item.values(part)) for item in items) > MOST_LISTED:
+            self._fail(f"a list may name at most {MOST_LISTED} {part.name}s; write one step")
+        return tuple(sorted(items))
+
+    def _item(self, part: Part) -> Item:
+        start, stop, step = self._number(part), -1, 0
+        if self._take(".."):
+            before = self.at
+            stop = self._number(part)
+            if stop < start:
+                self.at = before
+                self._fail(f"the range runs backwards, from {show(start, part)}")
+        if self._take("/"):
+            step = self._step(part, start, open_ended=stop < 0)
+        if stop < 0:
+            return Item(start, step=step)
+        stop -= (stop - start) % (step or part.unit)
+        if stop == start:
+            return Item(start)
+        return Item(start, stop, 0 if step == part.unit else step)
+
+    def _number(self, part: Part) -> int:
+        before = self.at
+        number = self._digits(part)
+        if part is YEAR and number < 100:
+            number += 2000 if number < 70 else 1900
+        if not part.low <= number <= part.high:
+            found = self.body[before : self.at]
+            self.at = before
+            self._fail(f"{part.name} {found} is out of range {part.low}–{show(part.high, part)}")
+        return number
+
+    def _step(self, part: Part, start: int, *, open_ended: bool) -> int:
+        before = self.at
+        step = self._digits(part)
+        room = start - part.low if part is DAY_FROM_END else part.high - start
+        if step < 1 or (open_ended and step > room):
+            found = self.body[before : self.at]
+            self.at = before
+            self._fail(f"a step of {found} from {part.name} {show(start, part)} leads nowhere")
+        return step
+
+    def _digits(self, part: Part) -> int:
+        word = self._match(r"[0-9]+(?:\.[0-9]+)?" if part is SECOND_PART else r"[0-9]+")
+        if not word:
+            self._fail(f"expected a {part.name}, found {self._found()}")
+        if part is not SECOND_PART:
+            return int(word)
+        whole, _, fraction = word.partition(".")
+        digits = f"{fraction:0<7}"  # six are kept, the seventh rounds
+        return int(whole) * SECOND + int(digits[:6]) + (digits[6] >= "5")
+
+    def _end_of_part(self) -> None:
+        """Nothing, or spaces, follow weekdays and dates."""
+        if self._peek():
+            self._expect(" ")
+            self._match(" *")
+
+    def _expect(self, literal: str) -> None:
+        if not self._take(literal):
+            self._fail(f'expected "{literal}", found {self._found()}')
+
+    def _found(self) -> str:
+        return f'"{self._peek()}"' if self._peek() else "the end"
+
+    def _peek(self) -> str:
+        return self.body[self.at : self.at + 1]
+
+    def _word(self) -> str:
+        return self.body[self.at :].partition(" ")[0]
+
+    def _take(self, literal: str) -> bool:
+        found = self.body.startswith(literal, self.at)
+        self.at += len(literal) if found else 0
+        return found
+
+    def _match(self, pattern: str) -> str:
+        found = re.compile(pattern).match(self.body, self.at)
+        self.at = found.end() if found else self.at
+        return found[0] if found else ""
+
+    def _fail(self, message: str, suggestion: str | None = None) -> NoReturn:
+        hint = f"; did you mean {suggestion}?" if suggestion else ""
+        raise RuleError(
+            f'{message} (character {self.at + 1} of "{self.body}"){hint}',
+            text=self.source.text,
+            position=self.source.start + self.at,
+            suggestion=suggestion,
+        )

@@ -1,0 +1,263 @@
+"""Rules made from one other rule: bounded, delayed, jittered, or as stretches of time.
+
+Each keeps the protocol's costs: what it asks of the inner rule is a handful of lookups.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from hashlib import blake2b
+
+from duly.errors import RuleError
+from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
+from duly.rules.instants import FIRST_US, LAST_US, from_us, to_us
+from duly.rules.once import show_moment
+from duly.rules.rule import Rule, clause, wrapped
+
+
+@dataclass(frozen=True, repr=False)
+class Derived(Rule):
+    """A rule made from one other."""
+
+    rule: Rule
+    compound = True
+
+    @property
+    def zone(self) -> str | None:  # type: ignore[override]
+        return self.rule.zone
+
+    @property
+    def inner(self) -> tuple[Rule, ...]:
+        return (self.rule,)
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded(Derived):
+    """The moments from ``first`` to ``last``, both included, at most ``most`` of them."""
+
+    first: int | None = None
+    last: int | None = None
+    most: int | None = None
+
+    def after_us(self, instant: int) -> int | None:
+        found = self.rule.after_us(max(instant, self._low - 1))
+        return found if found is not None and found <= self._high else None
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        found = self.rule.at_or_before_us(min(instant, self._high))
+        return found if found is not None and found >= self._low else None
+
+    def count_us(self, after: int, until: int) -> int:
+        low, high = max(after, self._low - 1), min(until, self._high)
+        return self.rule.count_us(low, high) if low < high else 0
+
+    def in_step_with(self, other: Rule) -> bool:
+        return self.rule.in_step_with(other)
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        low, high = max(after, self._low - 1), min(until, self._high)
+        return self.rule.shared_count_us(others, low, high) if low < high else 0
+
+    @property
+    def has_stretches(self) -> bool:
+        return self.rule.has_stretches
+
+    def blocked_until_us(self, instant: int) -> int | None:
+        started = self.rule.at_or_before_us(instant)
+        if started is None or not self._low <= started <= self._high:
+            return None
+        return self.rule.blocked_until_us(instant)
+
+    def placed_in(self, zone: str | None) -> Rule:
+        return Bounded(self.rule.placed_in(zone), self.first, self.last, self.most)
+
+    @property
+    def _low(self) -> int:
+        return FIRST_US if self.first is None else self.first
+
+    @cached_property
+    def _high(self) -> int:
+        last = LAST_US if self.last is None else self.last
+        if self.most is None:
+            return last
+        nth = self.rule.nth_after_us(self._low - 1, self.most)
+        return last if nth is None else min(last, nth)
+
+    def explain(self) -> str:
+        said = self.rule.explain().removesuffix(".")
+        said += "" if self.first is None else f", from {from_us(self.first):%Y-%m-%d %H:%M} UTC"
+        said += "" if self.last is None else f", until {from_us(self.last):%Y-%m-%d %H:%M} UTC"
+        said += "" if self.most is None else f", {self.most} times"
+        return f"{said}."
+
+    def __str__(self) -> str:
+        said = wrapped(self.rule)
+        said += "" if self.first is None else f" start={show_moment(from_us(self.first))}"
+        said += "" if self.last is None else f" end={show_moment(from_us(self.last))}"
+        said += "" if self.most is None else f" count={self.most}"
+        return said
+
+
+@dataclass(frozen=True, repr=False)
+class Delayed(Derived):
+    """Every moment later by the same delay."""
+
+    delay: int
+
+    def after_us(self, instant: int) -> int | None:
+        found = self.rule.after_us(instant - self.delay)
+        return None if found is None else found + self.delay
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        found = self.rule.at_or_before_us(instant - self.delay)
+        return None if found is None else found + self.delay
+
+    def count_us(self, after: int, until: int) -> int:
+        return self.rule.count_us(after - self.delay, until - self.delay)
+
+    def explain(self) -> str:
+        delay = say_duration(timedelta(microseconds=self.delay))
+        return f"{self.rule.explain().removesuffix('.')}, {delay} later."
+
+    def __str__(self) -> str:
+        return f"{wrapped(self.rule)} delay={show_duration(timedelta(microseconds=self.delay))}"
+
+
+@dataclass(frozen=True, repr=False)
+class Jittered(Derived):
+    """Every moment later by its own delay, picked by a seed and the moment.
+
+    A delay is shorter than the time to the next moment, so that order and number stay the same.
+    """
+
+    width: int
+    seed: int
+
+    def after_us(self, instant: int) -> int | None:
+        nominal = self.rule.at_or_before_us(instant)
+        if nominal is None or self._moved(nominal) <= instant:
+            nominal = self.rule.after_us(instant)
+        return None if nominal is None else self._moved(nominal)
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        nominal = self.rule.at_or_before_us(instant)
+        if nominal is not None and self._moved(nominal) > instant:
+            nominal = self.rule.at_or_before_us(nominal - 1)
+        return None if nominal is None else self._moved(nominal)
+
+    def count_us(self, after: int, until: int) -> int:
+        pending_before, pending_after = self._pending(after), self._pending(until)
+        return self.rule.count_us(after, until) + pending_before - pending_after
+
+    def _pending(self, instant: int) -> int:
+        """Whether a moment is due by the inner rule but still delayed."""
+        nominal = self.rule.at_or_before_us(instant)
+        return int(nominal is not None and self._moved(nominal) > instant)
+
+    def _moved(self, nominal: int) -> int:
+        following = self.rule.after_us(nominal)
+        room = self.width if following is None else min(self.width, following - nominal)
+        return nominal + picked(self.seed, nominal, room)
+
+    def explain(self) -> str:
+        width = say_duration(timedelta(microseconds=self.width))
+        return f"{self.rule.explain().removesuffix('.')}, up to {width} later."
+
+    def __str__(self) -> str:
+        width = show_duration(timedelta(microseconds=self.width))
+        return f"{wrapped(self.rule)} jitter={width} seed={self.seed:x}"
+
+
+@dataclass(frozen=True, repr=False)
+class Lasting(Derived):
+    """The same moments, each the beginning of a stretch: for taking away from another rule."""
+
+    length: int
+
+    def after_us(self, instant: int) -> int | None:
+        return self.rule.after_us(instant)
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        return self.rule.at_or_before_us(instant)
+
+    def count_us(self, after: int, until: int) -> int:
+        return self.rule.count_us(after, until)
+
+    @property
+    def has_stretches(self) -> bool:
+        return True
+
+    def blocked_until_us(self, instant: int) -> int | None:
+        began = self.rule.at_or_before_us(instant)
+        return began + self.length if began is not None and instant < began + self.length else None
+
+    def placed_in(self, zone: str | None) -> Rule:
+        return Lasting(self.rule.placed_in(zone), self.length)
+
+    def explain(self) -> str:
+        length = say_duration(timedelta(microseconds=self.length))
+        return f"for {length} from {clause(self.rule)}."
+
+    def __str__(self) -> str:
+        return f"{wrapped(self.rule)} lasting={show_duration(timedelta(microseconds=self.length))}"
+
+
+def bounded(
+    rule: Rule,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    count: int | None = None,
+) -> Rule:
+    """Only the moments from ``start`` to ``end``, both included, and at most ``count`` of them."""
+    if count is not None and start is None:
+        raise RuleError(f"count={count} counts from a start: pass start= too")
+    if count is not None and count < 1:
+        raise RuleError(f"count={count}: the smallest is 1")
+    first = None if start is None else to_us(start)
+    last = None if end is None else to_us(end)
+    if first is not None and last is not None and last < first:
+        raise RuleError(f"the end {end} is before the start {start}")
+    return rule if first is None and last is None else Bounded(rule, first, last, count)
+
+
+def delayed(rule: Rule, delay: str | timedelta) -> Rule:
+    """Every moment later by the same delay."""
+    return Delayed(rule, _positive(delay))
+
+
+def spread(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
+    """Every moment later by a part of ``width`` that is always the same for one name.
+
+    So that a thousand rules for midnight do not all begin at midnight.
+    """
+    seconds = _positive(width) // 1_000_000
+    return Delayed(rule, picked(_seed(name), 0, max(seconds, 1)) * 1_000_000)
+
+
+def jitter(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
+    """Every moment later by a part of ``width``, picked for each by the name and the moment."""
+    return Jittered(rule, _positive(width), _seed(name))
+
+
+def lasting(rule: Rule, length: str | timedelta) -> Rule:
+    """The rule's moments as beginnings of stretches, so that ``other - rule`` leaves those out."""
+    return Lasting(rule, _positive(length))
+
+
+def picked(seed: int, instant: int, width: int) -> int:
+    """A number from 0 up to ``width``, the same for the same seed and instant, on every machine."""
+    digest = blake2b(f"{seed}:{instant}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") * width >> 64
+
+
+def _seed(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
+
+
+def _positive(length: str | timedelta) -> int:
+    found = parse_duration(length) // MICROSECOND
+    if found < 1:
+        raise RuleError(f"{length} is not a length of time above zero")
+    return found

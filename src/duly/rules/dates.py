@@ -1,0 +1,163 @@
+"""Whole days to leave out: a list of dates, or the public holidays of a region.
+
+As rules their moments are the beginnings of those days. Taken away from another rule, they take
+everything that falls on them, by the clock on the wall of the zone.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+
+from duly.errors import RuleError
+from duly.rules.days import FIRST_YEAR, LAST_YEAR, Days, ListedDays, bits_of
+from duly.rules.explain import dates_phrase
+from duly.rules.fields import checked_zone, close_to
+from duly.rules.rule import Rule
+from duly.rules.wall import DAY, Wall
+from duly.rules.zone import Dst, zone_named
+from duly.rules.zoned import Zoned
+
+MOST_DATES = 300
+
+_REGION = re.compile(r"(?P<country>[A-Z]{2})(?:-(?P<part>[A-Za-z0-9]{1,8}))?")
+_DAY_BEGINS = Dst("end/first", "end", "first")
+
+
+@dataclass(frozen=True, repr=False)
+class WholeDays(Rule):
+    """Days from midnight to midnight, in a zone of their own or that of the rule they reduce."""
+
+    days: Days
+    zone: str | None
+    text: str = field(compare=False)
+    phrase: str = field(compare=False)
+
+    def after_us(self, instant: int) -> int | None:
+        return self._beginnings.after_us(instant)
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        return self._beginnings.at_or_before_us(instant)
+
+    def count_us(self, after: int, until: int) -> int:
+        return self._beginnings.count_us(after, until)
+
+    @property
+    def has_stretches(self) -> bool:
+        return True
+
+    def blocked_until_us(self, instant: int) -> int | None:
+        zone = zone_named(self._placed)
+        today = (instant + zone.offsets[zone.segment(instant)]) // DAY
+        if self.days.next(today) != today:
+            return None
+        return zone.reaches((today + 1) * DAY, instant)
+
+    def placed_in(self, zone: str | None) -> Rule:
+        return self if self.zone else replace(self, zone=zone)
+
+    def explain(self) -> str:
+        zone = f" {self.zone}" if self.zone else ""
+        return f"{self.phrase[0].upper()}{self.phrase[1:]}{zone}."
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.zone}" if self.zone else self.text
+
+    @cached_property
+    def _beginnings(self) -> Zoned:
+        return Zoned(Wall(self.days, 1), self._placed, _DAY_BEGINS, self.text)
+
+    @property
+    def _placed(self) -> str:
+        if self.zone is None:
+            raise RuleError(
+                f'"{self.text}" needs a time zone to know when its days begin: write '
+                f'"{self.text} Europe/Berlin", or take it away from a rule that has a zone',
+                text=self.text,
+                position=len(self.text),
+            )
+        return self.zone
+
+
+@dataclass(frozen=True)
+class HolidayDays(Days):
+    """The public holidays of a country or a part of it, as the ``holidays`` package has them."""
+
+    country: str
+    part: str | None
+
+    def year(self, index: int) -> int:
+        if index not in self._years:
+            found = _package().country_holidays(
+                self.country, subdiv=self.part, years=FIRST_YEAR + index
+            )
+            self._years[index] = bits_of(found.keys()).get(index, 0)
+        return self._years[index]
+
+    @cached_property
+    def _years(self) -> dict[int, int]:
+        return {}
+
+
+def dates(*days: date | str, zone: str | None = None) -> WholeDays:
+    """Whole days to take away, as dates or as text such as ``2026-12-24``."""
+    listed = frozenset(_date(day) for day in days)
+    if not 1 <= len(listed) <= MOST_DATES:
+        raise RuleError(f"dates(…) takes 1 to {MOST_DATES} days, not {len(listed)}")
+    text = f"dates({','.join(map(str, sorted(listed)))})"
+    return WholeDays(ListedDays(listed), checked_zone(zone), text, dates_phrase(sorted(listed)))
+
+
+def holidays(region: str, *, zone: str | None = None) -> WholeDays:
+    """A region's public holidays: ``DE`` or, with a part of the country, ``DE-BE``."""
+    found = _REGION.fullmatch(region)
+    known = _package().list_supported_countries()
+    if not found or found["country"] not in known:
+        close = close_to(region[:2], tuple(known))
+        hint = f"; did you mean {close}?" if close else ""
+        raise RuleError(
+            f'"{region}" is not a region with known holidays: write a country such as DE, or a '
+            f"part of one such as DE-BE{hint}",
+            text=region,
+            position=0,
+            suggestion=close,
+        )
+    part = found["part"]
+    if part and part not in known[found["country"]]:
+        parts = ", ".join(known[found["country"]]) or "none"
+        raise RuleError(
+            f'"{part}" is not a part of {found["country"]} with its own holidays; known: {parts}',
+            text=region,
+            position=3,
+        )
+    days = HolidayDays(found["country"], part)
+    phrase = f"on public holidays in {region}"
+    return WholeDays(days, checked_zone(zone), f"holidays({region})", phrase)
+
+
+def holiday_data_version() -> str:
+    """The release of the holiday data in use; it changes with every release of the package."""
+    return str(_package().__version__)
+
+
+def _date(day: date | str) -> date:
+    try:
+        found = date.fromisoformat(day) if isinstance(day, str) else day
+    except ValueError:
+        raise RuleError(
+            f'"{day}" is not a date such as 2026-12-24', text=str(day), position=0
+        ) from None
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise RuleError(f"{found} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
+    return found
+
+
+def _package() -> ModuleType:
+    try:
+        return import_module("holidays")
+    except ImportError:
+        raise RuleError(
+            'public holidays come from the package "holidays": pip install "duly[holidays]"'
+        ) from None

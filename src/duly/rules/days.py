@@ -1,0 +1,288 @@
+"""Sets of calendar days: a year is an integer of 366 bits.
+
+Every kind of day set answers one question, "which days of this year?", as bits (bit 0 is
+1 January). The next day, the previous day and the number of days before are then the same few
+shifts for all of them. Days are numbered from 1970-01-01 and known to the end of 2199, the horizon
+that systemd has.
+
+What cron and calendar rules say depends only on a year's type, leap or not and the weekday of
+1 January: fourteen integers describe all years.
+"""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property, lru_cache
+
+from duly.rules.bits import count_below, full, highest, lowest, members, pack
+
+FIRST_YEAR = 1970
+LAST_YEAR = 2199
+YEARS = LAST_YEAR - FIRST_YEAR + 1
+ALL_YEARS = (1 << YEARS) - 1
+
+_EPOCH = date(1970, 1, 1).toordinal()
+NEW_YEAR = [date(FIRST_YEAR + index, 1, 1).toordinal() - _EPOCH for index in range(YEARS + 1)]
+_YEAR_TYPE = [
+    (NEW_YEAR[index + 1] - day == 366, (day + 3) % 7) for index, day in enumerate(NEW_YEAR[:-1])
+]
+MONTH_LENGTHS = {
+    leap: (31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31) for leap in (False, True)
+}
+LONGEST_MONTHS = MONTH_LENGTHS[True]
+
+LAST = -1  # as n in "the n-th Friday"
+
+# The days of a month that fall on Mondays, when its first day is a Monday.
+_MONDAYS = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
+
+
+def day_number(day: date) -> int:
+    return day.toordinal() - _EPOCH
+
+
+def date_of(number: int) -> date:
+    return date.fromordinal(number + _EPOCH)
+
+
+class Days(ABC):
+    """An ordered set of days."""
+
+    @abstractmethod
+    def year(self, index: int) -> int:
+        """The days of the year 1970 + ``index`` that belong to the set, 1 January as bit 0."""
+
+    @cached_property
+    def totals(self) -> list[int]:
+        """For each year, how many days of the set lie before it; the last entry counts them all."""
+        totals = [0]
+        for index in range(YEARS):
+            totals.append(totals[-1] + self.year(index).bit_count())
+        return totals
+
+    def next(self, day: int) -> int | None:
+        """The first day of the set at or after ``day``."""
+        if day < 0:
+            day = 0
+        index = bisect_right(NEW_YEAR, day) - 1
+        if index >= YEARS:
+            return None
+        rest = self.year(index) >> (day - NEW_YEAR[index])
+        if rest:
+            return day + (rest & -rest).bit_length() - 1
+        totals = self.totals
+        later = bisect_right(totals, totals[index + 1]) - 1
+        return None if later == YEARS else NEW_YEAR[later] + lowest(self.year(later))
+
+    def previous(self, day: int) -> int | None:
+        """The last day of the set at or before ``day``."""
+        if day < 0:
+            return None
+        index = min(bisect_right(NEW_YEAR, day), YEARS) - 1
+        found = highest(self.year(index), min(day - NEW_YEAR[index], 366))
+        if found >= 0:
+            return NEW_YEAR[index] + found
+        totals = self.totals
+        if not totals[index]:
+            return None
+        earlier = bisect_right(totals, totals[index] - 1) - 1
+        return NEW_YEAR[earlier] + highest(self.year(earlier), 366)
+
+    def count_before(self, day: int) -> int:
+        if day <= 0:
+            return 0
+        index = bisect_right(NEW_YEAR, day) - 1
+        if index >= YEARS:
+            return self.totals[YEARS]
+        return self.totals[index] + count_below(self.year(index), day - NEW_YEAR[index])
+
+    def ever(self) -> bool:
+        return any(self.year(index) for index in range(YEARS))
+
+    def __and__(self, other: "Days") -> "Days":
+        return CommonDays(self, other)
+
+
+@dataclass(frozen=True)
+class FieldDays(Days):
+    """The days that the date fields of a cron line or a calendar expression name.
+
+    ``dates`` has bit d for the d-th of the month, ``last`` bit k for the k-th last day, ``nearest``
+    bit d for the weekday nearest to the d-th (bit 0: the last weekday of the month). ``weekdays``
+    has bit 0 for Monday; ``nth`` holds (weekday, n) pairs, n = ``LAST`` for the month's last.
+    Both halves must hold, or with ``either`` one of them is enough.
+    """
+
+    years: int = ALL_YEARS
+    months: int = full(1, 12)
+    dates: int = full(1, 31)
+    last: int = 0
+    nearest: int = 0
+    weekdays: int = full(0, 6)
+    nth: frozenset[tuple[int, int]] = frozenset()
+    either: bool = False
+
+    def year(self, index: int) -> int:
+        if not self.years >> index & 1:
+            return 0
+        year_type = _YEAR_TYPE[index]
+        days = self._types.get(year_type)
+        if days is None:
+            days = self._types[year_type] = self._days_of(*year_type)
+        return days
+
+    @cached_property
+    def _types(self) -> dict[tuple[bool, int], int]:
+        return {}
+
+    @property
+    def all(self) -> bool:
+        """Whether it names no day at all."""
+        return self == EVERY_DAY
+
+    def _days_of(self, leap: bool, weekday: int) -> int:  # noqa: FBT001 - half of a year type
+        days = start = 0
+        for month, length in enumerate(MONTH_LENGTHS[leap], 1):
+            if self.months >> month & 1:
+                days |= self._days_of_month(length, (weekday + start) % 7) << start
+            start += length
+        return days
+
+    def _days_of_month(self, length: int, first: int) -> int:
+        by_date = self.dates >> 1
+        for k in members(self.last):
+            if k <= length:
+                by_date |= 1 << (length - k)
+        for day in members(self.nearest):
+            by_date |= _nearest_weekday(day, length, first)
+        by_weekday = 0
+        for weekday in members(self.weekdays):
+            by_weekday |= _falling_on(weekday, first)
+        for weekday, n in self.nth:
+            by_weekday |= _nth_weekday(weekday, n, length, first)
+        chosen = by_date | by_weekday if self.either else by_date & by_weekday
+        return chosen & ((1 << length) - 1)
+
+
+EVERY_DAY = FieldDays()
+
+
+@lru_cache(maxsize=4096)
+def shared(days: FieldDays) -> FieldDays:
+    """The one object for equal sets of days, so that their years are worked out once."""
+    return days
+
+
+def _falling_on(weekday: int, first: int) -> int:
+    return _MONDAYS << (weekday - first) % 7
+
+
+def _nth_weekday(weekday: int, n: int, length: int, first: int) -> int:
+    start = (weekday - first) % 7 + 1
+    day = start + 7 * ((length - start) // 7) if n == LAST else start + 7 * (n - 1)
+    return 1 << (day - 1) if day <= length else 0
+
+
+def _nearest_weekday(day: int, length: int, first: int) -> int:
+    """The weekday nearest to a date, never leaving its month; nothing where the date is missing."""
+    target = day or length
+    if target > length:
+        return 0
+    weekday = (first + target - 1) % 7
+    if weekday == 5:
+        target += -1 if target > 1 else 2
+    elif weekday == 6:
+        target += 1 if target < length else -2
+    return 1 << (target - 1)
+
+
+@dataclass(frozen=True)
+class StepDays(Days):
+    """Every ``step`` days from the day ``first`` on."""
+
+    step: int
+    first: int
+
+    def year(self, index: int) -> int:
+        start, end = NEW_YEAR[index], NEW_YEAR[index + 1]
+        if end <= self.first:
+            return 0
+        offset = self.first - start if self.first > start else (self.first - start) % self.step
+        return self._comb << offset & ((1 << (end - start)) - 1)
+
+    @cached_property
+    def _comb(self) -> int:
+        return pack(range(0, 366, self.step))
+
+
+@dataclass(frozen=True)
+class StepMonths(Days):
+    """The same date every ``step`` months from ``first`` on.
+
+    Dates after the 28th are not for it: they would be missing in some months.
+    """
+
+    step: int
+    first: date
+
+    def year(self, index: int) -> int:
+        days = start = 0
+        since = (FIRST_YEAR + index - self.first.year) * 12 - self.first.month + 1
+        for month, length in enumerate(MONTH_LENGTHS[_YEAR_TYPE[index][0]]):
+            if since + month >= 0 and (since + month) % self.step == 0:
+                days |= 1 << (start + self.first.day - 1)
+            start += length
+        return days
+
+
+@dataclass(frozen=True)
+class ListedDays(Days):
+    """Just these days."""
+
+    days: frozenset[date]
+
+    def year(self, index: int) -> int:
+        return self._years.get(index, 0)
+
+    @cached_property
+    def _years(self) -> dict[int, int]:
+        return bits_of(self.days)
+
+
+@dataclass(frozen=True)
+class MovedDays(Days):
+    """The days that lie ``by`` days before one of a set (after it, if negative)."""
+
+    days: Days
+    by: int
+
+    def year(self, index: int) -> int:
+        start, end = NEW_YEAR[index], NEW_YEAR[index + 1]
+        bits = 0
+        for neighbour in range(max(index - 1, 0), min(index + 2, YEARS)):
+            shift = NEW_YEAR[neighbour] - start - self.by
+            days = self.days.year(neighbour)
+            bits |= days << shift if shift > 0 else days >> -shift
+        return bits & ((1 << (end - start)) - 1)
+
+
+@dataclass(frozen=True)
+class CommonDays(Days):
+    """The days that two sets share."""
+
+    left: Days
+    right: Days
+
+    def year(self, index: int) -> int:
+        return self.left.year(index) & self.right.year(index)
+
+
+def bits_of(dates: Iterable[date]) -> dict[int, int]:
+    """Dates as bits, by year."""
+    years: dict[int, int] = {}
+    for day in dates:
+        index = day.year - FIRST_YEAR
+        years[index] = years.get(index, 0) | 1 << (day.timetuple().tm_yday - 1)
+    return years

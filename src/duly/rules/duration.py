@@ -1,0 +1,91 @@
+"""Lengths of time as people write them: ``90s``, ``5m``, ``1h30m``, ``2d``, ``10 minutes``.
+
+``m`` is always minutes and ``d`` is always 24 hours. A bare number is refused, because nobody can
+tell seconds from minutes by looking at it.
+"""
+
+import re
+from datetime import timedelta
+
+from duly.errors import RuleError
+from duly.rules.words import listed
+
+MICROSECOND = timedelta(microseconds=1)
+LONGEST = timedelta(days=100 * 366)
+
+_UNITS = {
+    "us": timedelta(microseconds=1),
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_LONG_NAMES = {
+    "sec": "s",
+    "second": "s",
+    "min": "m",
+    "minute": "m",
+    "hour": "h",
+    "day": "d",
+    "week": "w",
+    "millisecond": "ms",
+    "microsecond": "us",
+}
+_PIECE = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)", re.ASCII)
+_SHOWN = ("h", "m", "s", "ms", "us")
+
+
+def parse_duration(text: str | timedelta) -> timedelta:
+    if isinstance(text, timedelta):
+        return _checked(text, str(text))
+    if not isinstance(text, str):
+        raise RuleError(f'{text!r} is not a length of time: say "{text}s", or pass a timedelta')
+    total, at, body = timedelta(), 0, text.strip()
+    while at < len(body) and (found := _PIECE.match(body, at)):
+        unit = _unit(found[2])
+        if unit is None:
+            break
+        if len(found[1]) > 15:
+            raise RuleError(f'"{found[1]}" is too long a number', text=text, position=at)
+        total += float(found[1]) * unit if "." in found[1] else int(found[1]) * unit
+        at = found.end()
+        at += body.startswith(" ", at)
+    if at < len(body) or not body:
+        hint = (
+            f': say "{body}s"' if body.isdigit() else '; write it as "90s", "5m", "1h30m" or "2d"'
+        )
+        raise RuleError(f'"{text}" is not a length of time{hint}', text=text, position=at)
+    return _checked(total, text)
+
+
+def show_duration(length: timedelta) -> str:
+    """``1h30m``: text that reads back to the same length, with hours as the largest unit."""
+    return "".join(f"{count}{unit}" for count, unit in _pieces(length)) or "0s"
+
+
+def say_duration(length: timedelta) -> str:
+    """``1 hour and 30 minutes``."""
+    nouns = {"h": "hour", "m": "minute", "s": "second", "ms": "millisecond", "us": "microsecond"}
+    return listed([f"{count} {nouns[unit]}{'s' * (count > 1)}" for count, unit in _pieces(length)])
+
+
+def _pieces(length: timedelta) -> list[tuple[int, str]]:
+    pieces = []
+    for unit in _SHOWN:
+        count, length = divmod(length, _UNITS[unit])
+        if count:
+            pieces.append((count, unit))
+    return pieces
+
+
+def _unit(word: str) -> timedelta | None:
+    short = word if word in _UNITS else _LONG_NAMES.get(word.removesuffix("s"), "")
+    return _UNITS.get(short)
+
+
+def _checked(length: timedelta, shown: str) -> timedelta:
+    if length > LONGEST:
+        raise RuleError(f'"{shown}" is too long: the longest is a century')
+    return length

@@ -1,0 +1,109 @@
+"""What the written kinds of rule have in common: their limits, their tail, and how they complain.
+
+Every rule's text may end in a zone and in a choice for clock changes:
+``30 2 * * * Europe/Berlin dst=systemd``.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from duly.errors import RuleError, ZoneMissing
+from duly.rules.zone import Dst, unknown_zone, zone_names
+
+LONGEST = 256
+_ZONE_LIKE = re.compile(r"[A-Za-z][A-Za-z_]+(/[A-Za-z][A-Za-z0-9_+-]*)+")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A rule's text, taken apart: the body, and where in ``text`` to point when it is wrong."""
+
+    text: str
+    body: str
+    start: int
+    zone: str | None
+    dst: str
+
+
+def read(text: str, *, zone: str | None, dst: str) -> Written:
+    """Check the text's size and alphabet, and take off the zone and the ``dst=`` at its end."""
+    check_size(text)
+    zone = checked_zone(zone)
+    body = text.rstrip()
+    head, _, last = body.rpartition(" ")
+    if last.startswith("dst="):
+        dst, body = last.removeprefix("dst="), head.rstrip()
+        head, _, last = body.rpartition(" ")
+    if head and (named := _as_zone(last, text, len(body) - len(last))):
+        zone, body = named, head.rstrip()
+    stripped = body.lstrip()
+    return Written(text, stripped, len(body) - len(stripped), zone, dst)
+
+
+def checked_zone(name: str | None) -> str | None:
+    """The zone's name as it is known, if there is one."""
+    if name is None or name in zone_names():
+        return name
+    if name.upper() == "UTC":
+        return "UTC"
+    raise unknown_zone(name)
+
+
+def check_size(text: str, longest: int = LONGEST) -> None:
+    if not isinstance(text, str):
+        raise RuleError(f"a rule is text, not {type(text).__name__}: {text!r}")
+    if len(text) > longest:
+        raise RuleError(
+            f"a rule has at most {longest} characters; this one has {len(text)}",
+            text=text[:longest],
+            position=longest,
+        )
+    if not text.isascii():
+        position = next(at for at, char in enumerate(text) if not char.isascii())
+        raise RuleError(
+            f'"{text[position]}" (character {position + 1} of "{text}") is not an ASCII character',
+            text=text,
+            position=position,
+        )
+
+
+def written(body: str, zone: str | None, dst: Dst) -> str:
+    """The text that reads back to the same rule."""
+    tail = f" {zone}" if zone else ""
+    return f"{body}{tail}" if dst.name == "cron" else f"{body}{tail} dst={dst.name}"
+
+
+def zone_missing(text: str, names: str) -> ZoneMissing:
+    return ZoneMissing(
+        f'"{text}" names {names}, so it needs a time zone: write "{text} Europe/Berlin" '
+        'or pass zone="Europe/Berlin" (or UTC)',
+        text=text,
+        position=len(text),
+    )
+
+
+def never_occurs(text: str) -> RuleError:
+    return RuleError(
+        f'"{text}" never occurs: no day between 1970 and 2199 is like that', text=text, position=0
+    )
+
+
+def close_to(word: str, known: Sequence[str]) -> str | None:
+    """The known word that was probably meant."""
+    by_key = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_key, n=1, cutoff=0.5)
+    if not found and word:
+        found = [key for key in by_key if key[0] == word[0].lower()][:1]
+    return by_key[found[0]] if found else None
+
+
+def _as_zone(word: str, text: str, position: int) -> str | None:
+    if word.upper() == "UTC":
+        return "UTC"
+    if word in zone_names():
+        return word
+    if _ZONE_LIKE.fullmatch(word):
+        raise unknown_zone(word, text=text, position=position)
+    return None

@@ -1,0 +1,206 @@
+"""Rules that repeat at an interval: ``every 5m`` and ``every 2 weeks at 09:00 from 2026-01-05``.
+
+Hours and less are elapsed time: ``every 24h`` drifts along the wall clock when it changes. Days and
+more are counted on the calendar: ``every 1 day at 09:00`` is 09:00 on both sides of a change, so it
+needs a time of day and a zone. Either is anchored, never counted from "now": a restart or another
+node gets the same moments.
+
+``every(...)`` is a fixed rate. A fixed delay after the end of the last run is ``spaced``.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from math import gcd
+
+from duly.errors import RuleError
+from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, StepMonths, day_number
+from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
+from duly.rules.fields import Written, read, written, zone_missing
+from duly.rules.instants import EPOCH, LAST_US, from_us, to_us
+from duly.rules.once import at, show_moment
+from duly.rules.rule import Rule
+from duly.rules.wall import ON_THE_MINUTE, SECOND, Wall
+from duly.rules.zone import dst_policy
+from duly.rules.zoned import Zoned
+
+SHORTEST = timedelta(milliseconds=1)
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+_CALENDAR_STEP = re.compile(
+    r"(?:(?P<count>\d{1,6}) ?)?(?P<unit>d|w|day|week|month|year)s?"
+    r"(?: at (?P<time>\S+))?(?: from (?P<first>\S+))?",
+    re.ASCII,
+)
+_ELAPSED_STEP = re.compile(r"(?P<step>.+?)(?: from (?P<anchor>\S+))?")
+
+
+@dataclass(frozen=True, repr=False)
+class Every(Rule):
+    """A fixed rate in elapsed time, beginning at an anchor."""
+
+    step: int
+    anchor: int
+    zone = None
+
+    def after_us(self, instant: int) -> int | None:
+        steps = max((instant - self.anchor) // self.step + 1, 0)
+        found = self.anchor + steps * self.step
+        return found if found < LAST_US else None
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        steps = (min(instant, LAST_US - 1) - self.anchor) // self.step
+        return None if steps < 0 else self.anchor + steps * self.step
+
+    def count_us(self, after: int, until: int) -> int:
+        return self._count_to(until) - self._count_to(after)
+
+    def in_step_with(self, other: Rule) -> bool:
+        return isinstance(other, Every)
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        """Two rates meet at a rate of their own, or never."""
+        meeting: Every | None = self
+        for other in others:
+            if not isinstance(other, Every):
+                return super().shared_count_us(others, after, until)
+            meeting = meeting and meeting.meeting(other)
+        return meeting.count_us(after, until) if meeting else 0
+
+    def meeting(self, other: "Every") -> "Every | None":
+        common = gcd(self.step, other.step)
+        if (other.anchor - self.anchor) % common:
+            return None
+        step, turns = self.step * other.step // common, other.step // common
+        steps = (other.anchor - self.anchor) // common * pow(self.step // common, -1, turns) % turns
+        first = self.anchor + steps * self.step
+        late = max(self.anchor, other.anchor) - first
+        return Every(step, first + -(-late // step) * step)
+
+    def _count_to(self, instant: int) -> int:
+        return max((min(instant, LAST_US - 1) - self.anchor) // self.step + 1, 0)
+
+    def explain(self) -> str:
+        step = say_duration(timedelta(microseconds=self.step))
+        if " and " not in step:
+            step = step.removeprefix("1 ")
+        since = "" if self.anchor == 0 else f" from {from_us(self.anchor):%Y-%m-%d %H:%M:%S} UTC"
+        return f"Every {step}{since}."
+
+    def __str__(self) -> str:
+        since = "" if self.anchor == 0 else f" from {show_moment(from_us(self.anchor))}"
+        return f"every {show_duration(timedelta(microseconds=self.step))}{since}"
+
+
+def every(
+    step: str | timedelta,
+    *,
+    anchor: datetime | None = None,
+    zone: str | None = None,
+    dst: str = "cron",
+) -> Rule:
+    """A fixed rate: ``"5m"``, ``"1h30m from 2026-01-01T00:15Z"``, ``"2 weeks at 09:00 from …"``."""
+    if isinstance(step, timedelta):
+        return _elapsed(step, EPOCH if anchor is None else anchor)
+    source = read(step, zone=zone, dst=dst)
+    body = source.body.removeprefix("every ")
+    if found := _CALENDAR_STEP.fullmatch(body):
+        return _on_the_calendar(source, found, anchor)
+    found = _ELAPSED_STEP.fullmatch(body)
+    if not found or " at " in body:
+        raise RuleError(
+            f'"{step}" is not an interval; write "every 5m", "every 1h30m from 2026-01-01T00:15Z" '
+            'or "every 2 days at 09:00 from 2026-01-01 Europe/Berlin"',
+            text=step,
+            position=0,
+        )
+    if source.zone != zone:
+        raise RuleError(
+            f'"{step}": {found["step"]} is elapsed time, the same in every zone; leave the zone '
+            "away, or count in days",
+            text=step,
+            position=len(source.body),
+        )
+    length = parse_duration(found["step"])
+    if found["anchor"]:
+        anchor = at(found["anchor"], zone=zone).after(_BEFORE_ALL)
+    return _elapsed(length, EPOCH if anchor is None else anchor)
+
+
+def _elapsed(step: timedelta, anchor: datetime) -> Every:
+    if step < SHORTEST:
+        raise RuleError(f"every {step / SHORTEST:g}ms is too often: the shortest step is 1ms")
+    if anchor < EPOCH:
+        raise RuleError(f"the anchor {anchor.isoformat()} is before {FIRST_YEAR}")
+    return Every(step // MICROSECOND, to_us(anchor))
+
+
+def _on_the_calendar(source: Written, found: re.Match[str], anchor: datetime | None) -> Zoned:
+    count, unit = (
+        int(found["count"] or 1),
+        {"d": "day", "w": "week"}.get(found["unit"], found["unit"]),
+    )
+    shown = f"every {count} {unit}{'s' * (count != 1)}"
+    if not found["time"]:
+        elapsed = f', or for elapsed time "every {count * _HOURS[unit]}h"' if unit in _HOURS else ""
+        raise _refused(source, f'say at what time: "{shown} at 09:00 Europe/Berlin"{elapsed}')
+    if anchor is not None:
+        raise _refused(source, f'say the first day in the text: "{shown} at 09:00 from 2026-01-05"')
+    if not found["first"] and (count, unit) != (1, "day"):
+        raise _refused(source, f'say from which day: "{shown} at {found["time"]} from 2026-01-05"')
+    if not count:
+        raise _refused(source, "the smallest step is 1")
+    first = _date(source, found["first"]) if found["first"] else None
+    if source.zone is None:
+        raise zone_missing(source.body, "an hour")
+    at_time = _time(source, found["time"])
+    wall = Wall(
+        _days(source, count, unit, first),
+        1 << at_time.hour * 60 + at_time.minute,
+        (at_time.second * SECOND,) if at_time.second else ON_THE_MINUTE,
+    )
+    since = f" from {first}" if first else ""
+    clock = at_time.isoformat("seconds" if at_time.second else "minutes")
+    policy = dst_policy(source.dst, fixed=True)
+    text = written(f"{shown} at {clock}{since}", source.zone, policy)
+    return Zoned(wall, source.zone, policy, text)
+
+
+_HOURS = {"day": 24, "week": 7 * 24}
+
+
+def _days(source: Written, count: int, unit: str, first: date | None) -> Days:
+    if first is None:
+        return EVERY_DAY
+    if unit in ("day", "week"):
+        return StepDays(count * (7 if unit == "week" else 1), day_number(first))
+    if first.day > 28:
+        raise _refused(
+            source, f'not every month has a day {first.day}: take one up to 28, or "*-*~01 09:00"'
+        )
+    return StepMonths(count * (12 if unit == "year" else 1), first)
+
+
+def _date(source: Written, text: str) -> date:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise _refused(source, f'"{text}" is not a date such as 2026-01-05') from None
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        raise _refused(source, f"{day} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
+    return day
+
+
+def _time(source: Written, text: str) -> time:
+    try:
+        found = time.fromisoformat(text)
+    except ValueError:
+        raise _refused(source, f'"{text}" is not a time of day such as 09:00') from None
+    if found.tzinfo or found.microsecond:
+        raise _refused(source, f'"{text}" is not a time of day in whole seconds, without an offset')
+    return found
+
+
+def _refused(source: Written, message: str) -> RuleError:
+    return RuleError(f'"{source.body}": {message}', text=source.text, position=source.start)

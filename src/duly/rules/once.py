@@ -1,0 +1,94 @@
+"""One moment, or a few.
+
+A moment given with an offset is that instant for ever. A wall time given with a zone stays a wall
+time: should the zone's law change before it comes, the instant moves with the clock on the wall.
+"""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import datetime
+
+from duly.errors import RuleError
+from duly.rules.days import FIRST_YEAR, LAST_YEAR, ListedDays
+from duly.rules.fields import read, written, zone_missing
+from duly.rules.instants import from_us, to_us
+from duly.rules.rule import Rule
+from duly.rules.wall import SECOND, Wall
+from duly.rules.words import listed
+from duly.rules.zone import dst_policy
+from duly.rules.zoned import Zoned
+
+MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\S+", re.ASCII)
+
+
+@dataclass(frozen=True, repr=False)
+class Moments(Rule):
+    """A list of instants, in order."""
+
+    instants: tuple[int, ...]
+    zone = None
+
+    def after_us(self, instant: int) -> int | None:
+        at = bisect_right(self.instants, instant)
+        return self.instants[at] if at < len(self.instants) else None
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        at = bisect_right(self.instants, instant)
+        return self.instants[at - 1] if at else None
+
+    def count_us(self, after: int, until: int) -> int:
+        return bisect_right(self.instants, until) - bisect_right(self.instants, after)
+
+    def explain(self) -> str:
+        shown = [f"{from_us(instant):%Y-%m-%d %H:%M:%S}" for instant in self.instants[:3]]
+        if len(self.instants) > len(shown):
+            shown.append(f"{len(self.instants) - len(shown)} more times")
+        return f"Once, at {shown[0]} UTC." if len(shown) == 1 else f"At {listed(shown)} UTC."
+
+    def __str__(self) -> str:
+        return ",".join(show_moment(from_us(instant)) for instant in self.instants)
+
+
+def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") -> Rule:
+    """One moment: an aware datetime, ISO text with an offset, or ISO text with a zone."""
+    if isinstance(moment, datetime):
+        return Moments((_checked(to_us(moment), str(moment)),))
+    source = read(moment, zone=zone, dst=dst)
+    if "," in source.body:
+        parts = [read_moment(part) for part in source.body.split(",")]
+        return Moments(tuple(sorted({_checked(to_us(part), moment) for part in parts})))
+    asked = read_moment(source.body)
+    if asked.tzinfo is not None:
+        return Moments((_checked(to_us(asked), moment),))
+    if source.zone is None:
+        raise zone_missing(source.body, "an hour")
+    _checked(to_us(asked.replace(tzinfo=from_us(0).tzinfo)), moment)
+    second = asked.second * SECOND + asked.microsecond
+    wall = Wall(
+        ListedDays(frozenset({asked.date()})), 1 << asked.hour * 60 + asked.minute, (second,)
+    )
+    policy = dst_policy(source.dst, fixed=True)
+    return Zoned(wall, source.zone, policy, written(asked.isoformat(), source.zone, policy))
+
+
+def read_moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise RuleError(
+            f'"{text}" is not a moment; write it as 2026-12-24T18:00+01:00, 2026-12-24T17:00Z, or '
+            "2026-12-24T18:00 with a zone",
+            text=text,
+            position=0,
+        ) from None
+
+
+def show_moment(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _checked(instant: int, shown: str) -> int:
+    if not FIRST_YEAR <= from_us(instant).year <= LAST_YEAR:
+        raise RuleError(f'"{shown}" is outside the years {FIRST_YEAR} to {LAST_YEAR}')
+    return instant

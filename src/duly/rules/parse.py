@@ -1,0 +1,230 @@
+"""From text to rule, whatever kind it is.
+
+    30 2 * * 1-5 Europe/Berlin                 five or six fields, or @daily: a cron line
+    Mon..Fri 09:00 Europe/Berlin               anything else: a calendar expression
+    every 5m · spaced 10m                      a fixed rate · a fixed delay
+    2026-12-24T18:00+01:00                     once
+    DTSTART:20260105T090000Z RRULE:FREQ=DAILY  a recurrence
+    holidays(DE-BE) · dates(2026-12-24)        days, to take away
+
+A rule may be followed by what is done to it: ``start=``, ``end=``, ``count=``, ``delay=``,
+``jitter=`` with ``seed=``, ``lasting=``. Rules are joined with `` | `` and taken away with `` - ``,
+from left to right, and grouped by parentheses. What ``str`` prints, ``parse`` reads.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from duly.errors import RuleError, ZoneMissing
+from duly.rules.calendar import calendar
+from duly.rules.combine import Jittered, bounded, delayed, jitter, lasting
+from duly.rules.cron import cron
+from duly.rules.dates import dates, holidays
+from duly.rules.duration import MICROSECOND, parse_duration
+from duly.rules.fields import check_size, read
+from duly.rules.interval import every
+from duly.rules.once import MOMENT, at, read_moment
+from duly.rules.recurrence import rrule
+from duly.rules.rule import Rule
+from duly.rules.spaced import Spaced, spaced
+
+LONGEST = 4096
+DEEPEST = 16
+
+_MODIFIER = re.compile(r"(?P<key>start|end|count|delay|jitter|seed|lasting)=(?P<value>\S*)")
+_DAYS = re.compile(r"(?P<kind>dates|holidays)\((?P<inside>[^()]*)\)")
+
+
+def parse(
+    text: str, *, zone: str | None = None, dst: str = "cron", name: str | None = None
+) -> Rule | Spaced:
+    """Read a rule of any kind. ``zone`` is used where the text names none, ``name`` for ``H``."""
+    check_size(text, LONGEST)
+    try:
+        return _read(text, zone, dst, name)
+    except RuleError as error:
+        raise _moved(error, text, 0) from None
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, zone: str | None, dst: str, name: str | None) -> Rule | Spaced:
+    """Rules are values, so what was read once need not be read again."""
+    return _Parser(zone, dst, name).combination(Piece(text, 0), depth=0)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the text, and where it begins in the whole."""
+
+    text: str
+    start: int
+
+    def part(self, start: int, end: int | None = None) -> "Piece":
+        return Piece(self.text[start:end], self.start + start)
+
+    def stripped(self) -> "Piece":
+        return Piece(self.text.strip(), self.start + len(self.text) - len(self.text.lstrip()))
+
+    def error(self, message: str) -> RuleError:
+        return RuleError(message, text=self.text, position=self.start)
+
+
+@dataclass(frozen=True)
+class _Parser:
+    zone: str | None
+    dst: str
+    name: str | None
+
+    def combination(self, piece: Piece, depth: int) -> Rule | Spaced:
+        if depth > DEEPEST:
+            raise piece.error(f"parentheses are at most {DEEPEST} deep")
+        first, *others = _terms(piece)
+        result = self.term(first[1], depth)
+        for operator, other in others:
+            result = self.joined(result, operator, self.term(other, depth))
+        return result
+
+    def joined(self, left: Rule | Spaced, operator: str, right: Rule | Spaced) -> Rule | Spaced:
+        if operator == "|":
+            return left | right
+        if isinstance(left, Spaced) and isinstance(right, Rule):
+            right = right.placed_in(self.zone)
+        return left - right
+
+    def term(self, piece: Piece, depth: int) -> Rule | Spaced:
+        """A rule, or a combination in parentheses, and what is done to it."""
+        if piece.text.startswith("("):
+            close = _closing(piece)
+            rule = self.combination(piece.part(1, close), depth + 1)
+            return self.modified(rule, piece.part(close + 1))
+        words = list(re.finditer(r"\S+", piece.text))
+        while len(words) > 1 and _MODIFIER.fullmatch(words[-1][0]):
+            words.pop()
+        end = words[-1].end() if words else 0
+        try:
+            rule = self.simple(piece.text[:end])
+        except RuleError as error:
+            raise _moved(error, piece.text, piece.start) from None
+        return self.modified(rule, piece.part(end))
+
+    def simple(self, text: str) -> Rule | Spaced:  # noqa: PLR0911 - a kind of rule a line
+        """A rule of one kind, recognised by how it looks."""
+        if not text:
+            raise RuleError("an empty text is not a rule", text=text, position=0)
+        kind = text.upper()
+        if kind.startswith("EVERY "):
+            return every(text, zone=self.zone, dst=self.dst)
+        if kind.startswith("SPACED "):
+            return spaced(text)
+        if kind.startswith(("RRULE", "DTSTART")):
+            return rrule(text, zone=self.zone, dst=self.dst)
+        if MOMENT.match(text):
+            return at(text, zone=self.zone, dst=self.dst)
+        if kind.startswith(("DATES(", "HOLIDAYS(")):
+            return _days(text)
+        body = read(text, zone=None, dst=self.dst).body
+        fields = len(body.split())
+        if fields in (5, 6) or (body.startswith("@") and not body[1:].isdigit()):
+            return cron(text, zone=self.zone, dst=self.dst, name=self.name)
+        try:
+            return calendar(text, zone=self.zone, dst=self.dst)
+        except ZoneMissing:
+            raise
+        except RuleError as error:
+            raise RuleError(
+                f"{error.message} (read as a calendar expression: a cron line has 5 or 6 fields, "
+                f'this has {fields}; the other kinds are "every …", "spaced …", a moment such as '
+                "2026-12-24T18:00Z, and DTSTART with RRULE)",
+                text=error.text,
+                position=error.position,
+                suggestion=error.suggestion,
+            ) from None
+
+    def modified(self, rule: Rule | Spaced, piece: Piece) -> Rule | Spaced:
+        values: dict[str, str] = {}
+        for word in piece.text.split():
+            found = _MODIFIER.fullmatch(word)
+            if not found:
+                raise piece.error(f'"{word}" cannot follow a rule; write | or - before another one')
+            if found["key"] in values:
+                raise piece.error(f"{found['key']}= is there twice")
+            values[found["key"]] = found["value"]
+        start, end = _moment(values, "start", piece), _moment(values, "end", piece)
+        if isinstance(rule, Spaced):
+            if values.keys() - {"start", "end"}:
+                raise piece.error(f'"{rule}" takes start= and end=, and nothing else')
+            return rule.bounded(start, end)
+        count = values.get("count")
+        if count is not None and not (count.isdigit() and len(count) < 10):
+            raise piece.error(f'count="{count}" is not a number')
+        rule = bounded(rule, start=start, end=end, count=int(count) if count else None)
+        if "delay" in values:
+            rule = delayed(rule, values["delay"])
+        if "jitter" in values:
+            rule = self.jittered(rule, values, piece)
+        return lasting(rule, values["lasting"]) if "lasting" in values else rule
+
+    def jittered(self, rule: Rule, values: dict[str, str], piece: Piece) -> Rule:
+        seed = values.get("seed")
+        if seed is None and self.name:
+            return jitter(rule, values["jitter"], name=self.name)
+        if seed is None or not re.fullmatch(r"[0-9a-f]{1,16}", seed):
+            raise piece.error("jitter= is picked by a name: pass name=, or write seed= in hex")
+        return Jittered(rule, parse_duration(values["jitter"]) // MICROSECOND, int(seed, 16))
+
+
+def _terms(piece: Piece) -> list[tuple[str, Piece]]:
+    """The operands, each with the operator before it: a word of its own, outside parentheses."""
+    terms, operator, start, depth = [], "", 0, 0
+    for word in re.finditer(r"\S+", piece.text):
+        if depth == 0 and word[0] in ("|", "-"):
+            terms.append((operator, piece.part(start, word.start()).stripped()))
+            operator, start = word[0], word.end()
+        depth += word[0].count("(") - word[0].count(")")
+        if depth < 0:
+            raise piece.error('a ")" without its "("')
+    if depth:
+        raise piece.error('a "(" without its ")"')
+    terms.append((operator, piece.part(start).stripped()))
+    return terms
+
+
+def _closing(piece: Piece) -> int:
+    """Where the parenthesis that opens the piece is closed."""
+    depth = 0
+    for at_, char in enumerate(piece.text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return at_
+    raise piece.error('a "(" without its ")"')
+
+
+def _days(text: str) -> Rule:
+    source = read(text, zone=None, dst="cron")
+    found = _DAYS.fullmatch(source.body)
+    if not found:
+        raise RuleError(
+            f'"{text}" is not dates(2026-12-24,2026-12-31) or holidays(DE-BE)',
+            text=text,
+            position=0,
+        )
+    if found["kind"] == "holidays":
+        return holidays(found["inside"], zone=source.zone)
+    return dates(*found["inside"].split(","), zone=source.zone)
+
+
+def _moment(values: dict[str, str], key: str, piece: Piece) -> datetime | None:
+    if key not in values:
+        return None
+    moment = read_moment(values[key])
+    if moment.tzinfo is None:
+        raise piece.error(f"{key}={values[key]} needs an offset: 2026-12-24T18:00+01:00, or …Z")
+    return moment
+
+
+def _moved(error: RuleError, text: str, start: int) -> RuleError:
+    """The same error, about a longer text in which the wrong one begins at ``start``."""
+    position = (error.position or 0) + start
+    return type(error)(error.message, text=text, position=position, suggestion=error.suggestion)

@@ -1,0 +1,138 @@
+"""Recurrences: the RRULE of RFC 5545, in a zone, with the choice made for clock changes.
+
+    DTSTART;TZID=Europe/Berlin:20260105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;COUNT=10
+
+DTSTART gives what the RRULE leaves out, and is a moment only if the RRULE has it. The wall times
+(see ``wall``) are placed in the zone as those of any rule are; the result begins at
+DTSTART, ends at UNTIL or with the COUNT-th moment, has the RDATEs and lacks the EXDATEs.
+
+For ``dst="cron"`` a recurrence is **fixed** from DAILY up, and a **wildcard** below.
+
+The reading is that of dateutil, also where the RFC leaves room (BYWEEKNO alone is the whole week),
+but the RFC's where dateutil contradicts it: ``BYDAY=MO,2TU`` has both, BYSETPOS picks from the
+whole of the week in which DTSTART lies, and every year knows how many weeks the last one had.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from duly.errors import RuleError
+from duly.rules.combine import Bounded
+from duly.rules.fields import check_size, never_occurs
+from duly.rules.instants import FIRST_US, from_us
+from duly.rules.once import Moments
+from duly.rules.recurrence.parts import Frequency, Recur, Stamp, completed
+from duly.rules.recurrence.text import LONGEST, read_text
+from duly.rules.recurrence.wall import wall_times
+from duly.rules.recurrence.words import sentence
+from duly.rules.rule import Minus, Rule, Union
+from duly.rules.wall import DAY
+from duly.rules.zone import Dst, dst_policy, windows, zone_named
+from duly.rules.zoned import Zoned
+
+
+def rrule(text: str, *, zone: str | None = None, dst: str = "cron") -> Rule:
+    """Read a recurrence. ``zone`` is for a DTSTART that names none."""
+    source = read_text(text, zone=zone, dst=dst)
+    policy = dst_policy(source.dst, fixed=source.recur.frequency <= Frequency.DAILY)
+    rule = Recurrence(source.start, source.recur, source.dates, source.exceptions, policy)
+    check_size(str(rule), LONGEST)
+    if rule.clock.after_us(rule.first - 1) is None:
+        raise never_occurs(text)
+    if rule.after_us(FIRST_US) is None:
+        message = f'"{text}" never occurs: UNTIL and EXDATE leave nothing of it'
+        raise RuleError(message, text=text, position=0)
+    return rule
+
+
+@dataclass(frozen=True, repr=False)
+class Recurrence(Rule):
+    """An RRULE and what stands beside it."""
+
+    start: Stamp
+    recur: Recur
+    dates: tuple[Stamp, ...]
+    exceptions: tuple[Stamp, ...]
+    dst: Dst
+
+    @property
+    def zone(self) -> str:  # type: ignore[override]
+        return self.start.zone
+
+    def after_us(self, instant: int) -> int | None:
+        return self._rule.after_us(instant)
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        return self._rule.at_or_before_us(instant)
+
+    def count_us(self, after: int, until: int) -> int:
+        return self._rule.count_us(after, until)
+
+    def in_step_with(self, other: Rule) -> bool:
+        return self._rule.in_step_with(other)
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        return self._rule.shared_count_us(others, after, until)
+
+    @property
+    def inner(self) -> tuple[Rule, ...]:
+        return (self._rule,)
+
+    def explain(self) -> str:
+        named = self._completed if self.recur.frequency <= Frequency.DAILY else self.recur
+        return sentence(named, self.start, dates=self.dates, exceptions=self.exceptions)
+
+    def __str__(self) -> str:
+        said = [_written("DTSTART", [self.start]), f"RRULE:{self.recur}"]
+        for name, stamps in (("RDATE", self.dates), ("EXDATE", self.exceptions)):
+            groups = groupby(stamps, lambda stamp: stamp.zone)
+            said += [_written(name, list(group)) for _, group in groups]
+        return " ".join(said if self.dst.name == "cron" else [*said, f"dst={self.dst.name}"])
+
+    @cached_property
+    def clock(self) -> Zoned:
+        """What the RRULE says, from the day of DTSTART on and without an end."""
+        wall = wall_times(self._completed, from_us(self.start.wall))
+        return Zoned(wall, self.zone, self.dst, str(self))
+
+    @cached_property
+    def first(self) -> int:
+        return _instants(self.start, self.dst)[0]
+
+    @cached_property
+    def _completed(self) -> Recur:
+        return completed(self.recur, from_us(self.start.wall))
+
+    @cached_property
+    def _rule(self) -> Rule:
+        until = self.recur.until
+        last = _instants(until, self.dst)[-1] if until else None
+        rule: Rule = Bounded(self.clock, self.first, last, self.recur.count)
+        if self.dates:
+            rule = Union((rule, self._moments(self.dates)))
+        return Minus(rule, self._moments(self.exceptions)) if self.exceptions else rule
+
+    def _moments(self, stamps: Iterable[Stamp]) -> Moments:
+        found = {instant for stamp in stamps for instant in _instants(stamp, self.dst)}
+        return Moments(tuple(sorted(found)))
+
+
+def _instants(stamp: Stamp, dst: Dst) -> list[int]:
+    """When a clock shows a wall time: once, or in a fold twice; in a gap when it is made up for."""
+    zone = zone_named(stamp.zone)
+    lows, highs = windows(zone, dst.fold)
+    nearby = range(zone.segment(stamp.wall - DAY), zone.segment(stamp.wall + DAY) + 1)
+    found = [stamp.wall - zone.offsets[k] for k in nearby if lows[k] <= stamp.wall < highs[k]]
+    if found:
+        return found
+    lost_in = next(k for k in nearby[1:] if stamp.wall < zone.starts[k] + zone.offsets[k])
+    if dst.gap == "shift":
+        return [stamp.wall - zone.offsets[lost_in - 1]]
+    return [zone.starts[lost_in]]
+
+
+def _written(name: str, stamps: Sequence[Stamp]) -> str:
+    zone = stamps[0].zone
+    return f"{name}{'' if zone == 'UTC' else f';TZID={zone}'}:{','.join(map(str, stamps))}"

@@ -1,0 +1,102 @@
+"""A fixed delay: so long after the end of the last run, however it ended.
+
+This is a timing that a schedule may have, but not a rule: it has no fixed set of moments, because
+each depends on when the run before it ended. So it can say what follows one end, it takes bounds
+and exclusions, and it refuses everything that would need the set.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from duly.errors import RuleError
+from duly.rules.duration import parse_duration, say_duration, show_duration
+from duly.rules.instants import HORIZON, from_us, to_us
+from duly.rules.rule import Rule, clause, wrapped
+
+SHORTEST = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class Spaced:
+    """A delay after the end of the last run, between bounds, outside exclusions."""
+
+    delay: timedelta
+    start: datetime | None = None
+    end: datetime | None = None
+    exclusions: tuple[Rule, ...] = ()
+    zone = None
+
+    def after_end(self, end: datetime, /) -> datetime | None:
+        """When to run next, if the last run ended then. None: never again."""
+        moment = to_us(end + self.delay)
+        if self.start is not None:
+            moment = max(moment, to_us(self.start))
+        last = to_us(self.end or HORIZON)
+        while moment <= last:
+            blocked = [exclusion.blocked_until_us(moment) for exclusion in self.exclusions]
+            moments = [until for until in blocked if until is not None]
+            if not moments:
+                return from_us(moment)
+            moment = max(moments)
+        return None
+
+    def bounded(self, start: datetime | None, end: datetime | None) -> "Spaced":
+        return replace(self, start=start or self.start, end=end or self.end)
+
+    def explain(self) -> str:
+        said = f"{say_duration(self.delay)} after the end of the last run"
+        if self.exclusions:
+            said += f"; except {', '.join(map(clause, self.exclusions))}"
+        return f"{said}."
+
+    def __str__(self) -> str:
+        said = f"spaced {show_duration(self.delay)}"
+        said += f" start={self.start.isoformat()}" if self.start else ""
+        said += f" end={self.end.isoformat()}" if self.end else ""
+        return " - ".join([said, *map(wrapped, self.exclusions)])
+
+    def __sub__(self, other: "Rule | Spaced") -> "Spaced":
+        if isinstance(other, Spaced):
+            other._refuse("be taken away")
+        if not isinstance(other, Rule):
+            return NotImplemented
+        if not other.has_stretches:
+            raise RuleError(
+                f'"{self}" has no moments to take away: exclude stretches of time, as holidays, '
+                f'dates, or "({other}) lasting=8h"'
+            )
+        return replace(self, exclusions=(*self.exclusions, other))
+
+    def __or__(self, other: object) -> NoReturn:
+        self._refuse("be combined with another rule")
+
+    __ror__ = __or__
+    __rsub__ = __or__
+
+    def count(self, after: datetime, until: datetime) -> NoReturn:  # noqa: ARG002 - Rule's signature
+        self._refuse("be counted")
+
+    def between(self, start: datetime, end: datetime, limit: int = 1000) -> NoReturn:  # noqa: ARG002
+        self._refuse("be listed")
+
+    def after(self, moment: datetime, /) -> NoReturn:  # noqa: ARG002
+        self._refuse("say what follows a moment, only what follows an end (after_end)")
+
+    def at_or_before(self, moment: datetime, /) -> NoReturn:  # noqa: ARG002
+        self._refuse("say what came before a moment")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise RuleError(
+            f'"{self}" cannot {what}: each run is timed from the end of the one before, so there '
+            f'is no fixed set of moments. For a fixed rate, say "every {show_duration(self.delay)}"'
+        )
+
+
+def spaced(delay: str | timedelta) -> Spaced:
+    """A fixed delay, counted from the end of the last run."""
+    text = delay.removeprefix("spaced ") if isinstance(delay, str) else delay
+    length = parse_duration(text)
+    if length < SHORTEST:
+        raise RuleError(f'"{delay}" is too short a delay: the shortest is 1ms')
+    return Spaced(length)

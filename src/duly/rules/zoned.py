@@ -1,0 +1,165 @@
+"""Wall-clock times in a zone: the kind of rule that cron lines and calendars are.
+
+The zone gives segments of constant offset and, for the chosen ``fold``, the window of wall times
+that count in each (see ``zone``). Inside a window a moment is a wall time minus the offset. Where
+the clock jumped forward, lost wall times may be made up for at the start of the next segment.
+No wall time is ever built just to see whether it exists.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
+
+from duly.rules import meeting
+from duly.rules.explain import sentence
+from duly.rules.rule import Rule
+from duly.rules.wall import DAY, Wall
+from duly.rules.zone import LONGEST_MADE_UP, Dst, Windows, Zone, windows, zone_named
+
+
+@dataclass(frozen=True, repr=False)
+class Zoned(Rule):
+    """Wall times, in a zone, with the choice made for clock changes.
+
+    Two of them are equal when they mean the same moments, however they were written.
+    """
+
+    wall: Wall
+    zone: str
+    dst: Dst
+    text: str = field(compare=False)
+
+    def after_us(self, instant: int) -> int | None:
+        starts, offsets, (lows, highs) = self._zone.starts, self._zone.offsets, self._windows
+        k = bisect_right(starts, instant) - 1
+        if self.dst.gap != "shift":  # the usual case, in one step
+            offset, low = offsets[k], lows[k]
+            wall = instant + 1 + offset
+            found = self.wall.next(wall if wall > low else low)
+            if found is not None and found < highs[k]:
+                return found - offset
+        elif (moment := self._first_in(k, instant + 1)) is not None:
+            return moment
+        while k + 1 < len(starts):
+            found = self.wall.next(min(highs[k], lows[k + 1]))
+            if found is None:
+                return None
+            k = max(k + 1, self._zone.segment(found - DAY))
+            if (moment := self._first_in(k, starts[k])) is not None:
+                return moment
+        return None
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        starts, (_, highs) = self._zone.starts, self._windows
+        k = self._zone.segment(instant)
+        moment = self._last_in(k, instant)
+        while moment is None and k:
+            found = self.wall.previous(highs[k - 1] - 1)
+            if found is None:
+                return None
+            k = min(k - 1, self._zone.segment(found + DAY))
+            moment = self._last_in(k, starts[k + 1] - 1)
+        return moment
+
+    def count_us(self, after: int, until: int) -> int:
+        lows, highs = self._windows
+        count = 0
+        for k in range(self._zone.segment(after), self._zone.segment(until) + 1):
+            offset = self._zone.offsets[k]
+            low = max(lows[k], after + 1 + offset)
+            high = min(highs[k], until + 1 + offset)
+            if low < high:
+                count += self.wall.count_before(high) - self.wall.count_before(low)
+            count += sum(after < moment <= until for moment in self._made_up(k))
+        return count
+
+    def in_step_with(self, other: Rule) -> bool:
+        return isinstance(other, Zoned) and type(self.wall) is type(other.wall) is Wall
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        peers = [other for other in others if isinstance(other, Zoned) and self.in_step_with(other)]
+        if not others or len(peers) < len(others):
+            return super().shared_count_us(others, after, until)
+        if all(self._on_the_same_clock(peer) for peer in peers):
+            return self._shared_on_this_clock(peers, after, until)
+        clocked = [(rule.wall, zone_named(rule.zone)) for rule in (self, *peers)]
+        walk = partial(Rule.shared_count_us, self, peers)
+        return meeting.shared_count(clocked, after, until, walk)
+
+    def _on_the_same_clock(self, other: "Zoned") -> bool:
+        shifted = "shift" in (self.dst.gap, other.dst.gap)
+        return self.zone == other.zone and self.dst.fold == other.dst.fold and not shifted
+
+    def _shared_on_this_clock(self, peers: "Sequence[Zoned]", after: int, until: int) -> int:
+        """Count the wall times that all have, and the gaps that all make up for."""
+        wall = reduce(Wall.__and__, [peer.wall for peer in peers], self.wall)
+        shared = Zoned(wall, self.zone, Dst("", "skip", self.dst.fold), "")
+        count = shared.count_us(after, until)
+        for k in range(self._zone.segment(after) + 1, self._zone.segment(until) + 1):
+            start = self._zone.starts[k]
+            together = all(rule.at_or_before_us(start) == start for rule in (self, *peers))
+            count += together and shared.at_or_before_us(start) != start
+        return count
+
+    def explain(self) -> str:
+        return sentence(self.wall, self.zone)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def _zone(self) -> Zone:
+        return zone_named(self.zone)
+
+    @cached_property
+    def _windows(self) -> Windows:
+        return windows(self._zone, self.dst.fold)
+
+    def _first_in(self, k: int, instant: int) -> int | None:
+        """The first moment of segment ``k`` at or after ``instant``."""
+        lows, highs = self._windows
+        offset = self._zone.offsets[k]
+        wall = self.wall.next(max(lows[k], instant + offset))
+        moments = [moment for moment in self._made_up(k) if moment >= instant][:1]
+        if wall is not None and wall < highs[k]:
+            moments.append(wall - offset)
+        return min(moments, default=None)
+
+    def _last_in(self, k: int, instant: int) -> int | None:
+        """The last moment of segment ``k`` at or before ``instant``."""
+        lows, highs = self._windows
+        offset = self._zone.offsets[k]
+        wall = self.wall.previous(min(highs[k] - 1, instant + offset))
+        moments = [moment for moment in self._made_up(k) if moment <= instant][-1:]
+        if wall is not None and wall >= lows[k]:
+            moments.append(wall - offset)
+        return max(moments, default=None)
+
+    def _made_up(self, k: int) -> list[int]:
+        """The moments that make up for wall times lost when segment ``k`` began.
+
+        One that falls on a moment the rule has anyway is not counted again.
+        """
+        if k not in self._made_up_before:
+            self._made_up_before[k] = self._make_up(k)
+        return self._made_up_before[k]
+
+    @cached_property
+    def _made_up_before(self) -> dict[int, list[int]]:
+        return {}
+
+    def _make_up(self, k: int) -> list[int]:
+        gap = self._zone.gap_before(k)
+        if gap is None or self.dst.gap == "skip" or gap[1] - gap[0] > LONGEST_MADE_UP:
+            return []
+        walls = []
+        lost = self.wall.next(gap[0])
+        while lost is not None and lost < gap[1]:
+            if self.dst.gap == "end":
+                walls.append(gap[1])
+                break
+            walls.append(lost + gap[1] - gap[0])
+            lost = self.wall.next(lost + 1)
+        offset = self._zone.offsets[k]
+        return [wall - offset for wall in walls if self.wall.next(wall) != wall]
