@@ -1,0 +1,24 @@
+"""The command's front door: which commands there are, and what every one of them shares."""
+
+import click
+
+from duly import __version__
+from duly.cli.rules import next_moments
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="duly %(version)s")
+def main() -> None:
+    r"""Time-based work, duly done.
+
+    \b
+    Ask   duly next RULE     when a rule is due, in words and in moments
+
+    Each command explains itself: duly COMMAND --help.
+
+    \b
+    Exit codes: 0 ok, 2 something in the command line is wrong.
+    """
+
+
+main.add_command(next_moments)

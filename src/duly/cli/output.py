@@ -1,0 +1,61 @@
+"""How the command speaks: tables that can be read and grepped, errors that point at the place."""
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from duly.errors import RuleError, ZoneMissing
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, two spaces apart, nothing at the end of a line."""
+    lines = [headings, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def roughly(length: timedelta) -> str:
+    """A length of time in its two largest units: ``3 h 12 min``."""
+    seconds = round(length.total_seconds())
+    units = (("y", 31_557_600), ("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    for (unit, size), (next_unit, next_size) in pairwise(units):
+        if seconds >= size:
+            count, rest = divmod(seconds, size)
+            smaller = rest // next_size
+            return f"{count} {unit} {smaller} {next_unit}" if smaller else f"{count} {unit}"
+    return f"{seconds} s"
+
+
+class RuleRefused(click.ClickException):
+    """A rule that was not understood: the reason, and an arrow to the place."""
+
+    exit_code = 2
+
+    def __init__(self, error: RuleError, rule: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.rule = rule
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"Error: {self.message}", err=True, file=file)
+        position = self.error.position
+        if position is not None and self.error.text == self.rule and self.rule.isprintable():
+            click.echo(f"\n    {self.rule}\n    {' ' * position}^", err=True, file=file)
+        if isinstance(self.error, ZoneMissing) and (zone := machine_zone()):
+            click.echo(f'\nThis machine is in {zone}: "{self.rule} {zone}"', err=True, file=file)
+
+
+def machine_zone() -> str | None:
+    """The zone this machine is set to: only ever offered, never assumed."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if not named or named.startswith("/"):
+        named = str(Path(named or "/etc/localtime").resolve()).partition("/zoneinfo/")[2]
+    return named.removeprefix("Etc/") or None

@@ -1,0 +1,129 @@
+"""``duly next``: what a rule means, when it is due, and what clock changes will do to it."""
+
+import json
+from datetime import UTC, datetime
+
+import click
+
+from duly.cli.output import RuleRefused, roughly, table
+from duly.clock import now
+from duly.errors import RuleError
+from duly.rules import Rule, Spaced, at, clock_change_notes, local_time, parse
+
+MOST_MOMENTS = 10_000
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+@click.command("next")
+@click.argument("rule", metavar="RULE")
+@click.option("--zone", metavar="ZONE", help="Time zone, if RULE names none: Europe/Berlin, UTC.")
+@click.option("--from", "start", metavar="TIME", help="Begin after this ISO time; default: now.")
+@click.option(
+    "-n",
+    "--count",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1, MOST_MOMENTS),
+    help="How many moments to show.",
+)
+@click.option(
+    "--dst",
+    default="cron",
+    show_default=True,
+    metavar="CHOICE",
+    help="What clock changes do: cron, systemd, elapsed, quartz, or GAP/FOLD such as end/first.",
+)
+@click.option("--name", help="The schedule's name, from which H is picked.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json is a list of UTC times.",
+)
+def next_moments(
+    *,
+    rule: str,
+    zone: str | None,
+    start: str | None,
+    count: int,
+    dst: str,
+    name: str | None,
+    output: str,
+) -> None:
+    r"""Say when RULE is due: a sentence, the next moments, and notes on clock changes.
+
+    RULE may be a cron line, a systemd calendar expression, an interval, one moment or a
+    recurrence. A rule that names an hour or a day needs a time zone.
+
+    \b
+      duly next "Mon..Fri 09:00 Europe/Berlin"
+      duly next "30 2 * * *" --zone Europe/Berlin -n 3
+      duly next "*-*~01 18:00 UTC"                  the last day of each month
+      duly next "every 90m from 2026-01-01T00:15Z"
+      duly next "0 9 * * 1-5 Europe/Berlin - holidays(DE-BE)"
+      duly next "DTSTART:20260105T090000Z RRULE:FREQ=WEEKLY;BYDAY=MO,WE"
+    """
+    try:
+        found = parse(rule, zone=zone, dst=dst, name=name)
+        after = _moment(start, zone or found.zone) if start else now()
+        if isinstance(found, Spaced):
+            _show_spaced(found, after, output)
+        else:
+            _show(found, after, count=count, zone=zone, output=output)
+    except RuleError as error:
+        raise RuleRefused(error, rule) from None
+
+
+def _show(rule: Rule, after: datetime, *, count: int, zone: str | None, output: str) -> None:
+    moments = list(rule.between(after, datetime.max.replace(tzinfo=UTC), count))
+    if output == "json":
+        click.echo(json.dumps([_utc(moment) for moment in moments]))
+        return
+    click.echo(rule.explain())
+    if moments:
+        click.echo()
+        click.echo(_table(moments, rule.zone or zone or "UTC", after))
+    if len(moments) < count:
+        click.echo(f"\nNothing after {moments[-1] if moments else after:%Y-%m-%d %H:%M:%S %Z}.")
+    notes = clock_change_notes(rule, after)
+    if notes:
+        click.echo()
+    for note in notes:
+        click.echo(f"Note: {note}")
+
+
+def _table(moments: list[datetime], zone: str, after: datetime) -> str:
+    if zone == "UTC":
+        short = [
+            (f"{moment:%a} {_utc(moment)}", f"in {roughly(moment - after)}") for moment in moments
+        ]
+        return table(("UTC", "IN"), short)
+    rows = []
+    for moment in moments:
+        local = local_time(moment, zone)
+        time, offset = local.isoformat(" ")[:-6], local.isoformat()[-6:]
+        rows.append((f"{local:%a} {time}", offset, _utc(moment), f"in {roughly(moment - after)}"))
+    return table((zone, "OFFSET", "UTC", "IN"), rows)
+
+
+def _show_spaced(timing: Spaced, after: datetime, output: str) -> None:
+    following = timing.after_end(after)
+    if output == "json":
+        click.echo(json.dumps([_utc(following)] if following else []))
+        return
+    click.echo(timing.explain())
+    said = _utc(following) if following else "never again"
+    click.echo(f"\nAfter a run that ends at {_utc(after)}: {said}.")
+
+
+def _moment(text: str, zone: str | None) -> datetime:
+    moment = at(text, zone=zone).after(_BEGINNING)
+    if moment is None:
+        raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint="--from")
+    return moment
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,78 @@
+"""What the pages show is what happens: their Python runs, their commands print what they say."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+
+BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (?P<command>duly .+)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+ROOM = re.compile(r"`(\w+)`")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    return [
+        (page.relative_to(ROOT).as_posix(), block["text"])
+        for page in PAGES
+        for block in BLOCK.finditer(page.read_text())
+        if block["language"] == language
+    ]
+
+
+def test_every_python_block_runs() -> None:
+    assert blocks("python")
+    for page, text in blocks("python"):
+        run = [sys.executable, "-W", "error", "-c", text]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{page}: {done.stderr}"
+
+
+def test_every_command_prints_what_the_page_says() -> None:
+    shown = [
+        (page, found["command"], found["output"])
+        for page, text in blocks("console")
+        for found in COMMAND.finditer(text)
+    ]
+    assert shown
+    for page, command, output in shown:
+        asked = [sys.executable, "-m", *shlex.split(command)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert done.stdout == output, page
+
+
+def test_the_architecture_page_names_the_rooms_of_the_contract() -> None:
+    contract = (ROOT / ".importlinter").read_text()
+    layers = re.search(r"layers =\n((?:    .+\n)+)", contract)
+    assert layers is not None
+    rooms = [re.findall(r"\w+", line) for line in layers[1].splitlines()]
+    page = (ROOT / "docs/architecture.md").read_text()
+    table = page.partition("| --- |")[2].partition("\n\n")[0]
+    cells = [row.split("|") for row in table.splitlines() if row.startswith("| `")]
+    assert [ROOM.findall(row[1]) for row in cells] == rooms
+
+
+def test_the_architecture_page_calls_planned_what_is_not_there() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    for row in re.findall(r"^\| `.*$", page.partition("## Rules")[0], re.MULTILINE):
+        cells = row.split("|")
+        there = [
+            (ROOT / "src/duly" / room).exists() or (ROOT / f"src/duly/{room}.py").exists()
+            for room in ROOM.findall(cells[1])
+        ]
+        assert all(there) is (cells[3].strip() != "planned"), row
+
+
+def test_the_architecture_page_names_every_file_of_the_rules() -> None:
+    page = (ROOT / "docs/architecture.md").read_text().partition("## Rules")[2]
+    named = set(re.findall(r"`(\w+)…?`", page))
+    files = {path.stem for path in (ROOT / "src/duly/rules").iterdir()}
+    assert {file for file in files if not file.startswith("__")} - named == set()
+
+
+def test_every_decision_is_in_the_list() -> None:
+    listed = (ROOT / "docs/decisions/README.md").read_text()
+    assert [page.name for page in PAGES if page.name[0] == "0" and page.name not in listed] == []
