@@ -102,8 +102,22 @@ def test_wrong_words_exit_with_2_and_nothing_on_stdout(words: list[str]) -> None
     assert shown.stderr
 
 
+def test_a_missing_zone_is_offered_where_it_belongs() -> None:
+    shown = duly("next", "every 5m - *-12-24..31 lasting=24h", TZ="Asia/Tokyo")
+    assert '"every 5m - *-12-24..31 Asia/Tokyo lasting=24h"' in shown.stderr
+    assert "This machine" not in duly("next", "0 9 * * *", TZ="Mars/Base").stderr
+
+
+def test_a_wrong_start_is_told_as_such() -> None:
+    shown = duly("next", "spaced 10m", "--from", "2026-01-01T00:00")
+    assert "Invalid value for --from" in shown.stderr
+    assert "needs an offset, as in 2026-01-01T00:00Z, or --zone" in shown.stderr
+
+
 def test_help_teaches_with_examples() -> None:
     shown = duly("next", "--help").stdout
+    assert "\\b" not in shown
+    assert '\n    duly next "Mon..Fri 09:00 Europe/Berlin"\n' in shown
     for example in ('duly next "Mon..Fri 09:00 Europe/Berlin"', "holidays(DE-BE)", "RRULE:FREQ="):
         assert example in shown
 

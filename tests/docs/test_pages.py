@@ -4,7 +4,10 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+
+from duly.rules import Rule, parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -42,6 +45,16 @@ def test_every_command_prints_what_the_page_says() -> None:
         asked = [sys.executable, "-m", *shlex.split(command)]
         done = subprocess.run(asked, capture_output=True, text=True, check=True)
         assert done.stdout == output, page
+
+
+def test_every_recipe_is_a_rule() -> None:
+    recipes = (ROOT / "docs/rules.md").read_text().partition("## Recipes")[2].partition("\n## ")[0]
+    rules = re.findall(r"^\| [^|]+ \| `([^`]+)`", recipes, re.MULTILINE)
+    assert len(rules) >= 10
+    for rule in rules:
+        found = parse(rule, name="a name")
+        assert isinstance(found, Rule)
+        assert found.after(datetime(2026, 11, 15, tzinfo=UTC))
 
 
 def test_the_architecture_page_names_the_rooms_of_the_contract() -> None:

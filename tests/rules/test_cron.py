@@ -170,17 +170,18 @@ def test_a_line_that_names_no_hour_and_no_day_needs_no_zone(line: str) -> None:
         ("@reboot", "@reboot is not a rule about time: run the task when your program starts"),
         (
             "H * * * *",
-            'H is picked by a name: pass name="…", the schedule\'s (field 1 of "H * * * *")',
+            "H is picked by the schedule's name: give one (name=, --name) "
+            '(field 1 of "H * * * *")',
         ),
         (
             "0 9 * * *",
-            '"0 9 * * *" names an hour, so it needs a time zone: write "0 9 * * * Europe/Berlin" '
-            'or pass zone="Europe/Berlin" (or UTC)',
+            '"0 9 * * *" names an hour, so it needs a time zone: write "0 9 * * * Europe/Berlin", '
+            "or give the zone beside the rule (zone=, --zone)",
         ),
         (
             "* * 1 * *",
-            '"* * 1 * *" names a day, so it needs a time zone: write "* * 1 * * Europe/Berlin" '
-            'or pass zone="Europe/Berlin" (or UTC)',
+            '"* * 1 * *" names a day, so it needs a time zone: write "* * 1 * * Europe/Berlin", '
+            "or give the zone beside the rule (zone=, --zone)",
         ),
         (
             "0 9 * * * Europe/Berln",

@@ -59,11 +59,15 @@ from duly.rules import parse
         ),
         (
             "0 9 * * * UTC - dates(2026-12-24,2026-12-25)",
-            "Every day at 09:00 UTC; except on 2026-12-24 and 2026-12-25 UTC.",
+            "Every day at 09:00 UTC; except on 2026-12-24 and 2026-12-25.",
         ),
         (
             "every 5m - (0 22 * * * UTC lasting=8h)",
             "Every 5 minutes; except for 8 hours from every day at 22:00 UTC.",
+        ),
+        (
+            "09:00 UTC - dates(2026-12-24..2027-01-02)",
+            "Every day at 09:00 UTC; except from 2026-12-24 to 2027-01-02.",
         ),
         ("every 1h jitter=10m seed=1", "Every hour, up to 10 minutes later."),
         (

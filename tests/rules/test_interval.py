@@ -82,7 +82,23 @@ def test_every_day_is_the_calendars_every_day() -> None:
         (
             "every 2 weeks at 09:00 UTC",
             '"every 2 weeks at 09:00": say from which day: '
-            '"every 2 weeks at 09:00 from 2026-01-05"',
+            '"every 2 weeks at 09:00 from 2026-01-05 UTC", or for elapsed time "every 336h"',
+        ),
+        (
+            "every month",
+            '"every month": say at what time and from which day: '
+            '"every 1 month at 09:00 from 2026-01-05 Europe/Berlin"',
+        ),
+        (
+            "every monday",
+            '"every monday": not an interval; for weekdays write "Mon 09:00 Europe/Berlin", '
+            '"Mon..Fri 09:00 Europe/Berlin", or "every 2 weeks at 09:00 from 2026-01-05 '
+            'Europe/Berlin"',
+        ),
+        (
+            "every 1h from 2026-01-01T00:15",
+            '"every 1h from 2026-01-01T00:15": the anchor needs an offset, '
+            'as in "from 2026-01-01T00:15Z"',
         ),
         (
             "every month at 09:00 from 2026-01-31 UTC",
@@ -91,10 +107,9 @@ def test_every_day_is_the_calendars_every_day() -> None:
         ),
         (
             "every 5m Europe/Berlin",
-            '"every 5m Europe/Berlin": 5m is elapsed time, the same in every zone; '
-            "leave the zone away, or count in days",
+            '"every 5m": 5m is elapsed time, the same in every zone',
         ),
-        ("every 5", '"5" is not a length of time: say "5s"'),
+        ("every 5", '"every 5": "5" is not a length of time: say "5s" or "5m"'),
         ("every 0s", "every 0ms is too often: the shortest step is 1ms"),
         ("every 10us", "every 0.01ms is too often: the shortest step is 1ms"),
         (
@@ -220,7 +235,7 @@ def test_what_is_not_a_length_is_refused(text: str) -> None:
 
 
 def test_a_number_is_refused_with_what_to_say() -> None:
-    with pytest.raises(RuleError, match='30 is not a length of time: say "30s"'):
+    with pytest.raises(RuleError, match='30 is not a length of time: say "30s" or "30m"'):
         parse_duration(30)  # type: ignore[arg-type]
 
 

@@ -49,6 +49,15 @@ def test_what_is_printed_is_read_back(text: str) -> None:
     assert parse(str(rule)) == rule
 
 
+def test_what_people_paste_from_elsewhere_is_understood() -> None:
+    assert parse("OnCalendar=Mon..Fri 09:00 UTC") == parse("Mon..Fri 09:00 UTC")
+    assert parse("CRON_TZ=Asia/Tokyo 0 9 * * *") == parse("0 9 * * * Asia/Tokyo")
+    assert parse("TZ=Asia/Tokyo 0 9 * * *") == parse("0 9 * * * Asia/Tokyo")
+    assert parse("@every 5m") == parse("every 5m") == parse("Every 5m")
+    assert parse("every hour") == parse("every 1h")
+    assert parse("every day at 9 UTC") == parse("every 1 day at 09:00 UTC")
+
+
 def test_rules_are_joined_from_left_to_right() -> None:
     assert parse("every 5m - every 10m | every 20m") == (every("5m") - every("10m")) | every("20m")
 
@@ -63,10 +72,17 @@ def test_what_is_done_to_a_rule_binds_closer_than_what_joins_rules() -> None:
         ("", "an empty text is not a rule", 0),
         ("every 5m | ", "an empty text is not a rule", 11),
         ("(every 5m", 'a "(" without its ")"', 0),
-        ("every 5m)", 'a ")" without its "("', 0),
+        ("every 5m)", 'a ")" without its "("', 8),
         ("every 5m | 61 * * * *", "minute 61 is out of range", 11),
         ("(every 5m | Mon..Foo 09:00 UTC)", '"Foo" is not a weekday', 17),
-        ("foo bar", "a cron line has 5 or 6 fields, this has 2", 0),
+        ("foo bar", "a rule is a cron line of 5 or 6 fields, a calendar expression", 0),
+        ("* * * *", "a cron line has 5 fields (minute hour day month weekday)", 0),
+        ("0 9 * * * Berlin", "did you mean Europe/Berlin?", 10),
+        ("09:00 UTC Asia/Tokyo", "has two time zones, UTC and Asia/Tokyo", 6),
+        ("*/5 * * * * /bin/backup --all", "leave the command away", 0),
+        ("every 5m -holidays(DE)", 'put a space behind the "-"', 9),
+        ("every 5m foo=bar", "foo= is not known", 9),
+        ("every 5m | spaced 5m", "no fixed set of moments", 11),
         ("(every 5m) every 7m", '"every" cannot follow a rule', 10),
         ("every 5m start=yesterday", '"yesterday" is not a moment', 0),
         ("every 5m start=2026-12-01T00:00", "needs an offset", 8),

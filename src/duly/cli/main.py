@@ -9,7 +9,7 @@ from duly.cli.rules import next_moments
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="duly %(version)s")
 def main() -> None:
-    r"""Time-based work, duly done.
+    """Time-based work, duly done.
 
     \b
     Ask   duly next RULE     when a rule is due, in words and in moments
@@ -18,7 +18,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 ok, 2 something in the command line is wrong.
-    """
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
 main.add_command(next_moments)

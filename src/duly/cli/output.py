@@ -10,6 +10,7 @@ from typing import IO, Any
 import click
 
 from duly.errors import RuleError, ZoneMissing
+from duly.rules import zone_names
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -50,7 +51,8 @@ class RuleRefused(click.ClickException):
         if position is not None and self.error.text == self.rule and self.rule.isprintable():
             click.echo(f"\n    {self.rule}\n    {' ' * position}^", err=True, file=file)
         if isinstance(self.error, ZoneMissing) and (zone := machine_zone()):
-            click.echo(f'\nThis machine is in {zone}: "{self.rule} {zone}"', err=True, file=file)
+            whole = f"{self.rule[:position]} {zone}{self.rule[position:]}"
+            click.echo(f'\nThis machine is in {zone}: "{whole}"', err=True, file=file)
 
 
 def machine_zone() -> str | None:
@@ -58,4 +60,5 @@ def machine_zone() -> str | None:
     named = os.environ.get("TZ", "").removeprefix(":")
     if not named or named.startswith("/"):
         named = str(Path(named or "/etc/localtime").resolve()).partition("/zoneinfo/")[2]
-    return named.removeprefix("Etc/") or None
+    zone = named.removeprefix("Etc/")
+    return zone if zone in zone_names() else None

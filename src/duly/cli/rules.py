@@ -7,7 +7,7 @@ import click
 
 from duly.cli.output import RuleRefused, roughly, table
 from duly.clock import now
-from duly.errors import RuleError
+from duly.errors import RuleError, ZoneMissing
 from duly.rules import Rule, Spaced, at, clock_change_notes, local_time, parse
 
 MOST_MOMENTS = 10_000
@@ -17,7 +17,12 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 @click.command("next")
 @click.argument("rule", metavar="RULE")
 @click.option("--zone", metavar="ZONE", help="Time zone, if RULE names none: Europe/Berlin, UTC.")
-@click.option("--from", "start", metavar="TIME", help="Begin after this ISO time; default: now.")
+@click.option(
+    "--from",
+    "start",
+    metavar="TIME",
+    help="Begin after this ISO time, by default now; without an offset, in the rule's zone.",
+)
 @click.option(
     "-n",
     "--count",
@@ -52,7 +57,7 @@ def next_moments(
     name: str | None,
     output: str,
 ) -> None:
-    r"""Say when RULE is due: a sentence, the next moments, and notes on clock changes.
+    """Say when RULE is due: a sentence, the next moments, and notes on clock changes.
 
     RULE may be a cron line, a systemd calendar expression, an interval, one moment or a
     recurrence. A rule that names an hour or a day needs a time zone.
@@ -64,7 +69,7 @@ def next_moments(
       duly next "every 90m from 2026-01-01T00:15Z"
       duly next "0 9 * * 1-5 Europe/Berlin - holidays(DE-BE)"
       duly next "DTSTART:20260105T090000Z RRULE:FREQ=WEEKLY;BYDAY=MO,WE"
-    """
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         found = parse(rule, zone=zone, dst=dst, name=name)
         after = _moment(start, zone or found.zone) if start else now()
@@ -119,7 +124,13 @@ def _show_spaced(timing: Spaced, after: datetime, output: str) -> None:
 
 
 def _moment(text: str, zone: str | None) -> datetime:
-    moment = at(text, zone=zone).after(_BEGINNING)
+    try:
+        moment = at(text, zone=zone).after(_BEGINNING)
+    except ZoneMissing:
+        hint = f'"{text}" needs an offset, as in {text}Z, or --zone'
+        raise click.BadParameter(hint, param_hint="--from") from None
+    except RuleError as error:
+        raise click.BadParameter(error.message, param_hint="--from") from None
     if moment is None:
         raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint="--from")
     return moment

@@ -6,6 +6,7 @@
 'Weekdays at 09:00 Europe/Berlin.'
 """
 
+from duly.errors import RuleError
 from duly.rules.calendar import calendar
 from duly.rules.combine import bounded, delayed, jitter, lasting, spread
 from duly.rules.cron import cron
@@ -18,10 +19,11 @@ from duly.rules.preview import clock_change_notes
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
 from duly.rules.spaced import Spaced, spaced
-from duly.rules.zone import local_time, zone_data_version
+from duly.rules.zone import local_time, zone_data_version, zone_names
 
 __all__ = [
     "Rule",
+    "RuleError",
     "Spaced",
     "at",
     "bounded",
@@ -44,4 +46,5 @@ __all__ = [
     "spaced",
     "spread",
     "zone_data_version",
+    "zone_names",
 ]

@@ -78,7 +78,7 @@ def calendar(text: str, *, zone: str | None = None, dst: str = "cron") -> Zoned:
         raise never_occurs(source.body)
     zone = "UTC" if in_utc else source.zone
     if zone is None and expression.names:
-        raise zone_missing(source.body, expression.names)
+        raise zone_missing(source, expression.names)
     policy = dst_policy(source.dst, fixed=expression.fixed)
     if policy.gap == "shift" and expression.fractional:
         raise RuleError(
@@ -238,7 +238,8 @@ class _Reader:
     def _digits(self, part: Part) -> int:
         word = self._match(r"[0-9]+(?:\.[0-9]+)?" if part is SECOND_PART else r"[0-9]+")
         if not word:
-            self._fail(f"expected a {part.name}, found {self._found()}")
+            article = "an" if part is HOUR else "a"
+            self._fail(f"expected {article} {part.name}, found {self._found()}")
         if part is not SECOND_PART:
             return int(word)
         whole, _, fraction = word.partition(".")

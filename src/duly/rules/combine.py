@@ -197,7 +197,7 @@ class Lasting(Derived):
 
     def explain(self) -> str:
         length = say_duration(timedelta(microseconds=self.length))
-        return f"for {length} from {clause(self.rule)}."
+        return f"For {length} from {clause(self.rule).removeprefix('on ')}."
 
     def __str__(self) -> str:
         return f"{wrapped(self.rule)} lasting={show_duration(timedelta(microseconds=self.length))}"
@@ -211,6 +211,7 @@ def bounded(
     count: int | None = None,
 ) -> Rule:
     """Only the moments from ``start`` to ``end``, both included, and at most ``count`` of them."""
+    _check_rule(rule)
     if count is not None and start is None:
         raise RuleError(f"count={count} counts from a start: pass start= too")
     if count is not None and count < 1:
@@ -224,7 +225,7 @@ def bounded(
 
 def delayed(rule: Rule, delay: str | timedelta) -> Rule:
     """Every moment later by the same delay."""
-    return Delayed(rule, _positive(delay))
+    return Delayed(_check_rule(rule), _positive(delay))
 
 
 def spread(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
@@ -233,17 +234,26 @@ def spread(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
     So that a thousand rules for midnight do not all begin at midnight.
     """
     seconds = _positive(width) // 1_000_000
-    return Delayed(rule, picked(_seed(name), 0, max(seconds, 1)) * 1_000_000)
+    return Delayed(_check_rule(rule), picked(_seed(name), 0, max(seconds, 1)) * 1_000_000)
 
 
 def jitter(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
     """Every moment later by a part of ``width``, picked for each by the name and the moment."""
-    return Jittered(rule, _positive(width), _seed(name))
+    return Jittered(_check_rule(rule), _positive(width), _seed(name))
 
 
 def lasting(rule: Rule, length: str | timedelta) -> Rule:
     """The rule's moments as beginnings of stretches, so that ``other - rule`` leaves those out."""
-    return Lasting(rule, _positive(length))
+    return Lasting(_check_rule(rule), _positive(length))
+
+
+def _check_rule(rule: Rule) -> Rule:
+    if not isinstance(rule, Rule):
+        raise RuleError(
+            f'"{rule}" is not a rule with moments of its own; parse(…) makes one from text, and a '
+            "spaced timing has its own bounded(start, end)"
+        )
+    return rule
 
 
 def picked(seed: int, instant: int, width: int) -> int:

@@ -20,7 +20,7 @@ from duly.rules.days import LAST, FieldDays, shared
 from duly.rules.fields import Written, close_to, never_occurs, read, written, zone_missing
 from duly.rules.wall import ON_THE_MINUTE, SECOND, Wall, minutes_of_day
 from duly.rules.words import ordinal
-from duly.rules.zone import dst_policy
+from duly.rules.zone import dst_policy, unknown_zone
 from duly.rules.zoned import Zoned
 
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -64,6 +64,7 @@ _ITEM = re.compile(
 _HASHED = re.compile(r"H(?:\((?P<low>\d+)-(?P<high>\d+)\))?(?:/(?P<step>\d+))?", re.ASCII)
 _LAST = re.compile(r"L(?:-(?P<before>\d+))?", re.ASCII | re.IGNORECASE)
 _NEAREST = re.compile(r"(?P<day>\d+|L)W", re.ASCII | re.IGNORECASE)
+_ZONE_LIKE = re.compile(r"[A-Za-z]{2,}\w*|[+-]\d{2}:?\d{2}|Z", re.ASCII)
 _NTH = re.compile(r"(?P<weekday>\w+)(?:#(?P<n>\d+)|L)", re.ASCII | re.IGNORECASE)
 
 
@@ -81,7 +82,7 @@ def cron(
     if not days.ever():
         raise never_occurs(source.body)
     if source.zone is None and (named := _named(hour, days)):
-        raise zone_missing(source.body, named)
+        raise zone_missing(source, named)
     wall = Wall(
         days,
         minutes_of_day(hour.bits, minute.bits),
@@ -136,6 +137,10 @@ class Column:
 def _columns(source: Written, name: str | None) -> list[Column]:
     body = ALIASES.get(source.body.lower(), source.body)
     words = list(re.finditer(r"\S+", body))
+    if len(words) > 5 and _ZONE_LIKE.fullmatch(words[-1][0]) and not _weekday(words[-1][0]):
+        raise unknown_zone(
+            words[-1][0], text=source.text, position=source.start + words[-1].start()
+        )
     if len(words) not in (5, 6) or body.startswith("@"):
         raise _wrong_shape(source, len(words))
     columns = []
@@ -153,6 +158,10 @@ def _columns(source: Written, name: str | None) -> list[Column]:
     return columns
 
 
+def _weekday(word: str) -> bool:
+    return word.lower().removesuffix("l") in WEEKDAYS
+
+
 def _wrong_shape(source: Written, words: int) -> RuleError:
     if source.body.lower() == "@reboot":
         message = "@reboot is not a rule about time: run the task when your program starts"
@@ -162,9 +171,10 @@ def _wrong_shape(source: Written, words: int) -> RuleError:
         message = f'"{source.body}" is not one of {", ".join(ALIASES)}'
         hint = f"; did you mean {close}?" if close else ""
         return RuleError(message + hint, text=source.text, position=source.start, suggestion=close)
+    command = "; leave the command away" if words > 6 else ""
     return RuleError(
         f"a cron line has 5 fields (minute hour day month weekday), or 6 with seconds first; "
-        f'"{source.body}" has {words}',
+        f'"{source.body}" has {words}{command}',
         text=source.text,
         position=source.start,
     )
@@ -176,7 +186,7 @@ def _plain(item: str, column: Column, name: str | None) -> str:
     if not found:
         return item
     if not name:
-        raise column.error('H is picked by a name: pass name="…", the schedule\'s', item)
+        raise column.error("H is picked by the schedule's name: give one (name=, --name)", item)
     field = column.field
     low = column.number(found["low"]) if found["low"] else field.low
     high = column.number(found["high"]) if found["high"] else field.last_hashed

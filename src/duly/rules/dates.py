@@ -5,10 +5,12 @@ everything that falls on them, by the clock on the wall of the zone.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from functools import cached_property
 from importlib import import_module
+from itertools import groupby
 from types import ModuleType
 
 from duly.errors import RuleError
@@ -102,20 +104,21 @@ class HolidayDays(Days):
 
 
 def dates(*days: date | str, zone: str | None = None) -> WholeDays:
-    """Whole days to take away, as dates or as text such as ``2026-12-24``."""
-    listed = frozenset(_date(day) for day in days)
+    """Whole days to take away: dates, ``"2026-12-24"``, or ``"2026-12-24..2027-01-01"``."""
+    listed = frozenset(found for day in days for found in _dates(day))
     if not 1 <= len(listed) <= MOST_DATES:
         raise RuleError(f"dates(…) takes 1 to {MOST_DATES} days, not {len(listed)}")
-    text = f"dates({','.join(map(str, sorted(listed)))})"
+    text = f"dates({','.join(_ranges(sorted(listed)))})"
     return WholeDays(ListedDays(listed), checked_zone(zone), text, dates_phrase(sorted(listed)))
 
 
 def holidays(region: str, *, zone: str | None = None) -> WholeDays:
     """A region's public holidays: ``DE`` or, with a part of the country, ``DE-BE``."""
-    found = _REGION.fullmatch(region)
     known = _package().list_supported_countries()
+    region = region.upper().replace("_", "-") if len(region) < 7 else region
+    found = _REGION.fullmatch(region)
     if not found or found["country"] not in known:
-        close = close_to(region[:2], tuple(known))
+        close = close_to(region, tuple(known)) if len(region) < 4 else None
         hint = f"; did you mean {close}?" if close else ""
         raise RuleError(
             f'"{region}" is not a region with known holidays: write a country such as DE, or a '
@@ -142,6 +145,21 @@ def holiday_data_version() -> str:
     return str(_package().__version__)
 
 
+def _dates(day: date | str) -> list[date]:
+    first, _, last = day.partition("..") if isinstance(day, str) else (day, "", "")
+    start, end = _date(first), _date(last or first)
+    if not 0 <= (end - start).days < MOST_DATES:
+        raise RuleError(f'"{day}" is not a range of 1 to {MOST_DATES} days', text=str(day))
+    return [start + timedelta(days=number) for number in range((end - start).days + 1)]
+
+
+def _ranges(days: list[date]) -> Iterator[str]:
+    """Days in order, three or more in a row as a range."""
+    for _, group in groupby(enumerate(days), lambda pair: pair[1].toordinal() - pair[0]):
+        run = [str(day) for _, day in group]
+        yield from [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
+
+
 def _date(day: date | str) -> date:
     try:
         found = date.fromisoformat(day) if isinstance(day, str) else day
@@ -159,5 +177,6 @@ def _package() -> ModuleType:
         return import_module("holidays")
     except ImportError:
         raise RuleError(
-            'public holidays come from the package "holidays": pip install "duly[holidays]"'
+            'public holidays come with an extra: pip install "duly[holidays]", or in a checkout '
+            'pip install ".[holidays]"'
         ) from None

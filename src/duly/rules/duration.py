@@ -41,7 +41,7 @@ def parse_duration(text: str | timedelta) -> timedelta:
     if isinstance(text, timedelta):
         return _checked(text, str(text))
     if not isinstance(text, str):
-        raise RuleError(f'{text!r} is not a length of time: say "{text}s", or pass a timedelta')
+        raise RuleError(f'{text!r} is not a length of time: say "{text}s" or "{text}m"')
     total, at, body = timedelta(), 0, text.strip()
     while at < len(body) and (found := _PIECE.match(body, at)):
         unit = _unit(found[2])
@@ -53,9 +53,8 @@ def parse_duration(text: str | timedelta) -> timedelta:
         at = found.end()
         at += body.startswith(" ", at)
     if at < len(body) or not body:
-        hint = (
-            f': say "{body}s"' if body.isdigit() else '; write it as "90s", "5m", "1h30m" or "2d"'
-        )
+        either = f': say "{body}s" or "{body}m"'
+        hint = either if body.isdigit() else '; write it as "90s", "5m", "1h30m" or "2d"'
         raise RuleError(f'"{text}" is not a length of time{hint}', text=text, position=at)
     return _checked(total, text)
 

@@ -62,6 +62,8 @@ def days_phrase(days: Days) -> str:
 
 
 def dates_phrase(dates: Sequence[date]) -> str:
+    if len(dates) > FEW_DATES and (dates[-1] - dates[0]).days == len(dates) - 1:
+        return f"from {dates[0]} to {dates[-1]}"
     shown = [str(day) for day in dates[:FEW_DATES]]
     if len(dates) > FEW_DATES:
         shown.append(f"{len(dates) - FEW_DATES} more days")

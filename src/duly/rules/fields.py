@@ -38,14 +38,24 @@ def read(text: str, *, zone: str | None, dst: str) -> Written:
         head, _, last = body.rpartition(" ")
     if head and (named := _as_zone(last, text, len(body) - len(last))):
         zone, body = named, head.rstrip()
+        head, _, last = body.rpartition(" ")
+        if head and last in zone_names():
+            raise RuleError(
+                f'"{text}" has two time zones, {last} and {zone}; a rule has one',
+                text=text,
+                position=len(head) + 1,
+            )
     stripped = body.lstrip()
     return Written(text, stripped, len(body) - len(stripped), zone, dst)
 
 
-def checked_zone(name: str | None) -> str | None:
+def checked_zone(zone: str | None) -> str | None:
     """The zone's name as it is known, if there is one."""
+    name = getattr(zone, "key", zone)  # a ZoneInfo knows its name
     if name is None or name in zone_names():
         return name
+    if not isinstance(name, str):
+        raise RuleError(f'zone={zone!r} is not a name such as "Europe/Berlin" or "UTC"')
     if name.upper() == "UTC":
         return "UTC"
     raise unknown_zone(name)
@@ -75,12 +85,12 @@ def written(body: str, zone: str | None, dst: Dst) -> str:
     return f"{body}{tail}" if dst.name == "cron" else f"{body}{tail} dst={dst.name}"
 
 
-def zone_missing(text: str, names: str) -> ZoneMissing:
+def zone_missing(source: Written, names: str) -> ZoneMissing:
     return ZoneMissing(
-        f'"{text}" names {names}, so it needs a time zone: write "{text} Europe/Berlin" '
-        'or pass zone="Europe/Berlin" (or UTC)',
-        text=text,
-        position=len(text),
+        f'"{source.body}" names {names}, so it needs a time zone: write '
+        f'"{source.body} Europe/Berlin", or give the zone beside the rule (zone=, --zone)',
+        text=source.text,
+        position=source.start + len(source.body),
     )
 
 
@@ -93,8 +103,8 @@ def never_occurs(text: str) -> RuleError:
 def close_to(word: str, known: Sequence[str]) -> str | None:
     """The known word that was probably meant."""
     by_key = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_key, n=1, cutoff=0.5)
-    if not found and word:
+    found = get_close_matches(word.lower(), by_key, n=1, cutoff=0.6)
+    if not found and 0 < len(word) <= 3:
         found = [key for key in by_key if key[0] == word[0].lower()][:1]
     return by_key[found[0]] if found else None
 

@@ -14,8 +14,9 @@ def to_us(moment: datetime) -> int:
     try:
         since = moment - EPOCH
     except TypeError:
+        wrong = "naive" if type(moment) is datetime else "not a datetime"
         raise RuleError(
-            f"{moment!r} is naive: a moment needs a zone, as in datetime(…, tzinfo=UTC)"
+            f"{moment!r} is {wrong}: a moment needs a zone, as in datetime(…, tzinfo=UTC)"
         ) from None
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 

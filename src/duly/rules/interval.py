@@ -11,7 +11,7 @@ node gets the same moments.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from math import gcd
 
 from duly.errors import RuleError
@@ -19,21 +19,27 @@ from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, St
 from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
 from duly.rules.fields import Written, read, written, zone_missing
 from duly.rules.instants import EPOCH, LAST_US, from_us, to_us
-from duly.rules.once import at, show_moment
+from duly.rules.once import read_moment, show_moment
 from duly.rules.rule import Rule
-from duly.rules.wall import ON_THE_MINUTE, SECOND, Wall
+from duly.rules.wall import SECOND, Wall
 from duly.rules.zone import dst_policy
 from duly.rules.zoned import Zoned
 
 SHORTEST = timedelta(milliseconds=1)
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
-_CALENDAR_STEP = re.compile(
-    r"(?:(?P<count>\d{1,6}) ?)?(?P<unit>d|w|day|week|month|year)s?"
-    r"(?: at (?P<time>\S+))?(?: from (?P<first>\S+))?",
-    re.ASCII,
+_BODY = re.compile(
+    r"(?P<step>.+?)(?: at (?P<time>\S+))?(?: from (?P<first>\S+))?(?: at (?P<time_behind>\S+))?"
 )
-_ELAPSED_STEP = re.compile(r"(?P<step>.+?)(?: from (?P<anchor>\S+))?")
+_CALENDAR_STEP = re.compile(
+    r"(?:(?P<count>\d{1,6}) ?)?(?P<unit>d|w|day|week|month|year)s?", re.ASCII
+)
+_UNITS = {"d": "day", "w": "week"}
+_HOURS = {"day": 24, "week": 7 * 24}
+_TIME = re.compile(r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?", re.ASCII)
+_BY_NAME = re.compile(
+    r"other |weekday|(mon|tue|tues|wed|wednes|thu|thurs|fri|sat|satur|sun)(day)?s?\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,70 +110,66 @@ def every(
     if isinstance(step, timedelta):
         return _elapsed(step, EPOCH if anchor is None else anchor)
     source = read(step, zone=zone, dst=dst)
-    body = source.body.removeprefix("every ")
-    if found := _CALENDAR_STEP.fullmatch(body):
-        return _on_the_calendar(source, found, anchor)
-    found = _ELAPSED_STEP.fullmatch(body)
-    if not found or " at " in body:
-        raise RuleError(
-            f'"{step}" is not an interval; write "every 5m", "every 1h30m from 2026-01-01T00:15Z" '
-            'or "every 2 days at 09:00 from 2026-01-01 Europe/Berlin"',
-            text=step,
-            position=0,
+    found = _BODY.fullmatch(source.body.removeprefix("every "))
+    if not found or _BY_NAME.match(found["step"]):
+        raise _refused(
+            source,
+            'not an interval; for weekdays write "Mon 09:00 Europe/Berlin", "Mon..Fri 09:00 '
+            'Europe/Berlin", or "every 2 weeks at 09:00 from 2026-01-05 Europe/Berlin"',
+        )
+    if counted := _CALENDAR_STEP.fullmatch(found["step"]):
+        if anchor is not None:
+            raise _refused(source, 'say the first day in the text: "… from 2026-01-05"')
+        return _on_the_calendar(source, int(counted["count"] or 1), counted["unit"], found)
+    if found["time"] or found["time_behind"]:
+        raise _refused(
+            source, f"{found['step']} is elapsed time and has no time of day; count days"
         )
     if source.zone != zone:
-        raise RuleError(
-            f'"{step}": {found["step"]} is elapsed time, the same in every zone; leave the zone '
-            "away, or count in days",
-            text=step,
-            position=len(source.body),
-        )
-    length = parse_duration(found["step"])
-    if found["anchor"]:
-        anchor = at(found["anchor"], zone=zone).after(_BEFORE_ALL)
-    return _elapsed(length, EPOCH if anchor is None else anchor)
+        raise _refused(source, f"{found['step']} is elapsed time, the same in every zone")
+    if found["first"]:
+        anchor = _moment(source, found["first"])
+    step = found["step"] if found["step"][0].isdigit() else f"1 {found['step']}"
+    return _elapsed(_length(source, step), EPOCH if anchor is None else anchor)
 
 
 def _elapsed(step: timedelta, anchor: datetime) -> Every:
     if step < SHORTEST:
         raise RuleError(f"every {step / SHORTEST:g}ms is too often: the shortest step is 1ms")
-    if anchor < EPOCH:
+    if to_us(anchor) < 0:
         raise RuleError(f"the anchor {anchor.isoformat()} is before {FIRST_YEAR}")
     return Every(step // MICROSECOND, to_us(anchor))
 
 
-def _on_the_calendar(source: Written, found: re.Match[str], anchor: datetime | None) -> Zoned:
-    count, unit = (
-        int(found["count"] or 1),
-        {"d": "day", "w": "week"}.get(found["unit"], found["unit"]),
-    )
+def _on_the_calendar(source: Written, count: int, unit: str, found: re.Match[str]) -> Zoned:
+    unit = _UNITS.get(unit, unit)
+    clock = found["time"] or found["time_behind"]
     shown = f"every {count} {unit}{'s' * (count != 1)}"
-    if not found["time"]:
-        elapsed = f', or for elapsed time "every {count * _HOURS[unit]}h"' if unit in _HOURS else ""
-        raise _refused(source, f'say at what time: "{shown} at 09:00 Europe/Berlin"{elapsed}')
-    if anchor is not None:
-        raise _refused(source, f'say the first day in the text: "{shown} at 09:00 from 2026-01-05"')
-    if not found["first"] and (count, unit) != (1, "day"):
-        raise _refused(source, f'say from which day: "{shown} at {found["time"]} from 2026-01-05"')
     if not count:
         raise _refused(source, "the smallest step is 1")
-    first = _date(source, found["first"]) if found["first"] else None
+    needs_first = (count, unit) != (1, "day")
+    if not clock or (needs_first and not found["first"]):
+        asked = ["at what time"] * (not clock)
+        asked += ["from which day"] * (needs_first and not found["first"])
+        whole = f"{shown} at {clock or '09:00'}"
+        whole += f" from {found['first'] or '2026-01-05'}" if needs_first else ""
+        elapsed = f', or for elapsed time "every {count * _HOURS[unit]}h"' if unit in _HOURS else ""
+        zone = source.zone or "Europe/Berlin"
+        raise _refused(source, f'say {" and ".join(asked)}: "{whole} {zone}"{elapsed}')
+    at_time = _time(source, clock)
+    first_day = _date(source, found["first"]) if found["first"] else None
     if source.zone is None:
-        raise zone_missing(source.body, "an hour")
-    at_time = _time(source, found["time"])
+        raise zone_missing(source, "an hour")
     wall = Wall(
-        _days(source, count, unit, first),
+        _days(source, count, unit, first_day),
         1 << at_time.hour * 60 + at_time.minute,
-        (at_time.second * SECOND,) if at_time.second else ON_THE_MINUTE,
+        (at_time.second * SECOND,),
     )
-    since = f" from {first}" if first else ""
-    clock = at_time.isoformat("seconds" if at_time.second else "minutes")
+    since = f" from {first_day}" if first_day else ""
+    exact = at_time.isoformat("seconds" if at_time.second else "minutes")
     policy = dst_policy(source.dst, fixed=True)
-    text = written(f"{shown} at {clock}{since}", source.zone, policy)
+    text = written(f"{shown} at {exact}{since}", source.zone, policy)
     return Zoned(wall, source.zone, policy, text)
-
-
-_HOURS = {"day": 24, "week": 7 * 24}
 
 
 def _days(source: Written, count: int, unit: str, first: date | None) -> Days:
@@ -182,6 +184,20 @@ def _days(source: Written, count: int, unit: str, first: date | None) -> Days:
     return StepMonths(count * (12 if unit == "year" else 1), first)
 
 
+def _length(source: Written, text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except RuleError as error:
+        raise _refused(source, error.message) from None
+
+
+def _moment(source: Written, text: str) -> datetime:
+    moment = read_moment(text)
+    if moment.tzinfo is None:
+        raise _refused(source, f'the anchor needs an offset, as in "from {text}Z"')
+    return moment
+
+
 def _date(source: Written, text: str) -> date:
     try:
         day = date.fromisoformat(text)
@@ -193,13 +209,14 @@ def _date(source: Written, text: str) -> date:
 
 
 def _time(source: Written, text: str) -> time:
+    found = _TIME.fullmatch(text)
+    hour, minute, second = (
+        (int(number or 0) for number in found.groups("0")) if found else (99, 0, 0)
+    )
     try:
-        found = time.fromisoformat(text)
+        return time(hour, minute, second)
     except ValueError:
         raise _refused(source, f'"{text}" is not a time of day such as 09:00') from None
-    if found.tzinfo or found.microsecond:
-        raise _refused(source, f'"{text}" is not a time of day in whole seconds, without an offset')
-    return found
 
 
 def _refused(source: Written, message: str) -> RuleError:

@@ -62,7 +62,7 @@ def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") ->
     if asked.tzinfo is not None:
         return Moments((_checked(to_us(asked), moment),))
     if source.zone is None:
-        raise zone_missing(source.body, "an hour")
+        raise zone_missing(source, "an hour" if "T" in source.body else "a day")
     _checked(to_us(asked.replace(tzinfo=from_us(0).tzinfo)), moment)
     second = asked.second * SECOND + asked.microsecond
     wall = Wall(

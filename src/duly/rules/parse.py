@@ -13,7 +13,7 @@ from left to right, and grouped by parentheses. What ``str`` prints, ``parse`` r
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -23,17 +23,21 @@ from duly.rules.combine import Jittered, bounded, delayed, jitter, lasting
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holidays
 from duly.rules.duration import MICROSECOND, parse_duration
-from duly.rules.fields import check_size, read
+from duly.rules.fields import check_size, checked_zone, read
 from duly.rules.interval import every
 from duly.rules.once import MOMENT, at, read_moment
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
 from duly.rules.spaced import Spaced, spaced
+from duly.rules.zone import dst_policy
 
 LONGEST = 4096
 DEEPEST = 16
 
 _MODIFIER = re.compile(r"(?P<key>start|end|count|delay|jitter|seed|lasting)=(?P<value>\S*)")
+_UNKNOWN_MODIFIER = re.compile(r"(?P<key>(?!dst=)[a-z_]+)=\S*")
+_STUCK = re.compile(r"[|-](?:[A-Za-z(]|\*)")
+_PREFIX = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S+)\s+", re.ASCII)
 _DAYS = re.compile(r"(?P<kind>dates|holidays)\((?P<inside>[^()]*)\)")
 
 
@@ -42,6 +46,8 @@ def parse(
 ) -> Rule | Spaced:
     """Read a rule of any kind. ``zone`` is used where the text names none, ``name`` for ``H``."""
     check_size(text, LONGEST)
+    zone = checked_zone(zone)
+    dst_policy(dst, fixed=True)
     try:
         return _read(text, zone, dst, name)
     except RuleError as error:
@@ -83,7 +89,11 @@ class _Parser:
         first, *others = _terms(piece)
         result = self.term(first[1], depth)
         for operator, other in others:
-            result = self.joined(result, operator, self.term(other, depth))
+            right = self.term(other, depth)
+            try:
+                result = self.joined(result, operator, right)
+            except RuleError as error:
+                raise other.error(error.message) from None
         return result
 
     def joined(self, left: Rule | Spaced, operator: str, right: Rule | Spaced) -> Rule | Spaced:
@@ -103,10 +113,19 @@ class _Parser:
         while len(words) > 1 and _MODIFIER.fullmatch(words[-1][0]):
             words.pop()
         end = words[-1].end() if words else 0
+        if len(words) > 1 and (unknown := _UNKNOWN_MODIFIER.fullmatch(words[-1][0])):
+            raise piece.part(words[-1].start()).error(
+                f"{unknown['key']}= is not known; known are start, end, count, delay, jitter, "
+                "seed, lasting and dst"
+            )
+        begin = len("OnCalendar=") if piece.text.startswith("OnCalendar=") else 0
+        parser = self
+        if pasted := _PREFIX.match(piece.text):
+            begin, parser = pasted.end(), replace(self, zone=checked_zone(pasted["zone"]))
         try:
-            rule = self.simple(piece.text[:end])
+            rule = parser.simple(piece.text[begin:end])
         except RuleError as error:
-            raise _moved(error, piece.text, piece.start) from None
+            raise _moved(error, piece.text, piece.start + begin) from None
         return self.modified(rule, piece.part(end))
 
     def simple(self, text: str) -> Rule | Spaced:  # noqa: PLR0911 - a kind of rule a line
@@ -114,8 +133,9 @@ class _Parser:
         if not text:
             raise RuleError("an empty text is not a rule", text=text, position=0)
         kind = text.upper()
-        if kind.startswith("EVERY "):
-            return every(text, zone=self.zone, dst=self.dst)
+        if kind.startswith(("EVERY ", "@EVERY ")):  # the second is how Go programs write it
+            step = text.partition(" ")[2].strip()
+            return every(f"every {step}", zone=self.zone, dst=self.dst)
         if kind.startswith("SPACED "):
             return spaced(text)
         if kind.startswith(("RRULE", "DTSTART")):
@@ -125,18 +145,26 @@ class _Parser:
         if kind.startswith(("DATES(", "HOLIDAYS(")):
             return _days(text)
         body = read(text, zone=None, dst=self.dst).body
-        fields = len(body.split())
-        if fields in (5, 6) or (body.startswith("@") and not body[1:].isdigit()):
+        if body.startswith("@") and not body[1:].isdigit():
             return cron(text, zone=self.zone, dst=self.dst, name=self.name)
+        if len(body.split()) > 2 and not any(mark in body for mark in (":", "..", "~")):
+            return cron(text, zone=self.zone, dst=self.dst, name=self.name)
+        return self.calendar(text)
+
+    def calendar(self, text: str) -> Rule:
+        """What nothing else claimed: if it is none either, say what else there is."""
         try:
             return calendar(text, zone=self.zone, dst=self.dst)
-        except ZoneMissing:
-            raise
         except RuleError as error:
+            if isinstance(error, ZoneMissing) or any(mark in text for mark in ":.~*-"):
+                raise
+            kinds = (
+                "a rule is a cron line of 5 or 6 fields, a calendar expression such as Mon..Fri "
+                '09:00, "every 5m", "spaced 5m", a moment such as 2026-12-24T18:00Z, or DTSTART '
+                "and RRULE"
+            )
             raise RuleError(
-                f"{error.message} (read as a calendar expression: a cron line has 5 or 6 fields, "
-                f'this has {fields}; the other kinds are "every …", "spaced …", a moment such as '
-                "2026-12-24T18:00Z, and DTSTART with RRULE)",
+                f"{error.message}; {kinds}",
                 text=error.text,
                 position=error.position,
                 suggestion=error.suggestion,
@@ -184,7 +212,9 @@ def _terms(piece: Piece) -> list[tuple[str, Piece]]:
             operator, start = word[0], word.end()
         depth += word[0].count("(") - word[0].count(")")
         if depth < 0:
-            raise piece.error('a ")" without its "("')
+            raise piece.part(word.end() - 1).error('a ")" without its "("')
+        if depth == 0 and _STUCK.match(word[0]):
+            raise piece.part(word.start()).error(f'put a space behind the "{word[0][0]}"')
     if depth:
         raise piece.error('a "(" without its ")"')
     terms.append((operator, piece.part(start).stripped()))
@@ -212,7 +242,7 @@ def _days(text: str) -> Rule:
         )
     if found["kind"] == "holidays":
         return holidays(found["inside"], zone=source.zone)
-    return dates(*found["inside"].split(","), zone=source.zone)
+    return dates(*(day.strip() for day in found["inside"].split(",")), zone=source.zone)
 
 
 def _moment(values: dict[str, str], key: str, piece: Piece) -> datetime | None:

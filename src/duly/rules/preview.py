@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from duly.rules.bits import full
 from duly.rules.instants import from_us, to_us
 from duly.rules.rule import Rule
+from duly.rules.spaced import Spaced
 from duly.rules.wall import HOUR, SECOND
 from duly.rules.words import listed
 from duly.rules.zone import LONGEST_MADE_UP, zone_named
@@ -23,9 +24,11 @@ MOST_TIMES = 3
 
 
 def clock_change_notes(
-    rule: Rule, after: datetime, *, within: timedelta = A_YEAR_AND_A_BIT, limit: int = 2
+    rule: Rule | Spaced, after: datetime, *, within: timedelta = A_YEAR_AND_A_BIT, limit: int = 2
 ) -> list[str]:
     """The next clock changes that make a difference to the rule, each as a sentence."""
+    if isinstance(rule, Spaced):
+        return []  # elapsed time does not know the wall clock
     start = to_us(after)
     until = to_us(after + within)
     notes = sorted({note for leaf in _leaves(rule) for note in _notes(leaf, start, until)})

@@ -310,7 +310,8 @@ class Minus(Rule):
         return Minus(self.rule.placed_in(zone), self.exclusion.placed_in(zone))
 
     def explain(self) -> str:
-        return f"{self.rule.explain().removesuffix('.')}; except {clause(self.exclusion)}."
+        exclusion = clause(self.exclusion).removesuffix(f" {self.zone}")
+        return f"{self.rule.explain().removesuffix('.')}; except {exclusion}."
 
     def __str__(self) -> str:
         left = str(self.rule) if isinstance(self.rule, Minus) else wrapped(self.rule)

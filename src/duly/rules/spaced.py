@@ -17,7 +17,7 @@ from duly.rules.rule import Rule, clause, wrapped
 SHORTEST = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spaced:
     """A delay after the end of the last run, between bounds, outside exclusions."""
 
@@ -43,6 +43,9 @@ class Spaced:
 
     def bounded(self, start: datetime | None, end: datetime | None) -> "Spaced":
         return replace(self, start=start or self.start, end=end or self.end)
+
+    def __repr__(self) -> str:
+        return f"<Spaced {self}>"
 
     def explain(self) -> str:
         said = f"{say_duration(self.delay)} after the end of the last run"
@@ -95,8 +98,10 @@ class Spaced:
 
 def spaced(delay: str | timedelta) -> Spaced:
     """A fixed delay, counted from the end of the last run."""
-    text = delay.removeprefix("spaced ") if isinstance(delay, str) else delay
-    length = parse_duration(text)
+    try:
+        length = parse_duration(delay.removeprefix("spaced ") if isinstance(delay, str) else delay)
+    except RuleError as error:
+        raise RuleError(error.message, text=str(delay), position=0) from None
     if length < SHORTEST:
         raise RuleError(f'"{delay}" is too short a delay: the shortest is 1ms')
     return Spaced(length)
