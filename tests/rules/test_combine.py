@@ -3,6 +3,7 @@
 Each is compared with what the same words mean for plain lists of moments.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -147,9 +148,43 @@ def test_nothing_is_left_of_a_rule_without_itself() -> None:
         assert nothing.count(START, END) == 0
 
 
-def test_an_exclusion_too_dense_to_walk_is_refused() -> None:
-    with pytest.raises(RuleError, match="excludes more than 10000 moments in a row"):
-        (every("7s") - cron("* * * * * *", zone="UTC")).after(START)
+def test_what_is_too_dense_to_be_walked_is_refused_not_waited_for() -> None:
+    seconds = cron("* * * * * *", zone="UTC")
+    with pytest.raises(RuleError, match="too dense to be counted together"):
+        (every("7s") - seconds).after(START)
+    with pytest.raises(RuleError, match="too dense to be counted together"):
+        (every("7s") | seconds).count(START, START + timedelta(days=3650))
+    with pytest.raises(RuleError, match="leaves nothing"):
+        (seconds - lasting(cron("0 0 * * *", zone="UTC"), "24h")).after(START)
+
+
+def test_a_rate_that_divides_the_day_is_counted_on_the_clock() -> None:
+    seconds, hours = cron("* * * * * *", zone="Europe/Berlin"), cron("30 * * * *")
+    decade = START + timedelta(days=3650)
+    assert (every("1s") | seconds).count(START, decade) == 3650 * 86_400
+    assert (every("10s") - seconds).count(START, decade) == 0
+    halves = every("30m from 2027-01-01T00:00Z")
+    assert (halves - hours).count(START, decade) == len(listed(halves - hours, START, decade))
+    check_as_a_set(
+        every("15m") - hours, [moment for moment in listed(every("15m")) if moment.minute != 30]
+    )
+
+
+def test_differences_of_differences_are_counted() -> None:
+    rule = cron("* * * * *") - cron("0 * * * *") - cron("30 * * * *")
+    assert rule.count(START, START + timedelta(days=36_500)) == 36_500 * 24 * 58
+    nested = (cron("* * * * *") | cron("30 * * * * *")) - cron("*/2 * * * *")
+    every_half = cron("0,30 * * * * *")
+    check_as_a_set(nested, [m for m in listed(every_half) if m.second or m.minute % 2])
+
+
+def test_at_most_eight_rules_are_joined() -> None:
+    union = every("1h")
+    for minute in range(1, 8):
+        union |= cron(f"{minute} * * * *")
+    assert union.count(START, END) == 40 * 24 * 8
+    with pytest.raises(RuleError, match="at most 8 rules"):
+        union | cron("30 * * * *")
 
 
 # -- days and stretches ---------------------------------------------------------------------------
@@ -175,8 +210,11 @@ def test_holidays_are_left_out() -> None:
 
 
 def test_days_need_a_zone_from_somewhere() -> None:
-    with pytest.raises(RuleError, match="needs a time zone to know when its days begin"):
-        (every("1h") - dates("2026-11-20")).after(START)
+    for rule in (every("1h"), cron("*/5 * * * *")):
+        with pytest.raises(RuleError, match="needs a time zone to know when its days begin"):
+            rule - dates("2026-11-20")
+    placed = parse("every 1h - dates(2026-11-20)", zone="Asia/Tokyo")
+    assert str(placed) == "every 1h - dates(2026-11-20) Asia/Tokyo"
     assert (every("1h") - dates("2026-11-20", zone="UTC")).count(START, END) == 40 * 24 - 24
 
 
@@ -199,11 +237,22 @@ def test_stretches_that_overlap_are_left_out_once() -> None:
     assert rule.count(START, END) == 0
 
 
-def test_exclusions_can_have_exceptions() -> None:
-    rule = calendar("09:00", zone="UTC")
-    closed = dates("2026-11-20", "2026-11-21", zone="UTC") - dates("2026-11-21", zone="UTC")
-    expected = [moment for moment in listed(rule) if f"{moment:%m-%d}" != "11-20"]
-    check_as_a_set(rule - closed, expected)
+def test_what_is_taken_away_is_whole() -> None:
+    closed = dates("2026-11-20", zone="UTC")
+    questions: list[Callable[[], object]] = [
+        lambda: closed - every("1h"),
+        lambda: bounded(closed, start=START),
+        lambda: delayed(lasting(every("1h"), "5m"), "1m"),
+    ]
+    for refused in questions:
+        with pytest.raises(RuleError, match="something to take away"):
+            refused()
+
+
+def test_days_are_whole_where_the_clock_goes_back_over_midnight() -> None:
+    rule = cron("*/10 * * * *", zone="America/St_Johns") - dates("2007-11-03")
+    night = datetime(2007, 11, 3, tzinfo=UTC), datetime(2007, 11, 5, tzinfo=UTC)
+    assert rule.count(*night) == len(listed(rule, *night))
 
 
 # -- bounds ---------------------------------------------------------------------------------------

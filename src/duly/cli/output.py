@@ -50,8 +50,10 @@ class RuleRefused(click.ClickException):
         position = self.error.position
         if position is not None and self.error.text == self.rule and self.rule.isprintable():
             click.echo(f"\n    {self.rule}\n    {' ' * position}^", err=True, file=file)
-        if isinstance(self.error, ZoneMissing) and (zone := machine_zone()):
-            whole = f"{self.rule[:position]} {zone}{self.rule[position:]}"
+        behind = self.rule[position:]
+        fits = not behind or behind[0] in " )"
+        if isinstance(self.error, ZoneMissing) and fits and (zone := machine_zone()):
+            whole = f"{self.rule[:position]} {zone}{behind}"
             click.echo(f'\nThis machine is in {zone}: "{whole}"', err=True, file=file)
 
 

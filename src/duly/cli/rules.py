@@ -21,7 +21,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
     "--from",
     "start",
     metavar="TIME",
-    help="Begin after this ISO time, by default now; without an offset, in the rule's zone.",
+    help="Begin after this ISO time, by default now; without an offset, in the zone of the rule.",
 )
 @click.option(
     "-n",
@@ -72,7 +72,7 @@ def next_moments(
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         found = parse(rule, zone=zone, dst=dst, name=name)
-        after = _moment(start, zone or found.zone) if start else now()
+        after = _moment(start, found.stated_zone or zone) if start else now()
         if isinstance(found, Spaced):
             _show_spaced(found, after, output)
         else:
@@ -108,7 +108,8 @@ def _table(moments: list[datetime], zone: str, after: datetime) -> str:
     rows = []
     for moment in moments:
         local = local_time(moment, zone)
-        time, offset = local.isoformat(" ")[:-6], local.isoformat()[-6:]
+        time = local.replace(tzinfo=None).isoformat(" ")
+        offset = local.isoformat(" ").removeprefix(time)
         rows.append((f"{local:%a} {time}", offset, _utc(moment), f"in {roughly(moment - after)}"))
     return table((zone, "OFFSET", "UTC", "IN"), rows)
 
@@ -127,7 +128,8 @@ def _moment(text: str, zone: str | None) -> datetime:
     try:
         moment = at(text, zone=zone).after(_BEGINNING)
     except ZoneMissing:
-        hint = f'"{text}" needs an offset, as in {text}Z, or --zone'
+        whole = text if "T" in text else f"{text}T00:00"
+        hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
         raise click.BadParameter(hint, param_hint="--from") from None
     except RuleError as error:
         raise click.BadParameter(error.message, param_hint="--from") from None

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import NoReturn
 
 from duly.errors import RuleError
+from duly.rules import words
 from duly.rules.bits import full
 from duly.rules.days import LAST_YEAR, NEW_YEAR, YEARS
 from duly.rules.expression import (
@@ -42,15 +43,14 @@ from duly.rules.wall import SECOND
 from duly.rules.zone import dst_policy, unknown_zone
 from duly.rules.zoned import Zoned
 
-_LONG_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _WEEKDAY_NUMBERS = {
     name.lower(): number
-    for names in (WEEKDAYS, _LONG_WEEKDAYS)
+    for names in (WEEKDAYS, words.WEEKDAYS)
     for number, name in enumerate(names)
 }
 
-# Fractions of a second can be listed as finely as one a millisecond.
-MOST_LISTED = 60_000
+# As many as one each hundredth of a second.
+MOST_LISTED = 6_000
 
 SHORTHANDS = {
     "minutely": "*-*-* *:*:00",
@@ -86,7 +86,8 @@ def calendar(text: str, *, zone: str | None = None, dst: str = "cron") -> Zoned:
             text=source.text,
             position=source.start,
         )
-    return Zoned(expression.wall(), zone or "UTC", policy, written(str(expression), zone, policy))
+    text = written(str(expression), zone, policy)
+    return Zoned(expression.wall(), zone or "UTC", policy, text, stated=zone is not None)
 
 
 class _Reader:
@@ -132,7 +133,7 @@ class _Reader:
         number = _WEEKDAY_NUMBERS.get(word.lower())
         if number is None:
             self.at -= len(word)
-            known = (*WEEKDAYS, *_LONG_WEEKDAYS, *(() if self.at else SHORTHANDS))
+            known = (*WEEKDAYS, *words.WEEKDAYS, *(() if self.at else SHORTHANDS))
             self._fail(f'"{word or self._peek()}" is not a weekday', close_to(word, known))
         return number
 

@@ -4,7 +4,7 @@ Each keeps the protocol's costs: what it asks of the inner rule is a handful of 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
@@ -28,8 +28,11 @@ class Derived(Rule):
         return self.rule.zone
 
     @property
-    def inner(self) -> tuple[Rule, ...]:
-        return (self.rule,)
+    def stated_zone(self) -> str | None:
+        return self.rule.stated_zone
+
+    def placed_in(self, zone: str | None) -> Rule:
+        return replace(self, rule=self.rule.placed_in(zone))
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,25 +55,13 @@ class Bounded(Derived):
         low, high = max(after, self._low - 1), min(until, self._high)
         return self.rule.count_us(low, high) if low < high else 0
 
-    def in_step_with(self, other: Rule) -> bool:
-        return self.rule.in_step_with(other)
+    @property
+    def expands(self) -> bool:
+        return True
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
         low, high = max(after, self._low - 1), min(until, self._high)
         return self.rule.shared_count_us(others, low, high) if low < high else 0
-
-    @property
-    def has_stretches(self) -> bool:
-        return self.rule.has_stretches
-
-    def blocked_until_us(self, instant: int) -> int | None:
-        started = self.rule.at_or_before_us(instant)
-        if started is None or not self._low <= started <= self._high:
-            return None
-        return self.rule.blocked_until_us(instant)
-
-    def placed_in(self, zone: str | None) -> Rule:
-        return Bounded(self.rule.placed_in(zone), self.first, self.last, self.most)
 
     @property
     def _low(self) -> int:
@@ -88,7 +79,7 @@ class Bounded(Derived):
         said = self.rule.explain().removesuffix(".")
         said += "" if self.first is None else f", from {from_us(self.first):%Y-%m-%d %H:%M} UTC"
         said += "" if self.last is None else f", until {from_us(self.last):%Y-%m-%d %H:%M} UTC"
-        said += "" if self.most is None else f", {self.most} times"
+        said += "" if self.most is None else f", {self.most} time{'s' * (self.most > 1)}"
         return f"{said}."
 
     def __str__(self) -> str:
@@ -192,9 +183,6 @@ class Lasting(Derived):
         began = self.rule.at_or_before_us(instant)
         return began + self.length if began is not None and instant < began + self.length else None
 
-    def placed_in(self, zone: str | None) -> Rule:
-        return Lasting(self.rule.placed_in(zone), self.length)
-
     def explain(self) -> str:
         length = say_duration(timedelta(microseconds=self.length))
         return f"For {length} from {clause(self.rule).removeprefix('on ')}."
@@ -214,13 +202,17 @@ def bounded(
     _check_rule(rule)
     if count is not None and start is None:
         raise RuleError(f"count={count} counts from a start: pass start= too")
-    if count is not None and count < 1:
-        raise RuleError(f"count={count}: the smallest is 1")
+    if count is not None and (type(count) is not int or count < 1):
+        raise RuleError(f"count={count!r} is not a number from 1 on")
     first = None if start is None else to_us(start)
     last = None if end is None else to_us(end)
     if first is not None and last is not None and last < first:
         raise RuleError(f"the end {end} is before the start {start}")
-    return rule if first is None and last is None else Bounded(rule, first, last, count)
+    if first is None and last is None:
+        return rule
+    found = Bounded(rule, first, last, count)
+    found.after_us(FIRST_US)  # where the count ends is found now, or refused now
+    return found
 
 
 def delayed(rule: Rule, delay: str | timedelta) -> Rule:
@@ -234,10 +226,11 @@ def spread(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
     So that a thousand rules for midnight do not all begin at midnight.
     """
     seconds = _positive(width) // 1_000_000
-    return Delayed(_check_rule(rule), picked(_seed(name), 0, max(seconds, 1)) * 1_000_000)
+    delay = picked(_seed(name), 0, max(seconds, 1)) * 1_000_000
+    return Delayed(_check_rule(rule), delay) if delay else _check_rule(rule)
 
 
-def jitter(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
+def jitter(rule: Rule, width: str | timedelta, *, name: str) -> Jittered:
     """Every moment later by a part of ``width``, picked for each by the name and the moment."""
     return Jittered(_check_rule(rule), _positive(width), _seed(name))
 
@@ -253,6 +246,8 @@ def _check_rule(rule: Rule) -> Rule:
             f'"{rule}" is not a rule with moments of its own; parse(…) makes one from text, and a '
             "spaced timing has its own bounded(start, end)"
         )
+    if rule.has_stretches:
+        raise RuleError(f'"{rule}" is something to take away: do this to its rule before lasting=')
     return rule
 
 
@@ -263,6 +258,8 @@ def picked(seed: int, instant: int, width: int) -> int:
 
 
 def _seed(name: str) -> int:
+    if type(name) is not str or not name:
+        raise RuleError(f"name={name!r} is not a name to pick by")
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 

@@ -90,7 +90,8 @@ def cron(
     )
     policy = dst_policy(source.dst, fixed=not (minute.starred or hour.starred))
     plain = " ".join(column.text for column in columns)
-    return Zoned(wall, source.zone or "UTC", policy, written(plain, source.zone, policy))
+    text = written(plain, source.zone, policy)
+    return Zoned(wall, source.zone or "UTC", policy, text, stated=source.zone is not None)
 
 
 @dataclass
@@ -254,6 +255,9 @@ def _value(field: Field, value: int) -> int:
 
 def _days(columns: list[Column]) -> FieldDays:
     *_, day, month, weekday = columns
+    either = not (day.starred or weekday.starred)
+    if either and (day.bits == full(1, 31) or weekday.bits & full(0, 6) == full(0, 6)):
+        return shared(FieldDays(months=month.bits))  # one half is any day, so any day will do
     days = FieldDays(
         months=month.bits,
         dates=day.bits,
@@ -261,7 +265,7 @@ def _days(columns: list[Column]) -> FieldDays:
         nearest=day.nearest,
         weekdays=weekday.bits >> 1 | (weekday.bits & 1) << 6,
         nth=weekday.nth,
-        either=not (day.starred or weekday.starred),
+        either=either,
     )
     return shared(days)
 

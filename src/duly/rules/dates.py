@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from itertools import groupby
 from types import ModuleType
+from warnings import catch_warnings, simplefilter
 
 from duly.errors import RuleError
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, Days, ListedDays, bits_of
@@ -51,14 +52,16 @@ class WholeDays(Rule):
         return True
 
     def blocked_until_us(self, instant: int) -> int | None:
-        zone = zone_named(self._placed)
-        today = (instant + zone.offsets[zone.segment(instant)]) // DAY
-        if self.days.next(today) != today:
+        began = self._beginnings.at_or_before_us(instant)
+        if began is None:
             return None
-        return zone.reaches((today + 1) * DAY, instant)
+        zone = zone_named(self._placed)
+        day = (began + zone.offsets[zone.segment(began)]) // DAY
+        end = zone.reaches((day + 1) * DAY, began)
+        return end if instant < end else None
 
     def placed_in(self, zone: str | None) -> Rule:
-        return self if self.zone else replace(self, zone=zone)
+        return replace(self, zone=zone) if self.zone is None and zone else self
 
     def explain(self) -> str:
         zone = f" {self.zone}" if self.zone else ""
@@ -92,9 +95,11 @@ class HolidayDays(Days):
 
     def year(self, index: int) -> int:
         if index not in self._years:
-            found = _package().country_holidays(
-                self.country, subdiv=self.part, years=FIRST_YEAR + index
-            )
+            with catch_warnings():
+                simplefilter("ignore")  # years for which a country's data is thin
+                found = _package().country_holidays(
+                    self.country, subdiv=self.part, years=FIRST_YEAR + index
+                )
             self._years[index] = bits_of(found.keys()).get(index, 0)
         return self._years[index]
 
@@ -114,6 +119,8 @@ def dates(*days: date | str, zone: str | None = None) -> WholeDays:
 
 def holidays(region: str, *, zone: str | None = None) -> WholeDays:
     """A region's public holidays: ``DE`` or, with a part of the country, ``DE-BE``."""
+    if not isinstance(region, str):
+        raise RuleError(f"{region!r} is not a region such as DE or DE-BE")
     known = _package().list_supported_countries()
     region = region.upper().replace("_", "-") if len(region) < 7 else region
     found = _REGION.fullmatch(region)
@@ -146,7 +153,8 @@ def holiday_data_version() -> str:
 
 
 def _dates(day: date | str) -> list[date]:
-    first, _, last = day.partition("..") if isinstance(day, str) else (day, "", "")
+    text = day if isinstance(day, str) else str(day)[:10]
+    first, _, last = text.partition("..")
     start, end = _date(first), _date(last or first)
     if not 0 <= (end - start).days < MOST_DATES:
         raise RuleError(f'"{day}" is not a range of 1 to {MOST_DATES} days', text=str(day))
@@ -160,13 +168,11 @@ def _ranges(days: list[date]) -> Iterator[str]:
         yield from [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run
 
 
-def _date(day: date | str) -> date:
+def _date(day: str) -> date:
     try:
-        found = date.fromisoformat(day) if isinstance(day, str) else day
+        found = date.fromisoformat(day)
     except ValueError:
-        raise RuleError(
-            f'"{day}" is not a date such as 2026-12-24', text=str(day), position=0
-        ) from None
+        raise RuleError(f'"{day}" is not a date such as 2026-12-24', text=day, position=0) from None
     if not FIRST_YEAR <= found.year <= LAST_YEAR:
         raise RuleError(f"{found} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
     return found

@@ -31,7 +31,6 @@ _YEAR_TYPE = [
 MONTH_LENGTHS = {
     leap: (31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31) for leap in (False, True)
 }
-LONGEST_MONTHS = MONTH_LENGTHS[True]
 
 LAST = -1  # as n in "the n-th Friday"
 

@@ -47,8 +47,10 @@ def parse_duration(text: str | timedelta) -> timedelta:
         unit = _unit(found[2])
         if unit is None:
             break
-        if len(found[1]) > 15:
+        if len(found[1]) > 12:
             raise RuleError(f'"{found[1]}" is too long a number', text=text, position=at)
+        if float(found[1]) * unit.total_seconds() > LONGEST.total_seconds():
+            raise _too_long(text)
         total += float(found[1]) * unit if "." in found[1] else int(found[1]) * unit
         at = found.end()
         at += body.startswith(" ", at)
@@ -86,5 +88,9 @@ def _unit(word: str) -> timedelta | None:
 
 def _checked(length: timedelta, shown: str) -> timedelta:
     if length > LONGEST:
-        raise RuleError(f'"{shown}" is too long: the longest is a century')
+        raise _too_long(shown)
     return length
+
+
+def _too_long(shown: str) -> RuleError:
+    return RuleError(f'"{shown}" is too long: the longest is a century', text=shown, position=0)

@@ -34,12 +34,11 @@ FEW_DATES = 3
 
 def sentence(wall: Wall, zone: str) -> str:
     days, times = days_phrase(wall.days), times_phrase(wall.minutes, wall.seconds)
-    recurs_hourly = wall.minutes == _each_hour(wall.minutes & full(0, 59))
-    if days == "every day" and (times.startswith("every") or recurs_hourly):
+    if days == "every day" and (times.startswith("every") or wall.recurs_hourly):
         said = times
     else:
         said = f"{days} {times}"
-    if not (zone == "UTC" and wall.days == EVERY_DAY and recurs_hourly):
+    if not (zone == "UTC" and wall.days == EVERY_DAY and wall.recurs_hourly):
         said += f" {zone}" if times.startswith("at") else f", {zone}"
     return f"{said[0].upper()}{said[1:]}."
 
@@ -129,10 +128,6 @@ def _second(value: int, *, pad: bool = False) -> str:
 
 def _clock(minute: int) -> str:
     return f"{minute // 60:02d}:{minute % 60:02d}"
-
-
-def _each_hour(hour: int) -> int:
-    return sum(hour << 60 * h for h in range(24))
 
 
 def _fields_phrase(days: FieldDays) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from duly.rules.bits import full, members, pack
 from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, FieldDays, shared
 from duly.rules.wall import MINUTE, SECOND, Wall, minutes_of_day
+from duly.rules.words import ranges
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 ANY_WEEKDAY = full(0, 6)
@@ -104,27 +105,12 @@ class Expression:
         return None if self.days() == EVERY_DAY else "a day"
 
     def __str__(self) -> str:
-        weekdays = "" if self.weekdays == ANY_WEEKDAY else f"{weekday_names(self.weekdays)} "
+        named = ranges(members(self.weekdays), WEEKDAYS.__getitem__, "..")
+        weekdays = "" if self.weekdays == ANY_WEEKDAY else f"{','.join(named)} "
         mark = "~" if self.from_end else "-"
         date = f"{_text(self.year, YEAR)}-{_text(self.month, MONTH)}{mark}{_text(self.day, DAY)}"
         time = f"{_text(self.hour, HOUR)}:{_text(self.minute, MINUTE_PART)}"
         return f"{weekdays}{date} {time}:{_text(self.second, SECOND_PART)}"
-
-
-def weekday_names(bits: int) -> str:
-    """``Mon..Fri``, ``Sat,Sun``: three or more in a row become a range."""
-    runs: list[list[int]] = []
-    for number in members(bits):
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(
-        f"{WEEKDAYS[run[0]]}..{WEEKDAYS[run[-1]]}"
-        if len(run) > 2
-        else ",".join(WEEKDAYS[number] for number in run)
-        for run in runs
-    )
 
 
 def _values(items: Items, part: Part) -> Iterator[int]:

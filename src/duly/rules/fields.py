@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from duly.errors import RuleError, ZoneMissing
-from duly.rules.zone import Dst, unknown_zone, zone_names
+from duly.rules.zone import Dst, dst_policy, unknown_zone, zone_names
 
 LONGEST = 256
 _ZONE_LIKE = re.compile(r"[A-Za-z][A-Za-z_]+(/[A-Za-z][A-Za-z0-9_+-]*)+")
@@ -27,35 +27,43 @@ class Written:
     dst: str
 
 
-def read(text: str, *, zone: str | None, dst: str) -> Written:
+def read(text: str, *, zone: str | None, dst: str, longest: int = LONGEST) -> Written:
     """Check the text's size and alphabet, and take off the zone and the ``dst=`` at its end."""
-    check_size(text)
+    check_size(text, longest)
     zone = checked_zone(zone)
     body = text.rstrip()
-    head, _, last = body.rpartition(" ")
+    head, last = _last_word(body)
     if last.startswith("dst="):
-        dst, body = last.removeprefix("dst="), head.rstrip()
-        head, _, last = body.rpartition(" ")
+        dst, body = last.removeprefix("dst="), head
+        head, last = _last_word(body)
+    dst_policy(dst, fixed=True)
     if head and (named := _as_zone(last, text, len(body) - len(last))):
-        zone, body = named, head.rstrip()
-        head, _, last = body.rpartition(" ")
+        zone, body = named, head
+        head, last = _last_word(body)
         if head and last in zone_names():
             raise RuleError(
                 f'"{text}" has two time zones, {last} and {zone}; a rule has one',
                 text=text,
-                position=len(head) + 1,
+                position=len(body) - len(last),
             )
     stripped = body.lstrip()
     return Written(text, stripped, len(body) - len(stripped), zone, dst)
 
 
+def _last_word(text: str) -> tuple[str, str]:
+    head, *last = text.rsplit(None, 1)[-2:] if text.strip() else [""]
+    return (head.rstrip(), last[0]) if last else ("", head)
+
+
 def checked_zone(zone: str | None) -> str | None:
     """The zone's name as it is known, if there is one."""
-    name = getattr(zone, "key", zone)  # a ZoneInfo knows its name
-    if name is None or name in zone_names():
-        return name
-    if not isinstance(name, str):
+    name: str | None = getattr(zone, "key", zone)  # a ZoneInfo knows its name
+    if name is None:
+        return None
+    if type(name) is not str:
         raise RuleError(f'zone={zone!r} is not a name such as "Europe/Berlin" or "UTC"')
+    if name in zone_names():
+        return name
     if name.upper() == "UTC":
         return "UTC"
     raise unknown_zone(name)
@@ -82,7 +90,9 @@ def check_size(text: str, longest: int = LONGEST) -> None:
 def written(body: str, zone: str | None, dst: Dst) -> str:
     """The text that reads back to the same rule."""
     tail = f" {zone}" if zone else ""
-    return f"{body}{tail}" if dst.name == "cron" else f"{body}{tail} dst={dst.name}"
+    tail += "" if dst.name == "cron" else f" dst={dst.name}"
+    check_size(body + tail)  # or it could not be read again
+    return body + tail
 
 
 def zone_missing(source: Written, names: str) -> ZoneMissing:

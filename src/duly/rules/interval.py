@@ -15,14 +15,15 @@ from datetime import date, datetime, time, timedelta
 from math import gcd
 
 from duly.errors import RuleError
+from duly.rules.bits import pack
 from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, StepMonths, day_number
 from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
 from duly.rules.fields import Written, read, written, zone_missing
 from duly.rules.instants import EPOCH, LAST_US, from_us, to_us
 from duly.rules.once import read_moment, show_moment
 from duly.rules.rule import Rule
-from duly.rules.wall import SECOND, Wall
-from duly.rules.zone import dst_policy
+from duly.rules.wall import DAY, MINUTE, MINUTES, SECOND, Wall
+from duly.rules.zone import PRESETS, dst_policy
 from duly.rules.zoned import Zoned
 
 SHORTEST = timedelta(milliseconds=1)
@@ -62,17 +63,32 @@ class Every(Rule):
     def count_us(self, after: int, until: int) -> int:
         return self._count_to(until) - self._count_to(after)
 
-    def in_step_with(self, other: Rule) -> bool:
-        return isinstance(other, Every)
+    @property
+    def expands(self) -> bool:
+        divides_the_day = self.step % MINUTE == 0 and DAY % self.step == 0
+        return divides_the_day or MINUTE % self.step == 0
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        """Two rates meet at a rate of their own, or never."""
-        meeting: Every | None = self
-        for other in others:
-            if not isinstance(other, Every):
+        """Two rates meet at a rate of their own, or never; others meet a rate on UTC's clock."""
+        rates = [other for other in others if isinstance(other, Every)]
+        if len(rates) < len(others):
+            if not self.expands:
                 return super().shared_count_us(others, after, until)
-            meeting = meeting and meeting.meeting(other)
+            after = max(after, self.anchor - 1)
+            return (
+                self._on_the_clock().shared_count_us(others, after, until) if after < until else 0
+            )
+        meeting: Every | None = self
+        for rate in rates:
+            meeting = meeting and meeting.meeting(rate)
         return meeting.count_us(after, until) if meeting else 0
+
+    def _on_the_clock(self) -> Zoned:
+        """A rate that divides the day or the minute, as times of day in UTC, and endless."""
+        minute, second = divmod(self.anchor % self.step, MINUTE)
+        minutes = pack(range(minute, MINUTES, max(self.step // MINUTE, 1)))
+        seconds = tuple(range(second, MINUTE, self.step)) if self.step < MINUTE else (second,)
+        return Zoned(Wall(EVERY_DAY, minutes, seconds), "UTC", PRESETS["elapsed"], str(self))
 
     def meeting(self, other: "Every") -> "Every | None":
         common = gcd(self.step, other.step)
@@ -108,7 +124,7 @@ def every(
 ) -> Rule:
     """A fixed rate: ``"5m"``, ``"1h30m from 2026-01-01T00:15Z"``, ``"2 weeks at 09:00 from …"``."""
     if isinstance(step, timedelta):
-        return _elapsed(step, EPOCH if anchor is None else anchor)
+        return _elapsed(parse_duration(step), EPOCH if anchor is None else anchor)
     source = read(step, zone=zone, dst=dst)
     found = _BODY.fullmatch(source.body.removeprefix("every "))
     if not found or _BY_NAME.match(found["step"]):
@@ -128,6 +144,8 @@ def every(
     if source.zone != zone:
         raise _refused(source, f"{found['step']} is elapsed time, the same in every zone")
     if found["first"]:
+        if anchor is not None:
+            raise _refused(source, "two anchors: one in the text, one beside it")
         anchor = _moment(source, found["first"])
     step = found["step"] if found["step"][0].isdigit() else f"1 {found['step']}"
     return _elapsed(_length(source, step), EPOCH if anchor is None else anchor)
@@ -136,8 +154,10 @@ def every(
 def _elapsed(step: timedelta, anchor: datetime) -> Every:
     if step < SHORTEST:
         raise RuleError(f"every {step / SHORTEST:g}ms is too often: the shortest step is 1ms")
-    if to_us(anchor) < 0:
-        raise RuleError(f"the anchor {anchor.isoformat()} is before {FIRST_YEAR}")
+    if not 0 <= to_us(anchor) < LAST_US:
+        raise RuleError(
+            f"the anchor {anchor.isoformat()} is outside the years {FIRST_YEAR} to {LAST_YEAR}"
+        )
     return Every(step // MICROSECOND, to_us(anchor))
 
 
@@ -194,7 +214,8 @@ def _length(source: Written, text: str) -> timedelta:
 def _moment(source: Written, text: str) -> datetime:
     moment = read_moment(text)
     if moment.tzinfo is None:
-        raise _refused(source, f'the anchor needs an offset, as in "from {text}Z"')
+        whole = text if "T" in text else f"{text}T00:00"
+        raise _refused(source, f'the anchor needs an offset, as in "from {whole}Z"')
     return moment
 
 

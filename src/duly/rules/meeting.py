@@ -7,12 +7,10 @@ hours around a clock change are walked.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
-from itertools import product
 
 from duly.rules.bits import full
 from duly.rules.days import MovedDays
-from duly.rules.wall import MINUTE, MINUTES, Wall
+from duly.rules.wall import DAY, MINUTE, MINUTES, NO_TIME, Wall
 from duly.rules.zone import Zone
 
 Clocked = tuple[Wall, Zone]
@@ -31,7 +29,7 @@ def shared_count(
             count += walk(start, end)
             continue
         if offsets not in shared:
-            shared[offsets] = list(_common([wall for wall, _ in rules], offsets))
+            shared[offsets] = _common([wall for wall, _ in rules], offsets)
         low, high = start + 1 + offsets[0], end + 1 + offsets[0]
         count += sum(wall.count_before(high) - wall.count_before(low) for wall in shared[offsets])
     return count
@@ -42,7 +40,7 @@ def _stretches(zones: Sequence[Zone], after: int, until: int) -> Iterator[tuple[
     changes = sorted(
         (zone.starts[k] - abs(jump), zone.starts[k] + abs(jump))
         for zone in set(zones)
-        for k in range(1, len(zone.starts))
+        for k in range(max(zone.segment(after - DAY), 0) + 1, zone.segment(until + DAY) + 1)
         if (jump := zone.offsets[k] - zone.offsets[k - 1])
         and after < zone.starts[k] + abs(jump)
         and zone.starts[k] - abs(jump) <= until
@@ -59,15 +57,14 @@ def _stretches(zones: Sequence[Zone], after: int, until: int) -> Iterator[tuple[
         yield True, (at, until)
 
 
-def _common(walls: Sequence[Wall], offsets: Sequence[int]) -> Iterator[Wall]:
+def _common(walls: Sequence[Wall], offsets: Sequence[int]) -> list[Wall]:
     """The wall times that all have in common, on the first one's clock, in disjoint parts."""
-    first = walls[0]
-    moved = [
-        list(_moved(wall, (offset - offsets[0]) // MINUTE))
-        for wall, offset in zip(walls[1:], offsets[1:], strict=True)
-    ]
-    for parts in product(*moved):
-        yield reduce(Wall.__and__, parts, first)
+    common = [walls[0]]
+    for wall, offset in zip(walls[1:], offsets[1:], strict=True):
+        moved = list(_moved(wall, (offset - offsets[0]) // MINUTE))
+        parts = [ours & theirs for ours in common for theirs in moved]
+        common = [part for part in parts if part is not NO_TIME]
+    return common
 
 
 def _moved(wall: Wall, ahead: int) -> Iterator[Wall]:

@@ -19,6 +19,8 @@ from duly.rules.words import listed
 from duly.rules.zone import dst_policy
 from duly.rules.zoned import Zoned
 
+MOST_TEXT = 4096  # a list of moments may be long
+
 MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\S+", re.ASCII)
 
 
@@ -54,12 +56,15 @@ def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") ->
     """One moment: an aware datetime, ISO text with an offset, or ISO text with a zone."""
     if isinstance(moment, datetime):
         return Moments((_checked(to_us(moment), str(moment)),))
-    source = read(moment, zone=zone, dst=dst)
+    source = read(moment, zone=zone, dst=dst, longest=MOST_TEXT)
     if "," in source.body:
         parts = [read_moment(part) for part in source.body.split(",")]
         return Moments(tuple(sorted({_checked(to_us(part), moment) for part in parts})))
     asked = read_moment(source.body)
     if asked.tzinfo is not None:
+        if source.zone != zone:
+            message = f'"{moment}" has an offset and a zone: leave one of them away'
+            raise RuleError(message, text=moment, position=len(source.body))
         return Moments((_checked(to_us(asked), moment),))
     if source.zone is None:
         raise zone_missing(source, "an hour" if "T" in source.body else "a day")

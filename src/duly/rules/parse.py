@@ -19,10 +19,9 @@ from functools import lru_cache
 
 from duly.errors import RuleError, ZoneMissing
 from duly.rules.calendar import calendar
-from duly.rules.combine import Jittered, bounded, delayed, jitter, lasting
+from duly.rules.combine import bounded, delayed, jitter, lasting
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holidays
-from duly.rules.duration import MICROSECOND, parse_duration
 from duly.rules.fields import check_size, checked_zone, read
 from duly.rules.interval import every
 from duly.rules.once import MOMENT, at, read_moment
@@ -33,6 +32,7 @@ from duly.rules.zone import dst_policy
 
 LONGEST = 4096
 DEEPEST = 16
+MOST_TERMS = 16
 
 _MODIFIER = re.compile(r"(?P<key>start|end|count|delay|jitter|seed|lasting)=(?P<value>\S*)")
 _UNKNOWN_MODIFIER = re.compile(r"(?P<key>(?!dst=)[a-z_]+)=\S*")
@@ -54,10 +54,11 @@ def parse(
         raise _moved(error, text, 0) from None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _read(text: str, zone: str | None, dst: str, name: str | None) -> Rule | Spaced:
     """Rules are values, so what was read once need not be read again."""
-    return _Parser(zone, dst, name).combination(Piece(text, 0), depth=0)
+    found = _Parser(zone, dst, name).combination(Piece(text, 0), depth=0)
+    return found.placed_in(zone) if isinstance(found, Rule) else found
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class _Parser:
         if depth > DEEPEST:
             raise piece.error(f"parentheses are at most {DEEPEST} deep")
         first, *others = _terms(piece)
+        if len(others) >= MOST_TERMS:
+            raise piece.error(f"at most {MOST_TERMS} rules can be combined")
         result = self.term(first[1], depth)
         for operator, other in others:
             right = self.term(other, depth)
@@ -99,8 +102,9 @@ class _Parser:
     def joined(self, left: Rule | Spaced, operator: str, right: Rule | Spaced) -> Rule | Spaced:
         if operator == "|":
             return left | right
-        if isinstance(left, Spaced) and isinstance(right, Rule):
-            right = right.placed_in(self.zone)
+        if isinstance(right, Rule):
+            zone = left.stated_zone if isinstance(left, Rule) else None
+            right = right.placed_in(zone).placed_in(self.zone)
         return left - right
 
     def term(self, piece: Piece, depth: int) -> Rule | Spaced:
@@ -171,23 +175,21 @@ class _Parser:
             ) from None
 
     def modified(self, rule: Rule | Spaced, piece: Piece) -> Rule | Spaced:
-        values: dict[str, str] = {}
-        for word in piece.text.split():
-            found = _MODIFIER.fullmatch(word)
-            if not found:
-                raise piece.error(f'"{word}" cannot follow a rule; write | or - before another one')
-            if found["key"] in values:
-                raise piece.error(f"{found['key']}= is there twice")
-            values[found["key"]] = found["value"]
+        try:
+            return self.changed(rule, piece)
+        except RuleError as error:
+            raise piece.stripped().error(error.message) from None
+
+    def changed(self, rule: Rule | Spaced, piece: Piece) -> Rule | Spaced:
+        values = _values(piece)
         start, end = _moment(values, "start", piece), _moment(values, "end", piece)
         if isinstance(rule, Spaced):
             if values.keys() - {"start", "end"}:
                 raise piece.error(f'"{rule}" takes start= and end=, and nothing else')
-            return rule.bounded(start, end)
-        count = values.get("count")
-        if count is not None and not (count.isdigit() and len(count) < 10):
-            raise piece.error(f'count="{count}" is not a number')
-        rule = bounded(rule, start=start, end=end, count=int(count) if count else None)
+            return rule.bounded(start=start, end=end)
+        if values.keys() & {"start", "end", "count"}:
+            count = int(values["count"]) if "count" in values else None
+            rule = bounded(rule, start=start, end=end, count=count)
         if "delay" in values:
             rule = delayed(rule, values["delay"])
         if "jitter" in values:
@@ -200,7 +202,24 @@ class _Parser:
             return jitter(rule, values["jitter"], name=self.name)
         if seed is None or not re.fullmatch(r"[0-9a-f]{1,16}", seed):
             raise piece.error("jitter= is picked by a name: pass name=, or write seed= in hex")
-        return Jittered(rule, parse_duration(values["jitter"]) // MICROSECOND, int(seed, 16))
+        return replace(jitter(rule, values["jitter"], name=seed), seed=int(seed, 16))
+
+
+def _values(piece: Piece) -> dict[str, str]:
+    """What is done to a rule, by name."""
+    values: dict[str, str] = {}
+    for word in piece.text.split():
+        found = _MODIFIER.fullmatch(word)
+        if not found:
+            raise piece.error(f'"{word}" cannot follow a rule; write | or - before another one')
+        if found["key"] in values:
+            raise piece.error(f"{found['key']}= is there twice")
+        values[found["key"]] = found["value"]
+    if not re.fullmatch(r"\d{1,9}", values.get("count", "1"), re.ASCII):
+        raise piece.error(f'count="{values["count"]}" is not a number')
+    if "seed" in values and "jitter" not in values:
+        raise piece.error("seed= goes with jitter=")
+    return values
 
 
 def _terms(piece: Piece) -> list[tuple[str, Piece]]:
@@ -232,7 +251,7 @@ def _closing(piece: Piece) -> int:
 
 
 def _days(text: str) -> Rule:
-    source = read(text, zone=None, dst="cron")
+    source = read(text, zone=None, dst="cron", longest=LONGEST)
     found = _DAYS.fullmatch(source.body)
     if not found:
         raise RuleError(

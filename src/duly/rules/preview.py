@@ -10,9 +10,10 @@ both.
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from duly.rules.bits import full
+from duly.rules.combine import Bounded
 from duly.rules.instants import from_us, to_us
-from duly.rules.rule import Rule
+from duly.rules.recurrence.recurrence import Recurrence
+from duly.rules.rule import Minus, Rule, Union
 from duly.rules.spaced import Spaced
 from duly.rules.wall import HOUR, SECOND
 from duly.rules.words import listed
@@ -30,19 +31,32 @@ def clock_change_notes(
     if isinstance(rule, Spaced):
         return []  # elapsed time does not know the wall clock
     start = to_us(after)
-    until = to_us(after + within)
-    notes = sorted({note for leaf in _leaves(rule) for note in _notes(leaf, start, until)})
-    return [sentence for _, sentence in notes[:limit]]
+    until = start + within // timedelta(microseconds=1)
+    return [sentence for _, sentence in sorted(set(_notes(rule, start, until)))[:limit]]
 
 
-def _leaves(rule: Rule) -> Iterator[Zoned]:
-    if isinstance(rule, Zoned):
-        yield rule
-    for part in rule.inner:
-        yield from _leaves(part)
+def _notes(rule: Rule, after: int, until: int) -> Iterator[tuple[int, str]]:
+    """The changes between two instants that make a difference, with what to say of each."""
+    match rule:
+        case Zoned():
+            yield from _clock_notes(rule, after, until)
+        case Union(parts):
+            for part in parts:
+                yield from _notes(part, after, until)
+        case Minus(inner, exclusion):
+            for instant, sentence in _notes(inner, after, until):
+                if exclusion.blocked_until_us(instant) is None:
+                    yield instant, sentence
+        case Bounded(inner, first, last):
+            low = after if first is None else max(after, first - 1)
+            yield from _notes(inner, low, until if last is None else min(until, last))
+        case Recurrence():
+            yield from _notes(rule.bounded, after, until)
+        case _:
+            pass  # elapsed time, or moments moved away from the clock
 
 
-def _notes(rule: Zoned, after: int, until: int) -> Iterator[tuple[int, str]]:
+def _clock_notes(rule: Zoned, after: int, until: int) -> Iterator[tuple[int, str]]:
     zone = zone_named(rule.zone)
     for k in range(zone.segment(after) + 1, zone.segment(until) + 1):
         if gap := zone.gap_before(k):
@@ -62,7 +76,7 @@ def _gap_note(rule: Zoned, gap: tuple[int, int]) -> str | None:
         return None
     missing = f"{_times(rule, low, lost)} {'does' if lost == 1 else 'do'} not exist in {rule.zone}"
     if high - low > LONGEST_MADE_UP or rule.dst.gap == "skip":
-        return None if _every_hour(rule) else f"{missing}: will not run."
+        return None if rule.wall.recurs_hourly else f"{missing}: will not run."
     if rule.dst.gap == "end":
         return f"{missing}: will run{' once,' * (lost > 1)} at {_clock(high)}."
     return f"{missing}: will run {int((high - low) / HOUR * 60)} minutes later."
@@ -71,7 +85,7 @@ def _gap_note(rule: Zoned, gap: tuple[int, int]) -> str | None:
 def _fold_note(rule: Zoned, fold: tuple[int, int]) -> str | None:
     low, high = fold
     repeated = _in_between(rule, low, high)
-    if not repeated or (rule.dst.fold == "both" and _every_hour(rule)):
+    if not repeated or (rule.dst.fold == "both" and rule.wall.recurs_hourly):
         return None
     happens = f"{_times(rule, low, repeated)} happen{'s' * (repeated == 1)} twice in {rule.zone}"
     if rule.dst.fold == "both":
@@ -82,12 +96,6 @@ def _fold_note(rule: Zoned, fold: tuple[int, int]) -> str | None:
 
 def _in_between(rule: Zoned, low: int, high: int) -> int:
     return rule.wall.count_before(high) - rule.wall.count_before(low)
-
-
-def _every_hour(rule: Zoned) -> bool:
-    """Whether it repeats within each hour, so that a lost or repeated one makes no difference."""
-    hour = rule.wall.minutes & full(0, 59)
-    return rule.wall.minutes == sum(hour << 60 * h for h in range(24))
 
 
 def _times(rule: Zoned, low: int, count: int) -> str:

@@ -1,6 +1,6 @@
 """What a rule is: a fixed, ordered set of moments.
 
-A rule never reads the clock and never iterates over what it is asked to count: ``after`` and
+A rule never reads the clock and does not walk along what it is asked to count: ``after`` and
 ``at_or_before`` look things up, ``count`` subtracts. So a year of downtime costs as much as a
 minute, and the same question always gets the same answer.
 
@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import combinations
 
 from duly.errors import RuleError
 from duly.rules.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
@@ -47,7 +46,9 @@ class Rule(ABC):
 
     def between(self, start: datetime, end: datetime, limit: int = 1000) -> Iterator[datetime]:
         """The moments later than ``start`` and not later than ``end``, at most ``limit``."""
-        last, instant = to_us(end), to_us(start)
+        return self._between(to_us(start), to_us(end), limit)
+
+    def _between(self, instant: int, last: int, limit: int) -> Iterator[datetime]:
         for _ in range(limit):
             found = self.after_us(instant)
             if found is None or found > last:
@@ -84,11 +85,6 @@ class Rule(ABC):
                 high = middle
         return high
 
-    @property
-    def inner(self) -> "tuple[Rule, ...]":
-        """The rules it is made of."""
-        return ()
-
     @abstractmethod
     def explain(self) -> str:
         """The rule as an English sentence."""
@@ -103,6 +99,11 @@ class Rule(ABC):
     # -- what a rule can do beside another -----------------------------------------------------
 
     @property
+    def stated_zone(self) -> str | None:
+        """The zone that it was given, for what is placed beside it."""
+        return self.zone
+
+    @property
     def has_stretches(self) -> bool:
         """Whether its moments begin stretches, as holidays do, instead of being points."""
         return False
@@ -114,29 +115,20 @@ class Rule(ABC):
         """
         return instant + 1 if self.at_or_before_us(instant) == instant else None
 
-    def in_step_with(self, other: "Rule") -> bool:  # noqa: ARG002 - a kind of rule may know better
-        """Whether moments shared with ``other`` can be counted without walking along them."""
+    @property
+    def expands(self) -> bool:
+        """Whether ``shared_count_us`` knows more of it than its moments."""
         return False
 
     def shared_count_us(self, others: "Sequence[Rule]", after: int, until: int) -> int:
-        """How many moments this rule and all the others have in common.
-
-        Found by leaps and bounds, at a step for each moment of the sparsest rule.
-        """
+        """How many moments this rule and all the others have in common."""
         if not others:
             return self.count_us(after, until)
-        rules = [self, *others]
-        count, instant = 0, after
-        while True:
-            candidates = [rule.after_us(instant) for rule in rules]
-            if None in candidates:
-                return count
-            furthest = max(candidate for candidate in candidates if candidate is not None)
-            if furthest > until:
-                return count
-            met = all(candidate == furthest for candidate in candidates)
-            count += met
-            instant = furthest if met else furthest - 1
+        for at, other in enumerate(others):
+            if other.expands:
+                rest = [self, *others[:at], *others[at + 1 :]]
+                return other.shared_count_us(rest, after, until)
+        return _walk([self, *others], after, until)
 
     def placed_in(self, zone: str | None) -> "Rule":  # noqa: ARG002 - for rules that lack a zone
         """The same rule, in this zone if it needs one and has none of its own."""
@@ -146,12 +138,49 @@ class Rule(ABC):
         if not isinstance(other, Rule):
             return NotImplemented
         parts = tuple(dict.fromkeys((*_parts(self), *_parts(other))))
+        if len(parts) > MOST_PARTS:
+            raise RuleError(f"at most {MOST_PARTS} rules can be joined with |")
         return Union(parts) if len(parts) > 1 else parts[0]
 
     def __sub__(self, other: "Rule") -> "Rule":
         if not isinstance(other, Rule):
             return NotImplemented
-        return Minus(self, other.placed_in(self.zone))
+        if self.has_stretches:
+            raise RuleError(
+                f'"{self}" is something to take away; nothing can be taken from it. Join what '
+                "should happen all the same with |"
+            )
+        placed = other.placed_in(self.stated_zone)
+        placed.blocked_until_us(0)  # what lacks a zone says so now
+        return Minus(self, placed)
+
+
+# Each group of parts that meet is counted, and there are two to the power of their number.
+MOST_PARTS = 8
+
+# How many moments are walked over to count what rules share, where there is no other way: 1 s.
+MOST_WALKED = 100_000
+
+
+def _walk(rules: "Sequence[Rule]", after: int, until: int) -> int:
+    """Count shared moments by leaps, a step for each moment of the sparsest rule."""
+    count, instant = 0, after
+    for _ in range(MOST_WALKED):
+        candidates = [rule.after_us(instant) for rule in rules]
+        if None in candidates:
+            return count
+        furthest = max(candidate for candidate in candidates if candidate is not None)
+        if furthest > until:
+            return count
+        met = all(candidate == furthest for candidate in candidates)
+        count += met
+        instant = furthest if met else furthest - 1
+    raise _uncountable(rules)
+
+
+def _uncountable(rules: "Sequence[Rule]") -> RuleError:
+    named = " and ".join(f'"{rule}"' for rule in rules)
+    return RuleError(f"{named} are too dense to be counted together over so long a time")
 
 
 def _parts(rule: Rule) -> tuple[Rule, ...]:
@@ -177,14 +206,16 @@ class Union(Rule):
 
     parts: tuple[Rule, ...]
     compound = True
-
-    @property
-    def inner(self) -> tuple[Rule, ...]:
-        return self.parts
+    expands = True
 
     @property
     def zone(self) -> str | None:  # type: ignore[override]
         zones = {part.zone for part in self.parts}
+        return zones.pop() if len(zones) == 1 else None
+
+    @property
+    def stated_zone(self) -> str | None:
+        zones = {part.stated_zone for part in self.parts}
         return zones.pop() if len(zones) == 1 else None
 
     @property
@@ -200,24 +231,15 @@ class Union(Rule):
         return max((us for us in found if us is not None), default=None)
 
     def count_us(self, after: int, until: int) -> int:
-        """Counts by inclusion and exclusion.
+        return self.shared_count_us([], after, until)
 
-        Groups of parts that never meet need no larger groups.
-        """
-        total, sign = 0, 1
-        groups: list[tuple[Rule, ...]] = [(part,) for part in self.parts]
-        while groups:
-            counts = {group: group[0].shared_count_us(group[1:], after, until) for group in groups}
-            total += sign * sum(counts.values())
-            sign = -sign
-            meeting = {group for group, count in counts.items() if count}
-            size = len(groups[0]) + 1
-            groups = [
-                group
-                for group in combinations(self.parts, size)
-                if all(smaller in meeting for smaller in combinations(group, size - 1))
-            ]
-        return total
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        """Counts the first part, then the rest, less what both have."""
+        first, *more = self.parts
+        rest = Union(tuple(more)) if len(more) > 1 else more[0]
+        count = first.shared_count_us(others, after, until)
+        both = first.shared_count_us([rest, *others], after, until) if count else 0
+        return count + rest.shared_count_us(others, after, until) - both
 
     def blocked_until_us(self, instant: int) -> int | None:
         found = [part.blocked_until_us(instant) for part in self.parts]
@@ -241,73 +263,76 @@ class Minus(Rule):
     rule: Rule
     exclusion: Rule
     compound = True
+    expands = True
 
-    @property
-    def inner(self) -> tuple[Rule, ...]:
-        return (self.rule,)
-
-    # So many excluded moments in a row are walked over; beyond, they are counted if that is
-    # possible without walking, and refused after MOST_EXCLUDED otherwise.
-    FEW_EXCLUDED = 64
-    MOST_EXCLUDED = 10_000
+    # So many excluded moments are walked over; then what is left is searched by counting. Stretches
+    # are leapt over, so many of them that a daily one lasts for a generation.
+    FEW_POINTS = 64
+    MOST_STRETCHES = 10_000
 
     @property
     def zone(self) -> str | None:  # type: ignore[override]
         return self.rule.zone
 
     @property
-    def has_stretches(self) -> bool:
-        return self.rule.has_stretches
+    def stated_zone(self) -> str | None:
+        return self.rule.stated_zone
 
     def after_us(self, instant: int) -> int | None:
         found = self.rule.after_us(instant)
-        for tries in range(self.MOST_EXCLUDED):
+        for _ in range(self._tries):
             end = None if found is None else self.exclusion.blocked_until_us(found)
             if end is None:
                 return found
-            if tries == self.FEW_EXCLUDED and self.rule.in_step_with(self.exclusion):
-                return self.nth_after_us(end - 1, 1)
-            found = self.rule.after_us(end - 1)
-        raise self._too_much_excluded(instant)
+            instant = end - 1
+            found = self.rule.after_us(instant)
+        if self.exclusion.has_stretches:
+            raise self._nothing_found(instant)
+        return self.nth_after_us(instant, 1)
 
     def at_or_before_us(self, instant: int) -> int | None:
         found = self.rule.at_or_before_us(instant)
-        for tries in range(self.MOST_EXCLUDED):
+        for _ in range(self._tries):
             if found is None or self.exclusion.blocked_until_us(found) is None:
                 return found
-            if tries == self.FEW_EXCLUDED and self.rule.in_step_with(self.exclusion):
-                kept = self.count_us(FIRST_US, found)
-                return self.nth_after_us(FIRST_US, kept) if kept else None
             start = self.exclusion.at_or_before_us(found)
-            found = self.rule.at_or_before_us(found - 1 if start is None else start - 1)
-        raise self._too_much_excluded(instant)
+            instant = found - 1 if start is None else start - 1
+            found = self.rule.at_or_before_us(instant)
+        if self.exclusion.has_stretches:
+            raise self._nothing_found(instant)
+        kept = self.count_us(FIRST_US, instant)
+        return self.nth_after_us(FIRST_US, kept) if kept else None
 
     def count_us(self, after: int, until: int) -> int:
-        kept = self.rule.count_us(after, until)
+        return self.shared_count_us([], after, until)
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        kept = self.rule.shared_count_us(others, after, until)
         if not self.exclusion.has_stretches:
-            return kept - self.rule.shared_count_us([self.exclusion], after, until)
+            return kept - self.rule.shared_count_us([self.exclusion, *others], after, until)
+        for start, end in self._stretches(after, until):
+            kept -= self.rule.shared_count_us(others, start - 1, end)
+        return kept
+
+    def _stretches(self, after: int, until: int) -> Iterator[tuple[int, int]]:
+        """What the exclusion takes away of ``(after, until]``: first and last instants."""
         instant = after + 1
-        while instant <= until:
+        for _ in range(MOST_WALKED):
+            if instant > until:
+                return
             end = self.exclusion.blocked_until_us(instant)
             if end is None:
                 start = self.exclusion.after_us(instant)
                 if start is None:
-                    break
+                    return
                 instant = start
             else:
-                kept -= self.rule.count_us(instant - 1, min(end - 1, until))
+                yield instant, min(end - 1, until)
                 instant = end
-        return kept
-
-    def blocked_until_us(self, instant: int) -> int | None:
-        end = self.rule.blocked_until_us(instant)
-        if end is None or self.exclusion.blocked_until_us(instant) is not None:
-            return None
-        freed = self.exclusion.after_us(instant)
-        return end if freed is None else min(end, freed)
+        raise _uncountable([self.rule, self.exclusion])
 
     def placed_in(self, zone: str | None) -> Rule:
-        return Minus(self.rule.placed_in(zone), self.exclusion.placed_in(zone))
+        return Minus(self.rule.placed_in(zone), self.exclusion)
 
     def explain(self) -> str:
         exclusion = clause(self.exclusion).removesuffix(f" {self.zone}")
@@ -317,8 +342,12 @@ class Minus(Rule):
         left = str(self.rule) if isinstance(self.rule, Minus) else wrapped(self.rule)
         return f"{left} - {wrapped(self.exclusion)}"
 
-    def _too_much_excluded(self, instant: int) -> RuleError:
+    @property
+    def _tries(self) -> int:
+        return self.MOST_STRETCHES if self.exclusion.has_stretches else self.FEW_POINTS
+
+    def _nothing_found(self, instant: int) -> RuleError:
         return RuleError(
-            f'"{self}" excludes more than {self.MOST_EXCLUDED} moments in a row near '
-            f"{from_us(instant):%Y-%m-%dT%H:%MZ}: exclude a stretch, as in (RULE) lasting=8h"
+            f'"{self}" leaves nothing: {self.MOST_STRETCHES} stretches in a row are taken away '
+            f"near {from_us(instant):%Y-%m-%d}"
         )

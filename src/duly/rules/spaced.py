@@ -6,15 +6,16 @@ and exclusions, and it refuses everything that would need the set.
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from duly.errors import RuleError
-from duly.rules.duration import parse_duration, say_duration, show_duration
-from duly.rules.instants import HORIZON, from_us, to_us
-from duly.rules.rule import Rule, clause, wrapped
+from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
+from duly.rules.instants import from_us, to_us
+from duly.rules.rule import Minus, Rule, clause, wrapped
 
 SHORTEST = timedelta(milliseconds=1)
+_NEVER = datetime(2199, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,29 +27,35 @@ class Spaced:
     end: datetime | None = None
     exclusions: tuple[Rule, ...] = ()
     zone = None
+    stated_zone = None
 
     def after_end(self, end: datetime, /) -> datetime | None:
         """When to run next, if the last run ended then. None: never again."""
-        moment = to_us(end + self.delay)
+        moment = to_us(end) + self.delay // MICROSECOND
         if self.start is not None:
             moment = max(moment, to_us(self.start))
-        last = to_us(self.end or HORIZON)
-        while moment <= last:
+        last = to_us(self.end or _NEVER)
+        for _ in range(Minus.MOST_STRETCHES):
             blocked = [exclusion.blocked_until_us(moment) for exclusion in self.exclusions]
-            moments = [until for until in blocked if until is not None]
-            if not moments:
-                return from_us(moment)
-            moment = max(moments)
-        return None
+            later = max((until for until in blocked if until is not None), default=None)
+            if moment > last or later is None:
+                return from_us(moment) if moment <= last else None
+            moment = later
+        raise RuleError(f'"{self}" leaves nothing: what is taken away has no end in sight')
 
-    def bounded(self, start: datetime | None, end: datetime | None) -> "Spaced":
-        return replace(self, start=start or self.start, end=end or self.end)
+    def bounded(self, *, start: datetime | None = None, end: datetime | None = None) -> "Spaced":
+        found = replace(self, start=start or self.start, end=end or self.end)
+        if found.start and found.end and to_us(found.end) < to_us(found.start):
+            raise RuleError(f"the end {found.end} is before the start {found.start}")
+        return found
 
     def __repr__(self) -> str:
         return f"<Spaced {self}>"
 
     def explain(self) -> str:
         said = f"{say_duration(self.delay)} after the end of the last run"
+        said += f", from {self.start:%Y-%m-%d %H:%M %Z}" if self.start else ""
+        said += f", until {self.end:%Y-%m-%d %H:%M %Z}" if self.end else ""
         if self.exclusions:
             said += f"; except {', '.join(map(clause, self.exclusions))}"
         return f"{said}."
@@ -69,6 +76,7 @@ class Spaced:
                 f'"{self}" has no moments to take away: exclude stretches of time, as holidays, '
                 f'dates, or "({other}) lasting=8h"'
             )
+        other.blocked_until_us(0)  # what lacks a zone says so now
         return replace(self, exclusions=(*self.exclusions, other))
 
     def __or__(self, other: object) -> NoReturn:

@@ -9,8 +9,9 @@ first value (the reset that systemd forgets, which is why its ``*:0/7`` never ru
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import lcm
 
-from duly.rules.bits import count_below, highest
+from duly.rules.bits import count_below, full, highest
 from duly.rules.days import Days, ListedDays
 
 SECOND = 1_000_000
@@ -82,16 +83,29 @@ class Wall:
                 count += bisect_left(self.seconds, rest)
         return count
 
+    @property
+    def recurs_hourly(self) -> bool:
+        """Whether every hour has the same minutes, so that it names none."""
+        return self.minutes == minutes_of_day(full(0, 23), self.minutes & full(0, 59))
+
     def __and__(self, other: "Wall") -> "Wall":
         minutes = self.minutes & other.minutes
-        few, many = sorted((self.seconds, other.seconds), key=len)
-        seconds = [second for second in few if _holds(many, second)]
+        seconds = _common(*sorted((self.seconds, other.seconds), key=len))
         if not (minutes and seconds):
             return NO_TIME
         return Wall(self.days & other.days, minutes, seconds)
 
 
 NO_TIME = Wall(ListedDays(frozenset()), 1)
+
+
+def _common(few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
+    """What two sorted sequences share. Two steps, however fine, share a step."""
+    if not (isinstance(few, range) and isinstance(many, range)):
+        return [second for second in few if _holds(many, second)]
+    step = lcm(few.step, many.step)
+    first = next((second for second in few[: step // few.step] if second in many), None)
+    return range(0) if first is None else range(first, min(few[-1], many[-1]) + 1, step)
 
 
 def _holds(ordered: Sequence[int], wanted: int) -> bool:

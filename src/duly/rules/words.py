@@ -14,23 +14,25 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def runs(
-    numbers: Iterable[int], name: Callable[[int], str], *, shortest: int = 3, to: str = " to "
-) -> str:
-    """Numbers as a list in which a run is said by its ends: ``1st, 5th to 9th and 12th``."""
-    found: list[list[int]] = []
+def ranges(numbers: Iterable[int], name: Callable[[int], str], to: str) -> list[str]:
+    """Numbers by name, three or more in a row by their ends: ``1st``, ``5th to 9th``, ``12th``."""
+    runs: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][-1] == number - 1:
-            found[-1].append(number)
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
         else:
-            found.append([number])
+            runs.append([number])
     words: list[str] = []
-    for run in found:
-        if len(run) >= shortest:
+    for run in runs:
+        if len(run) > 2:
             words.append(f"{name(run[0])}{to}{name(run[-1])}")
         else:
             words.extend(map(name, run))
-    return listed(words)
+    return words
+
+
+def runs(numbers: Iterable[int], name: Callable[[int], str]) -> str:
+    return listed(ranges(numbers, name, " to "))
 
 
 def ordinal(number: int) -> str:

@@ -167,6 +167,8 @@ def dst_policy(name: str, *, fixed: bool) -> Dst:
     The default, ``cron``, is two presets in one: a ``fixed`` time of day runs once on either day,
     while a wildcard follows the clock on the wall, as Debian's cron has it.
     """
+    if not isinstance(name, str):
+        raise RuleError(f'dst={name!r} is not a name such as "cron" or "end/first"')
     if name == "cron":
         return Dst(name, "end", "first") if fixed else Dst(name, "skip", "both")
     if name in PRESETS:

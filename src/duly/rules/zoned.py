@@ -29,6 +29,11 @@ class Zoned(Rule):
     zone: str
     dst: Dst
     text: str = field(compare=False)
+    stated: bool = field(default=True, compare=False)
+
+    @property
+    def stated_zone(self) -> str | None:
+        return self.zone if self.stated else None
 
     def after_us(self, instant: int) -> int | None:
         starts, offsets, (lows, highs) = self._zone.starts, self._zone.offsets, self._windows
@@ -74,31 +79,28 @@ class Zoned(Rule):
             count += sum(after < moment <= until for moment in self._made_up(k))
         return count
 
-    def in_step_with(self, other: Rule) -> bool:
-        return isinstance(other, Zoned) and type(self.wall) is type(other.wall) is Wall
-
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        peers = [other for other in others if isinstance(other, Zoned) and self.in_step_with(other)]
-        if not others or len(peers) < len(others):
+        rules = [self, *(other for other in others if isinstance(other, Zoned))]
+        if len(rules) <= len(others) or any(type(rule.wall) is not Wall for rule in rules):
             return super().shared_count_us(others, after, until)
-        if all(self._on_the_same_clock(peer) for peer in peers):
-            return self._shared_on_this_clock(peers, after, until)
-        clocked = [(rule.wall, zone_named(rule.zone)) for rule in (self, *peers)]
-        walk = partial(Rule.shared_count_us, self, peers)
+        if all(self._on_the_same_clock(rule) for rule in rules):
+            return self._shared_on_this_clock(rules, after, until)
+        clocked = [(rule.wall, zone_named(rule.zone)) for rule in rules]
+        walk = partial(Rule.shared_count_us, self, rules[1:])
         return meeting.shared_count(clocked, after, until, walk)
 
     def _on_the_same_clock(self, other: "Zoned") -> bool:
         shifted = "shift" in (self.dst.gap, other.dst.gap)
         return self.zone == other.zone and self.dst.fold == other.dst.fold and not shifted
 
-    def _shared_on_this_clock(self, peers: "Sequence[Zoned]", after: int, until: int) -> int:
+    def _shared_on_this_clock(self, rules: "Sequence[Zoned]", after: int, until: int) -> int:
         """Count the wall times that all have, and the gaps that all make up for."""
-        wall = reduce(Wall.__and__, [peer.wall for peer in peers], self.wall)
+        wall = reduce(Wall.__and__, [rule.wall for rule in rules])
         shared = Zoned(wall, self.zone, Dst("", "skip", self.dst.fold), "")
         count = shared.count_us(after, until)
         for k in range(self._zone.segment(after) + 1, self._zone.segment(until) + 1):
             start = self._zone.starts[k]
-            together = all(rule.at_or_before_us(start) == start for rule in (self, *peers))
+            together = all(rule.at_or_before_us(start) == start for rule in rules)
             count += together and shared.at_or_before_us(start) != start
         return count
 

@@ -62,23 +62,20 @@ class Recurrence(Rule):
         return self.start.zone
 
     def after_us(self, instant: int) -> int | None:
-        return self._rule.after_us(instant)
+        return self.bounded.after_us(instant)
 
     def at_or_before_us(self, instant: int) -> int | None:
-        return self._rule.at_or_before_us(instant)
+        return self.bounded.at_or_before_us(instant)
 
     def count_us(self, after: int, until: int) -> int:
-        return self._rule.count_us(after, until)
-
-    def in_step_with(self, other: Rule) -> bool:
-        return self._rule.in_step_with(other)
-
-    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        return self._rule.shared_count_us(others, after, until)
+        return self.bounded.count_us(after, until)
 
     @property
-    def inner(self) -> tuple[Rule, ...]:
-        return (self._rule,)
+    def expands(self) -> bool:
+        return True
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        return self.bounded.shared_count_us(others, after, until)
 
     def explain(self) -> str:
         named = self._completed if self.recur.frequency <= Frequency.DAILY else self.recur
@@ -106,7 +103,8 @@ class Recurrence(Rule):
         return completed(self.recur, from_us(self.start.wall))
 
     @cached_property
-    def _rule(self) -> Rule:
+    def bounded(self) -> Rule:
+        """The RRULE with what stands beside it."""
         until = self.recur.until
         last = _instants(until, self.dst)[-1] if until else None
         rule: Rule = Bounded(self.clock, self.first, last, self.recur.count)

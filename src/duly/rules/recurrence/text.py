@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from duly.errors import RuleError, ZoneMissing
 from duly.rules.days import FIRST_YEAR, LAST_YEAR
-from duly.rules.fields import check_size, close_to
+from duly.rules.fields import check_size, checked_zone, close_to
 from duly.rules.instants import to_us
 from duly.rules.recurrence.parts import (
     BY_NUMBERS,
@@ -63,7 +63,7 @@ def read_text(text: str, *, zone: str | None, dst: str) -> Text:
     for word in words:
         written = _property(word)
         found[written.name].append(written)
-    start = _start(text, found, named.text if named else zone)
+    start = _start(text, found, named.text if named else checked_zone(zone))
     if named and _zone(named, named.text) != start.zone:
         raise named.error(f"DTSTART is in {start.zone} already, so {named.text} cannot be its zone")
     return Text(
