@@ -135,6 +135,11 @@ def test_intervals_meet_where_their_steps_do() -> None:
 # -- once -----------------------------------------------------------------------------------------
 
 
+def test_a_zone_beside_a_rate_or_an_instant_is_not_needed_and_not_refused() -> None:
+    assert every("5m", zone="utc") == every("5m", zone="Asia/Tokyo") == every("5m")
+    assert at("2026-12-24T17:00Z", zone="Asia/Tokyo") == at("2026-12-24T17:00Z")
+
+
 def test_one_moment_happens_once() -> None:
     christmas = datetime(2026, 12, 24, 18, tzinfo=timezone(timedelta(hours=1)))
     rule = at(christmas)

@@ -25,6 +25,7 @@ class Written:
     start: int
     zone: str | None
     dst: str
+    names_zone: bool  # in the text itself, not beside it
 
 
 def read(text: str, *, zone: str | None, dst: str, longest: int = LONGEST) -> Written:
@@ -37,7 +38,8 @@ def read(text: str, *, zone: str | None, dst: str, longest: int = LONGEST) -> Wr
         dst, body = last.removeprefix("dst="), head
         head, last = _last_word(body)
     dst_policy(dst, fixed=True)
-    if head and (named := _as_zone(last, text, len(body) - len(last))):
+    named = _as_zone(last, text, len(body) - len(last)) if head else None
+    if named:
         zone, body = named, head
         head, last = _last_word(body)
         if head and last in zone_names():
@@ -47,7 +49,7 @@ def read(text: str, *, zone: str | None, dst: str, longest: int = LONGEST) -> Wr
                 position=len(body) - len(last),
             )
     stripped = body.lstrip()
-    return Written(text, stripped, len(body) - len(stripped), zone, dst)
+    return Written(text, stripped, len(body) - len(stripped), zone, dst, named is not None)
 
 
 def _last_word(text: str) -> tuple[str, str]:

@@ -141,7 +141,7 @@ def every(
         raise _refused(
             source, f"{found['step']} is elapsed time and has no time of day; count days"
         )
-    if source.zone != zone:
+    if source.names_zone:
         raise _refused(source, f"{found['step']} is elapsed time, the same in every zone")
     if found["first"]:
         if anchor is not None:

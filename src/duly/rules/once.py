@@ -62,7 +62,7 @@ def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") ->
         return Moments(tuple(sorted({_checked(to_us(part), moment) for part in parts})))
     asked = read_moment(source.body)
     if asked.tzinfo is not None:
-        if source.zone != zone:
+        if source.names_zone:
             message = f'"{moment}" has an offset and a zone: leave one of them away'
             raise RuleError(message, text=moment, position=len(source.body))
         return Moments((_checked(to_us(asked), moment),))
