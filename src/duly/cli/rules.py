@@ -74,7 +74,7 @@ def next_moments(
         found = parse(rule, zone=zone, dst=dst, name=name)
         after = _moment(start, found.stated_zone or zone) if start else now()
         if isinstance(found, Spaced):
-            _show_spaced(found, after, output)
+            _show_spaced(found, after.replace(microsecond=0), output)
         else:
             _show(found, after, count=count, zone=zone, output=output)
     except RuleError as error:
