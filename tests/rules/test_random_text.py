@@ -136,8 +136,9 @@ def complaint(kind: str, text: str) -> str | None:
     try:
         return misfit(READERS[kind](text), kind)
     except RuleError as refused:
-        if refused.position is None or not 0 <= refused.position <= len(text):
-            return f"refused at {refused.position}: {refused}"
+        ends = min(len(text), len(refused.text))
+        if refused.position is None or not 0 <= refused.position <= ends:
+            return f'refused at {refused.position} of "{refused.text}": {refused}'
         return None
     except Exception as error:  # noqa: BLE001 - that there is none is what is tested
         return f"raised {error!r}"

@@ -37,7 +37,11 @@ def read(text: str, *, zone: str | None, dst: str, longest: int = LONGEST) -> Wr
     if last.startswith("dst="):
         dst, body = last.removeprefix("dst="), head
         head, last = _last_word(body)
-    dst_policy(dst, fixed=True)
+    try:
+        dst_policy(dst, fixed=True)
+    except RuleError as error:
+        position = len(text.partition("dst=")[0])
+        raise RuleError(error.message, text=text, position=position) from None
     named = _as_zone(last, text, len(body) - len(last)) if head else None
     if named:
         zone, body = named, head

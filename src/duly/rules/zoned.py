@@ -22,7 +22,7 @@ from duly.rules.zone import LONGEST_MADE_UP, Dst, Windows, Zone, windows, zone_n
 class Zoned(Rule):
     """Wall times, in a zone, with the choice made for clock changes.
 
-    Two of them are equal when they mean the same moments, however they were written.
+    Two of them are equal when they say the same, however it was written.
     """
 
     wall: Wall
