@@ -7,6 +7,8 @@
 Every message says what was asked, what was found and what is possible.
 """
 
+from collections.abc import Sequence
+
 
 class DulyError(Exception):
     """The root of every error that duly raises on purpose."""
@@ -16,7 +18,7 @@ class RuleError(DulyError, ValueError):
     """A rule about time that cannot be read, or a question that it cannot answer.
 
     ``position`` is the column in ``text``, counted from 0, where reading failed; ``suggestion`` is
-    what was probably meant. Both are already part of the message.
+    what was probably meant. ``str`` of the error is the ``message`` and, behind it, what was meant.
     """
 
     def __init__(
@@ -25,13 +27,18 @@ class RuleError(DulyError, ValueError):
         *,
         text: str = "",
         position: int | None = None,
-        suggestion: str | None = None,
+        suggestions: Sequence[str] = (),
     ) -> None:
-        super().__init__(message)
+        meant = f"; did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        super().__init__(message + meant)
         self.message = message
         self.text = text
         self.position = position
-        self.suggestion = suggestion
+        self.suggestions = tuple(suggestions)
+
+    @property
+    def suggestion(self) -> str | None:
+        return self.suggestions[0] if self.suggestions else None
 
 
 class ZoneMissing(RuleError):

@@ -132,7 +132,7 @@ def _moment(text: str, zone: str | None) -> datetime:
         hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
         raise click.BadParameter(hint, param_hint="--from") from None
     except RuleError as error:
-        raise click.BadParameter(error.message, param_hint="--from") from None
+        raise click.BadParameter(str(error), param_hint="--from") from None
     if moment is None:
         raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint="--from")
     return moment

@@ -13,6 +13,7 @@ with ``*``; any other is **fixed**. So rewriting a cron line as a calendar never
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -276,11 +277,10 @@ class _Reader:
         self.at = found.end() if found else self.at
         return found[0] if found else ""
 
-    def _fail(self, message: str, suggestion: str | None = None) -> NoReturn:
-        hint = f"; did you mean {suggestion}?" if suggestion else ""
+    def _fail(self, message: str, suggestions: Sequence[str] = ()) -> NoReturn:
         raise RuleError(
-            f'{message} (character {self.at + 1} of "{self.body}"){hint}',
+            f'{message} (character {self.at + 1} of "{self.body}")',
             text=self.source.text,
             position=self.source.start + self.at,
-            suggestion=suggestion,
+            suggestions=suggestions,
         )

@@ -11,6 +11,7 @@ what ``dst="cron"`` looks at when the clock changes.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -125,13 +126,12 @@ class Column:
             raise self.error(message, word)
         return number
 
-    def error(self, message: str, word: str = "", suggestion: str | None = None) -> RuleError:
-        hint = f"; did you mean {suggestion}?" if suggestion else ""
+    def error(self, message: str, word: str = "", suggestions: Sequence[str] = ()) -> RuleError:
         return RuleError(
-            f"{message} ({self.where}){hint}",
+            f"{message} ({self.where})",
             text=self.source.text,
             position=self.start + max(self.text.find(word), 0),
-            suggestion=suggestion,
+            suggestions=suggestions,
         )
 
 
@@ -170,8 +170,7 @@ def _wrong_shape(source: Written, words: int) -> RuleError:
     if source.body.startswith("@"):
         close = close_to(source.body, tuple(ALIASES))
         message = f'"{source.body}" is not one of {", ".join(ALIASES)}'
-        hint = f"; did you mean {close}?" if close else ""
-        return RuleError(message + hint, text=source.text, position=source.start, suggestion=close)
+        return RuleError(message, text=source.text, position=source.start, suggestions=close)
     command = "; leave the command away" if words > 6 else ""
     return RuleError(
         f"a cron line has 5 fields (minute hour day month weekday), or 6 with seconds first; "

@@ -125,14 +125,13 @@ def holidays(region: str, *, zone: str | None = None) -> WholeDays:
     region = region.upper().replace("_", "-") if len(region) < 7 else region
     found = _REGION.fullmatch(region)
     if not found or found["country"] not in known:
-        close = close_to(region, tuple(known)) if len(region) < 4 else None
-        hint = f"; did you mean {close}?" if close else ""
+        close = close_to(region, tuple(known)) if len(region) < 4 else ()
         raise RuleError(
             f'"{region}" is not a region with known holidays: write a country such as DE, or a '
-            f"part of one such as DE-BE{hint}",
+            "part of one such as DE-BE",
             text=region,
             position=0,
-            suggestion=close,
+            suggestions=close,
         )
     part = found["part"]
     if part and part not in known[found["country"]]:

@@ -11,6 +11,7 @@ from duly.errors import RuleError
 from duly.rules.words import listed
 
 MICROSECOND = timedelta(microseconds=1)
+SHORTEST = timedelta(milliseconds=1)  # of what repeats
 LONGEST = timedelta(days=100 * 366)
 
 _UNITS = {

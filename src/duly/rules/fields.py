@@ -116,13 +116,13 @@ def never_occurs(text: str) -> RuleError:
     )
 
 
-def close_to(word: str, known: Sequence[str]) -> str | None:
-    """The known word that was probably meant."""
+def close_to(word: str, known: Sequence[str]) -> list[str]:
+    """The known word that was probably meant, if there is one."""
     by_key = {name.lower(): name for name in known}
     found = get_close_matches(word.lower(), by_key, n=1, cutoff=0.6)
     if not found and 0 < len(word) <= 3:
         found = [key for key in by_key if key[0] == word[0].lower()][:1]
-    return by_key[found[0]] if found else None
+    return [by_key[key] for key in found]
 
 
 def _as_zone(word: str, text: str, position: int) -> str | None:

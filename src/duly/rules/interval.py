@@ -17,7 +17,7 @@ from math import gcd
 from duly.errors import RuleError
 from duly.rules.bits import pack
 from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, StepMonths, day_number
-from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
+from duly.rules.duration import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.rules.fields import Written, read, written, zone_missing
 from duly.rules.instants import EPOCH, LAST_US, from_us, to_us
 from duly.rules.once import read_moment, show_moment
@@ -25,8 +25,6 @@ from duly.rules.rule import Rule
 from duly.rules.wall import DAY, MINUTE, MINUTES, SECOND, Wall
 from duly.rules.zone import PRESETS, dst_policy
 from duly.rules.zoned import Zoned
-
-SHORTEST = timedelta(milliseconds=1)
 
 _BODY = re.compile(
     r"(?P<step>.+?)(?: at (?P<time>\S+))?(?: from (?P<first>\S+))?(?: at (?P<time_behind>\S+))?"

@@ -13,6 +13,7 @@ from left to right, and grouped by parentheses. What ``str`` prints, ``parse`` r
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -74,8 +75,8 @@ class Piece:
     def stripped(self) -> "Piece":
         return Piece(self.text.strip(), self.start + len(self.text) - len(self.text.lstrip()))
 
-    def error(self, message: str) -> RuleError:
-        return RuleError(message, text=self.text, position=self.start)
+    def error(self, message: str, suggestions: Sequence[str] = ()) -> RuleError:
+        return RuleError(message, text=self.text, position=self.start, suggestions=suggestions)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class _Parser:
             try:
                 result = self.joined(result, operator, right)
             except RuleError as error:
-                raise other.error(error.message) from None
+                raise other.error(error.message, error.suggestions) from None
         return result
 
     def joined(self, left: Rule | Spaced, operator: str, right: Rule | Spaced) -> Rule | Spaced:
@@ -171,14 +172,14 @@ class _Parser:
                 f"{error.message}; {kinds}",
                 text=error.text,
                 position=error.position,
-                suggestion=error.suggestion,
+                suggestions=error.suggestions,
             ) from None
 
     def modified(self, rule: Rule | Spaced, piece: Piece) -> Rule | Spaced:
         try:
             return self.changed(rule, piece)
         except RuleError as error:
-            raise piece.stripped().error(error.message) from None
+            raise piece.stripped().error(error.message, error.suggestions) from None
 
     def changed(self, rule: Rule | Spaced, piece: Piece) -> Rule | Spaced:
         values = _values(piece)
@@ -276,4 +277,4 @@ def _moment(values: dict[str, str], key: str, piece: Piece) -> datetime | None:
 def _moved(error: RuleError, text: str, start: int) -> RuleError:
     """The same error, about a longer text in which the wrong one begins at ``start``."""
     position = (error.position or 0) + start
-    return type(error)(error.message, text=text, position=position, suggestion=error.suggestion)
+    return type(error)(error.message, text=text, position=position, suggestions=error.suggestions)

@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from duly.errors import RuleError
-from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
+from duly.rules.duration import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.rules.instants import from_us, to_us
 from duly.rules.rule import Minus, Rule, clause, wrapped
 
-SHORTEST = timedelta(milliseconds=1)
 _NEVER = datetime(2199, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 

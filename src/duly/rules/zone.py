@@ -134,12 +134,12 @@ def zone_data_version() -> str:
 
 def unknown_zone(name: str, *, text: str = "", position: int | None = None) -> RuleError:
     close = similar_zones(name)
-    hint = f"; did you mean {' or '.join(close)}?" if close else "; see the IANA time zone names"
+    hint = "" if close else "; see the IANA time zone names"
     return RuleError(
         f'"{name}" is not a time zone{hint}',
         text=text or name,
         position=position,
-        suggestion=close[0] if close else None,
+        suggestions=close,
     )
 
 

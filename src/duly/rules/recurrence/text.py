@@ -7,7 +7,7 @@ written, a wall time in its zone: should the zone's law change, an EXDATE still 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import gcd
@@ -83,9 +83,8 @@ class Word:
     text: str
     start: int
 
-    def error(self, message: str, part: str = "", suggestion: str | None = None) -> RuleError:
-        hint = f"; did you mean {suggestion}?" if suggestion else ""
-        return RuleError(f"{message}{hint}", **self.place(part), suggestion=suggestion)
+    def error(self, message: str, part: str = "", suggestions: Sequence[str] = ()) -> RuleError:
+        return RuleError(message, **self.place(part), suggestions=suggestions)
 
     def place(self, part: str) -> dict[str, Any]:
         at = max(self.text.upper().find(part.upper()), 0)
@@ -115,7 +114,7 @@ def _property(word: Word) -> Property:
         known = ", ".join(PROPERTIES[:-1])
         hint = f"; write RRULE:{word.text}" if name.startswith("FREQ=") else ""
         message = f'"{word.text}" is not {known} or {PROPERTIES[-1]} with a colon and a value{hint}'
-        raise word.error(message, "", None if hint else close_to(name, PROPERTIES))
+        raise word.error(message, "", () if hint else close_to(name, PROPERTIES))
     zone = kind = None
     for parameter in parameters:
         key, _, meant = parameter.partition("=")
