@@ -206,8 +206,6 @@ class StepDays(Days):
 
     def year(self, index: int) -> int:
         start, end = NEW_YEAR[index], NEW_YEAR[index + 1]
-        if end <= self.first:
-            return 0
         offset = self.first - start if self.first > start else (self.first - start) % self.step
         return self._comb << offset & ((1 << (end - start)) - 1)
 
