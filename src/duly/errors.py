@@ -1,8 +1,17 @@
 """What duly says when it must say no.
 
     DulyError
-    └── RuleError            a rule about time that cannot be read, or cannot be kept
-        └── ZoneMissing      … because it names an hour or a day, and no zone
+    ├── RuleError            a rule about time that cannot be read, or cannot be kept
+    │   └── ZoneMissing      … because it names an hour or a day, and no zone
+    ├── InvalidValue         a value that cannot be kept: a policy, a name, a limit
+    │   └── PayloadError     … arguments or a result that are not plain JSON, or too large
+    ├── NotFound             no schedule or job of that name or number
+    ├── ScheduleExists       a schedule of that name is there already
+    ├── KeyTaken             an unfinished job of that task holds the key, and if_exists="error"
+    ├── WrongState           what was asked cannot follow the state a thing is in
+    ├── SchemaMismatch       the database's tables are older or newer than this duly
+    └── StoreUnavailable     the database did not answer; nothing was done
+        └── OutcomeUnknown   … or it was done, and the answer was lost
 
 Every message says what was asked, what was found and what is possible.
 """
@@ -43,3 +52,42 @@ class RuleError(DulyError, ValueError):
 
 class ZoneMissing(RuleError):
     """A rule that names an hour or a day, but not in which time zone."""
+
+
+class InvalidValue(DulyError, ValueError):
+    """A value that cannot be kept."""
+
+
+class PayloadError(InvalidValue):
+    """Arguments or a result that are not plain JSON, or too large, or too deep."""
+
+
+class NotFound(DulyError, LookupError):
+    """There is no such schedule or job."""
+
+
+class ScheduleExists(DulyError):
+    """A schedule of that name is there already."""
+
+
+class KeyTaken(DulyError):
+    """An unfinished job of the task holds the key."""
+
+
+class WrongState(DulyError):
+    """What was asked cannot follow the state that a job or schedule is in."""
+
+
+class SchemaMismatch(DulyError):
+    """The tables in the database are not the ones this version of duly works with."""
+
+
+class StoreUnavailable(DulyError):
+    """The database did not answer, and nothing was done."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The answer to a commit was lost: it may have been done.
+
+    Every write of duly may be repeated after this: what was done is then found done.
+    """

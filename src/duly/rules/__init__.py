@@ -8,7 +8,7 @@
 
 from duly.errors import RuleError
 from duly.rules.calendar import calendar
-from duly.rules.combine import bounded, delayed, jitter, lasting, spread
+from duly.rules.combine import bounded, delay_of, delayed, jitter, lasting, spread
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holiday_data_version, holidays
 from duly.rules.duration import parse_duration, say_duration, show_duration
@@ -31,6 +31,7 @@ __all__ = [
     "clock_change_notes",
     "cron",
     "dates",
+    "delay_of",
     "delayed",
     "every",
     "holiday_data_version",

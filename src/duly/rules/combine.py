@@ -257,6 +257,11 @@ def picked(seed: int, instant: int, width: int) -> int:
     return int.from_bytes(digest, "big") * width >> 64
 
 
+def delay_of(name: str, moment: datetime, width: timedelta) -> timedelta:
+    """How much later within ``width`` something starts that a name is due to do at a moment."""
+    return picked(_seed(name), to_us(moment), width // MICROSECOND) * MICROSECOND
+
+
 def _seed(name: str) -> int:
     if type(name) is not str or not name:
         raise RuleError(f"name={name!r} is not a name to pick by")

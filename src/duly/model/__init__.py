@@ -1,0 +1,1 @@
+"""What there is: the frozen values that everything else speaks about."""

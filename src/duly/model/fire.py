@@ -1,0 +1,46 @@
+"""A fire: a due moment of a schedule, with what became of it and why. One row of the ledger.
+
+A row may stand for many moments: a year of missed seconds is one row that says so. It then covers
+``count`` moments from ``covers_from`` to ``due_at``; every due moment is covered by exactly one row.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    QUEUED = "queued"  # a job was made
+    MERGED = "merged"  # another moment's job stands for this one too
+    SKIPPED = "skipped"  # no job, and the cause says why
+
+
+class Cause(StrEnum):
+    """Why a moment did not get a job of its own."""
+
+    OVERLAP = "overlap"
+    MISSED = "missed"
+    LATE = "late"
+    PAUSED = "paused"
+    EXCLUDED = "excluded"
+    EXHAUSTED = "exhausted"
+    ASKED = "asked"  # somebody said: not the next one
+
+
+# The clock's own series; a manual run or a backfill has the number of its request.
+CLOCK = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    id: int
+    schedule_id: int
+    due_at: datetime
+    covers_from: datetime
+    count: int
+    outcome: Outcome
+    cause: Cause | None
+    reason: str
+    decided_at: datetime
+    job_id: int | None = None
+    series: int = CLOCK

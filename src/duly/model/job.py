@@ -1,0 +1,128 @@
+"""A job: one unit of work in a queue, from the moment it is promised to its end.
+
+``Call`` is what somebody asks for. ``Job`` is the call as the store remembers it, alive or ended.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal
+
+from duly.errors import InvalidValue
+from duly.model.payload import EMPTY, Json, check_text
+from duly.model.policies import Late, choose
+from duly.model.states import State
+
+IfExists = Literal["replace", "keep", "error"]
+
+HIGHEST, LOWEST = 100, -100
+MOST_TAGS = 32
+
+
+class Owner(StrEnum):
+    """Who decides about a schedule or a job."""
+
+    CODE = "code"
+    FILE = "file"
+    API = "api"
+    PERSON = "person"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """What every schedule and every job carries, so that people can find and tell them apart."""
+
+    task: str
+    args: Json = EMPTY
+    queue: str = "default"
+    priority: int = 0
+    tenant: str = ""
+    submitter: str = ""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    owner: Owner = Owner.API
+    version: int = 1  # of the task's signature, for which the arguments were written
+
+    def __post_init__(self) -> None:
+        for what in ("task", "queue", "tenant", "submitter", "title"):
+            check_text(getattr(self, what), what)
+        if not self.task or not self.queue:
+            raise InvalidValue("a task and a queue have names that are not empty")
+        if len(self.tags) > MOST_TAGS:
+            raise InvalidValue(f"tags: {len(self.tags)} of them, and at most {MOST_TAGS} are kept")
+        for tag in self.tags:
+            check_text(tag, "a tag", longest=100)
+        if type(self.priority) is not int or not LOWEST <= self.priority <= HIGHEST:
+            raise InvalidValue(
+                f"priority={self.priority!r}: a whole number from {LOWEST} to {HIGHEST}, "
+                "higher is sooner"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Label):
+    """A promise asked for: run this task, now, at a moment or after a delay.
+
+    A ``key`` names the promise: it is unique for the task among unfinished jobs. Asking again with
+    the same key moves the waiting job and replaces its arguments, keeps it as it is, or is refused.
+    """
+
+    run_after: datetime | timedelta | None = None
+    key: str | None = None
+    if_exists: IfExists = "replace"
+    start_within: timedelta | None = None
+    late: Late = "skip"
+    retry: Json | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("if_exists", self.if_exists, IfExists)
+        choose("late", self.late, Late)
+        if self.key is not None and not check_text(self.key, "key"):
+            raise InvalidValue("a key is not empty: leave it out instead")
+        if isinstance(self.run_after, datetime) and self.run_after.tzinfo is None:
+            raise InvalidValue(
+                f"run_after={self.run_after} is naive: a moment needs a zone, "
+                "as in datetime(…, tzinfo=UTC)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Label):
+    """A promise that is remembered, and what has become of it."""
+
+    id: int
+    state: State
+    created_at: datetime
+    due_at: datetime  # the moment it stands for: nominal, as the schedule says
+    ready_at: datetime  # from when it may run: later by jitter, spacing or a retry's pause
+    key: str | None = None
+    deadline: datetime | None = None  # to be started by then, or else ``late``
+    late: Late = "skip"
+    retry: Json | None = None
+    attempt: int = 0
+    crashes: int = 0
+    worker: int | None = None
+    fence: int = 0
+    claimed_at: datetime | None = None
+    schedule_id: int | None = None
+    fire_id: int | None = None
+    reason: str = ""  # why it waits, or how it ended
+    ended_at: datetime | None = None
+    result: Json | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One execution of a job by one worker that did not end it well."""
+
+    job_id: int
+    number: int
+    worker: int | None
+    fence: int
+    started_at: datetime
+    ended_at: datetime
+    outcome: str  # what it came to: raised, timed out, lost, …
+    reason: str
+    error: str | None = None

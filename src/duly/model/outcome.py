@@ -1,0 +1,106 @@
+"""What an attempt came to.
+
+A closed union: whoever looks at an outcome matches all of them, and the type checker sees to it.
+Their texts can always be stored, whatever a task raised: a completion that fails because of a NUL
+in an error message leaves its job running for ever.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
+
+from duly.model.payload import Json
+
+LONGEST_TEXT = 64 * 1024
+LONGEST_NAME = 500
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The task raised an exception: ``error`` is the name of its type.
+
+    ``permanent`` and ``retry_after`` are what the task asked for, by ``Permanent`` and
+    ``RetryAfter``. ``retryable`` is False if the error is outside the task's ``Retry(on=…)``, which
+    the worker judges, because only it holds the exception itself.
+    """
+
+    error: str
+    message: str = ""
+    traceback: str = ""
+    permanent: bool = False
+    retry_after: timedelta | None = None
+    retryable: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", storable(self.error, LONGEST_NAME))
+        object.__setattr__(self, "message", storable(self.message))
+        object.__setattr__(self, "traceback", storable(self.traceback))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """It ran longer than its task allows, and was stopped."""
+
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """It was cancelled while it ran."""
+
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", storable(self.reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Its worker died, or its lease expired: nobody knows how far it came."""
+
+    worker: int | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", storable(self.reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The moment by which it had to start had passed before it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """It was claimed and given back unstarted."""
+
+
+Outcome: TypeAlias = Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned
+
+
+def storable(text: str, longest: int = LONGEST_TEXT) -> str:
+    """The text, such that every database takes it, in at most ``longest`` bytes of UTF-8.
+
+    NUL and lone surrogates become U+FFFD. Of a text that is too long the beginning and the end
+    stay: a traceback says where it started at the top, and what happened at the bottom.
+    """
+    data = _UNSTORABLE.sub("\ufffd", text).encode()
+    if len(data) <= longest:
+        return data.decode()
+    marker = f"\n… {len(data):,} bytes, of which the middle is left out …\n".encode()
+    room = longest - len(marker)
+    if room < 0:
+        return data[:longest].decode(errors="ignore")
+    end = room - room // 2
+    return (
+        data[: room // 2].decode(errors="ignore")
+        + marker.decode()
+        + data[len(data) - end :].decode(errors="ignore")
+    )

@@ -1,0 +1,148 @@
+"""Arguments and results as JSON text, checked at the door.
+
+What gets in can be stored by every database, read back by every language and shown to people:
+no NaN, no infinity, no NUL, no lone surrogate, no bottomless nesting, no novel. The text is made
+once, here, and from then on carried around unread.
+"""
+
+import json
+import math
+from typing import Any, NewType, NoReturn
+
+from duly.errors import PayloadError
+
+Json = NewType("Json", str)
+
+EMPTY = Json("{}")
+LONGEST_ARGS = 256 * 1024
+LONGEST_RESULT = 1024 * 1024
+DEEPEST = 64
+# SQLite's JSON functions know 64-bit integers and doubles; larger integers lose their last digits.
+_SMALLEST_INT, _LARGEST_INT = -(2**63), 2**63 - 1
+
+
+def encode(value: object, *, what: str = "arguments", longest: int = LONGEST_ARGS) -> Json:
+    """The value as compact JSON text, or a ``PayloadError`` that says where it cannot be."""
+    _Door(what, longest).check(value, what, 0)
+    text = _ENCODER.encode(value)
+    size = len(text.encode())
+    if size > longest:
+        raise _too_long(what, f"{size:,} bytes of JSON, and at most {longest:,} are kept")
+    return Json(text)
+
+
+def decode(text: Json) -> Any:  # noqa: ANN401 - JSON is any of its types
+    """The value again; a text that did not come through the door is refused if it is not JSON."""
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise PayloadError(f"{_short(text)} is nested too deep to be read") from None
+    except ValueError as error:
+        raise PayloadError(f"{_short(text)} is not JSON: {error}") from None
+
+
+def check_text(text: str, what: str, *, longest: int = 500) -> str:
+    """A name, title or key that every database can hold."""
+    if not isinstance(text, str):
+        raise PayloadError(f"{what}: {_short(text)} is not text")
+    if len(text) > longest:
+        raise PayloadError(f"{what}: {len(text):,} characters, and at most {longest} are kept")
+    if "\0" in text:
+        raise PayloadError(f"{what}: {_short(text)} holds a NUL character, which no database keeps")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PayloadError(
+            f"{what}: {_short(text)} holds a lone surrogate, which is no text"
+        ) from None
+    return text
+
+
+class _Door:
+    """Walks a value, and stops at the first thing that cannot be kept.
+
+    It also stops once the text is sure to be too long. Forty lists that each hold the next one
+    twice are a short value and a terabyte of text: nobody could wait for its end.
+    """
+
+    def __init__(self, what: str, longest: int) -> None:
+        self.what = what
+        self.longest = longest
+        self.room = longest
+
+    def check(self, value: object, where: str, depth: int) -> None:
+        self.take(1)
+        match value:
+            case None | bool():
+                return
+            case str():
+                self.take(len(value))
+                check_text(value, where, longest=self.longest)
+            case int():
+                if not _SMALLEST_INT <= value <= _LARGEST_INT:
+                    raise PayloadError(f"{where}: {_short(value)} does not fit in 64 bits")
+            case float():
+                if not math.isfinite(value):
+                    raise PayloadError(f"{where}: {value} is not a number that JSON has")
+            case dict() | list() | tuple():
+                if depth == DEEPEST:
+                    raise PayloadError(f"{where}: nested more than {DEEPEST} levels deep")
+                self.check_items(value, where, depth)
+            case _:
+                raise PayloadError(
+                    f"{where}: {type(value).__name__} is not plain JSON: "
+                    "None, bool, int, float, str, list, dict"
+                )
+
+    def check_items(
+        self,
+        value: dict[object, object] | list[object] | tuple[object, ...],
+        where: str,
+        depth: int,
+    ) -> None:
+        if not isinstance(value, dict):
+            for place, item in enumerate(value):
+                self.check(item, f"{where}[{place}]", depth + 1)
+            return
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise PayloadError(f"{where}: the key {_short(key)} is not text")
+            self.take(len(key))
+            check_text(key, f"a key of {where}", longest=self.longest)
+            self.check(item, f"{where}.{key[:40]}", depth + 1)
+
+    def take(self, size: int) -> None:
+        """Count ``size`` bytes, the least that something can need."""
+        self.room -= size
+        if self.room < 0:
+            raise _too_long(
+                self.what, f"more than the {self.longest:,} bytes of JSON that are kept"
+            )
+
+
+def _too_long(what: str, found: str) -> PayloadError:
+    return PayloadError(f"{what}: {found}; store the bulk elsewhere and pass a reference")
+
+
+def _short(value: object) -> str:
+    try:
+        shown = repr(value[:41] if isinstance(value, str) else value)
+    except Exception:  # noqa: BLE001 - a value that cannot be shown is still to be refused
+        return f"a {type(value).__name__}"
+    return shown if len(shown) <= 40 else f"{shown[:40]}…"
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is larger than any number that is kept")
+    return number
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number that JSON has")
+
+
+# Made once: json.dumps and json.loads would make one for every call that is not all defaults.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)

@@ -1,0 +1,125 @@
+"""What a schedule does when the world does not fit the plan: the user's explicit choices.
+
+Each is a word or a number with a safe default. They are stored as JSON, so that a newer version
+can add one: an older node ignores a choice that it does not know.
+"""
+
+import json
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from duly.errors import InvalidValue
+from duly.model.payload import Json
+from duly.rules import parse_duration, show_duration
+
+Overlap = Literal["skip", "queue_one", "queue_all", "replace", "allow"]
+Catchup = Literal["latest", "all", "skip"]
+Late = Literal["skip", "run", "hurry"]
+
+AT_MOST = 100
+MOST_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Which of the moments that nobody saw are made up for.
+
+    ``latest`` runs once for all of them; ``all`` runs for each, the newest ``at_most``, and lets
+    their jobs start ``spacing`` apart; ``skip`` runs for none older than ``grace``.
+    """
+
+    policy: Catchup = "latest"
+    at_most: int = AT_MOST
+    spacing: timedelta | None = None
+    grace: timedelta = timedelta(seconds=60)
+
+    def __post_init__(self) -> None:
+        choose("missed", self.policy, Catchup)
+        if not 1 <= self.at_most <= MOST_AT_ONCE:
+            raise InvalidValue(
+                f"at_most={self.at_most}: from 1 to {MOST_AT_ONCE:,} missed moments are made up for"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """Overlap, missed, late and daylight saving, and what bounds a schedule."""
+
+    overlap: Overlap = "skip"
+    missed: Missed = field(default_factory=Missed)
+    start_within: timedelta | None = None
+    late: Late = "skip"
+    dst: str = "cron"
+    exclude: str | None = None
+    jitter: timedelta | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    first: Literal["now", "wait"] = "now"  # of a fixed delay: run at once, or wait once first
+    retry: Json | None = None  # how its jobs are retried: the store only carries it
+
+    def __post_init__(self) -> None:
+        choose("overlap", self.overlap, Overlap)
+        choose("late", self.late, Late)
+        choose("first", self.first, Literal["now", "wait"])
+        for what in ("start_within", "jitter"):
+            length = getattr(self, what)
+            if length is not None and length <= timedelta(0):
+                raise InvalidValue(f"{what}={length}: a length of time above zero")
+
+    def as_json(self) -> Json:
+        """Only what differs from the defaults, so that equal choices are equal texts."""
+        default = Policies()
+        chosen = {
+            field.name: _plain(getattr(self, field.name))
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(default, field.name)
+        }
+        return Json(json.dumps(chosen, sort_keys=True, separators=(",", ":")))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Policies":
+        found = json.loads(text)
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: _read(name, found[name]) for name in found if name in known})
+
+
+def choose(what: str, value: object, choices: object) -> None:
+    """Refuse a word that is none of the choices."""
+    possible = get_args(choices)
+    if value not in possible:
+        raise InvalidValue(f"{what}={value!r}: choose one of {', '.join(possible)}")
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Missed():
+            words = {"policy": value.policy, "at_most": value.at_most}
+            return words | {"spacing": _plain(value.spacing), "grace": _plain(value.grace)}
+        case timedelta():
+            return show_duration(value)
+        case datetime():
+            return value.isoformat()
+        case _:
+            return value
+
+
+def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON in, a field's type out
+    match name:
+        case "missed":
+            return Missed(
+                policy=value["policy"],
+                at_most=value["at_most"],
+                spacing=_duration(value["spacing"]),
+                grace=parse_duration(value["grace"]),
+            )
+        case "start_within" | "jitter":
+            return _duration(value)
+        case "start" | "end":
+            return None if value is None else datetime.fromisoformat(value)
+        case _:
+            return value
+
+
+def _duration(text: str | None) -> timedelta | None:
+    return None if text is None else parse_duration(text)

@@ -1,0 +1,98 @@
+"""A schedule: a rule about time, what to run, and what to do when the two do not fit.
+
+``Plan`` is what somebody wants; it is what code declares, a file lists and a person edits.
+``Schedule`` is the plan as the store remembers it: how far its moments have been dealt with
+(``cursor``), when the next one is due, and whether it is paused.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, lru_cache
+
+from duly.errors import InvalidValue
+from duly.model.job import Label
+from duly.model.payload import check_text
+from duly.model.policies import Policies
+from duly.rules import Rule, Spaced, bounded, parse
+from duly.rules.rule import Minus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Label):
+    """What is wanted: a rule, a task with its arguments, and policies."""
+
+    name: str
+    rule: str
+    zone: str | None = None
+    policies: Policies = field(default_factory=Policies)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not check_text(self.name, "name"):
+            raise InvalidValue("a schedule needs a name: it is how its history is found")
+        _ = self.kept  # a rule that cannot be read is refused now, not when it is due
+
+    @cached_property
+    def timing(self) -> Rule | Spaced:
+        """When it is due, with the moments that are left out: those are due, and skipped."""
+        found = _timing(self.rule, self.zone, self.name, self.policies)
+        return found.rule if isinstance(found, Minus) else found
+
+    @cached_property
+    def kept(self) -> Rule | Spaced:
+        """When it is due and not left out."""
+        found = _timing(self.rule, self.zone, self.name, self.policies)
+        text = self.policies.exclude
+        if not text:
+            return found
+        excluded = parse(text, zone=self.zone, dst=self.policies.dst, name=self.name)
+        if isinstance(excluded, Spaced):
+            raise InvalidValue(f'exclude="{text}": a fixed delay has no moments to leave out')
+        return found - excluded
+
+    @cached_property
+    def shown_zone(self) -> str:
+        """The zone in which people read its moments."""
+        return self.timing.zone or self.zone or "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Why nothing is fired, since when, and what becomes of the moments that fall into it."""
+
+    since: datetime
+    until: datetime | None = None
+    by: str = ""
+    note: str = ""
+    catch_up: bool = False  # False: they are skipped. True: ``missed`` decides, as after an outage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A plan that is remembered, and how far it has been kept."""
+
+    id: int
+    plan: Plan
+    created_at: datetime
+    cursor: datetime  # every due moment up to here is in the ledger
+    next_at: datetime | None  # None: paused, finished, faulty, or awaiting the end of a run
+    revision: int = 0  # rises with every change: what was decided on an older one is not written
+    pause: Pause | None = None
+    awaiting: int | None = None  # the job whose end decides when a fixed delay begins
+    fault: str | None = None  # why it cannot be decided
+    zone_data: str = ""  # the release of the zone data with which next_at was computed
+
+    @property
+    def key(self) -> str:
+        return self.plan.name
+
+
+@lru_cache(maxsize=4096)
+def _timing(rule: str, zone: str | None, name: str, policies: Policies) -> Rule | Spaced:
+    found = parse(rule, zone=zone, dst=policies.dst, name=name)
+    start, end = policies.start, policies.end
+    if start is None and end is None:
+        return found
+    if isinstance(found, Spaced):
+        return found.bounded(start=start, end=end)
+    return bounded(found, start=start, end=end)

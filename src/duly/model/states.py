@@ -1,0 +1,95 @@
+"""The life of a job.
+
+Every move in the product is a row of ``TRANSITIONS``. No other file decides what may follow what:
+policies name moves, the statements of the store guard the states they start from, and tests
+compare both with this table. The picture in ``docs/states.md`` is drawn from it.
+
+A job waits (``scheduled`` for its moment, ``blocked`` behind another, ``ready`` for a worker),
+runs, and ends. An end is final, except that a failed job may be retried by a person.
+"""
+
+from enum import StrEnum
+
+from duly.errors import WrongState
+
+
+class State(StrEnum):
+    SCHEDULED = "scheduled"
+    BLOCKED = "blocked"
+    READY = "ready"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class Move(StrEnum):
+    DUE = "due"
+    MOVE = "move"  # another moment, by its key
+    FREE = "free"  # what blocked it is over
+    DEFER = "defer"  # … and its moment is still to come
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    AGAIN = "again"  # a failed attempt, and another one later
+    FAIL = "fail"
+    LOSE = "lose"  # its worker's lease expired
+    GIVE_BACK = "give back"  # claimed, and returned unstarted
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    RETRY = "retry"  # a person asks for another chance
+    LINE_UP = "line up"  # … while another job of the schedule has not ended
+
+
+WAITING = (State.SCHEDULED, State.BLOCKED, State.READY)
+LIVE = (*WAITING, State.RUNNING)
+ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED)
+
+TRANSITIONS: dict[State, dict[Move, State]] = {
+    State.SCHEDULED: {
+        Move.DUE: State.READY,
+        Move.MOVE: State.SCHEDULED,
+        Move.CANCEL: State.CANCELLED,
+        Move.EXPIRE: State.EXPIRED,
+    },
+    State.BLOCKED: {
+        Move.FREE: State.READY,
+        Move.DEFER: State.SCHEDULED,
+        Move.MOVE: State.SCHEDULED,
+        Move.CANCEL: State.CANCELLED,
+        Move.EXPIRE: State.EXPIRED,
+    },
+    State.READY: {
+        Move.CLAIM: State.RUNNING,
+        Move.MOVE: State.SCHEDULED,
+        Move.CANCEL: State.CANCELLED,
+        Move.EXPIRE: State.EXPIRED,
+    },
+    State.RUNNING: {
+        Move.SUCCEED: State.SUCCEEDED,
+        Move.AGAIN: State.SCHEDULED,
+        Move.FAIL: State.FAILED,
+        Move.LOSE: State.READY,
+        Move.GIVE_BACK: State.READY,
+        Move.CANCEL: State.CANCELLED,
+        Move.EXPIRE: State.EXPIRED,
+    },
+    State.SUCCEEDED: {},
+    State.FAILED: {Move.RETRY: State.READY, Move.LINE_UP: State.BLOCKED},
+    State.CANCELLED: {},
+    State.EXPIRED: {},
+}
+
+
+def after(state: State, move: Move) -> State:
+    """The state that follows, or a ``WrongState`` that names what could."""
+    following = TRANSITIONS[state].get(move)
+    if following is None:
+        possible = ", ".join(f'"{move}"' for move in TRANSITIONS[state]) or "nothing: it has ended"
+        raise WrongState(f'the job is {state} and cannot take "{move}"; it can take {possible}')
+    return following
+
+
+def sources(move: Move) -> tuple[State, ...]:
+    """The states in which a job can take the move."""
+    return tuple(state for state, moves in TRANSITIONS.items() if move in moves)
