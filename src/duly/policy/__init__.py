@@ -1,0 +1,1 @@
+"""What is decided: facts and a moment in, a decision out."""

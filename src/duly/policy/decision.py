@@ -1,0 +1,63 @@
+"""What a decision about a schedule is made of: the facts that go in, and what comes out."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from duly.model.fire import Cause, Outcome
+from duly.model.policies import Late
+from duly.model.schedule import Schedule
+from duly.model.states import State
+from duly.policy.overlap import LiveJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What must be known about a schedule to decide."""
+
+    schedule: Schedule
+    live: tuple[LiveJob, ...] = ()  # its jobs that have not ended, oldest first
+    settled: frozenset[datetime] = frozenset()  # moments after the cursor that are in the ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to be made for a fire."""
+
+    state: State
+    due_at: datetime
+    ready_at: datetime
+    deadline: datetime | None
+    late: Late
+    priority: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A row for the ledger."""
+
+    due_at: datetime
+    covers_from: datetime
+    count: int | None  # None: too many to be counted
+    outcome: Outcome
+    reason: str
+    cause: Cause | None = None
+    job: NewJob | None = None
+    takes_over: LiveJob | None = None  # the waiting job that stands for this moment from now on
+    deadline: datetime | None = None  # of the job that is taken over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """A decision about one schedule: what to write, all of it or nothing."""
+
+    schedule: Schedule
+    entries: list[Entry]  # oldest first
+    stopping: list[int]  # running jobs that are asked to end
+    cursor: datetime
+    next_at: datetime | None
+    awaits: bool = False  # a fixed delay begins when the job of the last entry ends
+
+    @property
+    def jobs(self) -> list[NewJob]:
+        return [entry.job for entry in self.entries if entry.job]

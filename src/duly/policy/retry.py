@@ -1,0 +1,168 @@
+"""How often a job is tried, and how long it waits in between.
+
+Which errors are worth another try (``on=``) is no part of this value: that is judged by the worker,
+in Python, with the exception in hand. What is here is stored with every job.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias, get_args
+
+from duly.errors import InvalidValue, RuleError
+from duly.model.payload import Json, decode, encode
+from duly.rules import parse_duration, show_duration
+
+Duration: TypeAlias = str | timedelta
+Backoff: TypeAlias = Literal["exponential", "linear", "constant"]
+
+LONGEST_WAIT: Final = timedelta(days=30)
+MOST_ATTEMPTS: Final = 10_000
+MOST_WAITS: Final = 100
+# A failing service is met by all its jobs at once. They come back spread over two fifths of the
+# wait, and "10s" is still about ten seconds; "full" jitter, from nothing to 10s, would bring some
+# of them back at once.
+JITTER: Final = 0.2
+
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_DOUBLINGS = 64  # of a microsecond: longer than any cap
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Retry:
+    """``attempts`` counts the first; ``backoff`` may be a table of waits, whose last one repeats.
+
+    ``cap`` bounds a wait that grows, before jitter. A table means what it says and has no cap.
+    """
+
+    attempts: int
+    backoff: Backoff | tuple[timedelta, ...]
+    first: timedelta
+    cap: timedelta
+    jitter: bool
+
+    def __init__(
+        self,
+        *,
+        attempts: int = 3,
+        backoff: Backoff | Sequence[Duration] = "exponential",
+        first: Duration = "10s",
+        cap: Duration = "1h",
+        jitter: bool = True,
+    ) -> None:
+        def keep(field: str, value: object) -> None:
+            object.__setattr__(self, field, value)
+
+        keep("attempts", _attempts(attempts))
+        keep("backoff", _backoff(backoff))
+        keep("first", _wait(first, "first"))
+        keep("cap", _wait(cap, "cap"))
+        keep("jitter", _flag(jitter))
+        if isinstance(self.backoff, str) and self.first > self.cap:
+            first_wait, longest = show_duration(self.first), show_duration(self.cap)
+            raise InvalidValue(
+                f'Retry: first="{first_wait}" is longer than cap="{longest}": '
+                f'say cap="{first_wait}" or more'
+            )
+
+    def as_json(self) -> Json:
+        """What ``from_json`` reads, with every default written out.
+
+        A job keeps the waits it was promised, also if a later version has other defaults.
+        """
+        table = self.backoff
+        return encode(
+            {
+                "attempts": self.attempts,
+                "backoff": table if isinstance(table, str) else [*map(show_duration, table)],
+                "first": show_duration(self.first),
+                "cap": show_duration(self.cap),
+                "jitter": self.jitter,
+            },
+            what="retry",
+        )
+
+    @classmethod
+    def from_json(cls, text: Json) -> "Retry":
+        """Read what was stored; keys written by a newer version are passed over."""
+        stored = decode(text)
+        if not isinstance(stored, dict):
+            raise InvalidValue(f"Retry: {text[:40]} is not what as_json() makes")
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: stored[name] for name in stored if name in known})
+
+
+def delay(retry: Retry, attempt: int, dice: float) -> timedelta:
+    """How long to wait after attempt number ``attempt`` (the first is 1) has failed.
+
+    ``dice`` is in [0, 1), and moves the wait by up to a fifth either way, if there is jitter.
+    """
+    wait = _planned(retry, attempt)
+    return wait * (1 - JITTER + 2 * JITTER * dice) if retry.jitter else wait
+
+
+def _planned(retry: Retry, attempt: int) -> timedelta:
+    first = retry.first // _MICROSECOND
+    match retry.backoff:
+        case "exponential":
+            planned = first << min(attempt - 1, _MOST_DOUBLINGS)
+        case "linear":
+            planned = first * attempt
+        case "constant":
+            planned = first
+        case table:
+            return table[min(attempt, len(table)) - 1]
+    return min(planned, retry.cap // _MICROSECOND) * _MICROSECOND
+
+
+def _attempts(asked: object) -> int:
+    if not isinstance(asked, int) or isinstance(asked, bool):
+        raise InvalidValue(f"Retry: attempts={asked!r} is not a whole number")
+    if not 1 <= asked <= MOST_ATTEMPTS:
+        raise InvalidValue(
+            f"Retry: attempts={asked}, and it is from 1 (which never tries again) "
+            f"to {MOST_ATTEMPTS:,}: the first attempt counts"
+        )
+    return asked
+
+
+def _backoff(asked: object) -> Backoff | tuple[timedelta, ...]:
+    for word in get_args(Backoff):
+        if asked == word:
+            found: Backoff = word
+            return found
+    if isinstance(asked, str | bytes) or not isinstance(asked, Sequence):
+        words = ", ".join(f'"{word}"' for word in get_args(Backoff))
+        raise InvalidValue(
+            f'Retry: backoff={asked!r} is none of {words}, nor a list of waits: ["10s", "1m"]'
+        )
+    if not 1 <= len(asked) <= MOST_WAITS:
+        raise InvalidValue(
+            f"Retry: backoff has {len(asked)} waits, and it is from 1 to {MOST_WAITS}: "
+            "the last one repeats"
+        )
+    return tuple(_wait(wait, f"backoff[{place}]") for place, wait in enumerate(asked))
+
+
+def _wait(asked: Duration, where: str) -> timedelta:
+    try:
+        wait = parse_duration(asked)
+    except RuleError as error:
+        raise InvalidValue(f"Retry: {where}: {error}") from None
+    if wait < timedelta():
+        raise InvalidValue(f"Retry: {where}: {asked} is less than nothing")
+    if wait > LONGEST_WAIT:
+        raise InvalidValue(
+            f'Retry: {where}: "{asked}" is too long; the longest wait is {LONGEST_WAIT.days} days'
+        )
+    return wait
+
+
+def _flag(asked: object) -> bool:
+    if not isinstance(asked, bool):
+        raise InvalidValue(f"Retry: jitter={asked!r} is neither True nor False")
+    return asked
+
+
+# Raised once, failed. A crash of its worker is not a failure of the job: it is run again even so.
+NEVER: Final = Retry(attempts=1)

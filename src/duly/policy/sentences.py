@@ -1,0 +1,91 @@
+"""Why, in words: the sentences that stand in the ledger.
+
+They are written when a moment is decided, by whoever decided it, so that they say what was true
+then. A moment is shown on the clock of its schedule.
+"""
+
+from datetime import datetime, timedelta
+
+from duly.model.policies import Missed
+from duly.model.schedule import Plan, Schedule
+from duly.policy.overlap import LiveJob
+from duly.rules import local_time, say_duration
+
+A_SECOND = timedelta(seconds=1)
+
+
+def queued(moment: datetime, now: datetime, blocked: str) -> str:
+    late = now - moment
+    on_time = "on time" if late < A_SECOND else f"{_about(late)} late"
+    return f"queued {on_time}; {blocked}" if blocked else f"queued {on_time}"
+
+
+def merged(plan: Plan, into: datetime) -> str:
+    return f"merged into the run of {_shown(into, plan)}"
+
+
+def took_over(waiting: LiveJob, plan: Plan) -> str:
+    older = _shown(waiting.due_at, plan)
+    return (
+        f'overlap="{plan.policies.overlap}": takes the place of the run of {older}, not yet begun'
+    )
+
+
+def waits(behind: LiveJob, plan: Plan, *, stopping: bool) -> str:
+    asked = ", which was asked to stop" if stopping else ""
+    return f"waits for the run of {_shown(behind.due_at, plan)}{asked}"
+
+
+def overlap(job: LiveJob, plan: Plan) -> str:
+    which = f" (job {job.id})" if job.id is not None else ""
+    return (
+        f'overlap="skip", and the run of {_shown(job.due_at, plan)}{which} has not ended: '
+        f"it is {job.state}"
+    )
+
+
+def full(waiting: int) -> str:
+    return f"{waiting:,} jobs of this schedule wait already"
+
+
+def missed(policy: Missed) -> str:
+    if policy.policy == "skip":
+        return f'nobody was there to fire; missed="skip" after {say_duration(policy.grace)}'
+    return (
+        f'nobody was there to fire; missed="all" makes up for the newest {policy.at_most:,} moments'
+    )
+
+
+def late(within: timedelta) -> str:
+    return f"could not start within {say_duration(within)} of its moment"
+
+
+def excluded(plan: Plan) -> str:
+    return (
+        f'left out by exclude="{plan.policies.exclude}"'
+        if plan.policies.exclude
+        else (f'left out by its own rule, "{plan.rule}"')
+    )
+
+
+def paused(schedule: Schedule) -> str:
+    pause = schedule.pause
+    if pause is None:
+        return "the schedule was paused"
+    by = f" by {pause.by}" if pause.by else ""
+    note = f": {pause.note}" if pause.note else ""
+    return f"the schedule was paused{by} since {_shown(pause.since, schedule.plan)}{note}"
+
+
+def asked(by: str) -> str:
+    return f"skipped because {by or 'somebody'} asked for it in advance"
+
+
+def _shown(moment: datetime, plan: Plan) -> str:
+    local = local_time(moment, plan.shown_zone).replace(tzinfo=None)
+    whole = local.isoformat(" ", "minutes" if not (local.second or local.microsecond) else "auto")
+    return f"{local:%a} {whole} {plan.shown_zone}"
+
+
+def _about(length: timedelta) -> str:
+    return say_duration(timedelta(seconds=round(length.total_seconds())))

@@ -1,0 +1,171 @@
+"""What follows an attempt: whether a job has ended, or when it is tried again.
+
+Three numbers are kept apart. ``Retry.attempts`` is spent by attempts that raised or ran too long.
+``crashes`` is spent by attempts that ended with their worker: such a job may be a victim of its
+neighbours or of a deploy, so it costs no try and is run again at once; but the job that has gone
+down with its worker ``POISON`` times is probably what brings workers down, and is run no more. The
+attempt's own number rises with either, so what has been tried is ``attempt - crashes``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, assert_never
+
+from duly.model.outcome import (
+    Late,
+    Lost,
+    Outcome,
+    Raised,
+    Returned,
+    Stopped,
+    Succeeded,
+    TimedOut,
+)
+from duly.model.states import Move, State, after
+from duly.policy.retry import LONGEST_WAIT, Retry, delay
+from duly.rules import show_duration
+
+POISON: Final = 3
+_LONGEST_LINE = 200
+
+
+class Attempted(Protocol):
+    """What is known of a job whose attempt has ended."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt; the first is 1."""
+        ...
+
+    @property
+    def crashes(self) -> int:
+        """How many attempts before this one ended with their worker."""
+        ...
+
+    @property
+    def retry(self) -> Retry: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The move a running job takes, and why.
+
+    ``ready_at`` is when it may run again, or None if it has ended. ``error`` is what went wrong
+    in this attempt, if anything did.
+    """
+
+    move: Move
+    reason: str
+    crashes: int
+    ready_at: datetime | None = None
+    error: str | None = None
+
+    @property
+    def state(self) -> State:
+        return after(State.RUNNING, self.move)
+
+    @property
+    def counts(self) -> bool:
+        """Whether there was an attempt at all: a job given back unstarted keeps its number."""
+        return self.move is not Move.GIVE_BACK
+
+
+def judge(  # noqa: PLR0911 - an answer for each member of the union
+    job: Attempted, outcome: Outcome, now: datetime, *, dice: float
+) -> Verdict:
+    """What follows; ``dice`` in [0, 1) spreads the retries of jobs that failed together."""
+    match outcome:
+        case Succeeded():
+            reason = f"succeeded at attempt {job.attempt}"
+            return Verdict(move=Move.SUCCEED, reason=reason, crashes=0)
+        case Raised():
+            return _raised(job, outcome, now, dice=dice)
+        case TimedOut():
+            happened = f"ran longer than {_shown(outcome.after)}"
+            error = f"TimedOut: {happened}"
+            return _tried(job, now, happened=happened, error=error, wait=_backoff(job, dice))
+        case Stopped():
+            reason = f"cancelled while it ran{_because(outcome.reason)}"
+            return Verdict(move=Move.CANCEL, reason=reason, crashes=job.crashes)
+        case Lost():
+            return _lost(job, outcome, now)
+        case Late():
+            reason = "not started: the moment by which it had to start had passed"
+            return Verdict(move=Move.EXPIRE, reason=reason, crashes=job.crashes)
+        case Returned():
+            reason = "given back unstarted; ready at once"
+            return Verdict(move=Move.GIVE_BACK, reason=reason, crashes=job.crashes, ready_at=now)
+        case _:
+            assert_never(outcome)
+
+
+def _raised(job: Attempted, raised: Raised, now: datetime, *, dice: float) -> Verdict:
+    error = f"{raised.error}: {raised.message}" if raised.message else raised.error
+    if raised.permanent:
+        return _failed(job, reason=f"failed for good: {_line(error)}", error=error)
+    if not raised.retryable:
+        return _failed(job, reason=f"not retried: {_line(raised.error)} is not in on=", error=error)
+    wait = _backoff(job, dice)
+    if raised.retry_after is not None:
+        wait = min(max(raised.retry_after, timedelta()), LONGEST_WAIT)
+    return _tried(job, now, happened=f"raised {_line(error)}", error=error, wait=wait)
+
+
+def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: timedelta) -> Verdict:
+    what = f"attempt {_tries(job)} of {job.retry.attempts} {happened}"
+    if _tries(job) >= job.retry.attempts:
+        return _failed(job, reason=f"{what}; no attempt is left", error=error)
+    return Verdict(
+        move=Move.AGAIN,
+        reason=f"{what}; next try {f'in {_shown(wait)}' if wait else 'at once'}",
+        crashes=job.crashes,
+        ready_at=now + wait,
+        error=error,
+    )
+
+
+def _lost(job: Attempted, lost: Lost, now: datetime) -> Verdict:
+    crashes = job.crashes + 1
+    worker = "its worker" if lost.worker is None else f"worker {lost.worker}"
+    happened = f"with {worker}{_because(lost.reason)}"
+    if crashes >= POISON:
+        return Verdict(
+            move=Move.FAIL,
+            reason=f"crashed with its worker {crashes} times: not tried again",
+            crashes=crashes,
+            error=f"Poison: the last time {happened}",
+        )
+    return Verdict(
+        move=Move.LOSE,
+        reason=f"lost {happened}; ready at once, crash {crashes} of {POISON}",
+        crashes=crashes,
+        ready_at=now,
+        error=f"Lost: {happened}",
+    )
+
+
+def _failed(job: Attempted, *, reason: str, error: str) -> Verdict:
+    return Verdict(move=Move.FAIL, reason=reason, crashes=job.crashes, error=error)
+
+
+def _backoff(job: Attempted, dice: float) -> timedelta:
+    return delay(job.retry, _tries(job), dice)
+
+
+def _tries(job: Attempted) -> int:
+    return max(1, job.attempt - job.crashes)
+
+
+def _because(reason: str) -> str:
+    return f": {_line(reason)}" if reason else ""
+
+
+def _line(text: str) -> str:
+    line = next(iter(text.strip().splitlines()), "")
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
+
+
+def _shown(length: timedelta) -> str:
+    """About: nobody plans by the milliseconds of a minute."""
+    unit = timedelta(seconds=1) if length >= timedelta(seconds=10) else timedelta(milliseconds=1)
+    return show_duration(round(length / unit) * unit)
