@@ -1,0 +1,1 @@
+"""What remembers: one implementation over two folders of SQL."""

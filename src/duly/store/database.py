@@ -1,0 +1,106 @@
+"""What an operation on the store is, and who runs it.
+
+An operation is written once, as a generator: it yields the statements it asks, receives their rows,
+and returns its result. It knows neither database, nor thread, nor event loop. Who runs it decides
+what happens between two statements:
+
+* ``sqlite`` runs it in the writer thread, with others, inside one commit;
+* ``postgres`` runs it on an asynchronous connection;
+* ``foreign`` runs it on the caller's own connection, inside the caller's transaction;
+* the simulator runs it with a crash, a pause or a lost answer between any two statements;
+* the interleaving tests run two or three of them against each other, in every order.
+
+A whole operation is one transaction. It may be run again from the beginning (a deadlock, a lost
+connection), so it is given as a function that makes it, and everything it writes may be repeated.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Value: TypeAlias = int | str | None | Sequence[int] | Sequence[str]
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Ask(NamedTuple):
+    """One statement, by its name in the ``.sql`` files, and its values.
+
+    A list of numbers or words arrives as an array where there are arrays, and as JSON elsewhere.
+    ``now`` is never among the values: the database that runs the statement adds it.
+    """
+
+    statement: str
+    values: Mapping[str, Value] = {}
+
+
+Operation: TypeAlias = Generator[Ask, list[Row], T]
+Start: TypeAlias = Callable[[], Operation[T]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a database can do. Nothing that is promised rests on any of these.
+
+    The suite runs once with all of them off, so that other databases that speak PostgreSQL's
+    language remain possible.
+    """
+
+    name: str  # the folder of its statements
+    skip_locked: bool = True  # else due schedules are read without a lock, and compared when set
+    partitions: bool = True  # else old rows are deleted, not dropped by the day
+    notify: bool = True  # else changes made by other processes are found by polling
+    session: bool = True  # else no setting and no prepared statement outlives a transaction
+
+    def without_features(self) -> "Dialect":
+        return Dialect(self.name, skip_locked=False, partitions=False, notify=False, session=False)
+
+
+class Migration(NamedTuple):
+    """One step from a schema to the next."""
+
+    number: int
+    name: str
+    script: str
+
+
+class Database(Protocol):
+    """Runs operations. Every call has a deadline; what fails raises ``StoreUnavailable``.
+
+    ``OutcomeUnknown`` says that the commit may have happened. Any other error means that nothing
+    was written, and an error raised by the operation itself comes out as it is.
+    """
+
+    dialect: Dialect
+
+    async def write(self, start: Start[T], /) -> T:
+        """Run the operation as one transaction that may write."""
+        ...
+
+    async def read(self, start: Start[T], /) -> T:
+        """Run the operation on one consistent view, without the right to write."""
+        ...
+
+    def nudge(self, topics: Sequence[str], /) -> None:
+        """Tell all other processes, soon and without a promise, that something changed."""
+        ...
+
+    def listen(self, listener: "Callable[[str], None]", /) -> None:
+        """Call ``listener`` with each topic, on the event loop, when another process nudges."""
+        ...
+
+    async def applied(self) -> list[int]:
+        """The numbers of the migrations that this database has; none at all in an empty one."""
+        ...
+
+    async def apply(self, migration: "Migration", /) -> bool:
+        """Apply and record the migration, unless it is recorded already: whether it was applied.
+
+        Any number of processes may do it at once, and one of them does.
+        """
+        ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...

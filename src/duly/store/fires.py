@@ -1,0 +1,43 @@
+"""Reading the ledger: what became of a schedule's moments."""
+
+from datetime import datetime
+
+from duly.model.fire import Cause, Fire
+from duly.rules import Spaced
+from duly.rules.instants import FIRST_US, LAST_US, to_us
+from duly.store import rows, schedules
+from duly.store.database import Ask, Operation
+
+
+def listed(
+    name: str, since: datetime | None, until: datetime | None, limit: int
+) -> Operation[list[Fire]]:
+    schedule = yield from schedules.get(name)
+    found = yield Ask(
+        "list_fires",
+        {
+            "schedule_id": schedule.id,
+            "since": to_us(since) if since else FIRST_US,
+            "until": to_us(until) if until else LAST_US,
+            "limit": limit,
+        },
+    )
+    return [rows.fire(row) for row in found]
+
+
+def covering(name: str, moment: datetime) -> Operation[Fire | None]:
+    """The row that accounts for a moment: its own, or the stretch of its kind that reaches over it.
+
+    Stretches of different kinds may reach over each other: the days that a calendar leaves out lie
+    between those that were missed. Which of the two a moment belongs to is what its rule says.
+    """
+    schedule = yield from schedules.get(name)
+    values = {"schedule_id": schedule.id, "moment": to_us(moment)}
+    found = [rows.fire(row) for row in (yield Ask("covering_fires", values))]
+    own = [fire for fire in found if fire.due_at == moment]
+    if own:
+        return own[0]
+    kept = schedule.plan.kept
+    excluded = not isinstance(kept, Spaced) and kept.at_or_before(moment) != moment
+    same_kind = [fire for fire in found if (fire.cause is Cause.EXCLUDED) is excluded]
+    return same_kind[0] if same_kind else None

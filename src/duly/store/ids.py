@@ -1,0 +1,55 @@
+"""Numbers for new rows, made by the client before it writes.
+
+A process reserves a block of a thousand in a transaction of its own and then counts. So a call that
+is repeated after a lost answer carries the same numbers and finds what it has done; and numbers
+rise, are short, and are never used twice, because a block is never given back.
+
+An operation draws what it needs. If the block runs dry in the middle of one, it stops with ``Dry``,
+nothing is written, and it is run again when there are more.
+"""
+
+from collections.abc import Iterator
+from threading import Lock
+
+from duly.store.database import Ask, Operation
+
+BLOCK = 1_000
+
+
+class Dry(Exception):
+    """There are fewer numbers left than an operation needs."""
+
+    def __init__(self, needed: int) -> None:
+        super().__init__(f"{needed} numbers are needed")
+        self.needed = needed
+
+
+class Ids:
+    """The numbers that this process has reserved and not used."""
+
+    def __init__(self) -> None:
+        self._blocks: list[range] = []
+        self._lock = Lock()  # operations draw in the writer's thread, the loop adds in its own
+
+    def draw(self, count: int) -> Iterator[int]:
+        with self._lock:
+            if sum(map(len, self._blocks)) < count:
+                raise Dry(count)
+            drawn: list[int] = []
+            while len(drawn) < count:
+                block = self._blocks.pop(0)
+                taken = min(len(block), count - len(drawn))
+                drawn += block[:taken]
+                if taken < len(block):
+                    self._blocks.insert(0, block[taken:])
+        return iter(drawn)
+
+    def add(self, block: int) -> None:
+        with self._lock:
+            self._blocks.append(range(block * BLOCK, (block + 1) * BLOCK))
+
+
+def reserve() -> Operation[int]:
+    """The number of a new block."""
+    [(block,)] = yield Ask("reserve_ids")
+    return int(block)

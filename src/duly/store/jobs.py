@@ -1,0 +1,185 @@
+"""Operations on jobs that people and programs ask for: enqueue, move, cancel, retry.
+
+A key is a promise's name: unique for its task among unfinished jobs. Whoever asks for a key takes
+the key's own row first and looks at the job afterwards, so two callers cannot both find it free.
+Locks go down in one order everywhere: schedules, keys, jobs.
+
+``enqueue`` is run on foreign connections too, so its statements take one JSON text and no more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from duly.errors import KeyTaken, NotFound, WrongState
+from duly.model.job import Attempt, Call, Job
+from duly.model.states import WAITING, State
+from duly.rules.instants import to_us
+from duly.store import rows
+from duly.store.database import Ask, Operation, Value
+from duly.store.ledger import stop
+from duly.store.settling import Ending, end
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call with the number that its job gets, if it gets a job of its own."""
+
+    call: Call
+    number: int
+
+    def values(self, number: int | None = None) -> dict[str, Value]:
+        return rows.call_values(self.call, self.number if number is None else number)
+
+
+class EndedAlready(Exception):
+    """Jobs with these numbers have come and gone: the call is a repetition."""
+
+    def __init__(self, numbers: frozenset[int]) -> None:
+        super().__init__(numbers)
+        self.numbers = numbers
+
+
+def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[int]]:
+    """Remember jobs. ``again``: the answer to the first call was lost, so look whether it was done.
+
+    The look comes after the insert, as a statement of its own: only then can a job not slip
+    through between, ending after the look and before the insert.
+    """
+    answers: dict[int, int] = {}
+    plain = [one for one in wanted if one.call.key is None]
+    if plain:
+        yield Ask("enqueue", {"batch": rows.packed(one.values() for one in plain)})
+        answers |= {one.number: one.number for one in plain}
+    for batch in _distinct([one for one in wanted if one.call.key is not None]):
+        answers |= yield from _enqueue_keyed(batch)
+    if again:
+        numbers = {"batch": rows.packed({"id": one.number} for one in wanted)}
+        ended = yield Ask("ended_already", numbers)
+        if ended:
+            raise EndedAlready(frozenset(number for (number,) in ended))
+    return [answers[one.number] for one in wanted]
+
+
+def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:
+    """The calls in order, split so that no key comes twice in one batch."""
+    batches: list[dict[tuple[str, str | None], Wanted]] = []
+    for one in keyed:
+        key = (one.call.task, one.call.key)
+        if not batches or key in batches[-1]:
+            batches.append({})
+        batches[-1][key] = one
+    return [list(batch.values()) for batch in batches]
+
+
+def _enqueue_keyed(batch: Sequence[Wanted]) -> Operation[dict[int, int]]:
+    taken = yield Ask("take_keys", {"batch": rows.packed(one.values() for one in batch)})
+    holders = {(task, key): number for task, key, number in taken}
+    theirs = {one: holders[one.call.task, one.call.key] for one in batch}
+    others = [number for one, number in theirs.items() if number != one.number]
+    live = yield Ask("keyed_jobs", {"batch": rows.packed({"id": n} for n in others)})
+    states = {number: State(state) for number, state in live}
+    answers: dict[int, int] = {}
+    moving: list[Wanted] = []
+    fresh: list[Wanted] = []
+    for one, holder in theirs.items():
+        state = states.get(holder)
+        if holder == one.number or state is None:
+            fresh.append(one)
+        elif one.call.if_exists == "error":
+            raise KeyTaken(
+                f'key "{one.call.key}" of task "{one.call.task}" is held by job {holder}, '
+                f'which is {state}; if_exists="replace" moves it, "keep" leaves it as it is'
+            )
+        elif one.call.if_exists == "keep":
+            answers[one.number] = holder
+        elif state in WAITING:
+            moving.append(one)
+        else:
+            fresh.append(one)
+    if moving:
+        moves = rows.packed(one.values(theirs[one]) for one in moving)
+        moved = {number for (number,) in (yield Ask("move_jobs", {"batch": moves}))}
+        answers |= {one.number: theirs[one] for one in moving if theirs[one] in moved}
+        # What was claimed between the look and the move runs on; a new job takes its key.
+        fresh += [one for one in moving if theirs[one] not in moved]
+    if fresh:
+        batch_text = rows.packed(one.values() for one in fresh)
+        yield Ask("point_keys", {"batch": batch_text})
+        yield Ask("enqueue", {"batch": batch_text})
+        answers |= {one.number: one.number for one in fresh}
+    return answers
+
+
+def get(number: int) -> Operation[Job]:
+    found = yield Ask("live_job", {"id": number})
+    if not found:
+        found = yield Ask("ended_job", {"id": number})
+    if not found:
+        raise NotFound(f"there is no job {number}; it may have ended and been forgotten")
+    return rows.job(found[0])
+
+
+def listed(after: int, limit: int) -> Operation[list[Job]]:
+    found = yield Ask("list_jobs", {"after": after, "limit": limit})
+    return [rows.job(row) for row in found]
+
+
+def ended(state: State, since: datetime | None, limit: int) -> Operation[list[Job]]:
+    which = "list_failed" if state is State.FAILED else "list_history"
+    start = to_us(since) if since else 0
+    found = yield Ask(which, {"since": start, "limit": limit, "state": state.value})
+    return [rows.job(row) for row in found]
+
+
+def attempts(number: int) -> Operation[list[Attempt]]:
+    found = yield Ask("list_attempts", {"job_id": number})
+    return [rows.attempt(row) for row in found]
+
+
+def cancel(number: int, reason: str) -> Operation[State]:
+    """End a job that waits; ask one that runs to end."""
+    peeked = yield Ask("peek_jobs", {"ids": [number]})
+    if not peeked:
+        job = yield from get(number)
+        raise WrongState(f"job {number} has ended: it is {job.state}")
+    ending = Ending(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
+    if (yield from end({number: ending}, peeked)):
+        return State.CANCELLED
+    still = yield Ask("peek_jobs", {"ids": [number]})
+    if not still:
+        job = yield from get(number)
+        raise WrongState(f"job {number} has ended: it is {job.state}")
+    yield from stop([number], ending.reason)
+    return State.RUNNING
+
+
+def cancel_key(task: str, key: str, reason: str) -> Operation[bool]:
+    held = yield Ask("hold_keys", {"rows": rows.packed([{"task": task, "key": key}])})
+    if not held:
+        return False
+    [(number,)] = yield Ask("key_holder", {"task": task, "key": key})
+    peeked = yield Ask("peek_jobs", {"ids": [number]})
+    if not peeked:
+        return False
+    yield from cancel(number, reason)
+    return True
+
+
+def retry(number: int, who: str) -> Operation[Job]:
+    """Give a failed job another chance, behind the jobs of its schedule that have not ended."""
+    job = yield from get(number)
+    if job.state is not State.FAILED:
+        raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
+    state = State.READY
+    if job.schedule_id is not None:
+        held = yield Ask("hold_schedules", {"ids": [job.schedule_id]})
+        live = yield Ask("live_jobs", {"ids": [job.schedule_id]})
+        exclusive = held and rows.schedule(held[0]).plan.policies.overlap != "allow"
+        state = State.BLOCKED if live and exclusive else state
+    by = f" by {who}" if who else ""
+    values: dict[str, Value] = {"id": number, "state": state.value, "reason": f"retried{by}"}
+    revived = yield Ask("revive_jobs", values)
+    if revived:
+        yield Ask("forget_failed", {"id": number})
+    return (yield from get(number))

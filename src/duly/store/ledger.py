@@ -1,0 +1,273 @@
+"""Firing: due schedules become ledger rows, jobs and next moments, in one transaction.
+
+    claim     the due schedules are locked (or, where there is nothing to lock with, read)
+    decide    purely, each on its own: a schedule that cannot be decided is set aside with its
+              fault and does not hold up the others
+    advance   compare and set: a schedule that was changed meanwhile drops out here
+    record    the ledger rows; a moment that has one already gets no second one
+    hand over the jobs of the rows that were recorded
+
+A crash before the commit leaves nothing, a crash after it leaves everything.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from duly.model.fire import CLOCK
+from duly.model.schedule import Schedule
+from duly.model.states import State
+from duly.policy.firing import Entry, Facts, Firing
+from duly.policy.overlap import LiveJob
+from duly.policy.sentences import merged
+from duly.rules.instants import from_us, to_us
+from duly.store import rows
+from duly.store.database import Ask, Operation, Row
+from duly.store.ids import Ids
+from duly.store.protocol import Decide, Fired
+
+Trust: TypeAlias = Callable[[datetime], bool]
+
+# So long a schedule computed with newer zone data is left to the nodes that have it.
+PATIENCE = timedelta(seconds=60)
+
+
+def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) -> Operation[Fired]:
+    """Fire what is due, at most ``limit`` schedules."""
+    due = yield Ask(
+        "due_schedules",
+        {"limit": limit, "zone_data": zone_data, "patience": rows.microseconds(PATIENCE)},
+    )
+    if not due or not trust(from_us(due[0][-1])):
+        [(rest,)] = yield Ask("next_due")
+        return Fired(rest=rows.length(rest), distrusted=bool(due))
+    now = from_us(due[0][-1])
+    firings, faults = yield from decided(due, decide, now)
+    written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
+    [(rest,)] = yield Ask("next_due")
+    return Fired(
+        schedules=len(written),
+        fires=sum(len(firing.entries) for firing in written),
+        jobs=sum(len(firing.jobs) for firing in written),
+        faults=[(fault.name, fault.reason) for fault in faults],
+        lateness=max(now - from_us(row[17]) for row in due),
+        rest=rows.length(rest),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A schedule that cannot be decided: it is set aside, and says why."""
+
+    id: int
+    name: str
+    revision: int
+    cursor: int
+    reason: str
+
+
+def decided(
+    due: Sequence[Row], decide: Decide, now: datetime
+) -> Operation[tuple[list[Firing], list[Fault]]]:
+    """What is to become of each of these schedules."""
+    by_id = {row[0]: row for row in due}
+    schedules: list[Schedule] = []
+    firings: list[Firing] = []
+    faults: list[Fault] = []
+    for row in due:
+        try:
+            schedules.append(rows.schedule(row))
+        except Exception as error:  # noqa: BLE001 - one bad row must not stop its batch
+            faults.append(_fault(row, error))
+    facts = yield from known(schedules, due)
+    for fact in facts:
+        try:
+            firings.append(decide(fact, now))
+        except Exception as error:  # noqa: BLE001 - as above
+            faults.append(_fault(by_id[fact.schedule.id], error))
+    return firings, faults
+
+
+def _fault(row: Row, error: Exception) -> Fault:
+    said = f"{type(error).__name__}: {error}"[:1_000]
+    return Fault(id=row[0], name=row[1], revision=row[19], cursor=row[16], reason=said)
+
+
+def known(schedules: Sequence[Schedule], due: Sequence[Row]) -> Operation[list[Facts]]:
+    """What must be known about each schedule: its jobs that live, its moments that are settled."""
+    held = [s.id for s in schedules if s.plan.policies.overlap in ("queue_one", "replace")]
+    read = [s.id for s in schedules if s.plan.policies.overlap in ("skip", "queue_all")]
+    live: list[Row] = []
+    if held:
+        live += yield Ask("hold_live_jobs", {"ids": held})
+    if read:
+        live += yield Ask("live_jobs", {"ids": read})
+    ahead = [row[0] for row in due if (rows.settled_until(row) or 0) > row[16]]
+    settled: list[Row] = []
+    if ahead:
+        settled = yield Ask("settled_fires", {"ids": ahead})
+    jobs: dict[int, list[LiveJob]] = {}
+    for schedule_id, number, state, due_at, fire_id in live:
+        found = LiveJob(number, State(state), from_us(due_at), fire_id)
+        jobs.setdefault(schedule_id, []).append(found)
+    moments: dict[int, set[datetime]] = {}
+    for schedule_id, due_at in settled:
+        moments.setdefault(schedule_id, set()).add(from_us(due_at))
+    return [
+        Facts(
+            schedule=schedule,
+            live=tuple(jobs.get(schedule.id, ())),
+            settled=frozenset(moments.get(schedule.id, ())),
+        )
+        for schedule in schedules
+    ]
+
+
+def write(
+    firings: Sequence[Firing], faults: Sequence[Fault] = (), *, zone_data: str, ids: Ids
+) -> Operation[list[Firing]]:
+    """Write decisions: those on schedules that were changed meanwhile are left out."""
+    numbers = ids.draw(2 * sum(len(firing.entries) for firing in firings))
+    numbered = [
+        (f, [(entry, next(numbers), next(numbers)) for entry in f.entries]) for f in firings
+    ]
+    advanced = yield Ask(
+        "advance_schedules",
+        {
+            "rows": rows.packed(
+                [_advance(f, entries, zone_data) for f, entries in numbered]
+                + [_set_aside(fault, zone_data) for fault in faults]
+            )
+        },
+    )
+    won = {number for (number,) in advanced}
+    numbered = [(f, entries) for f, entries in numbered if f.schedule.id in won]
+    fires = [fire_values(f.schedule, *entry) for f, entries in numbered for entry in entries]
+    if fires:
+        recorded = {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fires)}))}
+        kept = [
+            (f.schedule, entry, fire_id, job_id)
+            for f, entries in numbered
+            for entry, fire_id, job_id in entries
+            if fire_id in recorded
+        ]
+        yield from _hand_over(kept)
+    stopping = [number for f, _ in numbered for number in f.stopping]
+    if stopping:
+        yield from stop(stopping, "replaced by a newer run of its schedule")
+    return [f for f, _ in numbered]
+
+
+def write_manual(schedule: Schedule, entry: Entry, *, series: int, ids: Ids) -> Operation[None]:
+    """Write a fire that stands beside the clock: the cursor does not move."""
+    fire_id, job_id = ids.draw(2)
+    row = fire_values(schedule, entry, fire_id, job_id, series)
+    yield Ask("record_fires", {"rows": rows.packed([row])})
+    yield from _hand_over([(schedule, entry, fire_id, job_id)])
+
+
+def stop(job_ids: Iterable[int], reason: str) -> Operation[None]:
+    """Ask running jobs to end."""
+    signals = [{"job_id": number, "what": "cancel", "reason": reason} for number in job_ids]
+    yield Ask("send_signals", {"rows": rows.packed(signals)})
+
+
+def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[None]:
+    made = [_job(s, entry, fire_id, job_id) for s, entry, fire_id, job_id in kept if entry.job]
+    if made:
+        yield Ask("hand_over", {"rows": rows.packed(made)})
+    taken = [(s, entry, fire_id) for s, entry, fire_id, _ in kept if entry.takes_over]
+    if taken:
+        newer = [_taken(entry, fire_id) for _, entry, fire_id in taken]
+        yield Ask("take_over", {"rows": rows.packed(newer)})
+        yield Ask("merge_fires", {"rows": rows.packed(_older(s, entry) for s, entry, _ in taken)})
+
+
+def _advance(
+    firing: Firing, entries: Sequence[tuple[Entry, int, int]], zone_data: str
+) -> dict[str, object]:
+    awaiting = None
+    if firing.awaits:
+        entry, _, job_id = entries[-1]
+        awaiting = entry.takes_over.id if entry.takes_over else job_id
+    return {
+        "id": firing.schedule.id,
+        "revision": firing.schedule.revision,
+        "cursor": to_us(firing.cursor),
+        "next_at": rows.instant(firing.next_at),
+        "awaiting": awaiting,
+        "fault": None,
+        "pause": None,
+        "zone_data": zone_data,
+    }
+
+
+def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
+    return {
+        "id": fault.id,
+        "revision": fault.revision,
+        "cursor": fault.cursor,
+        "next_at": None,
+        "awaiting": None,
+        "fault": fault.reason,
+        "pause": None,
+        "zone_data": zone_data,
+    }
+
+
+def fire_values(
+    schedule: Schedule, entry: Entry, fire_id: int, job_id: int | None = None, series: int = CLOCK
+) -> dict[str, object]:
+    job = job_id if entry.job else None
+    return {
+        "id": fire_id,
+        "schedule_id": schedule.id,
+        "due_at": to_us(entry.due_at),
+        "covers_from": to_us(entry.covers_from),
+        "count": entry.count,
+        "outcome": entry.outcome,
+        "cause": entry.cause,
+        "reason": entry.reason,
+        "job_id": entry.takes_over.id if entry.takes_over else job,
+        "series": series,
+    }
+
+
+def _job(schedule: Schedule, entry: Entry, fire_id: int, job_id: int) -> dict[str, object]:
+    job = entry.job
+    assert job is not None
+    return {
+        "id": job_id,
+        "schedule_id": schedule.id,
+        "fire_id": fire_id,
+        "state": job.state,
+        "due_at": to_us(job.due_at),
+        "ready_at": to_us(job.ready_at),
+        "deadline": rows.instant(job.deadline),
+        "late": job.late,
+        "retry": schedule.plan.policies.retry,
+        "priority": job.priority,
+        "reason": job.reason,
+    }
+
+
+def _taken(entry: Entry, fire_id: int) -> dict[str, object]:
+    assert entry.takes_over is not None
+    return {
+        "id": entry.takes_over.id,
+        "due_at": to_us(entry.due_at),
+        "fire_id": fire_id,
+        "deadline": rows.instant(entry.deadline),
+    }
+
+
+def _older(schedule: Schedule, entry: Entry) -> dict[str, object]:
+    assert entry.takes_over is not None
+    older = entry.takes_over
+    return {
+        "schedule_id": schedule.id,
+        "due_at": to_us(older.due_at),
+        "fire_id": older.fire_id,
+        "reason": merged(schedule.plan, entry.due_at),
+    }

@@ -1,0 +1,129 @@
+"""The schema of a database, brought to what this version of duly works with.
+
+Migrations are files ``NNNN_name.sql`` in the dialect's folder. They only go forward, in one
+transaction each, and each leaves the database usable for the version of duly before it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from duly.errors import SchemaMismatch
+from duly.store.database import Database, Dialect, Migration
+from duly.store.statements import with_features
+
+NO_TABLES = "the database has no duly tables: run duly db migrate"
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The migrations that a database has, beside those that this version of duly expects."""
+
+    applied: tuple[int, ...]
+    expected: tuple[int, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.expected) - set(self.applied)))
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Those that a newer duly has applied."""
+        return tuple(sorted(set(self.applied) - set(self.expected)))
+
+    @property
+    def ok(self) -> bool:
+        return not self.missing and not self.unknown
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong and what to run, in a sentence; none if nothing is wrong."""
+        if self.unknown:
+            return (
+                f"a newer duly has changed the database ({_named(self.unknown)} unknown to this"
+                " version): run pip install --upgrade duly"
+            )
+        if self.missing and not self.applied:
+            return NO_TABLES
+        if self.missing:
+            return (
+                f"the database is older than this duly ({_named(self.missing)} missing):"
+                " run duly db migrate"
+            )
+        return None
+
+
+def migrations(dialect: Dialect) -> list[Migration]:
+    """Those of the dialect, in their order."""
+    return list(_migrations(dialect))
+
+
+async def migrate(
+    database: Database,
+    *,
+    report: Callable[[Migration], None] | None = None,
+    known: Sequence[Migration] | None = None,
+) -> list[Migration]:
+    """Apply what is missing: those that were applied here, and not by another at the same time.
+
+    ``known`` stands in for the dialect's own. ``report`` is told of each when it is done.
+    """
+    there = set(await database.applied())
+    done: list[Migration] = []
+    for migration in _known(database, known):
+        if migration.number not in there and await database.apply(migration):
+            done.append(migration)
+            if report:
+                report(migration)
+    return done
+
+
+async def check(database: Database, *, known: Sequence[Migration] | None = None) -> Schema:
+    expected = tuple(migration.number for migration in _known(database, known))
+    return Schema(applied=tuple(sorted(await database.applied())), expected=expected)
+
+
+async def require(database: Database, *, known: Sequence[Migration] | None = None) -> None:
+    """Refuse to go on with a database that is older or newer than this duly."""
+    problem = (await check(database, known=known)).problem
+    if problem:
+        raise SchemaMismatch(problem)
+
+
+def read_migrations(folder: Traversable, dialect: Dialect) -> list[Migration]:
+    found: dict[int, Migration] = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".sql"):
+            continue
+        migration = _read(file, dialect)
+        if migration.number in found:
+            raise ValueError(f"{file.name}: there are two migrations numbered {migration.number}")
+        found[migration.number] = migration
+    return list(found.values())
+
+
+@cache
+def _migrations(dialect: Dialect) -> tuple[Migration, ...]:
+    return tuple(read_migrations(files("duly.store").joinpath(dialect.name, "migrations"), dialect))
+
+
+def _read(file: Traversable, dialect: Dialect) -> Migration:
+    name = _FILE.fullmatch(file.name)
+    if not name:
+        raise ValueError(f"{file.name}: a migration is named as in 0001_tables.sql")
+    return Migration(int(name[1]), name[2], with_features(file.read_text(), dialect))
+
+
+def _known(database: Database, given: Sequence[Migration] | None) -> Sequence[Migration]:
+    return migrations(database.dialect) if given is None else given
+
+
+def _named(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"migration {numbers[0]} is"
+    return f"migrations {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} are"

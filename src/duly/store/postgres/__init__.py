@@ -1,0 +1,1 @@
+"""PostgreSQL, by psycopg 3: the connections, the transactions, the nudges and the statements."""

@@ -1,0 +1,261 @@
+"""Runs operations on PostgreSQL.
+
+Every call ends by its deadline. Until COMMIT is sent, whatever fails has changed nothing; from then
+until its answer arrives, nobody knows, and ``OutcomeUnknown`` says so. A time-out or a cancellation
+closes the connection: its answer, if it still comes, belongs to nobody.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import datetime, timedelta
+from typing import TypeAlias, TypeVar, cast
+
+import psycopg
+from psycopg import errors
+
+from duly.errors import SchemaMismatch, StoreUnavailable
+from duly.rules.instants import to_us
+from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start
+from duly.store.migrate import NO_TABLES
+from duly.store.postgres import faults, schema
+from duly.store.postgres.connections import Connection, Connections, Connector, pause
+from duly.store.postgres.notify import Listener, Notifier
+from duly.store.postgres.text import for_psycopg
+from duly.store.statements import statements as statements_of
+
+T = TypeVar("T")
+
+POSTGRES = Dialect("postgres")
+
+# Makes what a row was missing: from the name of the table and the server's words about the row.
+MissingPartition: TypeAlias = Callable[[str, str], Operation[None]]
+
+_TRIES = 6  # of a transaction that deadlocks or cannot be put in an order with others
+_MIGRATION_TRIES = 40  # at two seconds of waiting for a lock, and one of letting others pass
+_MIGRATION_DEADLINE = timedelta(hours=1)
+
+_COMMIT = "the answer to a commit"
+
+
+class PostgresDatabase:
+    def __init__(
+        self,
+        url: str,
+        *,
+        dialect: Dialect = POSTGRES,
+        clock: Callable[[], datetime] | None = None,
+        connections: int = 2,
+        deadline: timedelta = timedelta(seconds=10),
+        statements: Mapping[str, str] | None = None,
+        on_missing_partition: MissingPartition | None = None,
+    ) -> None:
+        texts = statements_of(dialect) if statements is None else statements
+        connect = Connector(url, dialect=dialect, deadline=deadline)
+        self.dialect = dialect
+        self._statements = {name: for_psycopg(text) for name, text in texts.items()}
+        self._clock = clock
+        self._deadline = deadline
+        self._on_missing_partition = on_missing_partition
+        self._place = connect.place
+        self._connections = Connections(connect, at_most=connections)
+        self._begin_write = _begin("begin", dialect, deadline=deadline)
+        self._begin_read = _begin(
+            "begin isolation level repeatable read read only", dialect, deadline=deadline
+        )
+        self._opened = False
+        self._listeners: list[Callable[[str], None]] = []
+        self._notifier: Notifier | None = None
+        self._listener: Listener | None = None
+        if dialect.notify:
+            self._notifier = Notifier(connect, deadline=deadline)
+            self._listener = Listener(connect, self._notifier, self._tell)
+
+    @property
+    def listening(self) -> bool:
+        """Whether nudges of other processes arrive; otherwise there is only polling."""
+        return self._listener is not None and self._listener.listening
+
+    async def open(self) -> None:
+        """Make the first connection, and begin to listen."""
+        self._connections.open()
+        await self._call(lambda call: self._transaction(call, self._begin_read, _nothing))
+        self._opened = True
+        if self._listener:
+            self._listener.start()
+
+    async def close(self) -> None:
+        self._opened = False
+        if self._listener and self._notifier:
+            await self._listener.close()
+            await self._notifier.close()
+        await self._connections.close()
+
+    async def write(self, start: Start[T], /) -> T:
+        return await self._call(lambda call: self._repeated(call, self._begin_write, start))
+
+    async def read(self, start: Start[T], /) -> T:
+        return await self._call(lambda call: self._repeated(call, self._begin_read, start))
+
+    def nudge(self, topics: Sequence[str], /) -> None:
+        if self._notifier and self._opened:
+            self._notifier.nudge(topics)
+
+    def listen(self, listener: Callable[[str], None], /) -> None:
+        self._listeners.append(listener)
+
+    async def applied(self) -> list[int]:
+        return await self._call(
+            lambda call: self._transaction(call, self._begin_read, schema.applied)
+        )
+
+    async def apply(self, migration: Migration, /) -> bool:
+        return await self._call(
+            lambda call: self._migrated(call, migration), deadline=_MIGRATION_DEADLINE
+        )
+
+    async def _call(
+        self, work: "Callable[[_Call], Awaitable[T]]", *, deadline: timedelta | None = None
+    ) -> T:
+        """Do the work before the deadline, and say in our own words what went wrong."""
+        call = _Call()
+        seconds = (deadline or self._deadline).total_seconds()
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                return await work(call)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            await self._connections.drop_idle()
+            said = f"{call.awaits} did not come within {seconds:g} s"
+            if call.awaits == _COMMIT:
+                raise faults.outcome_unknown(self._place, said) from None
+            raise faults.unavailable(self._place, said) from None
+        except psycopg.Error as error:
+            committing = call.awaits == _COMMIT
+            meaning = faults.translated(error, place=self._place, committing=committing)
+            if meaning is None:
+                raise
+            raise meaning from error
+
+    async def _repeated(self, call: "_Call", begin: bytes, start: Start[T]) -> T:
+        """Run the operation again if that may help: a deadlock, or a day without its partition."""
+        made_partition = False
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._operated(call, begin, start)
+            except faults.PASSING:
+                continue
+            except errors.CheckViolation as error:
+                if made_partition or not faults.is_missing_partition(error):
+                    raise
+                made_partition = True
+                await self._make_partition(call, error)
+        return await self._operated(call, begin, start)
+
+    async def _make_partition(self, call: "_Call", error: psycopg.Error) -> None:
+        make, diag = self._on_missing_partition, error.diag
+        if make is None:
+            raise error
+        table, row = diag.table_name or "", diag.message_detail or ""
+        await self._operated(call, self._begin_write, lambda: make(table, row))
+
+    async def _operated(self, call: "_Call", begin: bytes, start: Start[T]) -> T:
+        try:
+            return await self._transaction(
+                call, begin, lambda connection: self._answered(connection, start)
+            )
+        except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
+            raise SchemaMismatch(NO_TABLES) from error
+
+    async def _transaction(
+        self, call: "_Call", begin: bytes, work: Callable[[Connection], Awaitable[T]]
+    ) -> T:
+        call.awaits = "a connection"
+        async with self._connections.one() as connection:
+            call.awaits = "an answer"
+            try:
+                await connection.execute(begin, prepare=False)
+                result = await work(connection)
+                if begin is self._begin_write:
+                    call.awaits = _COMMIT
+                await connection.commit()
+            except BaseException as error:
+                await self._undo(call, connection, error)
+                raise
+        return result
+
+    async def _undo(self, call: "_Call", connection: Connection, error: BaseException) -> None:
+        if not faults.is_unknown(error):
+            call.awaits = "an answer"
+        if faults.is_lost(error):
+            await connection.close()
+            await self._connections.drop_idle()
+        elif not connection.closed:
+            with suppress(psycopg.Error):
+                await connection.rollback()
+
+    async def _answered(self, connection: Connection, start: Start[T]) -> T:
+        with closing(start()) as operation:
+            try:
+                ask = next(operation)
+                while True:
+                    ask = operation.send(await self._rows(connection, ask))
+            except StopIteration as end:
+                return cast(T, end.value)
+
+    async def _rows(self, connection: Connection, ask: Ask) -> list[Row]:
+        values = {**ask.values, "now": self._now()}
+        answer = await connection.execute(self._statements[ask.statement], values)
+        return await answer.fetchall() if answer.description else []
+
+    async def _migrated(self, call: "_Call", migration: Migration) -> bool:
+        with suppress(*schema.COLLISIONS):
+            await self._transaction(call, self._begin_write, schema.prepare)
+        for _ in range(_MIGRATION_TRIES):
+            try:
+                return await self._transaction(
+                    call,
+                    self._begin_write,
+                    lambda connection: schema.apply(connection, migration, now=self._now()),
+                )
+            except (errors.LockNotAvailable, *faults.PASSING):
+                await pause(1)
+        raise StoreUnavailable(
+            f"{self._place} is in use: migration {migration.number} ({migration.name}) found its"
+            f" tables locked {_MIGRATION_TRIES} times; look for a long transaction in"
+            " pg_stat_activity, and run duly db migrate again"
+        )
+
+    def _now(self) -> int | None:
+        """None where the server's clock is the clock."""
+        return to_us(self._clock()) if self._clock else None
+
+    def _tell(self, topic: str) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.call_soon(listener, topic)
+
+
+class _Call:
+    """What a call waits for: if it ends there, that decides what its end means."""
+
+    __slots__ = ("awaits",)
+
+    def __init__(self) -> None:
+        self.awaits = "a connection"
+
+
+async def _nothing(connection: Connection) -> None:
+    """Work for a transaction that only shows that it can be had."""
+
+
+def _begin(text: str, dialect: Dialect, *, deadline: timedelta) -> bytes:
+    if dialect.session:
+        return text.encode()
+    milliseconds = deadline // timedelta(milliseconds=1)
+    return (
+        f"{text}; set local statement_timeout = {milliseconds};"
+        f" set local idle_in_transaction_session_timeout = {milliseconds}"
+    ).encode()

@@ -1,0 +1,184 @@
+-- What has ended, apart from what lives: the hot table stays small, and old rows are cheap to drop.
+
+create table duly.history (
+    id          bigint not null,
+    task        text not null,
+    args        text not null,
+    queue       text collate "C" not null,
+    priority    smallint not null,
+    tenant      text not null,
+    submitter   text not null,
+    title       text not null,
+    tags        text not null,
+    owner       text not null,
+    version     int not null,
+    key         text,
+    state       text collate "C" not null,
+    created_at  bigint not null,
+    due_at      bigint not null,
+    ready_at    bigint not null,
+    deadline    bigint,
+    late        text not null,
+    retry       text,
+    attempt     int not null,
+    crashes     int not null,
+    worker      bigint,
+    fence       bigint not null,
+    claimed_at  bigint,
+    schedule_id bigint,
+    fire_id     bigint,
+    reason      text not null,
+    ended_at    bigint not null,
+    result      text,
+    error       text
+) /*[partitions] partition by range (ended_at) [partitions]*/;
+
+create index history_id on duly.history (id);
+create index history_ended on duly.history (ended_at);
+create index history_schedule on duly.history (schedule_id, ended_at) where schedule_id is not null;
+
+-- The dead letters: kept longer, and given another chance by moving them back.
+create table duly.failed (
+    id          bigint primary key,
+    task        text not null,
+    args        text not null,
+    queue       text collate "C" not null,
+    priority    smallint not null,
+    tenant      text not null,
+    submitter   text not null,
+    title       text not null,
+    tags        text not null,
+    owner       text not null,
+    version     int not null,
+    key         text,
+    state       text collate "C" not null,
+    created_at  bigint not null,
+    due_at      bigint not null,
+    ready_at    bigint not null,
+    deadline    bigint,
+    late        text not null,
+    retry       text,
+    attempt     int not null,
+    crashes     int not null,
+    worker      bigint,
+    fence       bigint not null,
+    claimed_at  bigint,
+    schedule_id bigint,
+    fire_id     bigint,
+    reason      text not null,
+    ended_at    bigint not null,
+    result      text,
+    error       text
+);
+
+create index failed_ended on duly.failed (ended_at);
+
+-- Attempts that did not end their job well. One that did is the job's own row in the history.
+create table duly.attempt (
+    job_id     bigint not null,
+    number     int not null,
+    worker     bigint,
+    fence      bigint not null,
+    started_at bigint not null,
+    ended_at   bigint not null,
+    outcome    text not null,
+    reason     text not null,
+    error      text,
+    primary key (job_id, number, fence)
+);
+
+create index attempt_ended on duly.attempt (ended_at);
+
+create table duly.worker (
+    id          bigint primary key,
+    name        text not null,
+    queues      text not null,
+    tasks       text not null,
+    started_at  bigint not null,
+    lease_until bigint not null
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+
+-- What a worker is told about a job that it runs. Never an update of the job's own row.
+create table duly.signal (
+    job_id bigint primary key,
+    what   text not null,
+    reason text not null,
+    at     bigint not null
+);
+
+create table duly.queue (
+    name   text collate "C" primary key,
+    paused boolean not null,
+    note   text not null
+);
+
+/*[partitions]
+-- The name of a day of a table that is kept by the day.
+create function duly.day_name(parent text, instant bigint) returns text
+    language sql immutable
+    as $$ select parent || '_' || to_char(date '1970-01-01' + floor(instant / 86400000000.0)::int, 'YYYYMMDD') $$;
+
+-- Makes a day: beside its table, and then attaches it, because that stops nobody who reads or
+-- writes. There is no default day, because with one, attaching would.
+create function duly.make_day(parent text, instant bigint) returns void
+    language plpgsql
+    as $$
+declare
+    day   bigint := floor(instant / 86400000000.0);
+    child text := duly.day_name(parent, instant);
+    key   text := case parent when 'fire' then 'due_at' else 'ended_at' end;
+begin
+    if to_regclass('duly.' || child) is not null then
+        return;
+    end if;
+    execute format('create table duly.%I (like duly.%I including all)', child, parent);
+    execute format('alter table duly.%I add constraint day check (%I >= %s and %I < %s)', child,
+                   key, day * 86400000000, key, (day + 1) * 86400000000);
+    execute format('alter table duly.%I attach partition duly.%I for values from (%s) to (%s)',
+                   parent, child, day * 86400000000, (day + 1) * 86400000000);
+    execute format('alter table duly.%I drop constraint day', child);
+exception
+    when duplicate_table or unique_violation or duplicate_object then
+        return;  -- somebody else made it meanwhile
+end
+$$;
+
+-- The first days, so that the first fire need not make its own.
+select duly.make_day(parent, duly.now_us() + ahead * 86400000000)
+  from unnest(array['fire', 'history']) as parent, generate_series(0, 7) as ahead;
+
+-- Drops the days of a table in which nothing is younger than it should be. Does not wait for
+-- readers for long: what is not dropped now is dropped the next time.
+create function duly.drop_days(parent text, age text, before bigint, at_most int)
+    returns setof text
+    language plpgsql
+    as $$
+declare
+    child  text;
+    young  boolean;
+    gone   int := 0;
+begin
+    perform set_config('lock_timeout', '200ms', true);
+    for child in
+        select relid::regclass::text
+          from pg_partition_tree(('duly.' || parent)::regclass)
+         where isleaf
+           and right(relid::regclass::text, 8)
+               < to_char(date '1970-01-01' + (before / 86400000000)::int, 'YYYYMMDD')
+         order by 1
+    loop
+        exit when gone >= at_most;
+        execute format('select exists (select from %s where %I >= %s)', child, age, before) into young;
+        continue when young;
+        begin
+            execute format('drop table %s', child);
+        exception
+            when lock_not_available then
+                return;
+        end;
+        gone := gone + 1;
+        return next child;
+    end loop;
+end
+$$;
+[partitions]*/

@@ -1,0 +1,61 @@
+-- name: ready_due_jobs
+update duly.job
+   set state = 'ready'
+ where id = any(array(
+           select id
+             from duly.job
+            where state = 'scheduled' and ready_at <= (select {now})
+            order by ready_at
+            limit :limit
+/*[skip_locked]
+              for no key update skip locked
+[skip_locked]*/
+       ))
+   and state = 'scheduled'
+returning queue;
+
+-- name: next_ready
+select min(ready_at) - {now}
+  from duly.job
+ where state = 'scheduled';
+
+-- name: overdue_jobs
+-- Jobs that have not begun by their deadline.
+select id, late, schedule_id, task, key
+  from duly.job
+ where deadline < (select {now}) and state <> 'running'
+ order by deadline
+ limit :limit;
+
+-- name: hurry_jobs
+-- What is late goes first from now on, once.
+update duly.job
+   set priority = greatest(priority, :priority::smallint), deadline = null,
+       rank = greatest(ready_at, {now}) - greatest(priority, :priority::smallint) * 1000000::bigint
+ where id = any(:ids::bigint[]) and state <> 'running'
+returning queue;
+
+-- name: next_deadline
+select min(deadline) - {now}
+  from duly.job
+ where deadline is not null and state <> 'running';
+
+-- name: stranded_blocked
+-- A net: schedules with a job that waits behind nothing.
+select distinct schedule_id
+  from duly.job as waiting
+ where state = 'blocked' and schedule_id is not null
+   and not exists (select
+                     from duly.job as other
+                    where other.schedule_id = waiting.schedule_id and other.state <> 'blocked')
+ order by schedule_id
+ limit :limit;
+
+-- name: progress
+-- What is due and not done: the age of the oldest, and how many there are.
+select clock.now,
+       (select min(next_at) from duly.schedule where next_at <= clock.now),
+       (select min(ready_at) from duly.job where state = 'scheduled' and ready_at <= clock.now),
+       (select count(*) from duly.job where state = 'ready'),
+       (select count(*) from duly.job where state = 'running')
+  from (select {now} as now) as clock;

@@ -1,0 +1,58 @@
+-- part: fire
+id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id, series
+
+-- name: record_fires
+-- A moment that is in the ledger already is not an error: it gets no second row, and no job.
+insert into duly.fire (id, schedule_id, due_at, covers_from, count, outcome, cause, reason,
+                       decided_at, job_id, series)
+select id, schedule_id, due_at, covers_from, count, outcome, cause, reason, {now}, job_id, series
+  from jsonb_to_recordset(:rows::jsonb) as decided (
+           id bigint, schedule_id bigint, due_at bigint, covers_from bigint, count bigint,
+           outcome text, cause text, reason text, job_id bigint, series bigint)
+    on conflict (schedule_id, due_at, series) do nothing
+returning id;
+
+-- name: merge_fires
+-- Older moments whose waiting job now stands for a newer one.
+update duly.fire
+   set outcome = 'merged', reason = older.reason
+  from jsonb_to_recordset(:rows::jsonb) as older (
+           schedule_id bigint, due_at bigint, fire_id bigint, reason text)
+ where fire.schedule_id = older.schedule_id
+   and fire.due_at = older.due_at
+   and fire.id = older.fire_id;
+
+-- name: settled_fires
+select fire.schedule_id, fire.due_at
+  from duly.schedule
+  join duly.fire on fire.schedule_id = schedule.id
+                and fire.due_at > schedule.cursor and fire.due_at <= schedule.settled_until
+ where schedule.id = any(:ids::bigint[])
+   and fire.series = 0
+ order by fire.schedule_id, fire.due_at;
+
+-- name: list_fires
+select {fire}
+  from duly.fire
+ where schedule_id = :schedule_id and due_at >= :since and due_at < :until
+ order by due_at desc, series desc
+ limit :limit;
+
+-- name: fire_of_series
+select {fire}
+  from duly.fire
+ where schedule_id = :schedule_id and series = :series
+ limit 1;
+
+-- name: covering_fires
+-- The rows that may cover a moment: its own, or stretches that reach over it. They were written by
+-- one decision, which has at most some ten thousand rows.
+select {fire}
+  from (select {fire}
+          from duly.fire
+         where schedule_id = :schedule_id and due_at >= :moment and series = 0
+         order by due_at
+         limit 10100) as behind
+ where covers_from <= :moment
+ order by due_at
+ limit 10;

@@ -1,0 +1,180 @@
+-- part: job
+id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
+       created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
+       schedule_id, fire_id, reason
+
+-- name: reserve_ids
+-- A block is a thousand numbers, and never given twice.
+select nextval('duly.id_block');
+
+-- name: enqueue
+-- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
+insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
+       ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
+       greatest(ready_at, now) - priority * 1000000::bigint
+  from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
+          from jsonb_to_recordset(:batch::jsonb) as one (
+                   id bigint, task text, args text, queue text, priority smallint, tenant text,
+                   submitter text, title text, tags text, owner text, version int, key text,
+                   run_at bigint, delay bigint, start_within bigint, late text, retry text),
+               (select {now} as now) as clock) as asked
+    on conflict (id) do nothing
+returning id;
+
+-- name: ended_already
+-- Which of the numbers belong to jobs that have come and gone.
+select id
+  from duly.history
+ where id = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one))
+ union all
+select id
+  from duly.failed
+ where id = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one));
+
+-- name: take_keys
+-- The key's row is the lock for everything asked under this key: it is taken before the job is
+-- looked at, in the order of the keys, so that two batches cannot wait for each other.
+insert into duly.job_key (task, key, job_id)
+select task, key, id
+  from jsonb_to_recordset(:batch::jsonb) as one (task text, key text, id bigint)
+ order by 1, 2
+    on conflict (task, key) do update set job_id = job_key.job_id
+returning task, key, job_id;
+
+-- name: keyed_jobs
+-- What the keys stand for now, as far as it has not ended.
+select id, state
+  from duly.job
+ where id = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one))
+ order by id;
+
+-- name: move_jobs
+-- Another moment and other arguments for a job that has not begun.
+update duly.job
+   set args = asked.args, queue = asked.queue, priority = asked.priority, tenant = asked.tenant,
+       submitter = asked.submitter, title = asked.title, tags = asked.tags, owner = asked.owner,
+       version = asked.version,
+       state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
+       due_at = asked.ready_at, ready_at = asked.ready_at,
+       deadline = asked.ready_at + asked.start_within, late = asked.late, retry = asked.retry,
+       attempt = 0, reason = '',
+       rank = greatest(asked.ready_at, asked.now) - asked.priority * 1000000::bigint
+  from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
+          from jsonb_to_recordset(:batch::jsonb) as one (
+                   id bigint, task text, args text, queue text, priority smallint, tenant text,
+                   submitter text, title text, tags text, owner text, version int, key text,
+                   run_at bigint, delay bigint, start_within bigint, late text, retry text),
+               (select {now} as now) as clock) as asked
+ where job.id = asked.id
+   and job.state in ('scheduled', 'blocked', 'ready')
+returning job.id;
+
+-- name: point_keys
+-- A new job takes over keys from jobs that run or have ended.
+update duly.job_key
+   set job_id = asked.id
+  from jsonb_to_recordset(:batch::jsonb) as asked (task text, key text, id bigint)
+ where job_key.task = asked.task
+   and job_key.key = asked.key
+returning job_key.job_id;
+
+-- name: key_holder
+select job_id
+  from duly.job_key
+ where task = :task and key = :key;
+
+-- name: hold_keys
+-- Locks go down in one order everywhere: schedules, keys, jobs.
+select job_key.task, job_key.key
+  from duly.job_key
+  join jsonb_to_recordset(:rows::jsonb) as mine (task text, key text)
+    on job_key.task = mine.task and job_key.key = mine.key
+ order by 1, 2
+   for update of job_key;
+
+-- name: drop_keys
+delete from duly.job_key
+ using jsonb_to_recordset(:rows::jsonb) as mine (task text, key text, id bigint)
+ where job_key.task = mine.task and job_key.key = mine.key and job_key.job_id = mine.id;
+
+-- name: hand_over
+-- The jobs of fires: what they are to do is copied from their schedules.
+insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
+       made.state, clock.now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
+       null, 0, null, schedule.id, made.fire_id, made.reason,
+       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint
+  from jsonb_to_recordset(:rows::jsonb) as made (
+           id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
+           deadline bigint, late text, retry text, priority smallint, reason text)
+  join duly.schedule on schedule.id = made.schedule_id
+ cross join (select {now} as now) as clock
+    on conflict (id) do nothing
+returning id;
+
+-- name: take_over
+-- A waiting job that stands for a newer moment of its schedule from now on.
+update duly.job
+   set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline
+  from jsonb_to_recordset(:rows::jsonb) as newer (
+           id bigint, due_at bigint, fire_id bigint, deadline bigint)
+ where job.id = newer.id
+   and job.state in ('scheduled', 'blocked', 'ready')
+returning job.id;
+
+-- name: live_jobs
+select schedule_id, id, state, due_at, fire_id
+  from duly.job
+ where schedule_id = any(:ids::bigint[])
+ order by schedule_id, due_at, id;
+
+-- name: hold_live_jobs
+-- The same, and nobody begins one of them before the decision about them is written.
+select schedule_id, id, state, due_at, fire_id
+  from duly.job
+ where schedule_id = any(:ids::bigint[])
+ order by schedule_id, due_at, id
+   for no key update;
+
+-- name: live_job
+select {job}, null::bigint, null::text, null::text
+  from duly.job
+ where id = :id;
+
+-- name: ended_job
+select {job}, ended_at, result, error from duly.history where id = :id
+ union all
+select {job}, ended_at, result, error from duly.failed where id = :id;
+
+-- name: list_jobs
+select {job}, null::bigint, null::text, null::text
+  from duly.job
+ where id > :after
+ order by id
+ limit :limit;
+
+-- name: list_history
+select {job}, ended_at, result, error
+  from duly.history
+ where ended_at >= :since and state = :state
+ order by ended_at desc, id desc
+ limit :limit;
+
+-- name: list_failed
+select {job}, ended_at, result, error
+  from duly.failed
+ where ended_at >= :since and state = :state
+ order by ended_at desc, id desc
+ limit :limit;
+
+-- name: list_attempts
+select job_id, number, worker, fence, started_at, ended_at, outcome, reason, error
+  from duly.attempt
+ where job_id = :job_id
+ order by number, fence;

@@ -1,0 +1,247 @@
+"""Between rows and values: instants become moments, JSON becomes choices, and back.
+
+The columns come in the order in which the parts ``schedule``, ``fire`` and ``job`` of the ``.sql``
+files name them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from duly.model.fire import Cause, Fire, Outcome
+from duly.model.job import Attempt, Call, Job, Owner
+from duly.model.payload import Json
+from duly.model.policies import Policies
+from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.states import State
+from duly.model.worker import WorkerInfo
+from duly.rules.instants import from_us, to_us
+from duly.store.database import Row, Value
+
+_MICROSECOND = timedelta(microseconds=1)
+_PLAN = slice(1, 15)
+
+
+def moment(instant: int | None) -> datetime | None:
+    return None if instant is None else from_us(instant)
+
+
+def instant(moment: datetime | None) -> int | None:
+    return None if moment is None else to_us(moment)
+
+
+def microseconds(length: timedelta | None) -> int | None:
+    return None if length is None else length // _MICROSECOND
+
+
+def length(microseconds: int | None) -> timedelta | None:
+    return None if microseconds is None else microseconds * _MICROSECOND
+
+
+def packed(rows: Iterable[Mapping[str, object]]) -> str:
+    """Many rows as one JSON text: one statement, one parameter, any driver."""
+    return json.dumps(list(rows), ensure_ascii=False, separators=(",", ":"))
+
+
+def schedule(row: Row) -> Schedule:
+    created, cursor, next_at, _settled, revision, pause, awaiting, fault, zone_data = row[15:24]
+    return Schedule(
+        id=row[0],
+        plan=_plan(*row[_PLAN]),
+        created_at=from_us(created),
+        cursor=from_us(cursor),
+        next_at=moment(next_at),
+        revision=revision,
+        pause=read_pause(pause),
+        awaiting=awaiting,
+        fault=fault,
+        zone_data=zone_data,
+    )
+
+
+def settled_until(row: Row) -> int | None:
+    found: int | None = row[18]
+    return found
+
+
+@lru_cache(maxsize=65_536)
+def _plan(  # noqa: PLR0913 - a row has its columns
+    name: str,
+    task: str,
+    args: Json,
+    rule: str,
+    zone: str | None,
+    policies: str,
+    queue: str,
+    priority: int,
+    tenant: str,
+    submitter: str,
+    title: str,
+    tags: str,
+    owner: str,
+    version: int,
+) -> Plan:
+    return Plan(
+        name=name,
+        task=task,
+        args=args,
+        rule=rule,
+        zone=zone,
+        policies=Policies.from_json(policies),
+        queue=queue,
+        priority=priority,
+        tenant=tenant,
+        submitter=submitter,
+        title=title,
+        tags=tuple(json.loads(tags)),
+        owner=Owner(owner),
+        version=version,
+    )
+
+
+def plan_values(plan: Plan) -> dict[str, Value]:
+    return {
+        **_label_values(plan),
+        "name": plan.name,
+        "rule": plan.rule,
+        "zone": plan.zone,
+        "policies": plan.policies.as_json(),
+    }
+
+
+def call_values(call: Call, number: int) -> dict[str, Value]:
+    at = call.run_after
+    delay = at if isinstance(at, timedelta) else timedelta(0)
+    return {
+        **_label_values(call),
+        "id": number,
+        "key": call.key,
+        "run_at": to_us(at) if isinstance(at, datetime) else None,
+        "delay": microseconds(delay),
+        "start_within": microseconds(call.start_within) if call.late != "run" else None,
+        "late": call.late,
+        "retry": call.retry,
+    }
+
+
+def _label_values(label: Plan | Call) -> dict[str, Value]:
+    return {
+        "task": label.task,
+        "args": label.args,
+        "queue": label.queue,
+        "priority": label.priority,
+        "tenant": label.tenant,
+        "submitter": label.submitter,
+        "title": label.title,
+        "tags": json.dumps(label.tags, ensure_ascii=False),
+        "owner": label.owner.value,
+        "version": label.version,
+    }
+
+
+def read_pause(text: str | None) -> Pause | None:
+    if text is None:
+        return None
+    found = json.loads(text)
+    return Pause(
+        since=from_us(found["since"]),
+        until=moment(found["until"]),
+        by=found["by"],
+        note=found["note"],
+        catch_up=found["catch_up"],
+    )
+
+
+def pause_text(pause: Pause | None) -> str | None:
+    if pause is None:
+        return None
+    return json.dumps(
+        {
+            "since": to_us(pause.since),
+            "until": instant(pause.until),
+            "by": pause.by,
+            "note": pause.note,
+            "catch_up": pause.catch_up,
+        },
+        ensure_ascii=False,
+    )
+
+
+def fire(row: Row) -> Fire:
+    number, schedule_id, due, first, count, outcome, cause, reason, decided, job_id, series = row
+    return Fire(
+        id=number,
+        schedule_id=schedule_id,
+        due_at=from_us(due),
+        covers_from=from_us(first),
+        count=count,
+        outcome=Outcome(outcome),
+        cause=None if cause is None else Cause(cause),
+        reason=reason,
+        decided_at=from_us(decided),
+        job_id=job_id,
+        series=series,
+    )
+
+
+def job(row: Row) -> Job:
+    return Job(
+        id=row[0],
+        task=row[1],
+        args=row[2],
+        queue=row[3],
+        priority=row[4],
+        tenant=row[5],
+        submitter=row[6],
+        title=row[7],
+        tags=tuple(json.loads(row[8])),
+        owner=Owner(row[9]),
+        version=row[10],
+        key=row[11],
+        state=State(row[12]),
+        created_at=from_us(row[13]),
+        due_at=from_us(row[14]),
+        ready_at=from_us(row[15]),
+        deadline=moment(row[16]),
+        late=row[17],
+        retry=row[18],
+        attempt=row[19],
+        crashes=row[20],
+        worker=row[21],
+        fence=row[22],
+        claimed_at=moment(row[23]),
+        schedule_id=row[24],
+        fire_id=row[25],
+        reason=row[26],
+        ended_at=moment(row[27]) if len(row) > 27 else None,
+        result=row[28] if len(row) > 27 else None,
+        error=row[29] if len(row) > 27 else None,
+    )
+
+
+def attempt(row: Row) -> Attempt:
+    job_id, number, worker, fence, started, ended, outcome, reason, error = row
+    return Attempt(
+        job_id=job_id,
+        number=number,
+        worker=worker,
+        fence=fence,
+        started_at=from_us(started),
+        ended_at=from_us(ended),
+        outcome=outcome,
+        reason=reason,
+        error=error,
+    )
+
+
+def worker(row: Row) -> WorkerInfo:
+    number, name, queues, tasks, started, lease = row
+    return WorkerInfo(
+        id=number,
+        name=name,
+        queues=tuple(json.loads(queues)),
+        tasks=tuple(json.loads(tasks)),
+        started_at=from_us(started),
+        lease_until=from_us(lease),
+    )

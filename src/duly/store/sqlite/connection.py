@@ -1,0 +1,160 @@
+"""A connection as duly wants it, and how operations and migrations run on one.
+
+Nothing here starts a thread or takes a lock: the writer, the reader and the simulator share it.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar, get_args
+
+from duly.errors import InvalidValue, StoreUnavailable
+from duly.store.database import Migration, Operation, Row, Value
+
+T = TypeVar("T")
+Synchronous: TypeAlias = Literal["full", "normal"]
+
+MEMORY = ":memory:"
+BUSY = timedelta(seconds=15)
+
+# Anything else that SQLite says (a missing table, a broken constraint) is a mistake of ours.
+_OUT_OF_OUR_HANDS = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
+
+
+def connect(
+    path: str | Path, synchronous: Synchronous = "full", *, busy: timedelta = BUSY
+) -> sqlite3.Connection:
+    """A connection that may write to the file, which is there, or to ``:memory:``.
+
+    Memory mapping stays off: it turns a damaged log into a damaged file. The checkpoint at 1,000
+    pages (4 MB) happens inside the commit that reaches them, and so under the writer's lock.
+    """
+    if synchronous not in get_args(Synchronous):
+        raise InvalidValue(f"synchronous={synchronous!r}: it is one of {get_args(Synchronous)}")
+    connection = _connection(path, "rw", busy)
+    mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
+    if mode not in {"wal", "memory"}:
+        connection.close()
+        raise StoreUnavailable(
+            f"{path}: SQLite cannot keep a write-ahead log there, only a journal of mode {mode}; "
+            "use a file on a local disk"
+        )
+    connection.execute(f"pragma synchronous = {synchronous}")
+    connection.execute("pragma wal_autocheckpoint = 1000")
+    connection.execute("pragma foreign_keys = on")
+    return connection
+
+
+def connect_to_read(path: Path, *, busy: timedelta = BUSY) -> sqlite3.Connection:
+    """A connection that cannot write, and therefore never checkpoints, not even when it closes."""
+    return _connection(path, "ro", busy)
+
+
+def execute(
+    connection: sqlite3.Connection, text: str, values: Mapping[str, Value], now_us: int
+) -> list[Row]:
+    """The rows of one statement."""
+    bound = {
+        name: json.dumps(value) if isinstance(value, (list, tuple)) else value
+        for name, value in values.items()
+    }
+    return connection.execute(text, {**bound, "now": now_us}).fetchall()
+
+
+def run(
+    connection: sqlite3.Connection,
+    operation: Operation[T],
+    *,
+    texts: Mapping[str, str],
+    now_us: int,
+) -> T:
+    """Carry the operation through to its result, inside whatever transaction there is."""
+    try:
+        ask = next(operation)
+        while True:
+            rows = execute(connection, texts[ask.statement], ask.values, now_us)
+            ask = operation.send(rows)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        operation.close()
+
+
+def applied_migrations(connection: sqlite3.Connection) -> list[int]:
+    named = "select count(*) from sqlite_master where type = 'table' and name = 'duly_migration'"
+    if connection.execute(named).fetchone() == (0,):
+        return []
+    recorded = connection.execute("select number from duly_migration order by number")
+    return [number for (number,) in recorded]
+
+
+def apply_migration(connection: sqlite3.Connection, migration: Migration, now_us: int) -> bool:
+    """Apply and record it, inside the transaction that there is, unless it is recorded."""
+    if migration.number in applied_migrations(connection):
+        return False
+    connection.execute(
+        "create table if not exists duly_migration"
+        " (number integer primary key, name text not null, applied_at integer not null)"
+    )
+    for statement in split_script(migration.script):
+        connection.execute(statement)
+    connection.execute(
+        "insert into duly_migration (number, name, applied_at) values (?, ?, ?)",
+        (migration.number, migration.name, now_us),
+    )
+    return True
+
+
+def split_script(script: str) -> Iterator[str]:
+    """Its statements; ``executescript`` would commit what came before them."""
+    *pieces, rest = script.split(";")
+    statement = ""
+    for piece in pieces:
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement.strip()
+            statement = ""
+    if (statement + rest).strip():
+        yield (statement + rest).strip()
+
+
+def told(error: Exception) -> Exception:
+    """The error as it is told to who asked: one of the database's troubles, or as it is."""
+    if primary_code(error) not in _OUT_OF_OUR_HANDS:
+        return error
+    unavailable = StoreUnavailable(f"SQLite could not do it, and nothing was written: {error}")
+    unavailable.__cause__ = error
+    return unavailable
+
+
+def primary_code(error: Exception) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _connection(path: str | Path, mode: str, busy: timedelta) -> sqlite3.Connection:
+    memory = str(path) == MEMORY
+    connection = sqlite3.connect(
+        MEMORY if memory else f"{Path(path).absolute().as_uri()}?mode={mode}",
+        uri=not memory,
+        timeout=busy.total_seconds(),
+        isolation_level=None,
+        cached_statements=512,
+    )
+    connection.execute("pragma mmap_size = 0")
+    return connection

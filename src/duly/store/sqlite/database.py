@@ -1,0 +1,218 @@
+"""A SQLite file as a ``Database``: a writer, a reader, a lock and a way to wake others.
+
+The machine's clock is the clock: every statement of an operation is given the moment at which the
+operation began to run.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakSet
+
+from duly import clock as wall
+from duly.errors import StoreUnavailable
+from duly.rules.instants import to_us
+from duly.store.database import Dialect, Migration, Start
+from duly.store.sqlite.connection import (
+    MEMORY,
+    Synchronous,
+    applied_migrations,
+    apply_migration,
+    run,
+)
+from duly.store.sqlite.lock import FileLock
+from duly.store.sqlite.thread import ConnectionThread, Work
+from duly.store.sqlite.wake import Wake
+from duly.store.sqlite.writer import Reader, Writer
+from duly.store.statements import statements as statements_of
+
+T = TypeVar("T")
+
+# There is one writer at a time, so there are no locked rows to skip.
+SQLITE = Dialect("sqlite", skip_locked=False, partitions=False)
+ANY_TOPIC = "*"  # something changed, and whoever changed it did not say what
+DEADLINE = timedelta(seconds=30)
+
+
+class SqliteDatabase:
+    """``path`` may be ``:memory:``, which no other process and no other database object sees."""
+
+    dialect: Dialect = SQLITE
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Callable[[], datetime] = wall.now,
+        synchronous: Synchronous = "full",
+        deadline: timedelta = DEADLINE,
+        statements: Mapping[str, str] | None = None,
+        create: bool = True,
+    ) -> None:
+        # Two names of one file must lead to one lock.
+        self._path = None if str(path) == MEMORY else Path(path).resolve()
+        self._clock = clock
+        self._deadline = deadline
+        self._texts = statements_of(self.dialect) if statements is None else statements
+        self._create = create
+        self._listeners: list[Callable[[str], None]] = []
+        self._lock = FileLock(Path(f"{self._path}.lock")) if self._path else None
+        self._wake = Wake(Path(f"{self._path}-wake"), self._hear) if self._path else None
+        self._duty = Writer(
+            self._path or MEMORY, self._lock, synchronous=synchronous, patience=deadline
+        )
+        self._writer: ConnectionThread | None = None
+        self._reader: ConnectionThread | None = None
+        self._forked = False
+
+    async def open(self) -> None:
+        if self._writer is not None or self._forked:
+            self._ready(self._writer)
+            return
+        _OPENED.add(self)
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        if self._forked:
+            return
+        for thread in (self._reader, self._writer):
+            if thread is not None:
+                await thread.stop()
+        self._reader = self._writer = None
+        if self._wake is not None:
+            self._wake.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    async def write(self, start: Start[T], /) -> T:
+        return await self._ready(self._writer).ask(self._work(start))
+
+    async def read(self, start: Start[T], /) -> T:
+        return await self._ask_reader(self._work(start))
+
+    def nudge(self, topics: Sequence[str], /) -> None:
+        if self._wake is not None and not self._forked:
+            self._wake.nudge(topics)
+
+    def listen(self, listener: Callable[[str], None], /) -> None:
+        self._listeners.append(listener)
+        self._watch()
+
+    async def applied(self) -> list[int]:
+        return await self._ask_reader(applied_migrations)
+
+    async def apply(self, migration: Migration, /) -> bool:
+        return await self._ready(self._writer).ask(
+            lambda connection: apply_migration(connection, migration, to_us(self._clock()))
+        )
+
+    async def _open(self) -> None:
+        if self._path is not None and self._lock is not None:
+            make_file(self._path, create=self._create)
+            self._lock.open()
+        self._writer = ConnectionThread(self._duty, self._deadline)
+        await self._writer.start()
+        if self._path is not None and self._wake is not None:
+            self._reader = ConnectionThread(Reader(self._path, self._deadline), self._deadline)
+            await self._reader.start()
+            self._wake.open()
+            self._watch()
+
+    def _work(self, start: Start[T]) -> Work[T]:
+        return lambda connection: run(
+            connection, start(), texts=self._texts, now_us=to_us(self._clock())
+        )
+
+    async def _ask_reader(self, work: Work[T]) -> T:
+        if self._path is None:
+            return await self._ready(self._writer).ask(
+                _without_writing(work), late=StoreUnavailable
+            )
+        return await self._ready(self._reader).ask(work, late=StoreUnavailable)
+
+    def _ready(self, thread: ConnectionThread | None) -> ConnectionThread:
+        if self._forked:
+            raise StoreUnavailable(
+                f"{self._path or MEMORY} was opened before this process was forked, and SQLite's "
+                "connections do not survive that; open a database of its own in the child"
+            )
+        if thread is None:
+            raise StoreUnavailable(f"{self._path or MEMORY} is not open; await open() first")
+        return thread
+
+    def _watch(self) -> None:
+        """Look for changes by those who do not nudge: Django, a shell."""
+        if self._listeners and self._path is not None and self._writer is not None:
+            thread = self._writer
+            self._duty.watch(lambda: thread.tell(self._hear, ANY_TOPIC))
+
+    def _hear(self, topic: str) -> None:
+        for listener in self._listeners:
+            listener(topic)
+
+    def _forget(self) -> None:
+        """In a forked child: let go of what the parent holds, without closing connections.
+
+        They are safe: they belong to frames of threads that do not exist here and never end.
+        """
+        self._forked = True
+        if self._wake is not None:
+            self._wake.forget()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def make_file(path: Path, *, create: bool) -> None:
+    """Make the file, readable by nobody else, unless it is there; asking never makes one.
+
+    A file that is there is not opened: closing it would drop every lock that SQLite has on it in
+    this process.
+    """
+    if path.exists():
+        return
+    if not create:
+        raise StoreUnavailable(f"no store at {path}")
+    try:
+        _create_durably(path)
+    except FileExistsError:
+        return  # by another process, meanwhile
+    except OSError as error:
+        raise StoreUnavailable(f"cannot make {path}: {error.strerror}") from error
+
+
+def _create_durably(path: Path) -> None:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _without_writing(work: Work[T]) -> Work[T]:
+    def reading(connection: sqlite3.Connection) -> T:
+        connection.execute("pragma query_only = on")
+        try:
+            return work(connection)
+        finally:
+            connection.execute("pragma query_only = off")
+
+    return reading
+
+
+_OPENED: WeakSet[SqliteDatabase] = WeakSet()
+
+
+def _forget_all() -> None:
+    for database in _OPENED:
+        database._forget()  # noqa: SLF001
+
+
+os.register_at_fork(after_in_child=_forget_all)

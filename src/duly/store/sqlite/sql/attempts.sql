@@ -1,0 +1,163 @@
+-- name: next_fence
+-- Rises with every claim and for ever: whoever lost its lease holds an older one.
+update duly_sequence
+   set last = last + 1
+ where name = 'fence'
+returning last;
+
+-- name: claim
+-- Only for a worker whose lease is alive, from a queue that is not paused, and only tasks it knows.
+update duly_job
+   set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence, claimed_at = :now,
+       reason = ''
+ where id in (select id
+                from duly_job
+               where state = 'ready' and queue = :queue
+                 and task in (select value from json_each(:tasks))
+               order by rank, id
+               limit :limit)
+   and exists (select 1 from duly_worker where id = :worker and lease_until > :now)
+   and not exists (select 1 from duly_queue where name = :queue and paused)
+returning {job};
+
+-- name: hold_jobs
+-- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
+select duly_job.id, duly_job.attempt, duly_job.worker, duly_job.fence, duly_job.claimed_at,
+       duly_job.schedule_id, duly_job.task, duly_job.key
+  from duly_job
+  join (select value ->> 'id' as id, value ->> 'fence' as fence from json_each(:rows)) as mine
+    on duly_job.id = mine.id and duly_job.fence = mine.fence
+ where duly_job.state = 'running'
+ order by duly_job.id;
+
+-- name: hold_waiting_jobs
+-- Those of the jobs that have not begun.
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key
+  from duly_job
+ where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
+ order by id;
+
+-- name: peek_jobs
+-- What has to be locked before the jobs are.
+select id, state, fence, schedule_id, task, key
+  from duly_job
+ where id in (select value from json_each(:ids))
+ order by id;
+
+-- name: keep_history
+insert into duly_history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
+                          version, key, state, created_at, due_at, ready_at, deadline, late, retry,
+                          attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
+                          ended_at, result, error)
+select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
+       worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error
+  from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
+               value ->> 'reason' as reason, value ->> 'result' as result,
+               value ->> 'error' as error
+          from json_each(:rows)) as ended
+  join duly_job on duly_job.id = ended.id
+ where true
+    on conflict (id) do nothing;
+
+-- name: keep_failed
+insert into duly_failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
+                         version, key, state, created_at, due_at, ready_at, deadline, late, retry,
+                         attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
+                         ended_at, result, error)
+select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
+       worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error
+  from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
+               value ->> 'reason' as reason, value ->> 'result' as result,
+               value ->> 'error' as error
+          from json_each(:rows)) as ended
+  join duly_job on duly_job.id = ended.id
+ where true
+    on conflict (id) do nothing;
+
+-- name: forget_jobs
+delete from duly_job
+ where id in (select value from json_each(:ids));
+
+-- name: forget_signals
+delete from duly_signal
+ where job_id in (select value from json_each(:ids));
+
+-- name: return_jobs
+-- Back to waiting: for another attempt, or because the worker was lost.
+update duly_job
+   set state = again.state, ready_at = again.ready_at, attempt = duly_job.attempt - again.uncounted,
+       crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
+       rank = max(again.ready_at, :now) - duly_job.priority * 1000000
+  from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'ready_at' as ready_at,
+               value ->> 'uncounted' as uncounted, value ->> 'crashes' as crashes,
+               value ->> 'reason' as reason
+          from json_each(:rows)) as again
+ where duly_job.id = again.id
+   and duly_job.state = 'running'
+returning duly_job.id;
+
+-- name: record_attempts
+insert into duly_attempt (job_id, number, worker, fence, started_at, ended_at, outcome, reason, error)
+select value ->> 'job_id', value ->> 'number', value ->> 'worker', value ->> 'fence',
+       value ->> 'started_at', :now, value ->> 'outcome', value ->> 'reason', value ->> 'error'
+  from json_each(:rows)
+ where true
+    on conflict do nothing;
+
+-- name: free_blocked
+-- The oldest job that waits behind a schedule whose other jobs have all ended.
+update duly_job
+   set state = case when ready_at > :now then 'scheduled' else 'ready' end, reason = '',
+       rank = max(ready_at, :now) - priority * 1000000
+ where state = 'blocked'
+   and id in (select (select waiting.id
+                        from duly_job as waiting
+                       where waiting.schedule_id = freed.value and waiting.state = 'blocked'
+                       order by waiting.due_at, waiting.id
+                       limit 1)
+                from json_each(:ids) as freed
+               where not exists (select 1
+                                   from duly_job as other
+                                  where other.schedule_id = freed.value and other.state <> 'blocked'))
+returning id;
+
+-- name: whose
+-- Where a job is that was to be finished and could not be: mine already, or no longer mine.
+select id, state, fence from duly_history where id in (select value from json_each(:ids))
+ union all
+select id, state, fence from duly_failed where id in (select value from json_each(:ids))
+ union all
+select id, state, fence from duly_job where id in (select value from json_each(:ids));
+
+-- name: send_signals
+insert into duly_signal (job_id, what, reason, at)
+select value ->> 'job_id', value ->> 'what', value ->> 'reason', :now
+  from json_each(:rows)
+ where true
+    on conflict (job_id) do nothing;
+
+-- name: signals_for
+select duly_signal.job_id, duly_signal.what, duly_signal.reason
+  from duly_signal
+  join duly_job on duly_job.id = duly_signal.job_id
+ where duly_job.worker = :worker and duly_job.state = 'running'
+ order by duly_signal.job_id;
+
+-- name: revive_jobs
+-- A failed job that is given another chance, under its own number.
+insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
+       :state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
+       schedule_id, fire_id, :reason, :now - priority * 1000000
+  from duly_failed
+ where id = :id
+    on conflict (id) do nothing
+returning id;
+
+-- name: forget_failed
+delete from duly_failed
+ where id = :id;

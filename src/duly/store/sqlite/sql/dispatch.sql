@@ -1,0 +1,55 @@
+-- name: ready_due_jobs
+update duly_job
+   set state = 'ready'
+ where id in (select id
+                from duly_job
+               where state = 'scheduled' and ready_at <= :now
+               order by ready_at
+               limit :limit)
+   and state = 'scheduled'
+returning queue;
+
+-- name: next_ready
+select min(ready_at) - :now
+  from duly_job
+ where state = 'scheduled';
+
+-- name: overdue_jobs
+-- Jobs that have not begun by their deadline.
+select id, late, schedule_id, task, key
+  from duly_job
+ where deadline < :now and state <> 'running'
+ order by deadline
+ limit :limit;
+
+-- name: hurry_jobs
+-- What is late goes first from now on, once.
+update duly_job
+   set priority = max(priority, :priority), deadline = null,
+       rank = max(ready_at, :now) - max(priority, :priority) * 1000000
+ where id in (select value from json_each(:ids)) and state <> 'running'
+returning queue;
+
+-- name: next_deadline
+select min(deadline) - :now
+  from duly_job
+ where deadline is not null and state <> 'running';
+
+-- name: stranded_blocked
+-- A net: schedules with a job that waits behind nothing.
+select distinct schedule_id
+  from duly_job as waiting
+ where state = 'blocked' and schedule_id is not null
+   and not exists (select 1
+                     from duly_job as other
+                    where other.schedule_id = waiting.schedule_id and other.state <> 'blocked')
+ order by schedule_id
+ limit :limit;
+
+-- name: progress
+-- What is due and not done: the age of the oldest, and how many there are.
+select :now,
+       (select min(next_at) from duly_schedule where next_at <= :now),
+       (select min(ready_at) from duly_job where state = 'scheduled' and ready_at <= :now),
+       (select count(*) from duly_job where state = 'ready'),
+       (select count(*) from duly_job where state = 'running');

@@ -1,0 +1,190 @@
+-- part: job
+id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
+       created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
+       schedule_id, fire_id, reason
+
+-- name: reserve_ids
+-- A block is a thousand numbers. They are never given twice: not after a crash, and not after a
+-- transaction that was undone, because whoever reserves inside one forgets the rest of the block.
+update duly_sequence
+   set last = last + 1
+ where name = 'id_block'
+returning last;
+
+-- name: enqueue
+-- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
+insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
+       ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
+       max(ready_at, now) - priority * 1000000
+  from (select value ->> 'id' as id, value ->> 'task' as task, value ->> 'args' as args,
+               value ->> 'queue' as queue, value ->> 'priority' as priority,
+               value ->> 'tenant' as tenant, value ->> 'submitter' as submitter,
+               value ->> 'title' as title, value ->> 'tags' as tags, value ->> 'owner' as owner,
+               value ->> 'version' as version, value ->> 'key' as key,
+               :now as now,
+               coalesce(value ->> 'run_at', :now + (value ->> 'delay')) as ready_at,
+               value ->> 'start_within' as start_within, value ->> 'late' as late,
+               value ->> 'retry' as retry
+          from json_each(:batch)) as asked
+ where true
+    on conflict (id) do nothing
+returning id;
+
+-- name: ended_already
+-- Which of the numbers belong to jobs that have come and gone.
+select id from duly_history where id in (select value ->> 'id' from json_each(:batch))
+ union all
+select id from duly_failed where id in (select value ->> 'id' from json_each(:batch));
+
+-- name: take_keys
+-- The key's row is the lock for everything asked under this key: it is taken before the job is
+-- looked at, in the order of the keys, so that two batches cannot wait for each other.
+insert into duly_job_key (task, key, job_id)
+select value ->> 'task', value ->> 'key', value ->> 'id'
+  from json_each(:batch)
+ where true
+ order by 1, 2
+    on conflict (task, key) do update set job_id = duly_job_key.job_id
+returning task, key, job_id;
+
+-- name: keyed_jobs
+-- What the keys stand for now, as far as it has not ended.
+select id, state
+  from duly_job
+ where id in (select value ->> 'id' from json_each(:batch))
+ order by id;
+
+-- name: move_jobs
+-- Another moment and other arguments for a job that has not begun.
+update duly_job
+   set args = asked.args, queue = asked.queue, priority = asked.priority, tenant = asked.tenant,
+       submitter = asked.submitter, title = asked.title, tags = asked.tags, owner = asked.owner,
+       version = asked.version, state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
+       due_at = asked.ready_at, ready_at = asked.ready_at, deadline = asked.ready_at + asked.start_within,
+       late = asked.late, retry = asked.retry, attempt = 0, reason = '',
+       rank = max(asked.ready_at, asked.now) - asked.priority * 1000000
+  from (select value ->> 'id' as id, value ->> 'args' as args, value ->> 'queue' as queue,
+               value ->> 'priority' as priority, value ->> 'tenant' as tenant,
+               value ->> 'submitter' as submitter, value ->> 'title' as title,
+               value ->> 'tags' as tags, value ->> 'owner' as owner, value ->> 'version' as version,
+               :now as now,
+               coalesce(value ->> 'run_at', :now + (value ->> 'delay')) as ready_at,
+               value ->> 'start_within' as start_within, value ->> 'late' as late,
+               value ->> 'retry' as retry
+          from json_each(:batch)) as asked
+ where duly_job.id = asked.id
+   and duly_job.state in ('scheduled', 'blocked', 'ready')
+returning duly_job.id;
+
+-- name: point_keys
+-- A new job takes over keys from jobs that run or have ended.
+update duly_job_key
+   set job_id = asked.id
+  from (select value ->> 'task' as task, value ->> 'key' as key, value ->> 'id' as id
+          from json_each(:batch)) as asked
+ where duly_job_key.task = asked.task
+   and duly_job_key.key = asked.key
+returning duly_job_key.job_id;
+
+-- name: key_holder
+select job_id
+  from duly_job_key
+ where task = :task and key = :key;
+
+-- name: hold_keys
+-- Locks go down in one order everywhere: schedules, keys, jobs.
+select task, key
+  from duly_job_key
+ where (task, key) in (select value ->> 'task', value ->> 'key' from json_each(:rows))
+ order by task, key;
+
+-- name: drop_keys
+delete from duly_job_key
+ where (task, key, job_id) in (select value ->> 'task', value ->> 'key', value ->> 'id'
+                                 from json_each(:rows));
+
+-- name: hand_over
+-- The jobs of fires: what they are to do is copied from their schedules.
+insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
+       made.state, :now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
+       null, 0, null, duly_schedule.id, made.fire_id, made.reason,
+       max(made.ready_at, :now) - made.priority * 1000000
+  from (select value ->> 'id' as id, value ->> 'schedule_id' as schedule_id,
+               value ->> 'fire_id' as fire_id, value ->> 'state' as state,
+               value ->> 'due_at' as due_at, value ->> 'ready_at' as ready_at,
+               value ->> 'deadline' as deadline, value ->> 'late' as late,
+               value ->> 'retry' as retry, value ->> 'priority' as priority,
+               value ->> 'reason' as reason
+          from json_each(:rows)) as made
+  join duly_schedule on duly_schedule.id = made.schedule_id
+ where true
+    on conflict (id) do nothing
+returning id;
+
+-- name: take_over
+-- A waiting job that stands for a newer moment of its schedule from now on.
+update duly_job
+   set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline
+  from (select value ->> 'id' as id, value ->> 'due_at' as due_at, value ->> 'fire_id' as fire_id,
+               value ->> 'deadline' as deadline
+          from json_each(:rows)) as newer
+ where duly_job.id = newer.id
+   and duly_job.state in ('scheduled', 'blocked', 'ready')
+returning duly_job.id;
+
+-- name: live_jobs
+select schedule_id, id, state, due_at, fire_id
+  from duly_job
+ where schedule_id in (select value from json_each(:ids))
+ order by schedule_id, due_at, id;
+
+-- name: hold_live_jobs
+-- The same, and nobody begins one of them before the decision about them is written.
+select schedule_id, id, state, due_at, fire_id
+  from duly_job
+ where schedule_id in (select value from json_each(:ids))
+ order by schedule_id, due_at, id;
+
+-- name: live_job
+select {job}, null, null, null
+  from duly_job
+ where id = :id;
+
+-- name: ended_job
+select {job}, ended_at, result, error from duly_history where id = :id
+ union all
+select {job}, ended_at, result, error from duly_failed where id = :id;
+
+-- name: list_jobs
+select {job}, null, null, null
+  from duly_job
+ where id > :after
+ order by id
+ limit :limit;
+
+-- name: list_history
+select {job}, ended_at, result, error
+  from duly_history
+ where ended_at >= :since and state = :state
+ order by ended_at desc, id desc
+ limit :limit;
+
+-- name: list_failed
+select {job}, ended_at, result, error
+  from duly_failed
+ where ended_at >= :since
+ order by ended_at desc, id desc
+ limit :limit;
+
+-- name: list_attempts
+select job_id, number, worker, fence, started_at, ended_at, outcome, reason, error
+  from duly_attempt
+ where job_id = :job_id
+ order by number, fence;

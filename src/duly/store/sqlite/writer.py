@@ -1,0 +1,209 @@
+"""The writer and the reader of a SQLite database.
+
+The writer makes one commit of everything that was asked while the one before it was made: with many
+callers a commit costs each of them a fraction of an fsync, and with one caller it waits for nobody.
+Each operation has a savepoint, so that one which fails is undone alone.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+
+from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.store.sqlite.connection import (
+    Synchronous,
+    connect,
+    connect_to_read,
+    primary_code,
+    told,
+)
+from duly.store.sqlite.lock import FileLock
+from duly.store.sqlite.thread import Request, Take
+
+MOST_OPERATIONS = 256
+WATCH_SECONDS = 0.1
+IDLE_SECONDS = 1.0
+TRUNCATE_BYTES = 64 * 1024 * 1024
+# Readers finish within a second; whoever waits for them here lets every writer wait.
+TRUNCATE_PATIENCE = timedelta(milliseconds=100)
+TRUNCATE_REST_SECONDS = 10.0
+CLOSING_PATIENCE = timedelta(seconds=5)
+
+
+class Writer:
+    name = "writer"
+    at_most = MOST_OPERATIONS
+
+    def __init__(
+        self,
+        path: Path | str,
+        lock: FileLock | None,
+        *,
+        synchronous: Synchronous,
+        patience: timedelta,
+    ) -> None:
+        self.pulse = IDLE_SECONDS
+        self._path = path
+        self._lock = lock
+        self._synchronous = synchronous
+        self._patience = patience
+        self._foreign: Callable[[], None] | None = None
+        self._version = 0
+        self._truncate_after = monotonic()
+
+    def watch(self, foreign: Callable[[], None]) -> None:
+        """Call ``foreign``, in the thread, soon after any other connection has written."""
+        self._foreign = foreign
+        self.pulse = WATCH_SECONDS
+
+    def connect(self) -> sqlite3.Connection:
+        with self._locked():
+            connection = connect(self._path, self._synchronous, busy=self._patience / 2)
+        self._version = _version(connection)
+        return connection
+
+    def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
+        """Nothing is taken before the transaction is ours: until then it can be taken back."""
+        with self._locked():
+            connection.execute("begin immediate")
+            try:
+                write(connection, take())
+            finally:
+                roll_back(connection)
+            self._truncate_a_large_log(connection)
+
+    def look(self, connection: sqlite3.Connection, /) -> None:
+        if self._foreign is None:
+            return
+        with suppress(sqlite3.Error):  # the next look will tell
+            before, self._version = self._version, _version(connection)
+            if self._version != before:
+                self._foreign()
+
+    def close(self, connection: sqlite3.Connection, /) -> None:
+        """Close under the lock, for the last one to close empties the log and removes it."""
+        try:
+            with self._locked(min(self._patience, CLOSING_PATIENCE)):
+                connection.close()
+        except StoreUnavailable:
+            self._close_without_checkpoint(connection)
+
+    def _close_without_checkpoint(self, connection: sqlite3.Connection) -> None:
+        last = connect_to_read(Path(self._path))
+        last.execute("select count(*) from sqlite_master").fetchall()  # which opens the log
+        connection.close()
+        last.close()
+
+    def _locked(self, patience: timedelta | None = None) -> AbstractContextManager[None]:
+        return nullcontext() if self._lock is None else self._lock.held(patience or self._patience)
+
+    def _truncate_a_large_log(self, connection: sqlite3.Connection) -> None:
+        """Large it is after a large commit, or if readers never let a checkpoint finish."""
+        if self._log_bytes() < TRUNCATE_BYTES or monotonic() < self._truncate_after:
+            return
+        self._truncate_after = monotonic() + TRUNCATE_REST_SECONDS
+        with suppress(sqlite3.Error):  # what was asked is committed all the same
+            connection.execute(f"pragma busy_timeout = {_milliseconds(TRUNCATE_PATIENCE)}")
+            connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+            connection.execute(f"pragma busy_timeout = {_milliseconds(self._patience / 2)}")
+
+    def _log_bytes(self) -> int:
+        # Never opened: closing it would drop every lock that SQLite has on it in this process.
+        try:
+            return Path(f"{self._path}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+
+class Reader:
+    """Reads one operation after the other, each on one view of the file."""
+
+    name = "reader"
+    at_most = 1
+    pulse = IDLE_SECONDS
+
+    def __init__(self, path: Path, patience: timedelta) -> None:
+        self._path = path
+        self._patience = patience
+
+    def connect(self) -> sqlite3.Connection:
+        return connect_to_read(self._path, busy=self._patience / 2)
+
+    def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
+        for request in take():
+            connection.execute("begin")
+            try:
+                request.carry_out(connection)
+            finally:
+                roll_back(connection)
+
+    def look(self, connection: sqlite3.Connection, /) -> None:
+        pass
+
+    def close(self, connection: sqlite3.Connection, /) -> None:
+        connection.close()
+
+
+def write(connection: sqlite3.Connection, requests: list[Request]) -> None:
+    """Carry them out in the transaction that has begun, and commit."""
+    for request in requests:
+        connection.execute("savepoint operation")
+        request.carry_out(connection)
+        if not connection.in_transaction:
+            # A full disk undoes the whole transaction, whosever statement met it.
+            _each_alone(connection, requests)
+            return
+        if request.error is not None:
+            connection.execute("rollback to operation")
+        connection.execute("release operation")
+    _commit(connection, requests)
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("rollback")
+
+
+def _each_alone(connection: sqlite3.Connection, requests: list[Request]) -> None:
+    """One of them cannot be done, and the others do not have to pay for it."""
+    if len(requests) == 1:
+        return
+    for request in requests:
+        try:
+            connection.execute("begin immediate")
+        except sqlite3.Error as error:
+            request.error = told(error)
+        else:
+            write(connection, [request])
+
+
+def _commit(connection: sqlite3.Connection, requests: list[Request]) -> None:
+    try:
+        connection.execute("commit")
+    except sqlite3.Error as error:
+        roll_back(connection)
+        failure = _failed_commit(error)
+        for request in requests:
+            request.error = request.error or failure
+
+
+def _failed_commit(error: sqlite3.Error) -> Exception:
+    """A log that could not be synced may be found whole by who opens it after a power failure."""
+    if primary_code(error) != sqlite3.SQLITE_IOERR:
+        return told(error)
+    unknown = OutcomeUnknown(f"SQLite could not sync what was written: {error}")
+    unknown.__cause__ = error
+    return unknown
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """A number that changes when any other connection commits."""
+    version: int = connection.execute("pragma data_version").fetchone()[0]
+    return version
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
