@@ -20,6 +20,7 @@ from pathlib import Path
 LIFE = r"""
 set -eu
 programs=$1
+durable=$2
 # In /tmp whatever TMPDIR says: the path of a socket may have only 107 characters.
 directory=$(mktemp -d /tmp/duly-postgres-XXXXXX)
 data=$directory/data
@@ -37,9 +38,9 @@ listen_addresses = ''               # the socket only: there is no port to colli
 unix_socket_directories = '$directory'
 max_connections = 200               # many workers, each with a pool
 shared_buffers = 64MB
-fsync = off                         # the data dies with the server anyway
-synchronous_commit = off
-full_page_writes = off
+fsync = $durable                    # off: the data dies with the server anyway
+synchronous_commit = $durable
+full_page_writes = $durable
 wal_level = minimal
 max_wal_senders = 0
 SETTINGS
@@ -71,9 +72,10 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(programs: Path) -> Iterator[Cluster]:
+def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluster]:
+    """``durable``: commits wait for the disk, as they do in production. For measuring."""
     with subprocess.Popen(
-        [*unprivileged(programs), "sh", "-c", LIFE, "sh", programs],
+        [*unprivileged(programs), "sh", "-c", LIFE, "sh", programs, "on" if durable else "off"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

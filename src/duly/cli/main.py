@@ -3,6 +3,7 @@
 import click
 
 from duly import __version__
+from duly.cli.database import db
 from duly.cli.rules import next_moments
 
 
@@ -13,12 +14,16 @@ def main() -> None:
 
     \b
     Ask   duly next RULE     when a rule is due, in words and in moments
+    Keep  duly db migrate    make the tables, or bring them up to date
+          duly db check      whether they fit, and what is due and not done
 
     Each command explains itself: duly COMMAND --help.
 
     \b
-    Exit codes: 0 ok, 2 something in the command line is wrong.
+    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong,
+    5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
 main.add_command(next_moments)
+main.add_command(db)

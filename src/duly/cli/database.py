@@ -1,0 +1,101 @@
+"""``duly db``: the tables that everything is remembered in.
+
+The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
+"""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from duly.errors import DulyError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from duly.app import StoreReport
+
+T = TypeVar("T")
+
+NEEDS_YOU, UNREACHABLE = 1, 5
+
+store_option = click.option(
+    "--store",
+    envvar="DULY_STORE",
+    default="duly.db",
+    show_default=True,
+    metavar="URL",
+    help="Where duly remembers: a path, sqlite:///path or postgresql://…; also DULY_STORE.",
+)
+
+
+@click.group()
+def db() -> None:
+    """Make, migrate and check the tables that duly remembers in."""
+
+
+@db.command("migrate")
+@store_option
+def migrate_command(store: str) -> None:
+    """Bring the tables to what this version of duly works with.
+
+    An SQLite file that is not there is made. Running nodes are not disturbed, and several migrations
+    at once are one. Nothing is ever taken back.
+    """
+    from duly.app import migrate_store
+
+    _name(store)
+    done = _run(
+        migrate_store(store, report=lambda m: click.echo(f"applied  {m.number:04} {m.name}"))
+    )
+    click.echo(f"{len(done)} applied" if done else "nothing to do")
+
+
+@db.command("check")
+@store_option
+def check_command(store: str) -> None:
+    """Say whether the tables fit this version of duly, and what is due and not done.
+
+    Exits 1 if something needs you, 5 if the store cannot be reached. Makes nothing, changes nothing.
+    """
+    from duly.app import check_store
+
+    _name(store)
+    report = _run(check_store(store))
+    for line in _lines(report):
+        click.echo(line)
+    if report.problem:
+        click.echo(f"Error: {report.problem}", err=True)
+        raise SystemExit(NEEDS_YOU)
+
+
+def _lines(report: "StoreReport") -> list[str]:
+    schema = report.schema
+    lines = [f"schema   {max(schema.applied, default=0)} of {max(schema.expected)}"]
+    progress = report.progress
+    if progress is not None:
+        unfired = progress.unfired_for.total_seconds()
+        lines += [
+            f"unfired  {f'since {unfired:.1f} s' if unfired else 'nothing'}",
+            f"ready    {progress.ready} jobs",
+            f"running  {progress.running} jobs",
+        ]
+    return lines
+
+
+def _name(store: str) -> None:
+    from duly.app import place
+
+    click.echo(f"store: {place(store)}", err=True)
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work; say what went wrong in one line, with the exit code that means it."""
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    except StoreUnavailable as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(UNREACHABLE) from None
+    except DulyError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(NEEDS_YOU) from None

@@ -1,0 +1,246 @@
+"""The one loop of the program.
+
+A service does one bounded piece of work when its ``tick`` is awaited, and returns how long it would
+like to rest. Everything that keeps it going is here, once, for all of them:
+
+* A tick that fails is told and tried again, after a pause that grows while it keeps failing.
+* A tick that takes too long is cancelled; one that does not end even then is left behind, and a
+  fresh one starts beside it. No service stops because something it waits for never answers. What is
+  left behind may still write: the store's guards refuse what came too late, and a tick must leave
+  its service fit for the next one wherever it is cut off.
+* A rest is never longer than the poll, and a nudge ends it early. Polling is the truth and a nudge
+  an optimisation: a lost one costs half a second.
+* How a service does is told by the age of its last good tick. That it is still there says nothing.
+
+Only the event loop's own time is used, so that all of this happens on a virtual one too. What it
+cannot see is a tick that blocks the event loop itself: that needs an eye in another thread.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from duly.engine.wake import Wake
+from duly.errors import InvalidValue
+from duly.events import Emit, Event, ServiceRestarted, TickFailed, TickStalled, nobody
+
+EVERYBODY = "*"
+
+Dice: TypeAlias = Callable[[], float]  # from 0 to 1, without 1
+Listen: TypeAlias = Callable[[Callable[[str], None]], None]  # as ``Database.listen``
+
+
+class Service(Protocol):
+    """Something that is done again and again."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The nudges that should wake it; ``*`` for all of them."""
+        ...
+
+    async def tick(self) -> timedelta:
+        """Do one bounded piece of work: how long it may rest now. Zero says that there is more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take."""
+
+    tick: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=1)  # … for a cancelled tick to end
+    poll: timedelta = timedelta(seconds=0.5)  # the longest rest, give or take a fifth
+    pause: timedelta = timedelta(seconds=0.1)  # after a failure, doubled with each further one
+    longest_pause: timedelta = timedelta(seconds=2)
+
+
+DEFAULTS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a service does."""
+
+    age: timedelta  # of its last good tick; before the first one, of the loop
+    ticks: int  # good ones
+    failures: int
+    last_error: str | None
+
+
+class Loop:
+    """Drives services until it is told to stop."""
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        *,
+        dice: Dice,
+        emit: Emit = nobody,
+        limits: Limits = DEFAULTS,
+    ) -> None:
+        names = [service.name for service in services]
+        if len(set(names)) < len(names):
+            raise InvalidValue(f"two services share a name: {', '.join(sorted(names))}")
+        self._keepers = [
+            _Keeper(service, dice=dice, emit=emit, limits=limits) for service in services
+        ]
+
+    def nudge(self, topic: str) -> None:
+        """Wake the services that asked for the topic. Only from the event loop's own thread."""
+        for keeper in self._keepers:
+            if topic == EVERYBODY or not keeper.service.topics.isdisjoint((topic, EVERYBODY)):
+                keeper.wake.set()
+
+    def progress(self) -> Mapping[str, Progress]:
+        """How each service does, by name. From any thread."""
+        return {keeper.service.name: keeper.progress() for keeper in self._keepers}
+
+    async def run(self, stop: asyncio.Event | None = None) -> None:
+        """Tick until ``stop`` is set and the ticks under way have ended, or until cancelled."""
+        stop = stop or asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for keeper in self._keepers:
+                group.create_task(keeper.keep(stop), name=f"{keeper.service.name} keeper")
+            await stop.wait()
+            for keeper in self._keepers:
+                keeper.wake.set()
+                keeper.halt.set()
+
+
+async def run(
+    services: Sequence[Service],
+    *,
+    dice: Dice,
+    emit: Emit = nobody,
+    listen: Listen | None = None,
+    limits: Limits = DEFAULTS,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Drive the services, nudged by what ``listen`` hears."""
+    loop = Loop(services, dice=dice, emit=emit, limits=limits)
+    if listen is not None:
+        listen(loop.nudge)
+    await loop.run(stop)
+
+
+class _Keeper:
+    """Keeps one service ticking."""
+
+    def __init__(self, service: Service, *, dice: Dice, emit: Emit, limits: Limits) -> None:
+        self.service = service
+        self.wake = Wake()  # by nudges
+        self.halt = Wake()  # by nothing but the end
+        self._dice = dice
+        self._emit = emit
+        self._limits = limits
+        self._time: Callable[[], float] = lambda: 0.0
+        self._good_at = 0.0
+        self._ticks = 0
+        self._failures = 0
+        self._failures_in_a_row = 0
+        self._last_error: str | None = None
+        self._left_behind: list[asyncio.Task[float]] = []  # the event loop holds tasks only weakly
+
+    def progress(self) -> Progress:
+        age = timedelta(seconds=self._time() - self._good_at)
+        return Progress(age, self._ticks, failures=self._failures, last_error=self._last_error)
+
+    async def keep(self, stop: asyncio.Event) -> None:
+        self._time = asyncio.get_running_loop().time
+        self._good_at = self._time()
+        while not stop.is_set():
+            wish = await self._tick()
+            if wish is None:
+                # Nudges do not shorten it: who cannot work is not helped by being asked more often.
+                await self.halt.rest(self._pause())
+            else:
+                await self.wake.rest(min(wish, self._poll()))
+
+    async def _tick(self) -> float | None:
+        """How many seconds the service would like to rest; nothing if its tick was no good."""
+        # A task of its own: it can be left behind, and whatever it does to its own cancellation
+        # cannot be mistaken for ours.
+        tick = asyncio.create_task(_wish(self.service), name=f"{self.service.name} tick")
+        try:
+            await _give(tick, self._limits.tick)
+        except asyncio.CancelledError:
+            await self._end(tick)
+            raise
+        if tick.done():
+            return self._judge(tick)
+        await self._stalled(tick)
+        return None
+
+    def _judge(self, tick: asyncio.Task[float]) -> float | None:
+        if tick.cancelled():
+            # Not by us. Something it waited for was cancelled, and that must not end the service.
+            self._failed(asyncio.CancelledError("what the tick waited for was cancelled"))
+            return None
+        error = tick.exception()
+        if isinstance(error, Exception):
+            self._failed(error)
+            return None
+        wish = tick.result()  # or raises, and ends the program: neither a result nor an Exception
+        self._good_at = self._time()
+        self._ticks += 1
+        self._failures_in_a_row = 0
+        return wish
+
+    def _failed(self, error: BaseException) -> None:
+        self._count(f"{type(error).__name__}: {error}")
+        self._say(TickFailed(self.service.name, error))
+
+    async def _stalled(self, tick: asyncio.Task[float]) -> None:
+        self._count(f"no answer within {self._limits.tick}")
+        self._say(TickStalled(self.service.name, self._limits.tick))
+        await self._end(tick)
+        if not tick.done():
+            self._say(ServiceRestarted(self.service.name))
+
+    async def _end(self, tick: asyncio.Task[float]) -> None:
+        """Cancel it, and wait for a moment only."""
+        self._left_behind.append(tick)
+        tick.add_done_callback(self._forget)
+        tick.cancel()
+        await _give(tick, self._limits.grace)
+
+    def _forget(self, tick: asyncio.Task[float]) -> None:
+        self._left_behind.remove(tick)
+        if not tick.cancelled():
+            tick.exception()  # looked at, or asyncio complains that nobody did
+
+    def _count(self, error: str) -> None:
+        self._failures += 1
+        self._failures_in_a_row += 1
+        self._last_error = error
+
+    def _say(self, event: Event) -> None:
+        # A listener that cannot write its log must not stop what it listens to.
+        with contextlib.suppress(Exception):
+            self._emit(event)
+
+    def _poll(self) -> float:
+        return self._limits.poll.total_seconds() * (0.8 + 0.4 * self._dice())
+
+    def _pause(self) -> float:
+        doublings = min(self._failures_in_a_row - 1, 30)
+        pause = min(self._limits.pause * (1 << doublings), self._limits.longest_pause)
+        return pause.total_seconds()
+
+
+async def _give(tick: asyncio.Task[float], time: timedelta) -> None:
+    """Let it have that much time, unless it ends before."""
+    over = Wake()
+    tick.add_done_callback(lambda _: over.set())
+    await over.rest(time.total_seconds())
+
+
+async def _wish(service: Service) -> float:
+    wish: timedelta = await service.tick()
+    return wish.total_seconds()

@@ -1,0 +1,63 @@
+"""The reaper: takes jobs back from workers whose lease has expired.
+
+Never because a job runs long: only the lease decides, by the store's clock. Whoever comes back
+later with a result finds that its fence is too old.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from duly.events import Emit, JobsTakenBack, nobody
+from duly.model.outcome import Lost
+from duly.model.payload import Json
+from duly.policy.retry import Retry
+from duly.policy.verdict import Verdict, judge
+from duly.store.protocol import LostJob, Store
+
+BATCH = 500
+# A renewal may be judged just before the expiry and committed just after it.
+MARGIN = timedelta(seconds=2)
+EVERY = timedelta(seconds=1)
+NO_REST = timedelta(0)
+
+
+class Reaper:
+    name = "reaper"
+    topics: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        emit: Emit = nobody,
+        batch: int = BATCH,
+        margin: timedelta = MARGIN,
+    ) -> None:
+        self._store = store
+        self._emit = emit
+        self._batch = batch
+        self._margin = margin
+        self._after = 0
+
+    async def tick(self) -> timedelta:
+        taken = await self._store.upkeep.take_back(
+            judged, after=self._after, margin=self._margin, limit=self._batch
+        )
+        self._after = taken.last
+        if taken.lost:
+            self._emit(JobsTakenBack(count=taken.lost, poisoned=taken.poisoned))
+        return NO_REST if taken.last else EVERY
+
+
+def judged(job: LostJob, now: datetime) -> Verdict:
+    """What becomes of a job that was lost with its worker. No dice: it is tried again at once."""
+    retry = Retry.from_json(Json(job.retry)) if job.retry else Retry()
+    lost = Lost(worker=job.worker, reason="its lease expired")
+    return judge(_Attempted(job.attempt, job.crashes, retry), lost, now, dice=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempted:
+    attempt: int
+    crashes: int
+    retry: Retry

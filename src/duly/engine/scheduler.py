@@ -1,0 +1,70 @@
+"""The scheduler: fires what is due, and sleeps until the next moment or a nudge.
+
+Any number of them may run, with no leader. A tick claims a batch of due schedules, decides, and
+writes once; what one of them holds the others skip.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from duly.clock import boottime
+from duly.engine.timekeeper import Timekeeper
+from duly.events import ClockDistrusted, ClockTrusted, Emit, Fired, ScheduleFaulted, nobody
+from duly.policy.firing import decide
+from duly.store.protocol import SCHEDULES, Store
+
+# So many schedules in one transaction: large enough to be fast, small enough that the rows behind
+# do not wait long, and that a crash repeats little.
+BATCH = 200
+A_MINUTE = timedelta(minutes=1)
+NO_REST = timedelta(0)
+# Overdue and not ours: another node holds it. Look again soon, and do not spin.
+HELD_ELSEWHERE = timedelta(milliseconds=5)
+
+
+class Scheduler:
+    name = "scheduler"
+    topics = frozenset({SCHEDULES})
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        emit: Emit = nobody,
+        batch: int = BATCH,
+        steady: Callable[[], float] = boottime,
+    ) -> None:
+        self._store = store
+        self._emit = emit
+        self._batch = batch
+        self._steady = steady
+        self._timekeeper = Timekeeper()
+        self._distrusts = False
+        self._stale_after: int | None = 0
+
+    async def tick(self) -> timedelta:
+        await self._refresh()
+        fired = await self._store.ledger.fire(decide, limit=self._batch, trust=self._trusts)
+        if fired.schedules:
+            self._emit(Fired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
+        for name, reason in fired.faults:
+            self._emit(ScheduleFaulted(name=name, reason=reason))
+        if fired.distrusted:
+            return timedelta(seconds=1)
+        if fired.rest is None:
+            return A_MINUTE
+        if fired.rest > NO_REST:
+            return fired.rest
+        return NO_REST if fired.schedules else HELD_ELSEWHERE
+
+    async def _refresh(self) -> None:
+        """Once after the start, work out anew what older zone data gave, a page at each tick."""
+        if self._stale_after is not None:
+            self._stale_after = await self._store.ledger.refresh(after=self._stale_after)
+
+    def _trusts(self, now: datetime) -> bool:
+        trusted = self._timekeeper.trusts(now, self._steady())
+        if trusted is self._distrusts:
+            self._distrusts = not trusted
+            self._emit(ClockTrusted() if trusted else ClockDistrusted(jump=self._timekeeper.jump))
+        return trusted
