@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench setup pins clean
+.PHONY: help demo test check bench campaign setup pins clean
 
 BIN := .venv/bin
 
@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS := true
 endif
 
 help: ## List these verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed-base ## See it work, in a few seconds
 	@sh scripts/demo
@@ -31,6 +31,9 @@ check: .venv/installed-dev ## Format, lint, types and the direction of imports
 
 bench: .venv/installed-dev ## Measure it (ARGS="name of a benchmark")
 	$(BIN)/python -m benchmarks $(ARGS)
+
+campaign: .venv/installed-dev ## Kill schedulers for a minute, on both stores (ARGS="--seconds 600")
+	$(BIN)/python -m tests.acceptance.campaign $(ARGS)
 
 setup: ## Install everything the other verbs need into .venv
 	@rm -f .venv/installed-base .venv/installed-dev

@@ -1,0 +1,41 @@
+"""A clock that tells the time it was told."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+
+class VirtualClock:
+    """Stands still until it is advanced or set; goes wherever a clock is asked for.
+
+    With ``elapsed`` (a virtual loop's ``time``, say) it also goes by itself, and ``advance`` and
+    ``set`` are then jumps: one such clock for each simulated node, each wrong in its own way.
+    """
+
+    def __init__(self, start: datetime, *, elapsed: Callable[[], float] = lambda: 0.0) -> None:
+        _check(start)
+        self._elapsed = elapsed
+        self._origin = start - self._gone()
+
+    def __call__(self) -> datetime:
+        return self.now()
+
+    def now(self) -> datetime:
+        return self._origin + self._gone()
+
+    def advance(self, by: timedelta) -> None:
+        """Move it, forward or back."""
+        self._origin += by
+
+    def set(self, moment: datetime) -> None:
+        _check(moment)
+        self._origin = moment - self._gone()
+
+    def _gone(self) -> timedelta:
+        return timedelta(seconds=self._elapsed())
+
+
+def _check(moment: datetime) -> None:
+    if moment.tzinfo is None:
+        raise ValueError(
+            f"{moment!r} is naive: a moment needs a zone, as in datetime(…, tzinfo=UTC)"
+        )

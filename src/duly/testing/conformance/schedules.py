@@ -1,0 +1,218 @@
+"""Schedules are remembered, found, listed and forgotten."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from duly.errors import InvalidValue, NotFound, ScheduleExists
+from duly.model.policies import Missed
+from duly.testing.conformance.expect import equal, holds, refused
+from duly.testing.conformance.registry import check
+from duly.testing.conformance.world import HOUR, MINUTE, START, World
+from duly.testing.factories import plan
+
+
+@check
+async def a_new_schedule_is_due_at_its_first_moment_and_not_before_it_was_made(
+    world: World,
+) -> None:
+    added = await world.add(plan(rule="every 1h"))
+    equal(added, await world.schedule(), "what add answers is what is kept")
+    equal((added.created_at, added.cursor), (START, START))
+    equal(added.next_at, START + HOUR)
+    equal((added.pause, added.awaiting, added.fault), (None, None, None))
+
+
+@check
+async def a_moment_that_is_now_belongs_to_the_past_of_a_new_schedule(world: World) -> None:
+    world.clock.set(datetime(2026, 3, 2, 13, tzinfo=UTC))
+    added = await world.add(plan(rule="0 * * * *", zone="UTC"))
+    equal(added.next_at, world.now + HOUR)
+
+
+@check
+async def a_name_is_given_once(world: World) -> None:
+    await world.add(plan("a"))
+    with refused(ScheduleExists, '"a"'):
+        await world.add(plan("a"))
+
+
+@check
+async def schedules_are_added_all_or_none(world: World) -> None:
+    await world.add(plan("b"))
+    with refused(ScheduleExists, '"b"'):
+        await world.add(plan("a"), plan("b"), plan("c"))
+    equal([found.plan.name for found in await world.store.schedules.page()], ["b"])
+    with refused(ScheduleExists, '"d"'):
+        await world.add(plan("d"), plan("d"))
+
+
+@check
+async def schedules_are_answered_in_the_order_in_which_they_were_given(world: World) -> None:
+    added = await world.store.schedules.add([plan("b"), plan("c"), plan("a")])
+    equal([schedule.plan.name for schedule in added], ["b", "c", "a"])
+
+
+@check
+async def an_unknown_name_is_refused_by_naming_one_that_is_like_it(world: World) -> None:
+    await world.add(plan("nightly-report"))
+    with refused(NotFound, 'did you mean "nightly-report"?'):
+        await world.schedule("nightly-repotr")
+    with refused(NotFound, '"x"'):
+        await world.store.schedules.pause("x")
+
+
+@check
+async def schedules_are_listed_by_name_a_page_at_a_time(world: World) -> None:
+    names = ["B", "a", "b", "c", "Ä", "é", "z"]
+    await world.add(*(plan(name) for name in names))
+    listed: list[str] = []
+    while page := await world.store.schedules.page(after=listed[-1] if listed else "", limit=2):
+        holds(len(page) <= 2, "a page is as long as was asked")
+        listed += [schedule.plan.name for schedule in page]
+    equal(listed, sorted(names), "in the order of their letters' numbers, each once")
+
+
+@check
+async def a_removed_schedule_fires_no_more_and_its_jobs_live_on(world: World) -> None:
+    await world.add(plan())
+    await world.fire_after(MINUTE)
+    await world.store.schedules.remove("report", who="ann")
+    world.wait(MINUTE)
+    equal((await world.fire()).schedules, 0)
+    with refused(NotFound):
+        await world.schedule()
+    job = await world.begin()
+    equal((await world.end(job)).kept, [job.id])
+
+
+@check
+async def a_name_is_free_again_after_its_schedule_was_removed(world: World) -> None:
+    first = await world.add(plan())
+    await world.fire_after(MINUTE)
+    await world.store.schedules.remove("report")
+    second = await world.add(plan())
+    holds(second.id != first.id, "it is another schedule")
+    equal(await world.fires(), [], "with a ledger of its own")
+
+
+@check
+async def jobs_that_wait_behind_each_other_do_so_after_their_schedule_was_removed(
+    world: World,
+) -> None:
+    await world.add(plan(overlap="queue_all"))
+    await world.fire_after(MINUTE)
+    await world.fire_after(MINUTE)
+    await world.store.schedules.remove("report")
+    await world.end(await world.begin())
+    await world.store.upkeep.sweep(limit=100)
+    equal(await world.states(), ["ready"])
+
+
+@check
+async def what_was_changed_is_written_down_with_who_and_when(world: World) -> None:
+    await world.add(plan())
+    world.wait(MINUTE / 2)
+    await world.store.schedules.edit("report", lambda old: replace(old, title="new"), who="ann")
+    world.wait(MINUTE)
+    await world.store.schedules.pause("report", who="ben", note="stocktaking")
+    found = await world.store.schedules.changes("report")
+    equal([(at - START, who) for at, who, _ in found],
+          [(MINUTE * 1.5, "ben"), (MINUTE / 2, "ann")], "the newest first")  # fmt: skip
+    holds("stocktaking" in found[0][2], "the note is there")
+    holds("title" in found[1][2] and "new" in found[1][2], "the change is there")
+
+
+@check
+async def a_manual_run_stands_beside_the_clock(world: World) -> None:
+    await world.add(plan(rule="every 1h"))
+    before = await world.schedule()
+    world.wait(MINUTE)
+    fire = await world.store.schedules.run("report", who="ann")
+    equal((fire.due_at, fire.count, str(fire.outcome)), (world.now, 1, "queued"))
+    holds(fire.series != 0, "it has a series of its own")
+    job = await world.job(fire.job_id)
+    equal((str(job.state), job.due_at, job.fire_id), ("ready", world.now, fire.id))
+    after = await world.schedule()
+    equal((after.cursor, after.next_at), (before.cursor, before.next_at))
+
+
+@check
+async def a_manual_run_at_a_due_moment_does_not_replace_it(world: World) -> None:
+    await world.add(plan(overlap="allow"))
+    world.wait(MINUTE)
+    await world.fire()
+    manual = await world.store.schedules.run("report")
+    equal([fire.due_at for fire in await world.fires()], [START + MINUTE] * 2)
+    covering = await world.store.ledger.covering("report", START + MINUTE)
+    holds(covering and covering.id != manual.id, "the clock's own row accounts for the moment")
+    equal(len(await world.live()), 2)
+
+
+@check
+async def a_manual_run_keeps_the_overlap_policy(world: World) -> None:
+    await world.add(plan())
+    await world.fire_after(MINUTE)
+    fire = await world.store.schedules.run("report")
+    equal((str(fire.outcome), str(fire.cause), fire.job_id), ("skipped", "overlap", None))
+
+
+@check
+async def what_is_skipped_in_advance_is_in_the_ledger_at_once_and_gets_no_job(
+    world: World,
+) -> None:
+    await world.add(plan())
+    skipped = await world.store.schedules.skip_next("report", count=2, who="ann")
+    equal(skipped, [START + MINUTE, START + 2 * MINUTE])
+    fires = await world.fires()
+    equal([(str(f.outcome), str(f.cause)) for f in fires], [("skipped", "asked")] * 2)
+    holds("ann" in fires[0].reason, "it says who asked")
+    for _ in range(3):
+        await world.fire_after(MINUTE)
+    equal([(f.due_at, str(f.outcome)) for f in await world.fires()],
+          [(START + MINUTE, "skipped"), (START + 2 * MINUTE, "skipped"),
+           (START + 3 * MINUTE, "queued")])  # fmt: skip
+
+
+@check
+async def what_is_skipped_in_advance_is_not_counted_among_the_missed(world: World) -> None:
+    await world.add(plan())
+    await world.store.schedules.skip_next("report", count=2)
+    await world.fire_after(4 * MINUTE)
+    fires = {fire.due_at - START: (fire.count, str(fire.outcome)) for fire in await world.fires()}
+    equal(fires, {MINUTE: (1, "skipped"), 2 * MINUTE: (1, "skipped"), 3 * MINUTE: (1, "merged"),
+                  4 * MINUTE: (1, "queued")})  # fmt: skip
+
+
+@check
+async def as_many_as_the_whole_hour_cannot_be_skipped_in_advance(world: World) -> None:
+    await world.add(plan())
+    for count in (0, 101):
+        with refused(InvalidValue, f"count={count}"):
+            await world.store.schedules.skip_next("report", count=count)
+
+
+@check
+async def a_rewound_schedule_does_not_fire_again_what_is_in_the_ledger(world: World) -> None:
+    await world.add(plan(missed=Missed("all"), overlap="allow"))
+    await world.fire_after(3 * MINUTE)
+    before = await world.fires()
+    await world.store.schedules.rewind("report", to=START, who="ann")
+    equal((await world.schedule()).cursor, START)
+    await world.fire()
+    equal(await world.fires(), before)
+    equal(len(await world.live()), 3)
+    await world.fire_after(MINUTE)
+    equal(len(await world.fires()), 4, "and goes on")
+
+
+@check
+async def a_rewind_cures_a_cursor_that_a_wrong_clock_left_in_the_future(world: World) -> None:
+    await world.add(plan(overlap="allow"))
+    world.wait(timedelta(days=365))
+    await world.fire()
+    world.clock.set(START + MINUTE)
+    equal((await world.fire()).schedules, 0, "silence")
+    await world.store.schedules.rewind("report", to=world.now)
+    equal((await world.schedule()).next_at, START + 2 * MINUTE)
+    fired = await world.fire_after(MINUTE)
+    equal([(f.due_at, str(f.outcome)) for f in fired], [(START + 2 * MINUTE, "queued")])

@@ -1,0 +1,167 @@
+"""What a check can do: move the clock, be the scheduler, be a worker, and look."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from duly.model.fire import Fire
+from duly.model.job import Call, Job
+from duly.model.outcome import Lost, Outcome, Succeeded
+from duly.model.payload import Json
+from duly.model.schedule import Plan, Schedule
+from duly.policy.firing import decide
+from duly.policy.retry import NEVER, Retry
+from duly.policy.verdict import Verdict, judge
+from duly.store.database import Database, Operation, T
+from duly.store.ids import Ids, reserve
+from duly.store.protocol import (
+    Decide,
+    Dispatched,
+    Fired,
+    HeldJob,
+    LostJob,
+    Settled,
+    Settlement,
+    Store,
+    TakenBack,
+)
+from duly.store.sql_store import SqlStore
+from duly.testing.clock import VirtualClock
+from duly.testing.conformance.expect import NotApplicable
+
+START = datetime(2026, 3, 2, 12, tzinfo=UTC)  # a Monday, far from any clock change
+LEASE = timedelta(seconds=15)
+MARGIN = timedelta(seconds=2)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    attempt: int
+    crashes: int
+    retry: Retry
+
+
+class World:
+    """A store, a clock, and everybody who works with them."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        self.store = store
+        self.clock = clock
+        self.worker = 0  # the one that claims when no other is named
+
+    @property
+    def database(self) -> Database:
+        """What is below the store, for checks that must look there."""
+        if not isinstance(self.store, SqlStore):
+            raise NotApplicable("this store is not a SqlStore")
+        return self.store.database
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def wait(self, length: timedelta) -> None:
+        self.clock.advance(length)
+
+    def another_node(self) -> "World":
+        """A second process on the same database."""
+        return World(SqlStore(self.database), self.clock)
+
+    async def write(self, start: Callable[[Ids], Operation[T]]) -> T:
+        """Run an operation that no call of the store makes; it may draw a thousand numbers."""
+        ids = Ids()
+        ids.add(await self.database.write(reserve))
+        return await self.database.write(lambda: start(ids))
+
+    async def add(self, *plans: Plan) -> Schedule:
+        return (await self.store.schedules.add(plans))[0]
+
+    async def fire(self, *, limit: int = 100, decide: Decide = decide) -> Fired:
+        return await self.store.ledger.fire(decide, limit=limit, trust=lambda _: True)
+
+    async def fire_after(self, length: timedelta) -> list[Fire]:
+        """Let time pass and fire: what was written for "report", oldest first."""
+        before = {fire.id for fire in await self.fires()}
+        self.wait(length)
+        await self.fire()
+        return [fire for fire in await self.fires() if fire.id not in before]
+
+    async def fires(self, name: str = "report") -> list[Fire]:
+        """The ledger, oldest first."""
+        return (await self.store.ledger.fires(name, limit=20_000))[::-1]
+
+    async def schedule(self, name: str = "report") -> Schedule:
+        return await self.store.schedules.get(name)
+
+    async def enqueue(self, *calls: Call) -> int:
+        return (await self.store.jobs.enqueue(calls))[0]
+
+    async def job(self, number: int | None) -> Job:
+        return await self.store.jobs.get(number or 0)
+
+    async def live(self) -> list[Job]:
+        return await self.store.jobs.page(limit=20_000)
+
+    async def states(self) -> list[str]:
+        """Of the jobs that have not ended, in the order of their moments."""
+        return [str(job.state) for job in sorted(await self.live(), key=lambda j: (j.due_at, j.id))]
+
+    async def dispatch(self) -> Dispatched:
+        return await self.store.upkeep.dispatch(limit=1_000)
+
+    async def new_worker(self, *, lease: timedelta = LEASE) -> int:
+        info = await self.store.work.register(
+            "worker", queues=["default"], tasks=["work"], lease=lease
+        )
+        return info.id
+
+    async def claim(
+        self,
+        limit: int = 1,
+        *,
+        worker: int | None = None,
+        queue: str = "default",
+        tasks: Sequence[str] = ("work", "the task"),
+    ) -> list[Job]:
+        """Claim for a worker whose lease is long, unless another is named."""
+        if worker is None:
+            self.worker = self.worker or await self.new_worker(lease=timedelta(days=4_000))
+            worker = self.worker
+        return await self.store.work.claim(worker, queue=queue, tasks=tasks, limit=limit)
+
+    async def begin(self) -> Job:
+        """Let a worker begin the one job that is ready."""
+        [job] = await self.claim(1)
+        return job
+
+    async def end(self, job: Job, outcome: Outcome | None = None) -> Settled:
+        """Let the worker say what became of a job."""
+        return await self.store.work.settle([self.settlement(job, outcome)])
+
+    def settlement(self, job: Job, outcome: Outcome | None = None) -> Settlement:
+        came_to = outcome or Succeeded()
+        retry = Retry.from_json(job.retry) if job.retry else NEVER
+        verdict = judge(_Tried(job.attempt, job.crashes, retry), came_to, self.now, dice=0.5)
+        result: Json | None = came_to.result if isinstance(came_to, Succeeded) else None
+        return Settlement(
+            job=job, verdict=verdict, outcome=type(came_to).__name__.lower(), result=result
+        )
+
+    async def take_back(self, *, after: int = 0, limit: int = 100) -> TakenBack:
+        return await self.store.upkeep.take_back(
+            judge_lost, after=after, margin=MARGIN, limit=limit
+        )
+
+    async def lose(self, job: HeldJob) -> TakenBack:
+        """Let the worker of a job die, and take back what it held."""
+        worker = (await self.job(job.id)).worker
+        await self.store.work.end_lease(worker or 0)
+        self.worker = 0
+        self.wait(MARGIN)
+        return await self.take_back()
+
+
+def judge_lost(job: LostJob, now: datetime) -> Verdict:
+    return judge(_Tried(job.attempt, job.crashes, NEVER), Lost(job.worker), now, dice=0.5)

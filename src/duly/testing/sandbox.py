@@ -1,0 +1,168 @@
+"""A store in memory, the real services, and a clock that moves only when told.
+
+    with Sandbox(now="2027-01-03T23:00+01:00") as box:
+        box.schedule(Plan(name="report", rule="02:00 Europe/Berlin", task="report"))
+        box.travel("6h", down=True)  # nobody was running
+        [fire] = box.travel("1s")
+
+Nothing sleeps: ``travel`` goes from one due moment to the next, and at each lets the services work
+until they have nothing more to do.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from duly.app import connect, migrate_tables
+from duly.engine.dispatcher import Dispatcher
+from duly.engine.loop import Service
+from duly.engine.reaper import Reaper
+from duly.engine.scheduler import Scheduler
+from duly.errors import InvalidValue
+from duly.model.fire import Fire
+from duly.model.job import Call, Job
+from duly.model.outcome import Outcome, Succeeded
+from duly.model.payload import Json
+from duly.model.schedule import Plan, Schedule
+from duly.policy.retry import Retry
+from duly.policy.verdict import judge
+from duly.rules import parse_duration
+from duly.store.protocol import Settlement
+from duly.testing.clock import VirtualClock
+
+T = TypeVar("T")
+
+LEASE = timedelta(days=36_500)  # a worker in a sandbox does not die
+ALL_AT_ONCE = 1_000
+MOST_STEPS = 100_000
+
+
+class Sandbox:
+    """Everything real but the clock and the work."""
+
+    def __init__(self, *, now: datetime | str) -> None:
+        start = datetime.fromisoformat(now) if isinstance(now, str) else now
+        if start.tzinfo is None:
+            raise InvalidValue(f"now={now} is naive: a moment needs a zone, as in …+01:00 or …Z")
+        self._clock = VirtualClock(start)
+        self._runner = asyncio.Runner()
+        self.store = connect(":memory:", clock=self._clock)
+        steady = lambda: self._clock.now().timestamp()  # noqa: E731 - time passes alike for all
+        self._services: list[Service] = [
+            Scheduler(self.store, steady=steady),
+            Dispatcher(self.store, steady=steady),
+            Reaper(self.store),
+        ]
+        self._seen: set[int] = set()
+
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        self._await(self.store.open())
+        self._await(migrate_tables(self.store))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._await(self.store.close())
+        self._runner.__exit__(kind, error, trace)
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def schedule(self, plan: Plan) -> Schedule:
+        [added] = self._await(self.store.schedules.add([plan]))
+        return added
+
+    def enqueue(self, call: Call) -> Job:
+        [number] = self._await(self.store.jobs.enqueue([call]))
+        return self._await(self.store.jobs.get(number))
+
+    def travel(self, to: str | timedelta | datetime, /, *, down: bool = False) -> list[Fire]:
+        """Let time pass; what was entered into the ledger meanwhile, oldest first.
+
+        ``down``: nobody runs meanwhile, and nothing is fired until the next journey.
+        """
+        end = to if isinstance(to, datetime) else self.now + parse_duration(to)
+        if end < self.now:
+            raise InvalidValue(f"{end} has passed: time goes forward, and it is {self.now}")
+        if down:
+            self._clock.set(end)
+            return []
+        self._await(self._pass(end))
+        return self._new_fires()
+
+    def run(self, work: Callable[[Job], Outcome] = lambda _: Succeeded(None)) -> list[Job]:
+        """Run every job that is ready, and what that frees; each as it is afterwards."""
+        return self._await(self._work(work))
+
+    def jobs(self) -> list[Job]:
+        """Those that have not ended."""
+        return self._await(self.store.jobs.page(limit=ALL_AT_ONCE))
+
+    def fires(self, schedule: str, /) -> list[Fire]:
+        """The ledger of a schedule, oldest first."""
+        return self._await(self.store.ledger.fires(schedule, limit=ALL_AT_ONCE))[::-1]
+
+    async def _pass(self, end: datetime) -> None:
+        for _ in range(MOST_STEPS):
+            rest = await self._settle_down()
+            if self.now + rest > end:
+                self._clock.set(end)
+                return
+            self._clock.advance(rest)
+        raise InvalidValue(f"{end} is too far: {MOST_STEPS:,} moments were due before {self.now}")
+
+    async def _settle_down(self) -> timedelta:
+        """Let every service work until none has anything more to do: how long they rest."""
+        while True:
+            rests = [await service.tick() for service in self._services[:2]]
+            await self._services[2].tick()
+            if min(rests) > timedelta(0):
+                return min(rests)
+
+    async def _work(self, work: Callable[[Job], Outcome]) -> list[Job]:
+        tasks = sorted({job.task for job in await self.store.jobs.page(limit=ALL_AT_ONCE)})
+        queues = sorted({job.queue for job in await self.store.jobs.page(limit=ALL_AT_ONCE)})
+        worker = await self.store.work.register("sandbox", queues=queues, tasks=tasks, lease=LEASE)
+        done: list[int] = []
+        while claimed := [
+            job
+            for queue in queues
+            for job in await self.store.work.claim(
+                worker.id, queue=queue, tasks=tasks, limit=ALL_AT_ONCE
+            )
+        ]:
+            await self.store.work.settle([self._settled(job, work(job)) for job in claimed])
+            done += [job.id for job in claimed]
+        return [await self.store.jobs.get(number) for number in done]
+
+    def _settled(self, job: Job, outcome: Outcome) -> Settlement:
+        attempted = _Attempted(job)
+        verdict = judge(attempted, outcome, self.now, dice=0.5)
+        result = outcome.result if isinstance(outcome, Succeeded) else None
+        word = type(outcome).__name__.lower()
+        return Settlement(job=job, verdict=verdict, outcome=word, result=result)
+
+    def _new_fires(self) -> list[Fire]:
+        schedules: Sequence[Schedule] = self._await(self.store.schedules.page(limit=ALL_AT_ONCE))
+        found = [fire for schedule in schedules for fire in self.fires(schedule.plan.name)]
+        new = [fire for fire in found if fire.id not in self._seen]
+        self._seen |= {fire.id for fire in new}
+        return sorted(new, key=lambda fire: (fire.due_at, fire.id))
+
+    def _await(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+
+class _Attempted:
+    def __init__(self, job: Job) -> None:
+        self.attempt = job.attempt
+        self.crashes = job.crashes
+        self.retry = Retry.from_json(Json(job.retry)) if job.retry else Retry()

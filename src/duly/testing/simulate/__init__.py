@@ -1,0 +1,1 @@
+"""A world in which time, chance and failure are chosen by a seed."""
