@@ -7,9 +7,12 @@ noisy and a figure alone says little.
 import sys
 from collections.abc import Callable
 
-from benchmarks import rules
+from benchmarks import rules, schedules
 
-BENCHMARKS: dict[str, Callable[[], None]] = {"rules": rules.main}
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "rules": rules.main,
+    "schedules": schedules.main,
+}
 
 
 def main() -> None:

@@ -5,22 +5,25 @@ falls into step with schedules that are due each second, and then interrupts not
 
 The judge asks two witnesses. The ledger must have one row for every due moment, queued, with one
 job. The file, written outside the system by whoever ran the jobs, must name every moment, and for
-each one job only. A line may be there twice: execution is at least once, and a kill may come between
-the line and the commit; but it is then the same job.
+each one job only. A line may be there twice: execution is at least once, and a kill may come
+between the line and the commit; but it is then the same job.
 """
 
+import asyncio
 import contextlib
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeAlias
 
 from duly.app import migrate_store, open_store
 from duly.clock import boottime, sleep
+from duly.errors import StoreUnavailable
 from duly.model.fire import Fire, Outcome
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, Schedule
@@ -29,6 +32,8 @@ from duly.rules.instants import from_us
 from duly.store.protocol import Store
 
 TASK = "witness"
+
+Blow: TypeAlias = Callable[[], None]
 
 
 @dataclass
@@ -56,7 +61,7 @@ class Storm:
         )
 
 
-async def storm(  # noqa: PLR0913 - the size of a storm
+async def storm(
     url: str,
     folder: Path,
     *,
@@ -65,8 +70,12 @@ async def storm(  # noqa: PLR0913 - the size of a storm
     seconds: float = 60,
     pause: float | None = 2.0,
     heal: float = 8.0,
+    blow: Blow | None = None,
 ) -> Storm:
-    """Raise a storm over a new store; without a ``pause`` between kills, nobody is killed."""
+    """Raise a storm over a new store; without a ``pause`` between blows, there are none.
+
+    A blow kills a node, unless it is something else.
+    """
     await migrate_store(url)
     file = folder / "witness"
     file.touch()
@@ -75,10 +84,11 @@ async def storm(  # noqa: PLR0913 - the size of a storm
         added = await store.schedules.add([plan(number) for number in range(schedules)])
         result = Storm()
         with fleet(url, file, nodes) as processes:
-            await rage(processes, url, file, seconds=seconds, pause=pause, result=result)
+            fall = blow or (lambda: kill_one(processes, lambda: start(url, file)))
+            await rage(processes, fall, seconds=seconds, pause=pause, result=result)
             await calm(store, heal)
         end = min([await newest(store, schedule) for schedule in added])
-        await judge(store, added, file, end, result)
+        await judge(store, added, file=file, end=end, result=result)
         return result
     finally:
         await store.close()
@@ -108,10 +118,9 @@ def start(url: str, file: Path) -> subprocess.Popen[bytes]:
     )
 
 
-async def rage(  # noqa: PLR0913 - as above
+async def rage(
     processes: list[subprocess.Popen[bytes]],
-    url: str,
-    file: Path,
+    blow: Blow,
     *,
     seconds: float,
     pause: float | None,
@@ -122,22 +131,30 @@ async def rage(  # noqa: PLR0913 - as above
         await sleep(min(left, random.uniform(0.5, 1.5) * pause) if pause else left)
         assert all(process.poll() is None for process in processes), "a node ended by itself"
         if pause:
-            victim = random.randrange(len(processes))
-            processes[victim].send_signal(signal.SIGKILL)
-            processes[victim].wait()
-            processes[victim] = start(url, file)
+            await asyncio.to_thread(blow)
             result.kills += 1
+
+
+def kill_one(
+    processes: list[subprocess.Popen[bytes]], another: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    victim = random.randrange(len(processes))
+    processes[victim].send_signal(signal.SIGKILL)
+    processes[victim].wait()
+    processes[victim] = another()
 
 
 async def calm(store: Store, seconds: float) -> None:
     """Wait until what was interrupted has been taken back and run; not longer than that takes."""
     await sleep(2)
     end = boottime() + seconds
-    before = (await store.upkeep.progress()).now
+    before: datetime | None = None
     while boottime() < end:
-        jobs = await store.jobs.page(limit=1)
-        if not jobs or jobs[0].created_at > before:
-            return
+        with contextlib.suppress(StoreUnavailable):
+            before = before or (await store.upkeep.progress()).now
+            jobs = await store.jobs.page(limit=1)
+            if not jobs or jobs[0].created_at > before:
+                return
         await sleep(0.1)
 
 
@@ -147,7 +164,7 @@ async def newest(store: Store, schedule: Schedule) -> datetime:
 
 
 async def judge(
-    store: Store, added: list[Schedule], file: Path, end: datetime, result: Storm
+    store: Store, added: list[Schedule], *, file: Path, end: datetime, result: Storm
 ) -> None:
     seen = witnessed(file)
     cutoff = end - timedelta(seconds=1)  # the last second's jobs may still be on their way
@@ -159,7 +176,7 @@ async def judge(
         assert isinstance(rule, Rule)
         moments = list(rule.between(schedule.created_at, cutoff, 100_000))
         for moment in moments:
-            compare(schedule, moment, fires.get(moment, []), seen, result)
+            compare(schedule, moment, fires=fires.get(moment, []), seen=seen, result=result)
         result.due += len(moments)
     result.repeated_runs = sum(len(lines) - len(set(lines)) for lines in seen.values())
 
@@ -167,6 +184,7 @@ async def judge(
 def compare(
     schedule: Schedule,
     moment: datetime,
+    *,
     fires: list[Fire],
     seen: dict[tuple[int, datetime], list[int]],
     result: Storm,

@@ -65,17 +65,44 @@ class Cluster:
     """A running server."""
 
     directory: Path
+    programs: Path
 
     @property
     def dsn(self) -> str:
         return f"postgresql://postgres@/postgres?host={self.directory}"
+
+    def stop(self) -> None:
+        """As a crash would: at once, and without a word to the clients."""
+        self._control("stop", "--mode=immediate")
+
+    def start(self) -> None:
+        self._control("start", f"--log={self.directory}/log")
+
+    def _control(self, verb: str, *words: str) -> None:
+        program = self.programs / "pg_ctl"
+        asked = [program, verb, "--wait", "--silent", f"--pgdata={self.directory}/data", *words]
+        subprocess.run(
+            [*unprivileged(program), *asked],
+            cwd="/",
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 @contextmanager
 def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluster]:
     """``durable``: commits wait for the disk, as they do in production. For measuring."""
     with subprocess.Popen(
-        [*unprivileged(programs), "sh", "-c", LIFE, "sh", programs, "on" if durable else "off"],
+        [
+            *unprivileged(programs / "postgres"),
+            "sh",
+            "-c",
+            LIFE,
+            "sh",
+            programs,
+            "on" if durable else "off",
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -88,10 +115,10 @@ def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluste
         answer = life.stdout.readline()
         if not answer.startswith("ready "):
             raise RuntimeError(f"PostgreSQL did not start:\n{answer}{life.stdout.read()}")
-        yield Cluster(Path(answer.removeprefix("ready ").strip()))
+        yield Cluster(Path(answer.removeprefix("ready ").strip()), programs)
 
 
-def unprivileged(programs: Path) -> list[str]:
+def unprivileged(program: Path) -> list[str]:
     """The words to put before a command so that it runs as somebody PostgreSQL accepts."""
     if os.geteuid() != 0:
         return []
@@ -102,7 +129,7 @@ def unprivileged(programs: Path) -> list[str]:
         f"--regid={nobody.pw_gid}",
         "--clear-groups",
     ]
-    reach = subprocess.run([*as_nobody, "test", "-x", programs / "postgres"], check=False)
+    reach = subprocess.run([*as_nobody, "test", "-x", program], check=False)
     if reach.returncode == 0:
         return as_nobody
     return ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]

@@ -1,62 +1,140 @@
-"""Stores for the conformance suite: each check begins with an empty one, whose clock is virtual."""
+"""Stores for the conformance suite: each check begins with an empty one, whose clock is virtual.
+
+What takes long is done once: a SQLite file is migrated and then copied, a PostgreSQL database is
+migrated, opened for a whole group of checks, and emptied between two of them.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from duly.store.database import Database, Dialect
+from duly.store.connect import database
+from duly.store.database import Database
 from duly.store.migrate import migrate
-from duly.store.postgres.database import POSTGRES, PostgresDatabase
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
-from duly.store.sqlite.database import SqliteDatabase
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import Make
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.postgres import GivenServer, at_database
 
-# Migrated once for the whole run; emptied before each check.
-DIALECTS = {"featured": POSTGRES, "featureless": POSTGRES.without_features()}
-
-EMPTIED = """
+# Deleting is quicker than truncating: the tables hold a few rows. Days that were made stay.
+EMPTY = """
 do $$
-declare parent text;
+declare name text;
 begin
-    for parent in
-        select relname from pg_class
+    for name in
+        select relname
+          from pg_class
          where relnamespace = 'duly'::regnamespace and relkind in ('r', 'p')
            and not relispartition and relname <> 'migration'
     loop
-        execute format('delete from duly.%I', parent);
+        execute format('delete from duly.%I', name);
     end loop;
 end $$
 """
 
 
-@asynccontextmanager
-async def opened(database: Database, *, migrated: bool = False) -> AsyncIterator[Store]:
-    await database.open()
-    try:
-        if not migrated:
-            await migrate(database)
-        yield SqlStore(database)
-    finally:
-        await database.close()
+class ChosenClock:
+    """Lets a database that is open for many checks tell each the time of its own clock."""
+
+    clock: VirtualClock
+
+    def __call__(self) -> datetime:
+        return self.clock.now()
 
 
 @pytest.fixture
-def sqlite_file(tmp_path: Path) -> Make:
-    def make(clock: VirtualClock) -> object:
-        return opened(SqliteDatabase(tmp_path / "duly.db", clock=clock, synchronous="off"))
+def sqlite_memory() -> Make:
+    @asynccontextmanager
+    async def make(clock: VirtualClock) -> AsyncIterator[Store]:
+        async with opened(database(":memory:", clock=clock)) as tables:
+            await migrate(tables)
+            yield SqlStore(tables)
 
     return make
 
 
 @pytest.fixture
-def sqlite_memory() -> Make:
-    return lambda clock: opened(SqliteDatabase(":memory:", clock=clock))
+def sqlite_file(migrated_file: Path, tmp_path: Path) -> Make:
+    @asynccontextmanager
+    async def make(clock: VirtualClock) -> AsyncIterator[Store]:
+        path = tmp_path / f"{uuid.uuid4().hex}.db"
+        shutil.copy(migrated_file, path)
+        async with opened(database(str(path), clock=clock)) as tables:
+            yield SqlStore(tables)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "duly.db"
+    asyncio.run(migrated(str(path)))
+    return path
+
+
+@pytest.fixture
+async def postgres_with_all_features(migrated_dsns: tuple[str, str]) -> AsyncIterator[Make]:
+    async with reopened(migrated_dsns[0], features=True) as make:
+        yield make
+
+
+@pytest.fixture
+async def postgres_without_features(migrated_dsns: tuple[str, str]) -> AsyncIterator[Make]:
+    async with reopened(migrated_dsns[1], features=False) as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def migrated_dsns(pg_cluster: Cluster | GivenServer) -> Iterator[tuple[str, str]]:
+    """A database with all features, and one with none."""
+    names = [f"duly_conformance_{uuid.uuid4().hex}" for _ in range(2)]
+    featured, featureless = (at_database(pg_cluster.dsn, name) for name in names)
+    with psycopg.connect(pg_cluster.dsn, autocommit=True) as connection:
+        for name in names:
+            connection.execute(SQL("create database {}").format(Identifier(name)))
+        asyncio.run(migrated(featured))
+        asyncio.run(migrated(featureless, features=False))
+        yield featured, featureless
+        for name in names:
+            connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+
+
+async def migrated(url: str, *, features: bool = True) -> None:
+    async with opened(database(url, features=features)) as tables:
+        await migrate(tables)
+
+
+@asynccontextmanager
+async def reopened(dsn: str, *, features: bool) -> AsyncIterator[Make]:
+    """Makes stores of one database that stays open, each of them empty."""
+    chosen = ChosenClock()
+
+    @asynccontextmanager
+    async def make(clock: VirtualClock) -> AsyncIterator[Store]:
+        chosen.clock = clock
+        emptying.execute(EMPTY)
+        yield SqlStore(tables)
+
+    tables = database(dsn, clock=chosen, features=features)
+    with psycopg.connect(dsn, autocommit=True) as emptying:
+        async with opened(tables):
+            yield make
+
+
+@asynccontextmanager
+async def opened(tables: Database) -> AsyncIterator[Database]:
+    await tables.open()
+    try:
+        yield tables
+    finally:
+        await tables.close()

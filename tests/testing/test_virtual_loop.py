@@ -314,6 +314,15 @@ def test_a_program_that_never_ends_is_found_out_at_the_horizon() -> None:
         loop.run_until_complete(go_on())
 
 
+def test_a_stop_leaves_the_rest_of_the_time_to_the_next_run(loop: VirtualLoop) -> None:
+    task = loop.create_task(sleep(2))
+    loop.call_at(1, loop.stop)
+    loop.run_until(5)
+    assert (loop.time(), task.done()) == (1, False)
+    loop.run_until(5)
+    assert (loop.time(), task.done()) == (5, True)
+
+
 def test_a_loop_that_was_stopped_early_says_so(loop: VirtualLoop) -> None:
     loop.call_at(1, loop.stop)
     with pytest.raises(RuntimeError, match="stopped before the awaited future was done"):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from duly.errors import DulyError, StoreUnavailable
+from duly.errors import DulyError, InvalidValue, StoreUnavailable
 
 if TYPE_CHECKING:
     from duly.app import StoreReport
 
 T = TypeVar("T")
 
-NEEDS_YOU, UNREACHABLE = 1, 5
+NEEDS_YOU, USAGE, UNREACHABLE = 1, 2, 5
 
 store_option = click.option(
     "--store",
@@ -70,6 +70,8 @@ def check_command(store: str) -> None:
 def _lines(report: "StoreReport") -> list[str]:
     schema = report.schema
     lines = [f"schema   {max(schema.applied, default=0)} of {max(schema.expected)}"]
+    if schema.note:
+        lines.append(f"note     {schema.note}")
     progress = report.progress
     if progress is not None:
         unfired = progress.unfired_for.total_seconds()
@@ -93,9 +95,16 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
     try:
         return asyncio.run(work)
-    except StoreUnavailable as error:
-        click.echo(f"Error: {error}", err=True)
-        raise SystemExit(UNREACHABLE) from None
     except DulyError as error:
         click.echo(f"Error: {error}", err=True)
-        raise SystemExit(NEEDS_YOU) from None
+        raise SystemExit(_exit_code(error)) from None
+
+
+def _exit_code(error: DulyError) -> int:
+    match error:
+        case StoreUnavailable():
+            return UNREACHABLE
+        case InvalidValue():
+            return USAGE
+        case _:
+            return NEEDS_YOU

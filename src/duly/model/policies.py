@@ -7,6 +7,7 @@ can add one: an older node ignores a choice that it does not know.
 import json
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from duly.errors import InvalidValue
@@ -69,19 +70,30 @@ class Policies:
 
     def as_json(self) -> Json:
         """Only what differs from the defaults, so that equal choices are equal texts."""
-        default = Policies()
-        chosen = {
-            field.name: _plain(getattr(self, field.name))
-            for field in fields(self)
-            if getattr(self, field.name) != getattr(default, field.name)
-        }
-        return Json(json.dumps(chosen, sort_keys=True, separators=(",", ":")))
+        return _written(self)
 
-    @classmethod
-    def from_json(cls, text: str) -> "Policies":
-        found = json.loads(text)
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: _read(name, found[name]) for name in found if name in known})
+    @staticmethod
+    def from_json(text: str) -> "Policies":
+        return _read_policies(text)
+
+
+# A million schedules have a handful of choices among them.
+@lru_cache(maxsize=4096)
+def _written(policies: Policies) -> Json:
+    default = Policies()
+    chosen = {
+        field.name: _plain(getattr(policies, field.name))
+        for field in fields(Policies)
+        if getattr(policies, field.name) != getattr(default, field.name)
+    }
+    return Json(json.dumps(chosen, sort_keys=True, separators=(",", ":")))
+
+
+@lru_cache(maxsize=4096)
+def _read_policies(text: str) -> Policies:
+    found = json.loads(text)
+    known = {field.name for field in fields(Policies)}
+    return Policies(**{name: _read(name, found[name]) for name in found if name in known})
 
 
 def choose(what: str, value: object, choices: object) -> None:

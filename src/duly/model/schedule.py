@@ -5,6 +5,7 @@
 (``cursor``), when the next one is due, and whether it is paused.
 """
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -35,13 +36,13 @@ class Plan(Label):
     @cached_property
     def timing(self) -> Rule | Spaced:
         """When it is due, with the moments that are left out: those are due, and skipped."""
-        found = _timing(self.rule, self.zone, self.name, self.policies)
+        found = self._found
         return found.rule if isinstance(found, Minus) else found
 
     @cached_property
     def kept(self) -> Rule | Spaced:
         """When it is due and not left out."""
-        found = _timing(self.rule, self.zone, self.name, self.policies)
+        found = self._found
         text = self.policies.exclude
         if not text:
             return found
@@ -49,6 +50,12 @@ class Plan(Label):
         if isinstance(excluded, Spaced):
             raise InvalidValue(f'exclude="{text}": a fixed delay has no moments to leave out')
         return found - excluded
+
+    @property
+    def _found(self) -> Rule | Spaced:
+        # Most rules are the same whatever the schedule's name is, and read once for all of them.
+        name = self.name if _PICKS_BY_NAME.search(self.rule) else ""
+        return _timing(self.rule, self.zone, name, self.policies)
 
     @cached_property
     def shown_zone(self) -> str:
@@ -65,6 +72,9 @@ class Pause:
     by: str = ""
     note: str = ""
     catch_up: bool = False  # False: they are skipped. True: ``missed`` decides, as after an outage
+
+    def __post_init__(self) -> None:
+        check_text(self.note, "note")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +97,13 @@ class Schedule:
         return self.plan.name
 
 
+# What a rule may pick by a name: the H of a cron line, and jitter. Other words with an H do no harm.
+_PICKS_BY_NAME = re.compile(r"H|jitter=")
+
+
 @lru_cache(maxsize=4096)
 def _timing(rule: str, zone: str | None, name: str, policies: Policies) -> Rule | Spaced:
-    found = parse(rule, zone=zone, dst=policies.dst, name=name)
+    found = parse(rule, zone=zone, dst=policies.dst, name=name or None)
     start, end = policies.start, policies.end
     if start is None and end is None:
         return found

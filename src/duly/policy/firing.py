@@ -126,10 +126,8 @@ def _decide_spaced(facts: Facts, now: datetime) -> Firing:
 
 
 def _due_after_pause(schedule: Schedule, now: datetime) -> datetime | None:
-    """What ended by itself is the pause, not the delay: a new one begins, or the run goes on."""
-    if schedule.awaiting is not None:
-        return moment_after_end(schedule.plan, now)
-    return first_moment(schedule.plan, now)
+    """What ended by itself is the pause, not the delay: a run that goes on is still waited for."""
+    return None if schedule.awaiting is not None else first_moment(schedule.plan, now)
 
 
 def _fire_spaced(lineup: Lineup, due: datetime) -> bool:

@@ -31,10 +31,11 @@ class Lineup:
     # Entries whose job went on to the next: all but the last are merged into the last. There is
     # one such chain at most, because whoever takes over takes the same waiting job.
     _chain: list[int] = field(default_factory=list)
+    _full: Full | None = None  # nobody leaves the line while a decision is made
 
     def fire(self, moment: datetime, ready: datetime) -> Entry:
         """Let one due moment meet the jobs that have not ended."""
-        decision = answer(self.plan.policies.overlap, self.live)
+        decision = self._full or answer(self.plan.policies.overlap, self.live)
         match decision:
             case Start():
                 entry = self._queue(moment, ready)
@@ -49,6 +50,7 @@ class Lineup:
                 said = sentences.overlap(job, self.plan)
                 entry = _single(moment, Outcome.SKIPPED, said, cause=Cause.OVERLAP)
             case Full(waiting_jobs):
+                self._full = decision
                 said = sentences.full(waiting_jobs)
                 entry = _single(moment, Outcome.SKIPPED, said, cause=Cause.EXHAUSTED)
             case _:

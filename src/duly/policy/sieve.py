@@ -6,14 +6,15 @@ costs as much as a minute.
 """
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duly.model.fire import Cause, Outcome
 from duly.model.schedule import Plan
 from duly.policy import sentences
 from duly.policy.decision import Entry, Facts
+from duly.policy.exclusion import left_out
 from duly.policy.lineup import Lineup
-from duly.policy.missed import MICROSECOND, Picked, Stretch, left_out, pick, stretch
+from duly.policy.missed import MICROSECOND, Picked, Stretch, pick, stretch
 from duly.rules import Rule, clock_change_notes, delay_of
 from duly.rules.instants import to_us
 from duly.rules.once import Moments
@@ -54,7 +55,7 @@ class Sieve:
 
     def excluded(self) -> None:
         if self.timing is not self.kept:
-            found = left_out(self.timing, self.kept, self.after, self.now)
+            found = left_out(self.timing, self.kept, after=self.after, until=self.now)
             self._cover(found, Cause.EXCLUDED, sentences.excluded(self.plan))
 
     def paused(self, end: datetime) -> None:
@@ -89,9 +90,8 @@ class Sieve:
 
     def entries(self) -> list[Entry]:
         """What became of all of them, oldest first."""
-        found = [*self.covered, *self.lineup.decided()]
-        found.sort(key=lambda entry: entry.due_at)
-        return self._noted(found) if found and self._clock_changed() else found
+        found = sorted([*self.covered, *self.lineup.decided()], key=_due)
+        return sorted(self._noted(found), key=_due) if self._clock_changed() else found
 
     def _alone(self) -> Picked | None:
         """What is picked in the usual case, quickly: the one moment there is, in good time."""
@@ -141,13 +141,16 @@ class Sieve:
 
     def _noted(self, entries: list[Entry]) -> list[Entry]:
         """Say what clock changes did: each is told once, by the first entry after it."""
+        telling = [entry for entry in entries if entry.cause is not Cause.EXCLUDED]
+        noted = [entry for entry in entries if entry.cause is Cause.EXCLUDED]
         told = self.facts.schedule.cursor
-        noted = []
-        for place, entry in enumerate(entries):
-            until = self.now if place == len(entries) - 1 else entry.due_at
-            notes = clock_change_notes(self.kept, told, within=max(until - told, timedelta(0)))
+        for entry in telling:
+            until = self.now if entry is telling[-1] else entry.due_at
+            notes = " ".join(clock_change_notes(self.kept, told, within=until - told))
+            noted.append(replace(entry, reason=f"{entry.reason}. {notes}") if notes else entry)
             told = until
-            noted.append(
-                replace(entry, reason=". ".join([entry.reason, *notes])) if notes else entry
-            )
         return noted
+
+
+def _due(entry: Entry) -> datetime:
+    return entry.due_at

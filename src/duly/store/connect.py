@@ -15,6 +15,7 @@ from duly.store.database import Ask, Database, Dialect, Operation
 from duly.store.sql_store import SqlStore
 from duly.store.sqlite.database import SqliteDatabase
 
+_POOLER = re.compile(r"(?P<before>[?&])pooler=transaction(?P<behind>&|$)")
 _KEY = re.compile(r"\((?:due_at|ended_at)\) = \((-?\d+)\)")
 
 
@@ -64,13 +65,19 @@ def _postgres(url: str, clock: Callable[[], datetime] | None, *, features: bool)
         raise StoreUnavailable(
             f'PostgreSQL needs {error.name}: pip install "duly[postgres]"'
         ) from None
-    dialect = Dialect("postgres")
+    url, pooled = _POOLER.subn(_joint, url)
+    dialect = Dialect("postgres", notify=not pooled, session=not pooled)
     return PostgresDatabase(
         url,
         dialect=dialect if features else dialect.without_features(),
         clock=clock,
         on_missing_partition=_make_day,
     )
+
+
+def _joint(found: re.Match[str]) -> str:
+    """What is left between the parameters before and behind the one that is taken out."""
+    return found["before"] if found["behind"] else ""
 
 
 def _make_day(table: str, detail: str) -> Operation[None]:

@@ -40,4 +40,5 @@ def covering(name: str, moment: datetime) -> Operation[Fire | None]:
     kept = schedule.plan.kept
     excluded = not isinstance(kept, Spaced) and kept.at_or_before(moment) != moment
     same_kind = [fire for fire in found if (fire.cause is Cause.EXCLUDED) is excluded]
-    return same_kind[0] if same_kind else None
+    # The rule may have been another one when the moment was due.
+    return next(iter(same_kind or found), None)

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from duly.errors import KeyTaken, NotFound, WrongState
 from duly.model.job import Attempt, Call, Job
+from duly.model.payload import check_text
 from duly.model.states import WAITING, State
 from duly.rules.instants import to_us
 from duly.store import rows
@@ -138,23 +139,31 @@ def attempts(number: int) -> Operation[list[Attempt]]:
 
 
 def cancel(number: int, reason: str) -> Operation[State]:
-    """End a job that waits; ask one that runs to end."""
+    """End a job that waits; ask one that runs to end. One that is cancelled stays so."""
+    check_text(reason, "reason")
     peeked = yield Ask("peek_jobs", {"ids": [number]})
     if not peeked:
-        job = yield from get(number)
-        raise WrongState(f"job {number} has ended: it is {job.state}")
+        return (yield from _cancelled_before(number))
     ending = Ending(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
     if (yield from end({number: ending}, peeked)):
         return State.CANCELLED
     still = yield Ask("peek_jobs", {"ids": [number]})
     if not still:
-        job = yield from get(number)
-        raise WrongState(f"job {number} has ended: it is {job.state}")
+        return (yield from _cancelled_before(number))
     yield from stop([number], ending.reason)
     return State.RUNNING
 
 
+def _cancelled_before(number: int) -> Operation[State]:
+    job = yield from get(number)
+    if job.state is not State.CANCELLED:
+        raise WrongState(f"job {number} has ended: it is {job.state}")
+    return job.state
+
+
 def cancel_key(task: str, key: str, reason: str) -> Operation[bool]:
+    check_text(task, "task")
+    check_text(key, "key")
     held = yield Ask("hold_keys", {"rows": rows.packed([{"task": task, "key": key}])})
     if not held:
         return False
@@ -168,6 +177,7 @@ def cancel_key(task: str, key: str, reason: str) -> Operation[bool]:
 
 def retry(number: int, who: str) -> Operation[Job]:
     """Give a failed job another chance, behind the jobs of its schedule that have not ended."""
+    check_text(who, "who")
     job = yield from get(number)
     if job.state is not State.FAILED:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from duly.model.fire import CLOCK
+from duly.model.outcome import storable
 from duly.model.schedule import Schedule
 from duly.model.states import State
 from duly.policy.firing import Entry, Facts, Firing
@@ -90,14 +91,20 @@ def decided(
 
 
 def _fault(row: Row, error: Exception) -> Fault:
-    said = f"{type(error).__name__}: {error}"[:1_000]
+    said = storable(f"{type(error).__name__}: {error}", 1_000)
     return Fault(id=row[0], name=row[1], revision=row[19], cursor=row[16], reason=said)
 
 
-def known(schedules: Sequence[Schedule], due: Sequence[Row]) -> Operation[list[Facts]]:
-    """What must be known about each schedule: its jobs that live, its moments that are settled."""
-    held = [s.id for s in schedules if s.plan.policies.overlap in ("queue_one", "replace")]
-    read = [s.id for s in schedules if s.plan.policies.overlap in ("skip", "queue_all")]
+def known(
+    schedules: Sequence[Schedule], due: Sequence[Row], *, hold: bool = True
+) -> Operation[list[Facts]]:
+    """What must be known about each schedule: its jobs that live, its moments that are settled.
+
+    Jobs that may be given to a newer moment are held, unless nothing is going to be written.
+    """
+    taking = ("queue_one", "replace") if hold else ()
+    held = [s.id for s in schedules if s.plan.policies.overlap in taking]
+    read = [s.id for s in schedules if s.plan.policies.overlap not in ("allow", *taking)]
     live: list[Row] = []
     if held:
         live += yield Ask("hold_live_jobs", {"ids": held})
@@ -187,7 +194,8 @@ def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[No
 def _advance(
     firing: Firing, entries: Sequence[tuple[Entry, int, int]], zone_data: str
 ) -> dict[str, object]:
-    awaiting = None
+    # Without a next moment, whoever was waited for is waited for still.
+    awaiting = firing.schedule.awaiting if firing.next_at is None else None
     if firing.awaits:
         entry, _, job_id = entries[-1]
         awaiting = entry.takes_over.id if entry.takes_over else job_id

@@ -38,16 +38,11 @@ class Schema:
 
     @property
     def ok(self) -> bool:
-        return not self.missing and not self.unknown
+        return not self.missing
 
     @property
     def problem(self) -> str | None:
         """What is wrong and what to run, in a sentence; none if nothing is wrong."""
-        if self.unknown:
-            return (
-                f"a newer duly has changed the database ({_named(self.unknown)} unknown to this"
-                " version): run pip install --upgrade duly"
-            )
         if self.missing and not self.applied:
             return NO_TABLES
         if self.missing:
@@ -56,6 +51,14 @@ class Schema:
                 " run duly db migrate"
             )
         return None
+
+
+    @property
+    def note(self) -> str | None:
+        """What is worth knowing. A migration leaves the database usable for the duly before it."""
+        if not self.unknown:
+            return None
+        return f"a newer duly has changed the database ({_named(self.unknown)} unknown to this one)"
 
 
 def migrations(dialect: Dialect) -> list[Migration]:
@@ -89,7 +92,10 @@ async def check(database: Database, *, known: Sequence[Migration] | None = None)
 
 
 async def require(database: Database, *, known: Sequence[Migration] | None = None) -> None:
-    """Refuse to go on with a database that is older or newer than this duly."""
+    """Refuse to go on with a database that is older than this duly.
+
+    A newer one is not refused: during a deploy, the nodes before it go on, and may start again.
+    """
     problem = (await check(database, known=known)).problem
     if problem:
         raise SchemaMismatch(problem)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from duly.errors import InvalidValue, NotFound, ScheduleExists, WrongState
 from duly.model.fire import Cause, Fire, Outcome
+from duly.model.payload import check_text
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.policy.firing import (
     Entry,
@@ -32,22 +33,27 @@ from duly.store.protocol import Decide
 MOST_SKIPPED = 100
 
 
-def add(plans: Sequence[Plan], numbers: Sequence[int], now: datetime) -> Operation[list[Schedule]]:
+def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[Schedule]]:
     """Remember new schedules; a repeated call finds its own and changes nothing."""
-    wanted = [
-        rows.plan_values(plan)
-        | {
-            "id": number,
-            "next_at": rows.instant(first_moment(plan, now)),
-            "zone_data": zone_data_version(),
-        }
+    [(instant,)] = yield Ask("now")
+    now = from_us(instant)
+    added = [
+        Schedule(
+            id=number,
+            plan=plan,
+            created_at=now,
+            cursor=now,
+            next_at=first_moment(plan, now),
+            zone_data=zone_data_version(),
+        )
         for plan, number in zip(plans, numbers, strict=True)
     ]
-    yield Ask("add_schedules", {"rows": rows.packed(wanted)})
+    inserted = yield Ask("add_schedules", {"rows": rows.packed(map(_new, added))})
+    if len(inserted) == len(plans):
+        return added
     found = yield Ask("named_schedules", {"names": [plan.name for plan in plans]})
     there = {row[1]: row for row in found}
-    taken = [plan.name for plan, number in zip(plans, numbers, strict=True)
-             if there[plan.name][0] != number]  # fmt: skip
+    taken = [one.plan.name for one in added if there[one.plan.name][0] != one.id]
     if taken:
         names = ", ".join(f'"{name}"' for name in taken[:5])
         raise ScheduleExists(
@@ -56,7 +62,17 @@ def add(plans: Sequence[Plan], numbers: Sequence[int], now: datetime) -> Operati
     return [rows.schedule(there[plan.name]) for plan in plans]
 
 
+def _new(schedule: Schedule) -> dict[str, Value]:
+    return rows.plan_values(schedule.plan) | {
+        "id": schedule.id,
+        "created_at": to_us(schedule.created_at),
+        "next_at": rows.instant(schedule.next_at),
+        "zone_data": schedule.zone_data,
+    }
+
+
 def get(name: str) -> Operation[Schedule]:
+    check_text(name, "name")
     found = yield Ask("named_schedules", {"names": [name]})
     if not found:
         yield from _unknown(name)
@@ -71,13 +87,19 @@ def listed(after: str, limit: int) -> Operation[list[Schedule]]:
 def edit(
     name: str, change: Callable[[Plan], Plan], *, who: str, decide: Decide, ids: Ids
 ) -> Operation[Schedule]:
-    row, schedule, now = yield from _held(name, decide, ids)
+    row, schedule, now = yield from _held(name, decide, ids, who=who)
     plan = change(schedule.plan)
     if plan.name != name:
         raise InvalidValue(f'"{name}" cannot become "{plan.name}": a name is its identity')
     retimed = (plan.timing, plan.kept) != (schedule.plan.timing, schedule.plan.kept)
     values = _values(row) | rows.plan_values(plan)
-    if retimed and schedule.pause is None:
+    if retimed and schedule.pause is not None and not schedule.pause.catch_up:
+        values["cursor"] = yield from _skip_until(now, schedule, row, ids)
+    elif schedule.fault is not None and schedule.pause is None:
+        # Nothing was decided since the cursor: the new plan decides what was due, as missed.
+        cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
+        values["next_at"] = rows.instant(first_moment(plan, cursor))
+    elif retimed and schedule.pause is None:
         values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
         values["next_at"] = rows.instant(first_moment(plan, max(now, schedule.cursor)))
         if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:
@@ -87,7 +109,7 @@ def edit(
 
 
 def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
-    row, schedule, now = yield from _held(name, decide, ids)
+    row, schedule, now = yield from _held(name, decide, ids, who=who)
     if schedule.pause is not None:
         wanted = replace(wanted, since=schedule.pause.since)
     else:
@@ -104,17 +126,14 @@ def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Op
 
 
 def resume(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
-    row, schedule, now = yield from _held(name, decide, ids)
+    row, schedule, now = yield from _held(name, decide, ids, who=who)
     if schedule.pause is None:
         return schedule
     values = _values(row) | {"pause": None}
     if schedule.pause.catch_up:
         values["next_at"] = rows.instant(_next_after(schedule, schedule.cursor, now))
     else:
-        [facts] = yield from ledger.known([schedule], [row])
-        for entry in skipped_by_pause(schedule, now, facts.settled):
-            yield from _record(schedule, entry, ids)
-        values["cursor"] = to_us(max(now, schedule.cursor))
+        values["cursor"] = yield from _skip_until(now, schedule, row, ids)
         values["next_at"] = rows.instant(_next_after(schedule, max(now, schedule.cursor), now))
     yield from _change(values, who, "resumed")
     return (yield from get(name))
@@ -123,7 +142,7 @@ def resume(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedu
 def skip_next(
     name: str, count: int, *, who: str, decide: Decide, ids: Ids
 ) -> Operation[list[datetime]]:
-    row, schedule, now = yield from _held(name, decide, ids)
+    row, schedule, now = yield from _held(name, decide, ids, who=who)
     if not 1 <= count <= MOST_SKIPPED:
         raise InvalidValue(f"count={count}: from 1 to {MOST_SKIPPED} moments can be skipped ahead")
     moments = _ahead(schedule, max(now, schedule.cursor), count)
@@ -145,15 +164,16 @@ def skip_next(
 
 
 def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
-    _, schedule, now = yield from _held(name, decide, ids)
+    _, schedule, now = yield from _held(name, decide, ids, who=who)
     if isinstance(schedule.plan.kept, Spaced):
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
-    moment = min(to, now)
+    moment = min(to, now, schedule.cursor)
     until = to_us(max(schedule.cursor, now))
+    next_at = schedule.pause.until if schedule.pause else schedule.plan.kept.after(moment)
     values: dict[str, Value] = {
         "id": schedule.id,
         "cursor": to_us(moment),
-        "next_at": None if schedule.pause else rows.instant(schedule.plan.kept.after(moment)),
+        "next_at": rows.instant(next_at),
         "settled_until": until,  # what is in the ledger up to the old cursor is settled
     }
     yield Ask("rewind_schedule", values)
@@ -162,7 +182,7 @@ def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Op
 
 
 def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:
-    row, schedule, now = yield from _held(name, decide, ids)
+    row, schedule, now = yield from _held(name, decide, ids, who=who)
     done = yield Ask("fire_of_series", {"schedule_id": schedule.id, "series": series})
     if done:  # a repeated call: it was written, and the answer was lost
         return rows.fire(done[0])
@@ -177,7 +197,7 @@ def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operat
 
 
 def remove(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[None]:
-    _, schedule, _ = yield from _held(name, decide, ids)
+    _, schedule, _ = yield from _held(name, decide, ids, who=who)
     yield from _note(schedule, who, "removed")
     yield Ask("remove_schedule", {"id": schedule.id})
 
@@ -194,7 +214,7 @@ def foresee(name: str, decide: Decide) -> Operation[Firing]:
     if not found:
         yield from _unknown(name)
     [(now,)] = yield Ask("now")
-    [facts] = yield from ledger.known([rows.schedule(found[0])], found)
+    [facts] = yield from ledger.known([rows.schedule(found[0])], found, hold=False)
     return decide(facts, from_us(now))
 
 
@@ -249,8 +269,12 @@ def _recomputed(
     }
 
 
-def _held(name: str, decide: Decide, ids: Ids) -> Operation[tuple[Row, Schedule, datetime]]:
+def _held(
+    name: str, decide: Decide, ids: Ids, *, who: str
+) -> Operation[tuple[Row, Schedule, datetime]]:
     """The schedule, locked, with everything decided that was due until now."""
+    check_text(name, "name")
+    check_text(who, "who")
     found = yield Ask("hold_named_schedules", {"names": [name]})
     if not found:
         yield from _unknown(name)
@@ -284,6 +308,14 @@ def _ahead(schedule: Schedule, after: datetime, count: int) -> list[datetime]:
     if isinstance(kept, Spaced):
         return [schedule.next_at] if schedule.next_at else []
     return list(kept.between(after, after + timedelta(days=366 * 30), count))
+
+
+def _skip_until(now: datetime, schedule: Schedule, row: Row, ids: Ids) -> Operation[int]:
+    """Account for what fell into a pause so far: the cursor that follows."""
+    [facts] = yield from ledger.known([schedule], [row])
+    for entry in skipped_by_pause(schedule, now, facts.settled):
+        yield from _record(schedule, entry, ids)
+    return to_us(max(now, schedule.cursor))
 
 
 def _record(schedule: Schedule, entry: Entry, ids: Ids) -> Operation[None]:

@@ -19,9 +19,9 @@ from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
-from duly.rules.instants import EPOCH, from_us, to_us
+from duly.rules.instants import EPOCH
 from duly.store import fires, jobs, ledger, schedules, upkeep, work
-from duly.store.database import Ask, Database, Operation, Start
+from duly.store.database import Database, Start
 from duly.store.ids import Dry, Ids, reserve
 from duly.store.jobs import EndedAlready, Wanted
 from duly.store.protocol import (
@@ -102,12 +102,7 @@ class SqlSchedules:
 
     async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
         numbers = await self._room.numbers(len(plans))
-
-        def start() -> Operation[list[Schedule]]:
-            [(now,)] = yield Ask("now")
-            return (yield from schedules.add(plans, numbers, from_us(now)))
-
-        added = await self._room.insist(start)
+        added = await self._room.insist(lambda: schedules.add(plans, numbers))
         self._room.nudge(SCHEDULES)
         return added
 

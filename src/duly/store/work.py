@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from duly.model.job import Job
+from duly.model.payload import check_text
 from duly.model.queue import Queue
 from duly.model.worker import WorkerInfo
 from duly.store import rows
@@ -18,6 +19,7 @@ from duly.store.database import Ask, Operation
 def register(
     number: int, name: str, *, queues: Sequence[str], tasks: Sequence[str], lease: timedelta
 ) -> Operation[WorkerInfo]:
+    check_text(name, "name")
     yield Ask(
         "register_worker",
         {
@@ -52,7 +54,8 @@ def claim(worker: int, *, queue: str, tasks: Sequence[str], limit: int) -> Opera
         "claim",
         {"worker": worker, "fence": fence, "queue": queue, "tasks": list(tasks), "limit": limit},
     )
-    return sorted(map(rows.job, claimed), key=lambda job: (job.ready_at, job.id))
+    claimed.sort(key=lambda row: (row[-1], row[0]))  # an update returns its rows in any order
+    return [rows.job(row[:-1]) for row in claimed]
 
 
 def signals(worker: int) -> Operation[Mapping[int, str]]:

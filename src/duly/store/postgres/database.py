@@ -140,19 +140,21 @@ class PostgresDatabase:
             raise meaning from error
 
     async def _repeated(self, call: "_Call", begin: bytes, start: Start[T]) -> T:
-        """Run the operation again if that may help: a deadlock, or a day without its partition."""
-        made_partition = False
-        for _ in range(_TRIES - 1):
+        """Run the operation again if that may help: a deadlock, or days without a partition."""
+        passing, missing = 0, set[str]()
+        while True:
             try:
                 return await self._operated(call, begin, start)
             except faults.PASSING:
-                continue
-            except errors.CheckViolation as error:
-                if made_partition or not faults.is_missing_partition(error):
+                passing += 1
+                if passing == _TRIES:
                     raise
-                made_partition = True
+            except errors.CheckViolation as error:
+                row = error.diag.message_detail or ""
+                if row in missing or not faults.is_missing_partition(error):
+                    raise
+                missing.add(row)  # each once: a batch may reach over many days
                 await self._make_partition(call, error)
-        return await self._operated(call, begin, start)
 
     async def _make_partition(self, call: "_Call", error: psycopg.Error) -> None:
         make, diag = self._on_missing_partition, error.diag

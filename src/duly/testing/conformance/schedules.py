@@ -96,19 +96,6 @@ async def a_name_is_free_again_after_its_schedule_was_removed(world: World) -> N
 
 
 @check
-async def jobs_that_wait_behind_each_other_do_so_after_their_schedule_was_removed(
-    world: World,
-) -> None:
-    await world.add(plan(overlap="queue_all"))
-    await world.fire_after(MINUTE)
-    await world.fire_after(MINUTE)
-    await world.store.schedules.remove("report")
-    await world.end(await world.begin())
-    await world.store.upkeep.sweep(limit=100)
-    equal(await world.states(), ["ready"])
-
-
-@check
 async def what_was_changed_is_written_down_with_who_and_when(world: World) -> None:
     await world.add(plan())
     world.wait(MINUTE / 2)

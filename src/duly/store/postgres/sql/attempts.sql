@@ -21,7 +21,7 @@ update duly.job
    and state = 'ready'
    and exists (select from duly.worker where id = :worker and lease_until > {now})
    and not exists (select from duly.queue where name = :queue and paused)
-returning {job};
+returning {job}, rank;
 
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
@@ -85,10 +85,12 @@ delete from duly.signal
  where job_id = any(:ids::bigint[]);
 
 -- name: return_jobs
--- Back to waiting: for another attempt, or because the worker was lost.
+-- Back to waiting: for another attempt, or because the worker was lost. What has begun once met its
+-- deadline then; what is given back unstarted still has it.
 update duly.job
    set state = again.state, ready_at = again.ready_at, attempt = job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
+       deadline = case when again.uncounted = 1 then job.deadline end,
        rank = greatest(again.ready_at, {now}) - job.priority * 1000000::bigint
   from jsonb_to_recordset(:rows::jsonb) as again (
            id bigint, state text, ready_at bigint, uncounted int, crashes int, reason text)

@@ -28,10 +28,10 @@ select id, late, schedule_id, task, key
  limit :limit;
 
 -- name: hurry_jobs
--- What is late goes first from now on, once.
+-- What is late goes first from now on, once. It keeps the age by which it has risen already.
 update duly.job
    set priority = greatest(priority, :priority::smallint), deadline = null,
-       rank = greatest(ready_at, {now}) - greatest(priority, :priority::smallint) * 1000000::bigint
+       rank = rank - (greatest(priority, :priority::smallint) - priority) * 1000000::bigint
  where id = any(:ids::bigint[]) and state <> 'running'
 returning queue;
 

@@ -61,7 +61,7 @@ update duly.job
        state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
        due_at = asked.ready_at, ready_at = asked.ready_at,
        deadline = asked.ready_at + asked.start_within, late = asked.late, retry = asked.retry,
-       attempt = 0, reason = '',
+       attempt = 0, crashes = 0, reason = '',
        rank = greatest(asked.ready_at, asked.now) - asked.priority * 1000000::bigint
   from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
           from jsonb_to_recordset(:batch::jsonb) as one (
@@ -169,7 +169,7 @@ select {job}, ended_at, result, error
 -- name: list_failed
 select {job}, ended_at, result, error
   from duly.failed
- where ended_at >= :since and state = :state
+ where ended_at >= :since
  order by ended_at desc, id desc
  limit :limit;
 

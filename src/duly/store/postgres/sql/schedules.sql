@@ -12,12 +12,11 @@ insert into duly.schedule (id, name, task, args, rule, zone, policies, queue, pr
                            submitter, title, tags, owner, version, created_at, cursor, next_at,
                            settled_until, revision, pause, awaiting, fault, zone_data)
 select id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags,
-       owner, version, clock.now, clock.now, next_at, null, 0, null, null, null, zone_data
+       owner, version, created_at, created_at, next_at, null, 0, null, null, null, zone_data
   from jsonb_to_recordset(:rows::jsonb) as asked (
            id bigint, name text, task text, args text, rule text, zone text, policies text,
            queue text, priority smallint, tenant text, submitter text, title text, tags text,
-           owner text, version int, next_at bigint, zone_data text),
-       (select {now} as now) as clock
+           owner text, version int, created_at bigint, next_at bigint, zone_data text)
     on conflict do nothing
 returning id;
 

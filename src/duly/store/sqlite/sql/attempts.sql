@@ -18,7 +18,7 @@ update duly_job
                limit :limit)
    and exists (select 1 from duly_worker where id = :worker and lease_until > :now)
    and not exists (select 1 from duly_queue where name = :queue and paused)
-returning {job};
+returning {job}, rank;
 
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
@@ -85,10 +85,12 @@ delete from duly_signal
  where job_id in (select value from json_each(:ids));
 
 -- name: return_jobs
--- Back to waiting: for another attempt, or because the worker was lost.
+-- Back to waiting: for another attempt, or because the worker was lost. What has begun once met its
+-- deadline then; what is given back unstarted still has it.
 update duly_job
    set state = again.state, ready_at = again.ready_at, attempt = duly_job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
+       deadline = case when again.uncounted = 1 then duly_job.deadline end,
        rank = max(again.ready_at, :now) - duly_job.priority * 1000000
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'ready_at' as ready_at,
                value ->> 'uncounted' as uncounted, value ->> 'crashes' as crashes,

@@ -23,10 +23,10 @@ select id, late, schedule_id, task, key
  limit :limit;
 
 -- name: hurry_jobs
--- What is late goes first from now on, once.
+-- What is late goes first from now on, once. It keeps the age by which it has risen already.
 update duly_job
    set priority = max(priority, :priority), deadline = null,
-       rank = max(ready_at, :now) - max(priority, :priority) * 1000000
+       rank = rank - (max(priority, :priority) - priority) * 1000000
  where id in (select value from json_each(:ids)) and state <> 'running'
 returning queue;
 

@@ -65,7 +65,7 @@ update duly_job
        submitter = asked.submitter, title = asked.title, tags = asked.tags, owner = asked.owner,
        version = asked.version, state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
        due_at = asked.ready_at, ready_at = asked.ready_at, deadline = asked.ready_at + asked.start_within,
-       late = asked.late, retry = asked.retry, attempt = 0, reason = '',
+       late = asked.late, retry = asked.retry, attempt = 0, crashes = 0, reason = '',
        rank = max(asked.ready_at, asked.now) - asked.priority * 1000000
   from (select value ->> 'id' as id, value ->> 'args' as args, value ->> 'queue' as queue,
                value ->> 'priority' as priority, value ->> 'tenant' as tenant,

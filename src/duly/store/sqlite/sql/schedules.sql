@@ -10,7 +10,8 @@ insert into duly_schedule (id, name, task, args, rule, zone, policies, queue, pr
 select value ->> 'id', value ->> 'name', value ->> 'task', value ->> 'args', value ->> 'rule',
        value ->> 'zone', value ->> 'policies', value ->> 'queue', value ->> 'priority',
        value ->> 'tenant', value ->> 'submitter', value ->> 'title', value ->> 'tags',
-       value ->> 'owner', value ->> 'version', :now, :now, value ->> 'next_at',
+       value ->> 'owner', value ->> 'version', value ->> 'created_at', value ->> 'created_at',
+       value ->> 'next_at',
        null, 0, null, null, null, value ->> 'zone_data'
   from json_each(:rows)
  where true

@@ -1,24 +1,21 @@
 """Enqueue inside the caller's own transaction, on whatever connection the caller has.
 
 The operation is the one that runs on our own connections. Each of its statements takes one value,
-a JSON text, so a driver needs to know only how that value is placed and how a statement is sent:
-``DRIVERS`` says so for each. Drivers are recognised by the names of their classes and never
-imported from here. Jobs appear, or vanish, with the caller's transaction; nobody is nudged, because
-nothing has happened before it commits.
+a JSON text, and that can be sent through any driver; ``drivers`` says how. Jobs appear, or vanish,
+with the caller's transaction. Nobody is nudged, because nothing has happened before it commits.
 
 Numbers come from a block that is reserved on the same connection and forgotten afterwards. SQLite
 takes the reservation back when the caller rolls back, so what is left of the block is not ours.
 
-What takes several statements is all or nothing. It gets a transaction of its own where none is
-open, and a savepoint where somebody may go on after an error.
+What takes several statements is all or nothing: it gets a transaction of its own where none is
+open, and a savepoint where the caller could go on after an error.
 """
 
 import re
-import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from duly import clock
 from duly.errors import InvalidValue, SchemaMismatch
@@ -26,13 +23,11 @@ from duly.model.job import Call
 from duly.model.payload import LONGEST_ARGS, check_text
 from duly.rules.instants import to_us
 from duly.store import jobs
-from duly.store.database import Ask, Dialect, Operation, Row
+from duly.store.database import Ask, Dialect, Operation
+from duly.store.foreign.drivers import STYLES, Connection, Driver, Style, recognised
 from duly.store.ids import BLOCK, Ids
 from duly.store.jobs import Wanted
 from duly.store.statements import statements
-
-Connection: TypeAlias = Any  # of a driver that may not be installed here
-Values: TypeAlias = Any  # as the driver wants them
 
 ACCEPTED = (
     "a connection of psycopg, psycopg2, asyncpg or sqlite3, a Connection or Session of SQLAlchemy "
@@ -45,76 +40,61 @@ NO_TABLES = (
 
 # Of the features of a dialect, none makes a difference to how jobs are enqueued.
 _DIALECTS = {"postgresql": Dialect("postgres"), "sqlite": Dialect("sqlite")}
-# Without tables, this is null. Any error would end the caller's transaction, and this is the
-# first that we ask.
+
+# The first thing that we ask. Without tables it is null, where an error would end the caller's
+# transaction.
 _RESERVE = {"postgres": {"reserve_ids": "select nextval(to_regclass('duly.id_block'))"}}
+
+
+class Brackets(NamedTuple):
+    """What comes before and after the statements, and what comes instead if one fails."""
+
+    before: str
+    after: str
+    instead: tuple[str, ...]
+
+
+_TRANSACTION = Brackets("begin", "commit", ("rollback",))
+_SAVEPOINT = Brackets("savepoint", "release", ("go back", "release"))
 _BRACKETS = {
     "begin": "begin",
     "commit": "commit",
     "rollback": "rollback",
     "savepoint": "savepoint duly_enqueue",
     "release": "release savepoint duly_enqueue",
-    "return": "rollback to savepoint duly_enqueue",
+    "go back": "rollback to savepoint duly_enqueue",
 }
+
 _VALUE = re.compile(r"(?<!:):(now|batch)\b")
 
 
 def enqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
-    """Remember jobs in the transaction of the connection: their numbers."""
+    """Remember jobs, in the transaction of the connection: their numbers."""
     driver = _driver(connection)
     if driver.waits:
         raise InvalidValue(
-            f"this is {_named(connection)}: await … aenqueue(…), for {driver.package} has to be "
-            "awaited here"
+            f"this is {_named(connection)}: await … aenqueue(…); "
+            f"enqueue(…) is for connections of {driver.package} and others that are not awaited"
         )
     _check(calls)
     return _run(_Talk.on(driver, connection), calls) if calls else []
 
 
 async def aenqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
-    """The same on a connection whose statements are awaited."""
+    """The same, on a connection whose statements are awaited."""
     driver = _driver(connection)
     if not driver.waits:
         raise InvalidValue(
-            f"this is {_named(connection)}: call … enqueue(…), for {driver.package} cannot be "
-            "awaited here"
+            f"this is {_named(connection)} of {driver.package}, which cannot be awaited: "
+            "enqueue(…) without await"
         )
     _check(calls)
-    if driver.relay is not None:
-        return await driver.relay(connection, calls) if calls else []
-    return await _arun(_Talk.on(driver, connection), calls) if calls else []
-
-
-class Style(NamedTuple):
-    """How a driver writes the place of a value (PEP 249), and takes what belongs there."""
-
-    place: str
-    values: Callable[[str, int], Values]  # from the text and how often it is wanted
-
-
-STYLES = {
-    "pyformat": Style("%(batch)s", lambda batch, _: {"batch": batch}),
-    "format": Style("%s", lambda batch, times: (batch,) * times),
-    "named": Style(":batch", lambda batch, _: {"batch": batch}),
-    "qmark": Style("?", lambda batch, times: (batch,) * times),
-    "numeric_dollar": Style("$1", lambda batch, _: (batch,)),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """How connections of some classes are spoken to."""
-
-    package: str
-    classes: tuple[str, ...]
-    waits: bool = False
-    reach: Callable[[Connection], Connection] = lambda connection: connection
-    dialect: Callable[[Connection], str] = lambda _: "postgresql"
-    style: Callable[[Connection], str] = lambda _: "pyformat"
-    # The rows of a statement, or, where it waits, what they are awaited from.
-    execute: Callable[[Connection, str, Values], Any] = NotImplemented
-    in_transaction: Callable[[Connection], bool] = lambda _: True  # after the first statement
-    relay: Callable[[Connection, Sequence[Call]], Awaitable[list[int]]] | None = None
+    if not calls:
+        return []
+    if driver.relay:
+        lender = await driver.relay(connection)
+        return list(await lender.run_sync(enqueue_on, calls))
+    return await _run_awaited(_Talk.on(driver, connection), calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,37 +115,42 @@ class _Talk:
         if database not in _DIALECTS or style not in STYLES:
             raise _refused(f"{_named(connection)} of {driver.package} to {database} ({style})")
         dialect = _DIALECTS[database]
-        own = _RESERVE.get(dialect.name, {})
-        texts = {**statements(dialect), **_BRACKETS, **own}
+        texts = {**statements(dialect), **_BRACKETS, **_RESERVE.get(dialect.name, {})}
         now = "null" if dialect.name == "postgres" else str(to_us(clock.now()))
         return cls(driver, connection, dialect.name, STYLES[style], texts, now)
 
-    def ask(self, ask: Ask) -> Any:  # noqa: ANN401 - rows, or an awaitable of them
+    def ask(self, ask: Ask) -> Any:  # noqa: ANN401 - rows, or what they are awaited from
         text, values = self.texts[ask.statement], None
         if ask.values:
-            # Said to be text: whoever taught the driver to write jsonb would have it written twice.
-            place = self.style.place + ("::text" if self.dialect == "postgres" else "")
-            written = {"now": self.now, "batch": place}
-            times = len(re.findall(r"(?<!:):batch\b", text))
-            values = self.style.values(str(ask.values["batch"]), times)
-            text = text.replace("%", "%%") if "%" in place else text
-            text = _VALUE.sub(lambda found: written[found[1]], text)
+            values = self.style.values(str(ask.values["batch"]), _places(text))
+            text = self.written(text)
         return self.driver.execute(self.connection, text, values)
 
-    def brackets(self, calls: Sequence[Call]) -> tuple[str, str, tuple[str, ...]] | None:
-        """What comes before and after the statements, and instead if one fails.
+    def written(self, text: str) -> str:
+        """The statement as the driver wants it.
 
-        The 65th savepoint that writes in one transaction slows down everybody else's reads on
-        PostgreSQL: whoever enqueues one job after the other gets none. There, an error has ended
-        the transaction anyway, and a key that is taken is noticed before anything is written.
+        The value is said to be text: a driver that was taught to write jsonb would quote it again.
+        """
+        place = self.style.place + ("::text" if self.dialect == "postgres" else "")
+        if "%" in place:
+            text = text.replace("%", "%%")
+        return _VALUE.sub(lambda found: self.now if found[1] == "now" else place, text)
+
+    def brackets(self, calls: Sequence[Call]) -> Brackets | None:
+        """None where one statement writes, and where there is nothing to go back to.
+
+        From the 65th savepoint on that writes in one transaction, everybody's reads are slower on
+        PostgreSQL. So who enqueues one job after the other gets none: an error of the server ends
+        the transaction there, and a key that is taken is noticed before anything has changed.
         """
         if all(call.key is None for call in calls):
             return None
-        if self.dialect == "postgres" and not self.driver.in_transaction(self.connection):
-            return "begin", "commit", ("rollback",)
-        if self.dialect == "postgres" and len(calls) == 1:
-            return None
-        return "savepoint", "release", ("return", "release")
+        if self.dialect == "postgres":
+            if not self.driver.in_transaction(self.connection):
+                return _TRANSACTION
+            if len(calls) == 1:
+                return None
+        return _SAVEPOINT
 
 
 def _run(talk: _Talk, calls: Sequence[Call]) -> list[int]:
@@ -183,7 +168,7 @@ def _run(talk: _Talk, calls: Sequence[Call]) -> list[int]:
         return list(end.value)
 
 
-async def _arun(talk: _Talk, calls: Sequence[Call]) -> list[int]:
+async def _run_awaited(talk: _Talk, calls: Sequence[Call]) -> list[int]:
     operation = _enqueue(talk, calls)
     try:
         ask = next(operation)
@@ -204,23 +189,22 @@ def _enqueue(talk: _Talk, calls: Sequence[Call]) -> Operation[list[int]]:
     brackets = talk.brackets(calls)
     if brackets is None:
         return (yield from jobs.enqueue(wanted))
-    begin, end, undo = brackets
-    yield Ask(begin)
+    yield Ask(brackets.before)
     try:
         answers = yield from jobs.enqueue(wanted)
     except BaseException:
-        with suppress(Exception):  # a lost connection cannot be told, and has nothing to undo
-            for statement in undo:
+        with suppress(Exception):  # where the connection is lost, so is what it has done
+            for statement in brackets.instead:
                 yield Ask(statement)
         raise
-    yield Ask(end)
+    yield Ask(brackets.after)
     return answers
 
 
 def _numbers(count: int) -> Operation[list[int]]:
-    """On SQLite this comes first for another reason: it makes the driver begin a transaction.
+    """Before any savepoint: this is what makes sqlite3 begin the caller's transaction.
 
-    A savepoint would be the whole transaction otherwise, and its release the commit.
+    A savepoint outside one would be a transaction itself, and its release the commit.
     """
     ids = Ids()
     for _ in range(-(-count // BLOCK)):
@@ -237,7 +221,27 @@ def _numbers(count: int) -> Operation[list[int]]:
 
 
 def _check(calls: Sequence[Call]) -> None:
-    """What PostgreSQL would refuse, refused before it ends the caller's transaction."""
+    """Refuse here what PostgreSQL would refuse, and end the caller's transaction for it."""
     for call in calls:
         check_text(call.args, "arguments", longest=LONGEST_ARGS)
         check_text(call.retry or "", "retry", longest=LONGEST_ARGS)
+
+
+def _driver(connection: object) -> Driver:
+    driver = recognised(connection)
+    if driver is None:
+        raise _refused(f"{_named(connection)} of {type(connection).__module__}")
+    return driver
+
+
+def _refused(found: str) -> InvalidValue:
+    return InvalidValue(f"{found} is nothing to enqueue on; there are: {ACCEPTED}")
+
+
+def _named(connection: object) -> str:
+    name = type(connection).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
+def _places(text: str) -> int:
+    return sum(found == "batch" for found in _VALUE.findall(text))

@@ -1,0 +1,277 @@
+"""What must hold after every commit.
+
+The checkers keep their own picture of the jobs and schedules, made from the changes that were seen
+and never from what the store answers. After each commit they hold the changes against the promises:
+
+* a job's state follows the state before by a row of the table, and a job that is gone has ended;
+* who settles a job shows the fence of its claim, and fences only rise;
+* nothing is begun early, nor by a worker without a lease, nor taken from one that has its lease;
+* of a schedule whose runs must not overlap, one job at most is past its waiting;
+* a due moment has one row, written when it was due, and a cursor never goes back.
+
+What can only be judged at the end (every moment covered, nothing left undone) is in ``ledger`` and
+``liveness``.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from duly.model.payload import Json
+from duly.model.states import ENDED, LIVE, TRANSITIONS, WAITING, State
+from duly.policy.retry import Retry
+from duly.policy.verdict import POISON
+from duly.store.database import Value
+from duly.testing.simulate.ledger import Ledger
+from duly.testing.simulate.watch import EndRow, JobRow, KeyRow, Seen, WorkerRow
+
+EDGES = {(before, after) for before, moves in TRANSITIONS.items() for after in moves.values()}
+
+
+class Asked(NamedTuple):
+    statement: str
+    values: Mapping[str, Value]
+    rows: int
+
+
+class Transaction(NamedTuple):
+    """What was committed: by whom, when by the store's clock, and what it changed."""
+
+    host: str
+    now: int
+    asked: list[Asked]
+    changes: list[Seen]
+
+
+@dataclass(slots=True)
+class Known:
+    """A job as the changes show it."""
+
+    row: JobRow
+    state: State
+    exclusive: bool  # of a schedule whose runs must not overlap
+    keyless: bool = False  # another job has taken its key over
+
+    @property
+    def unblocked(self) -> bool:
+        return self.state in LIVE and self.state is not State.BLOCKED
+
+
+class Checkers:
+    """The picture, and the promises it is held against."""
+
+    def __init__(
+        self,
+        sometimes: Counter[str],
+        violated: Callable[[str], None],
+        holder_lives: Callable[[int | None], bool],
+    ) -> None:
+        self.sometimes = sometimes
+        self.violated = violated
+        self.strict = True  # rows are read under locks: even for a moment nothing waits in vain
+        self.jobs: dict[int, Known] = {}
+        self.ledger = Ledger(sometimes, violated)
+        self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
+        self.calls: dict[int, set[int]] = {}  # which jobs ever stood for a client's call
+        self._holder_lives = holder_lives
+        self._of_schedule: dict[int, dict[int, Known]] = {}  # those that live
+        self._leases: dict[int, int] = {}
+        self._last_fence = 0
+        self._latest = 0  # the store's clock at its highest
+        self._touched: dict[int, None] = {}
+        self._shown: dict[int, int] = {}  # the fences that this transaction shows
+        self._transaction = Transaction("", 0, [], [])
+
+    def committed(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._latest = max(self._latest, transaction.now)
+        if not transaction.changes:
+            return
+        self._shown = _shown(transaction.asked)
+        for table, before, after in transaction.changes:
+            self._see(table, before, after)
+        self.ledger.committed()
+        if self._last_claimed > self._last_fence:
+            self._last_fence = self._last_claimed
+        for schedule_id in self._touched:
+            self._overlaps(schedule_id)
+        self._touched.clear()
+
+    _last_claimed = 0
+
+    def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
+        match table:
+            case "duly_job":
+                self._job(before, after)
+            case "duly_history" | "duly_failed":
+                if after is not None:
+                    self._ended(after)
+            case "duly_schedule":
+                rewinds = any(ask.statement == "rewind_schedule" for ask in self._transaction.asked)
+                self.ledger.schedule(before, after, rewinds=rewinds)
+            case "duly_fire":
+                if after is not None:
+                    self.ledger.fire(before, after, latest=self._latest)
+            case "duly_worker":
+                self._lease(before, after)
+            case "duly_job_key":
+                self._key(before, after)
+            case _:
+                if before is None and "replaced" in after.reason:
+                    self.sometimes["replace signal"] += 1
+
+    def _job(self, before: JobRow | None, after: JobRow | None) -> None:
+        if after is None:
+            assert before is not None
+            self._gone(before)
+        elif before is None:
+            self._made(after)
+        else:
+            self._changed(before, after)
+
+    def _made(self, row: JobRow) -> None:
+        state = State(row.state)
+        known = self.jobs.get(row.id)
+        if known is not None:
+            self._edge(known, state)
+            self.sometimes["failed job retried"] += 1
+        elif state not in WAITING:
+            self.violated(f"job {row.id} begins its life as {state}")
+        exclusive = self.ledger.exclusive(row.schedule_id)
+        self.jobs[row.id] = made = Known(row, state, exclusive=exclusive)
+        self._call(row)
+        if row.schedule_id is not None:
+            self._of_schedule.setdefault(row.schedule_id, {})[row.id] = made
+            self._touched[row.schedule_id] = None
+            if known is None:
+                self.ledger.job_made(row)
+
+    def _changed(self, before: JobRow, row: JobRow) -> None:
+        known = self.jobs[row.id]
+        state = State(row.state)
+        if state is not known.state:
+            self._edge(known, state)
+        if state is State.RUNNING and before.state != state:
+            self._claimed(known, before, row)
+        elif before.state == State.RUNNING and state is not State.RUNNING:
+            self._left(known, state)
+            self._attempts(row)
+        if before.state == State.BLOCKED and state is not State.BLOCKED:
+            self.sometimes["blocked freed"] += 1
+        known.row, known.state = row, state
+        if row.args != before.args:
+            self._call(row)
+        if row.schedule_id is not None:
+            self._touched[row.schedule_id] = None
+            if row.fire_id != before.fire_id:
+                self.sometimes["take-over"] += 1
+
+    def _gone(self, row: JobRow) -> None:
+        if self.jobs[row.id].state not in ENDED:
+            self.violated(f"job {row.id} is gone, and it was {row.state}")
+        if row.schedule_id is not None:
+            self._of_schedule[row.schedule_id].pop(row.id, None)
+            self._touched[row.schedule_id] = None
+
+    def _ended(self, row: EndRow) -> None:
+        known = self.jobs[row.id]
+        state = State(row.state)
+        if known.state is State.RUNNING:
+            self._left(known, state)
+        self._edge(known, state)
+        known.state = state
+        self.sometimes[f"ended {state}"] += 1
+        if row.crashes >= POISON:
+            self.sometimes["poison reached"] += 1
+
+    def _edge(self, known: Known, state: State) -> None:
+        if (known.state, state) not in EDGES:
+            self.violated(f"job {known.row.id} went from {known.state} to {state}")
+
+    def _claimed(self, known: Known, before: JobRow, row: JobRow) -> None:
+        if row.ready_at > self._latest:
+            early = (row.ready_at - self._latest) / 1e6
+            self.violated(f"job {row.id} was begun {early} s before it was to be ready")
+        if row.fence <= self._last_fence:
+            self.violated(f"fence {row.fence} comes after fence {self._last_fence}")
+        self._last_claimed = row.fence
+        if row.attempt != before.attempt + 1:
+            self.violated(f"job {row.id}: after attempt {before.attempt} comes {row.attempt}")
+        if self._leases.get(row.worker or 0, 0) <= self._transaction.now:
+            self.violated(f"worker {row.worker} claimed job {row.id} without a lease")
+        if known.state is State.RUNNING:
+            self.violated(f"job {row.id} was claimed while it ran")
+
+    def _left(self, known: Known, state: State) -> None:
+        """A job that ran does not run any more: by the right of its fence."""
+        row = known.row
+        shown = self._shown.get(row.id)
+        if shown != row.fence:
+            self.violated(
+                f"job {row.id} runs under fence {row.fence}, and became {state} by somebody who "
+                f"shows fence {shown}"
+            )
+        self.settled[row.id, row.fence] = state
+        if any(ask.statement == "lost_jobs" for ask in self._transaction.asked):
+            self.sometimes["taken back"] += 1
+            if self._holder_lives(row.worker):
+                self.sometimes["lease expired while the holder was alive"] += 1
+            if self._leases.get(row.worker or 0, 0) > self._latest:
+                self.violated(f"job {row.id} was taken from worker {row.worker}, which has a lease")
+
+    def _attempts(self, row: JobRow) -> None:
+        allowed = Retry.from_json(Json(row.retry)).attempts if row.retry else Retry().attempts
+        if row.attempt > allowed + row.crashes:
+            self.violated(f"job {row.id} waits again after attempt {row.attempt} of {allowed}")
+        if row.crashes >= POISON:
+            self.violated(f"job {row.id} waits again after {row.crashes} crashes")
+
+    def _lease(self, before: WorkerRow | None, after: WorkerRow | None) -> None:
+        if after is None:
+            return
+        if (
+            before is not None
+            and after.lease_until > before.lease_until
+            and before.lease_until <= self._transaction.now
+        ):
+            self.violated(f"the lease of worker {after.id} was renewed after it had expired")
+        self._leases[after.id] = after.lease_until
+
+    def _key(self, before: KeyRow | None, after: KeyRow | None) -> None:
+        if before is None or after is None or before.job_id == after.job_id:
+            return
+        holder = self.jobs.get(before.job_id)
+        if holder is None or holder.state in ENDED:
+            return
+        if holder.state in WAITING:
+            self.violated(f'key "{before.key}" has a second job while {before.job_id} waits')
+        holder.keyless = True
+        self.sometimes["key taken over from a running job"] += 1
+
+    def _call(self, row: JobRow) -> None:
+        number = json.loads(row.args).get("call")
+        if number is not None:
+            self.calls.setdefault(number, set()).add(row.id)
+
+    def _overlaps(self, schedule_id: int) -> None:
+        jobs = self._of_schedule.get(schedule_id, {}).values()
+        if not self.ledger.there(schedule_id):
+            return
+        unblocked = [job for job in jobs if job.unblocked]
+        exclusive = [job.row.id for job in unblocked if job.exclusive]
+        if len(exclusive) > 1:
+            self.violated(f"jobs {exclusive} of schedule {schedule_id} may run at once")
+        if self.strict and not unblocked and len(jobs) > 0:
+            self.violated(f"schedule {schedule_id}: a job waits behind nothing")
+
+
+def _shown(asked: list[Asked]) -> dict[int, int]:
+    """The fences that were shown to settle jobs."""
+    return {
+        row["id"]: row["fence"]
+        for ask in asked
+        if ask.statement == "hold_jobs"
+        for row in json.loads(cast(str, ask.values["rows"]))
+    }

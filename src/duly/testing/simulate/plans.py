@@ -1,0 +1,119 @@
+"""Schedules and calls as users write them, all kinds in all combinations, rolled by the dice."""
+
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import get_args
+
+from duly.model.job import Call, IfExists
+from duly.model.payload import Json, encode
+from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
+from duly.model.schedule import Plan
+from duly.policy.retry import Retry
+from duly.testing.simulate.worker import QUEUES, TASKS
+
+ZONES = ("Europe/Berlin", "America/New_York", "UTC", "Asia/Kathmandu")
+KEYS = ("a", "b", "c")
+RULES = (
+    "every 1s",
+    "every 7s",
+    "every 13s",
+    "every 30s",
+    "every 1m",
+    "every 10m",
+    "*/5 * * * * *",
+    "*/2 * * * *",
+    "0-59/1 1-3 * * *",
+    "*:0/1:20",
+    "*-*-* 0..3:0/2:10",
+    "every 20s | *:*:05",
+    "every 10s - (*:0/3 lasting=1m)",
+    "every 25s - (*:0/7:30 lasting=40s)",
+)
+SPACED = ("spaced 1s", "spaced 5s", "spaced 20s", "spaced 5s - (*:0/4 lasting=1m)")
+
+
+def rolled_plan(dice: random.Random, name: str, now: datetime) -> Plan:
+    plan = Plan(
+        name=name,
+        task=dice.choice(TASKS),
+        queue=dice.choice(QUEUES),
+        priority=dice.choice((-10, 0, 0, 20)),
+        rule=rolled_rule(dice, now),
+        zone=dice.choice(ZONES),
+        args=encode({"of": name}),
+    )
+    return replace(plan, policies=rolled_policies(dice, plan, now))
+
+
+def rolled_rule(dice: random.Random, now: datetime) -> str:
+    roll = dice.random()
+    if roll < 0.2:
+        return dice.choice(SPACED)
+    if roll < 0.3:
+        return (now + timedelta(seconds=dice.randint(1, 120))).isoformat(timespec="seconds")
+    return dice.choice(RULES)
+
+
+def rolled_policies(dice: random.Random, plan: Plan, now: datetime) -> Policies:
+    """The policies for a plan, of which only those are bounded that lie in the story."""
+    spaced = plan.rule.startswith("spaced")
+    bounds: dict[str, datetime] = {}
+    if dice.random() < 0.15:
+        bounds["end"] = now + timedelta(seconds=dice.randint(20, 400))
+    if dice.random() < 0.15:
+        bounds["start"] = now + timedelta(seconds=dice.randint(1, 15))
+    return Policies(
+        overlap=dice.choice(get_args(Overlap)),
+        missed=rolled_missed(dice),
+        start_within=_perhaps(dice, 1, 5, 30),
+        late=dice.choice(get_args(Late)),
+        dst=dice.choice(("cron", "cron", "systemd", "elapsed")),
+        exclude=None if spaced or dice.random() < 0.8 else "*:0/2 lasting=30s",
+        jitter=_perhaps(dice, 1, 10),
+        first=dice.choice(("now", "wait")),
+        retry=rolled_retry(dice),
+        start=bounds.get("start"),
+        end=bounds.get("end"),
+    )
+
+
+def rolled_missed(dice: random.Random) -> Missed:
+    return Missed(
+        policy=dice.choice(get_args(Catchup)),
+        at_most=dice.choice((1, 2, 5, 20)),
+        spacing=_perhaps(dice, 1, 3),
+        grace=timedelta(seconds=dice.choice((1, 10, 60))),
+    )
+
+
+def rolled_retry(dice: random.Random) -> Json | None:
+    if dice.random() < 0.4:
+        return None
+    return Retry(attempts=dice.randint(1, 5), first=f"{dice.randint(1, 5)}s", cap="20s").as_json()
+
+
+def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
+    """What a client asks for. Its number stands in the arguments: that is how it is found again."""
+    keyed = dice.random() < 0.4
+    after: datetime | timedelta | None = None
+    if dice.random() < 0.5:
+        after = timedelta(seconds=dice.random() * 30)
+        after = now + after if dice.random() < 0.5 else after
+    poison = {"poison": True} if dice.random() < 0.05 else {}
+    return Call(
+        task=dice.choice(TASKS),
+        queue=dice.choice(QUEUES),
+        priority=dice.choice((0, 0, 10)),
+        args=encode({"call": number, **poison}),
+        run_after=after,
+        key=dice.choice(KEYS) if keyed else None,
+        if_exists=dice.choice(get_args(IfExists)),
+        start_within=_perhaps(dice, 1, 10),
+        late=dice.choice(get_args(Late)),
+        retry=rolled_retry(dice),
+    )
+
+
+def _perhaps(dice: random.Random, *seconds: int) -> timedelta | None:
+    return timedelta(seconds=dice.choice(seconds)) if dice.random() < 0.3 else None

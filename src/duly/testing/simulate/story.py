@@ -1,0 +1,123 @@
+"""A story, from its seed to its end: chaos, then healing, then the reckoning."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from duly.clock import sleep
+from duly.testing.simulate import liveness
+from duly.testing.simulate.faults import Storm
+from duly.testing.simulate.node import Node
+from duly.testing.simulate.workload import Workload
+from duly.testing.simulate.world import HONEST, Sabotage, World
+
+MINUTES = 2.0
+DISTRUST = 15  # seconds for which a clock that jumped is not believed
+HEALED = 150  # … after which nothing is left that nobody does
+GLANCE = 5
+CLIENTS = 2
+DARK = (timedelta(minutes=20), timedelta(hours=5), timedelta(days=3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a story ended."""
+
+    seed: int
+    wrong: Sequence[str]  # promises that were broken; none, if all is well
+    steps: Sequence[str]  # the last ones
+    digest: str
+    sometimes: Counter[str]
+    seconds: float  # of the world's time, without those in which everything was switched off
+
+
+def play(seed: int, *, minutes: float = MINUTES, sabotage: Sabotage = HONEST) -> Ending:
+    """Live through the story of a seed."""
+    return Story(seed, minutes=minutes, sabotage=sabotage).play()
+
+
+class Story:
+    def __init__(self, seed: int, *, minutes: float, sabotage: Sabotage) -> None:
+        self.world = World(seed, sabotage=sabotage)
+        self._minutes = minutes
+        self._dark = 0.0
+        self._nodes = [Node(self.world, f"node {place + 1}") for place in range(self.world.knobs.nodes)]
+        self._storm = Storm(self.world, self._nodes)
+        self._workload = Workload(self.world)
+
+    def play(self) -> Ending:
+        world = self.world
+        with suppress(RuntimeError), world.loop as loop:
+            try:
+                loop.run_until_complete(self._happen())
+            except RuntimeError:
+                if not world.wrong:
+                    raise
+            self._end()
+        if not world.wrong:
+            self._reckon()
+        seconds = world.loop.time() - self._dark
+        world.connection.close()
+        return Ending(
+            seed=world.seed,
+            wrong=world.wrong,
+            steps=list(world.steps),
+            digest=world.digest,
+            sometimes=world.sometimes,
+            seconds=seconds,
+        )
+
+    async def _happen(self) -> None:
+        world = self.world
+        self._storm.light_up()
+        await self._workload.begin()
+        dark = world.chance(0.15)
+        await self._scene(self._minutes * 60 * (0.5 if dark else 1))
+        if dark:
+            await self._night(world.dice.choice(DARK))
+            await self._scene(self._minutes * 30)
+        self._storm.pass_by()
+        await self._workload.let_go()
+        await self._heal()
+
+    async def _scene(self, seconds: float) -> None:
+        """Clients and faults for a while."""
+        pace = self.world.dice.choice((0.5, 2.0, 8.0))
+        acting: list[Awaitable[None]] = [self._storm.rage()]
+        acting += [self._workload.go_on(pace) for _ in range(CLIENTS)]
+        tasks = [asyncio.ensure_future(one) for one in acting]
+        await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _night(self, length: timedelta) -> None:
+        self._storm.black_out()
+        self._dark = length.total_seconds()
+        await sleep(self._dark)
+        self._storm.light_up()
+
+    async def _heal(self) -> None:
+        """Everything overdue is done soon, and everything else in the end."""
+        world = self.world
+        await sleep(world.knobs.takes_over + DISTRUST)
+        for found in liveness.overdue(world):
+            world.violated(f"after healing, {found}")
+        for _ in range(HEALED // GLANCE):
+            if not any(liveness.left_behind(world)):
+                return
+            await sleep(GLANCE)
+        for found in (*liveness.overdue(world), *liveness.left_behind(world)):
+            world.violated(f"long after healing, {found}")
+
+    def _end(self) -> None:
+        for host in self.world.hosts:
+            host.alive = False
+        self._storm.black_out()
+
+    def _reckon(self) -> None:
+        for broken in (*self._workload.broken(), *self.world.checkers.ledger.uncovered()):
+            self.world.wrong.append(f"at the end: {broken}")

@@ -1,0 +1,192 @@
+"""Clients: programs and people who enqueue, schedule, change their minds, and are cut off.
+
+Each call is made by a process of its own, which may die at any statement. What a call answered is a
+promise, and is held against the changes that were seen; what it did not answer may or may not have
+happened, and has happened at most once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+
+from duly.clock import sleep
+from duly.errors import DulyError, StoreUnavailable
+from duly.model.queue import Queue
+from duly.model.schedule import Plan
+from duly.model.states import LIVE, State
+from duly.store.sql_store import SqlStore
+from duly.testing.simulate.database import SimulatedDatabase
+from duly.testing.simulate.plans import KEYS, rolled_call, rolled_plan
+from duly.testing.simulate.worker import QUEUES, TASKS
+from duly.testing.simulate.world import World
+
+
+class Workload:
+    """What clients have asked for, and what they were promised."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._dice = world.dice
+        self._calls: Iterator[int] = count(1)
+        self._names: Iterator[int] = count(1)
+        self._schedules: list[str] = []
+        self._promised: dict[int, int] = {}  # the job that was promised to a call
+        self._keyed: set[int] = set()
+        self._actions: tuple[tuple[Callable[[SqlStore], Awaitable[None]], int], ...] = (
+            (self._enqueue, 12),
+            (self._cancel, 2),
+            (self._cancel_key, 2),
+            (self._retry, 2),
+            (self._edit, 3),
+            (self._pause, 2),
+            (self._resume, 3),
+            (self._skip_next, 2),
+            (self._rewind, 1),
+            (self._run, 3),
+            (self._add, 1),
+            (self._remove, 1),
+            (self._pause_queue, 1),
+        )
+
+    async def begin(self) -> None:
+        for _ in range(self._dice.randint(5, 12)):
+            await self._as_a_client(self._add)
+
+    async def go_on(self, pace: float) -> None:
+        """Ask for something, again and again, until cancelled."""
+        actions, weights = zip(*self._actions, strict=True)
+        while True:
+            await sleep(self._dice.expovariate(1 / pace))
+            [action] = self._dice.choices(actions, weights)
+            await self._as_a_client(action)
+
+    async def let_go(self) -> None:
+        """Open every queue again, so that all can come to an end."""
+        store = SqlStore(SimulatedDatabase(self._world, self._world.host("operator")))
+        closed = list(QUEUES)
+        while closed:
+            with suppress(StoreUnavailable):
+                await store.work.set_queue(Queue(name=closed[-1]))
+                closed.pop()
+
+    def broken(self) -> Iterator[str]:
+        """Promises that are not kept, at the end."""
+        checkers = self._world.checkers
+        for call, job in self._promised.items():
+            if job not in checkers.jobs:
+                yield f"call {call} was promised job {job}, and there never was one"
+        for call, jobs in checkers.calls.items():
+            if len(jobs) > 1 and call not in self._keyed:
+                yield f"call {call} was enqueued as jobs {sorted(jobs)}"
+            if len(jobs) > 1:
+                self._world.sometimes["keyed call stands twice"] += 1
+
+    async def _as_a_client(self, action: Callable[[SqlStore], Awaitable[None]]) -> None:
+        world = self._world
+        host = world.host("client")
+        store = SqlStore(SimulatedDatabase(world, host))
+        call = asyncio.ensure_future(action(store))
+
+        def crash() -> None:
+            host.alive = False
+            call.cancel()
+
+        host.crash = crash
+        try:
+            await asyncio.wait((call,))
+        except asyncio.CancelledError:
+            crash()
+            raise
+        finally:
+            host.alive = False
+        error = None if call.cancelled() else call.exception()
+        if error is not None and not isinstance(error, DulyError):
+            world.violated(f"{action.__name__} failed: {error!r}")
+
+    async def _enqueue(self, store: SqlStore) -> None:
+        numbers = [next(self._calls) for _ in range(self._dice.choice((1, 1, 1, 4)))]
+        now = self._world.clock.now()
+        calls = [rolled_call(self._dice, number, now) for number in numbers]
+        self._keyed |= {n for n, call in zip(numbers, calls, strict=True) if call.key is not None}
+        jobs = await store.jobs.enqueue(calls)
+        for number, job in zip(numbers, jobs, strict=True):
+            if job not in self._world.checkers.jobs:
+                self._world.violated(f"call {number} was promised job {job}, which is not there")
+            self._promised[number] = job
+
+    async def _cancel(self, store: SqlStore) -> None:
+        if (job := self._some_job(*LIVE)) is not None:
+            state = await store.jobs.cancel(job, reason="a client said so")
+            became = self._world.checkers.jobs[job].state
+            if state is State.CANCELLED and became is not state:
+                self._world.violated(f"job {job} was said to be cancelled, and is {became}")
+
+    async def _cancel_key(self, store: SqlStore) -> None:
+        await store.jobs.cancel_key(self._dice.choice(TASKS), self._dice.choice(KEYS))
+
+    async def _retry(self, store: SqlStore) -> None:
+        if (job := self._some_job(State.FAILED)) is not None:
+            await store.jobs.retry(job, who="a client")
+
+    async def _add(self, store: SqlStore) -> None:
+        name = f"schedule {next(self._names)}"
+        self._schedules.append(name)
+        plan = rolled_plan(self._dice, name, self._world.clock.now())
+        [added] = await store.schedules.add([plan])
+        if added.id not in self._world.checkers.ledger.lives:
+            self._world.violated(f'"{name}" was said to be added, and is not there')
+
+    async def _edit(self, store: SqlStore) -> None:
+        new = rolled_plan(self._dice, "any", self._world.clock.now())
+        part = self._dice.random()
+
+        def change(old: Plan) -> Plan:
+            if part < 0.3:
+                return replace(old, title=old.title + "!")
+            if part < 0.6:
+                return replace(old, policies=replace(old.policies, overlap=new.policies.overlap))
+            return replace(new, name=old.name)
+
+        await store.schedules.edit(self._some_schedule(), change, who="a client")
+
+    async def _pause(self, store: SqlStore) -> None:
+        until = None
+        if self._world.chance(0.6):
+            until = self._world.clock.now() + timedelta(seconds=self._dice.randint(1, 60))
+        await store.schedules.pause(
+            self._some_schedule(), until=until, catch_up=self._world.chance(0.4), who="a client"
+        )
+
+    async def _resume(self, store: SqlStore) -> None:
+        await store.schedules.resume(self._some_schedule(), who="a client")
+
+    async def _skip_next(self, store: SqlStore) -> None:
+        count = self._dice.choice((1, 1, 3))
+        await store.schedules.skip_next(self._some_schedule(), count=count, who="a client")
+
+    async def _rewind(self, store: SqlStore) -> None:
+        to = self._world.clock.now() - timedelta(seconds=self._dice.uniform(-5, 60))
+        await store.schedules.rewind(self._some_schedule(), to=to, who="a client")
+
+    async def _run(self, store: SqlStore) -> None:
+        fire = await store.schedules.run(self._some_schedule(), who="a client")
+        if fire.id not in self._world.checkers.ledger.fires:
+            self._world.violated(f"fire {fire.id} was promised, and is not there")
+
+    async def _remove(self, store: SqlStore) -> None:
+        await store.schedules.remove(self._some_schedule(), who="a client")
+
+    async def _pause_queue(self, store: SqlStore) -> None:
+        paused = self._world.chance(0.4)
+        await store.work.set_queue(Queue(name=self._dice.choice(QUEUES), paused=paused))
+
+    def _some_schedule(self) -> str:
+        return self._dice.choice(self._schedules)
+
+    def _some_job(self, *states: State) -> int | None:
+        jobs = self._world.checkers.jobs
+        found = [number for number, job in jobs.items() if job.state in states]
+        return self._dice.choice(found) if found else None

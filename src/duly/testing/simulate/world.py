@@ -1,0 +1,193 @@
+"""A world: one seed, one clock, one database, and what has happened in it so far.
+
+Everything that happens goes through ``tell`` and into a digest: two runs of a seed are the same
+story if their digests are equal. The database's clock is the world's, and every host has one of its
+own that is wrong by hours and goes a little too fast or too slow.
+"""
+
+import asyncio
+import hashlib
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from duly.clock import sleep
+from duly.rules.instants import to_us
+from duly.store.migrate import migrations
+from duly.store.sqlite.connection import apply_migration, connect
+from duly.store.sqlite.database import SQLITE
+from duly.store.statements import statements
+from duly.testing.clock import VirtualClock
+from duly.testing.simulate.checkers import Checkers
+from duly.testing.simulate.knobs import Knobs, Odds
+from duly.testing.simulate.loop import VirtualLoop
+from duly.testing.simulate.watch import Watch
+
+# Ordinary days, and the minutes before clocks change in Berlin and in New York.
+DAYS = (
+    datetime(2026, 3, 4, 11, 58, tzinfo=UTC),
+    datetime(2026, 6, 30, 23, 57, tzinfo=UTC),
+    datetime(2026, 3, 29, 0, 58, tzinfo=UTC),
+    datetime(2026, 10, 24, 23, 58, tzinfo=UTC),
+    datetime(2026, 11, 1, 4, 59, tzinfo=UTC),
+    datetime(2026, 3, 8, 6, 58, tzinfo=UTC),
+)
+LAST_STEPS = 60
+
+# Where the database cannot skip locked rows, whoever holds a schedule raises its revision instead,
+# so that a decision made on what was read without a lock is void.
+_UNLOCKED = {
+    "hold_schedules": (
+        "update duly_schedule set revision = revision + 1"
+        " where id in (select value from json_each(:ids)) returning {columns}, :now"
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sabotage:
+    """A guard that is taken away, to show that somebody notices."""
+
+    statements: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    schema: tuple[str, ...] = ()  # run after the migrations
+    without: tuple[str, ...] = ()  # services
+    nodes_clock: bool = False  # the database is told the time by whoever asks
+    torn: bool = False  # every statement is a transaction of its own
+    loose: bool = False  # only worlds in which rows are read without locks
+
+
+HONEST = Sabotage()
+
+
+class Host:
+    """A process on a machine. It may be dead, stand still, or be cut off from the database."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.frozen_until = 0.0
+        self.cut_until = 0.0
+        self.crash: Callable[[], None] = self._die
+        self.listeners: list[Callable[[str], None]] = []
+        self._world = world
+        self._skew = timedelta(seconds=world.dice.uniform(-10_000, 10_000))
+        self._pace = 1 + world.dice.uniform(-200e-6, 200e-6)
+
+    def steady(self) -> float:
+        return self._world.loop.time() * self._pace
+
+    def wall(self) -> datetime:
+        return self._world.clock.now() + self._skew
+
+    def freeze(self, seconds: float) -> None:
+        self._world.tell(self.name, "freezes", f"for {seconds:.1f} s")
+        self._world.sometimes["freeze"] += 1
+        self.frozen_until = self._world.loop.time() + seconds
+
+    async def thaw(self) -> None:
+        while (left := self.frozen_until - self._world.loop.time()) > 0:
+            await sleep(min(left, 1.0))  # it may be over earlier
+
+    def _die(self) -> None:
+        self.alive = False
+
+
+class World:
+    """What all nodes share, and what the story is about."""
+
+    def __init__(self, seed: int, *, sabotage: Sabotage = HONEST) -> None:
+        self.seed = seed
+        self.dice = random.Random(f"duly {seed}")  # noqa: S311 – it is to be foreseen
+        self.sabotage = sabotage
+        self.knobs = Knobs.rolled(self.dice)
+        self.odds = Odds.rolled(self.dice)
+        self.loose = sabotage.loose or self.knobs.loose
+        self.loop = VirtualLoop(seed)
+        self.clock = VirtualClock(
+            self.dice.choice(DAYS) + timedelta(seconds=self.dice.uniform(0, 60)),
+            elapsed=self.loop.time,
+        )
+        self.connection = connect(":memory:")
+        self.connection.execute("pragma journal_mode = memory")
+        for migration in migrations(SQLITE):
+            apply_migration(self.connection, migration, self.now)
+        for statement in sabotage.schema:
+            self.connection.execute(statement)
+        self.texts = self._texts()
+        # Rows that come in no order of their own come in any.
+        self.unordered = {
+            name: "returning" in text or "order by" not in text for name, text in self.texts.items()
+        }
+        self.watch = Watch(self.connection)
+        self.writer = asyncio.Lock()
+        self.outage_until = 0.0
+        self.outages = 0  # how often every connection was lost
+        self.hosts: list[Host] = []
+        self.sometimes: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.steps: deque[str] = deque(maxlen=LAST_STEPS)
+        self.workers: dict[int, Host] = {}
+        self._digest = hashlib.blake2b(digest_size=16)
+        self.checkers = Checkers(self.sometimes, self.violated, self._holder_lives)
+        self.checkers.strict = not self.loose
+
+    @property
+    def now(self) -> int:
+        """By the store's clock, in microseconds since 1970."""
+        return to_us(self.clock.now())
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    def chance(self, odds: float) -> bool:
+        return odds > 0 and self.dice.random() < odds
+
+    def tell(self, who: str, what: str, about: object = "") -> None:
+        """Write a step into the story."""
+        line = f"{self.loop.time():.6f} {who}: {what} {about}"
+        self._digest.update(line.encode())
+        self.steps.append(line)
+
+    def violated(self, promise: str) -> None:
+        """Something happened that must not: the story ends here."""
+        self.wrong.append(f"at {self.clock.now():%Y-%m-%d %H:%M:%S.%f}: {promise}")
+        self.loop.stop()
+
+    def host(self, name: str) -> Host:
+        made = Host(self, name)
+        self.hosts.append(made)
+        return made
+
+    def nudge(self, sender: Host, topics: tuple[str, ...]) -> None:
+        """Some of it arrives, a little later, at those who are there then."""
+        if not self.chance(self.knobs.nudges):
+            self.sometimes["nudge lost"] += 1
+            return
+        self.loop.call_later(self.dice.random() * 0.01, self._deliver, sender, topics)
+
+    def _deliver(self, sender: Host, topics: tuple[str, ...]) -> None:
+        self.hosts = [host for host in self.hosts if host.alive]
+        for host in self.hosts:
+            if host is not sender:
+                for listener in host.listeners:
+                    for topic in topics:
+                        listener(topic)
+
+    def _holder_lives(self, worker: int | None) -> bool:
+        host = self.workers.get(worker or 0)
+        return host is not None and host.alive
+
+    def _texts(self) -> dict[str, str]:
+        texts = dict(statements(SQLITE))
+        if self.loose:
+            columns = texts["named_schedules"].removeprefix("select").split("from")[0].strip()
+            texts |= {name: text.format(columns=columns) for name, text in _UNLOCKED.items()}
+        for name, change in self.sabotage.statements.items():
+            changed = change(texts[name])
+            if changed == texts[name]:
+                raise ValueError(f"{name} is as it was: there is nothing left to take away there")
+            texts[name] = changed
+        return texts

@@ -1,0 +1,66 @@
+"""``duly db``: tables are made when asked for, never by asking."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from duly.cli import main
+
+
+def duly(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def test_migrate_makes_the_store_and_a_second_time_does_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "duly.db")
+    first = duly("db", "migrate", "--store", path)
+    assert (first.exit_code, first.stdout.splitlines()[-1]) == (0, "2 applied")
+    second = duly("db", "migrate", "--store", path)
+    assert (second.exit_code, second.stdout) == (0, "nothing to do\n")
+    assert second.stderr == f"store: {path}\n"
+
+
+def test_check_says_that_all_is_well(tmp_path: Path) -> None:
+    path = str(tmp_path / "duly.db")
+    duly("db", "migrate", "--store", path)
+    done = duly("db", "check", "--store", path)
+    assert done.exit_code == 0
+    assert done.stdout == "schema   2 of 2\nunfired  nothing\nready    0 jobs\nrunning  0 jobs\n"
+
+
+def test_asking_never_makes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "duly.db"
+    done = duly("db", "check", "--store", str(path))
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert done.stderr == f"store: {path}\nError: no store at {path}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_store_may_be_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DULY_STORE", str(tmp_path / "elsewhere.db"))
+    assert duly("db", "migrate").exit_code == 0
+    assert (tmp_path / "elsewhere.db").exists()
+
+
+def test_postgres_is_migrated_and_checked(pg_dsn: str) -> None:
+    before = duly("db", "check", "--store", pg_dsn)
+    assert before.exit_code == 1
+    assert "run duly db migrate" in before.stderr
+    assert duly("db", "migrate", "--store", pg_dsn).exit_code == 0
+    assert duly("db", "check", "--store", pg_dsn).exit_code == 0
+
+
+def test_a_server_that_is_not_there_is_said_to_be_unreachable_without_its_password() -> None:
+    done = duly("db", "check", "--store", "postgresql://ada:secret@127.0.0.1:1/jobs")
+    assert done.exit_code == 5
+    assert "127.0.0.1:1" in done.stderr
+    assert "secret" not in done.output
+
+
+def test_a_store_of_another_kind_is_a_mistake_in_the_command_line() -> None:
+    done = duly("db", "check", "--store", "mysql://localhost/jobs")
+    assert done.exit_code == 2
+    assert '"mysql://" is no store' in done.stderr

@@ -1,0 +1,66 @@
+"""What an exclusion takes away is found by halving, wherever it lies."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duly.policy.exclusion import left_out
+from duly.policy.missed import Stretch
+from duly.rules import parse
+from tests.policy.deciding import MINUTE, at, moments_of
+
+START = at("2026-06-03 08:00")
+RULES = [
+    "every 1m",
+    "every 7m",
+    "*/5 * * * * Europe/Berlin",
+    "0 9 * * * UTC",
+    "every 5m | every 7m",
+]
+EXCLUSIONS = [
+    "0 * * * * UTC",
+    "0 9 3 6 * UTC",
+    "every 3m",
+    "0 2 * * * Europe/Berlin lasting=90m",
+    "Sat,Sun Europe/Berlin lasting=1d",
+]
+
+
+@given(
+    rule=st.sampled_from(RULES),
+    exclusion=st.sampled_from(EXCLUSIONS),
+    since=st.integers(0, 5_000),
+    minutes=st.integers(0, 5_000),
+)
+def test_what_is_left_out_is_what_a_walk_finds(
+    rule: str, exclusion: str, since: int, minutes: int
+) -> None:
+    timing = parse(rule)
+    kept = timing - parse(exclusion)
+    after = START + since * MINUTE / 7
+    until = after + minutes * MINUTE
+    lost = sorted({*moments_of(timing, after, until)} - {*moments_of(kept, after, until)})
+    found = left_out(timing, kept, after=after, until=until)  # type: ignore[arg-type]
+    assert found == (Stretch(lost[0], lost[-1], len(lost)) if lost else None)
+
+
+def test_behind_the_cursor_nothing_is_left_out() -> None:
+    timing = parse("every 1m")
+    kept = timing - parse("every 1h")
+    assert left_out(timing, kept, after=START, until=START - 90 * MINUTE) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("days", [1, 400])
+def test_one_excluded_second_is_found_in_a_day_or_a_year(days: int) -> None:
+    timing = parse("every 1s")
+    kept = timing - parse("2026-06-03T09:00:07Z")
+    found = left_out(timing, kept, after=START, until=START + timedelta(days=days))  # type: ignore[arg-type]
+    assert found == Stretch(at("2026-06-03 09:00:07"), at("2026-06-03 09:00:07"), 1)
+
+
+def test_what_is_too_dense_to_be_counted_is_not_written_down() -> None:
+    timing = parse("every 1ms")
+    kept = timing - parse("every 1001us | every 7777us")
+    assert left_out(timing, kept, after=START, until=START + timedelta(days=9_000)) is None  # type: ignore[arg-type]

@@ -1,0 +1,169 @@
+"""Who acts in an interleaving, and how a case is set up and judged.
+
+The operations are the store's own. Everybody's numbers are fixed: the rows are put back before
+each order, so the same ones can be used again.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from duly.model.job import Call, Job
+from duly.model.outcome import Lost, Outcome, Raised, Returned, Succeeded
+from duly.model.schedule import Plan, Schedule
+from duly.policy.firing import decide
+from duly.policy.retry import Retry
+from duly.policy.verdict import Verdict, judge
+from duly.rules import zone_data_version
+from duly.store import jobs, ledger, schedules, upkeep, work
+from duly.store.database import Dialect, Operation
+from duly.store.ids import Ids
+from duly.store.jobs import Wanted
+from duly.store.protocol import Fired, LostJob, Settled, Settlement, TakenBack
+from duly.store.settling import settle
+from duly.testing.interleave import Explored, Order, Sessions, explore
+from duly.testing.stage import Stage
+from tests.store.postgres.interleavings.promises import BREACHES
+
+LOCKING = Dialect("postgres")
+OPTIMISTIC = LOCKING.without_features()
+DIALECTS = {"locking": LOCKING, "optimistic": OPTIMISTIC}
+
+WORKER, SUCCESSOR = 1, 2
+LEASE = timedelta(seconds=15)
+LONG = timedelta(days=1)
+SECOND = timedelta(seconds=1)
+
+Broken: TypeAlias = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    attempt: int
+    crashes: int
+    retry: Retry
+
+
+def numbers(block: int) -> Ids:
+    ids = Ids()
+    ids.add(block)
+    return ids
+
+
+def fire(block: int) -> Operation[Fired]:
+    """A scheduler that draws its numbers from a block of its own."""
+    return ledger.fire(
+        decide,
+        limit=10,
+        zone_data=zone_data_version(),
+        ids=numbers(block),
+        trust=lambda _: True,
+    )
+
+
+def enqueue(*wanted: tuple[int, Call], again: bool = False) -> Operation[list[int]]:
+    return jobs.enqueue([Wanted(call, number) for number, call in wanted], again=again)
+
+
+def claim(worker: int = WORKER, limit: int = 1, queue: str = "default") -> Operation[list[Job]]:
+    return work.claim(worker, queue=queue, tasks=["work"], limit=limit)
+
+
+def finish(*held: Job, outcome: Outcome | None = None) -> Operation[Settled]:
+    """What a worker writes about jobs that it ran: that they succeeded, unless told otherwise."""
+    outcome = outcome or Succeeded()
+    return settle(
+        [
+            Settlement(
+                job=job,
+                verdict=judge(
+                    _Tried(job.attempt, job.crashes, Retry(attempts=2, jitter=False)),
+                    outcome,
+                    job.claimed_at or job.created_at,
+                    dice=0.5,
+                ),
+                outcome=type(outcome).__name__.lower(),
+            )
+            for job in held
+        ]
+    )
+
+
+RAISED = Raised(error="ValueError", message="no")
+FATAL = Raised(error="ValueError", message="never", permanent=True)
+RETURNED = Returned()
+
+
+def take_back() -> Operation[TakenBack]:
+    return upkeep.take_back(_judge_lost, after=0, margin=SECOND, limit=10)
+
+
+def _judge_lost(job: LostJob, now: datetime) -> Verdict:
+    return judge(_Tried(job.attempt, job.crashes, Retry()), Lost(job.worker), now, dice=0.5)
+
+
+class Scene:
+    """A stage, with what a case needs to be set up and judged."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._kept = False
+
+    def wait(self, seconds: float) -> None:
+        self.stage.now += timedelta(seconds=seconds)
+
+    async def add(self, *plans: Plan) -> Schedule:
+        stage = self.stage
+        ids = list(range(1, len(plans) + 1))
+        return (await stage.run(lambda: schedules.add(plans, ids, stage.now)))[0]
+
+    async def worker(self, number: int = WORKER, lease: timedelta = LONG) -> None:
+        await self.stage.run(
+            lambda: work.register(number, "w", queues=["default"], tasks=["work"], lease=lease)
+        )
+
+    async def fire(self, block: int = 90) -> Fired:
+        return await self.stage.run(lambda: fire(block))
+
+    async def begin(self, worker: int = WORKER) -> Job:
+        [job] = await self.stage.run(lambda: claim(worker))
+        return job
+
+    async def enqueue(self, number: int, call: Call) -> None:
+        await self.stage.run(lambda: enqueue((number, call)))
+
+    async def states(self) -> dict[int, str]:
+        """Of every job, wherever it is."""
+        found = await self.stage.look(
+            "select id, state from duly.job union all select id, state from duly.history"
+            " union all select id, state from duly.failed"
+        )
+        return {number: str(state) for number, state in found}
+
+    async def column(self, query: str) -> list[Any]:
+        return [value for (value,) in await self.stage.look(query)]
+
+    async def play(
+        self,
+        check: Callable[[Order], Awaitable[Broken]] | None = None,
+        *,
+        most: int = 400,
+        tick: timedelta = SECOND,
+        **sessions: Any,
+    ) -> Explored:
+        """Every order of the sessions, from what was there when the first of them began."""
+        if not self._kept:
+            await self.stage.keep()
+            self._kept = True
+
+        async def judged(order: Order) -> Broken:
+            found = [text for (text,) in await self.stage.look(BREACHES)]
+            return found or (await check(order) if check else [])
+
+        found: Sessions = sessions
+        return await explore(self.stage, found, judged, most=most, tick=tick)
+
+
+def expect(condition: object, otherwise: str) -> list[str]:
+    return [] if condition else [otherwise]
