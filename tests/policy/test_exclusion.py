@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from duly.policy.exclusion import left_out
 from duly.policy.missed import Stretch
-from duly.rules import parse
+from duly.rules import Rule, cron, every, parse
+from duly.rules import at as once
 from tests.policy.deciding import MINUTE, at, moments_of
 
 START = at("2026-06-03 08:00")
@@ -37,30 +38,46 @@ EXCLUSIONS = [
 def test_what_is_left_out_is_what_a_walk_finds(
     rule: str, exclusion: str, since: int, minutes: int
 ) -> None:
-    timing = parse(rule)
-    kept = timing - parse(exclusion)
+    timing, excluded = parse(rule), parse(exclusion)
+    assert isinstance(timing, Rule)
+    assert isinstance(excluded, Rule)
+    kept = timing - excluded
     after = START + since * MINUTE / 7
     until = after + minutes * MINUTE
     lost = sorted({*moments_of(timing, after, until)} - {*moments_of(kept, after, until)})
-    found = left_out(timing, kept, after=after, until=until)  # type: ignore[arg-type]
+    found = left_out(timing, kept, after=after, until=until)
     assert found == (Stretch(lost[0], lost[-1], len(lost)) if lost else None)
 
 
+@pytest.mark.parametrize("first", range(8))
+@pytest.mark.parametrize("last", range(8))
+def test_moments_a_microsecond_apart_are_told_from_each_other(first: int, last: int) -> None:
+    def moments(*places: int) -> Rule:
+        return once(",".join(f"2026-06-03T08:00:00.{place + 1:06}Z" for place in places))
+
+    timing = moments(*range(8))
+    kept = timing - moments(first, last)
+    found = left_out(timing, kept, after=START, until=START + 8 * timedelta(microseconds=1))
+    low, high = sorted((first, last))
+    assert found is not None
+    assert (found.first.microsecond, found.last.microsecond) == (low + 1, high + 1)
+
+
 def test_behind_the_cursor_nothing_is_left_out() -> None:
-    timing = parse("every 1m")
-    kept = timing - parse("every 1h")
-    assert left_out(timing, kept, after=START, until=START - 90 * MINUTE) is None  # type: ignore[arg-type]
+    timing = every("1m")
+    kept = timing - every("1h")
+    assert left_out(timing, kept, after=START, until=START - 90 * MINUTE) is None
 
 
 @pytest.mark.parametrize("days", [1, 400])
 def test_one_excluded_second_is_found_in_a_day_or_a_year(days: int) -> None:
-    timing = parse("every 1s")
-    kept = timing - parse("2026-06-03T09:00:07Z")
-    found = left_out(timing, kept, after=START, until=START + timedelta(days=days))  # type: ignore[arg-type]
+    timing = every("1s")
+    kept = timing - once("2026-06-03T09:00:07Z")
+    found = left_out(timing, kept, after=START, until=START + timedelta(days=days))
     assert found == Stretch(at("2026-06-03 09:00:07"), at("2026-06-03 09:00:07"), 1)
 
 
 def test_what_is_too_dense_to_be_counted_is_not_written_down() -> None:
-    timing = parse("every 1ms")
-    kept = timing - parse("every 1001us | every 7777us")
-    assert left_out(timing, kept, after=START, until=START + timedelta(days=9_000)) is None  # type: ignore[arg-type]
+    timing = every("7s") | cron("* * * * * *", zone="UTC")
+    kept = timing - cron("0 * * * *", zone="UTC")
+    assert left_out(timing, kept, after=START, until=START + timedelta(days=3650)) is None

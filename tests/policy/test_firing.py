@@ -1,4 +1,4 @@
-"""Decisions, one story each: outages, lateness, pauses, exclusions, jitter, runs by hand."""
+"""Decisions, one story each: outages, lateness, exclusions, jitter, runs by hand."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,14 +7,12 @@ import pytest
 
 from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late, Missed
-from duly.model.schedule import Pause
 from duly.model.states import State
 from duly.policy.firing import (
     HURRIED,
     Facts,
     first_moment,
     manual,
-    skipped_by_pause,
 )
 from tests.policy.deciding import HOUR, MINUTE, at, decided, job, rows, schedule
 
@@ -230,57 +228,25 @@ def test_jitter_delays_each_job_within_its_width_and_always_by_the_same() -> Non
     assert [one.ready_at - one.due_at for one in later] == delays[16:23]
 
 
+def test_a_job_begins_neither_before_its_place_nor_before_its_jitter() -> None:
+    now = at("2026-06-03 08:00")
+    jittered, spaced = (
+        decided(
+            schedule("every 1h", "2026-06-02 20:00", overlap="allow", jitter=HOUR, missed=missed),
+            now,
+        ).jobs
+        for missed in (Missed("all"), Missed("all", spacing=MINUTE))
+    )
+    assert len(spaced) == 12
+    for place, (one, other) in enumerate(zip(spaced, jittered, strict=True)):
+        assert one.ready_at == max(now + place * MINUTE, other.ready_at)
+
+
 def test_a_job_that_jitter_delays_waits_for_its_moment() -> None:
     found = schedule("every 1h", "2026-06-02 20:00", jitter=10 * MINUTE)
     [made] = decided(found, "2026-06-02 21:00").jobs
     assert made.ready_at > made.due_at
     assert made.state is State.SCHEDULED
-
-
-# -- paused ----------------------------------------------------------------------------------------
-
-
-def test_a_pause_that_ended_by_itself_skips_what_fell_into_it() -> None:
-    pause = Pause(since=at("2026-06-02 20:00"), until=at("2026-06-02 23:00"), by="ana", note="move")
-    firing = decided(schedule("every 1h", "2026-06-02 20:00", pause=pause), "2026-06-03 00:00")
-    assert rows(firing) == ["02 21:00 to 02 23:00 (3) skipped paused", "03 00:00 queued"]
-    said = "the schedule was paused by ana since Tue 2026-06-02 20:00 UTC: move"
-    assert firing.entries[0].reason == said
-
-
-def test_a_pause_that_catches_up_is_an_outage() -> None:
-    pause = Pause(since=at("2026-06-02 20:00"), until=at("2026-06-02 23:00"), catch_up=True)
-    firing = decided(schedule("every 1h", "2026-06-02 20:00", pause=pause), "2026-06-02 23:00")
-    assert rows(firing) == ["02 21:00 to 02 22:00 (2) merged", "02 23:00 queued"]
-
-
-@pytest.mark.parametrize("until", [None, at("2026-06-03 09:00")])
-@pytest.mark.parametrize("rule", ["every 1h", "spaced 1h"])
-def test_while_a_schedule_is_paused_nothing_is_decided(rule: str, until: object) -> None:
-    pause = Pause(since=at("2026-06-02 20:00"), until=until)  # type: ignore[arg-type]
-    found = schedule(rule, "2026-06-02 20:00", pause=pause, next_at=pause.until)
-    firing = decided(found, "2026-06-03 08:59")
-    assert firing.entries == []
-    assert (firing.cursor, firing.next_at) == (found.cursor, until)
-
-
-def test_days_left_out_stay_left_out_in_a_pause() -> None:
-    found = schedule("0 9 * * *", "2026-06-04 10:00", zone="UTC", exclude="Sat,Sun lasting=1d")
-    entries = skipped_by_pause(found, at("2026-06-09 08:00"), frozenset())
-    assert [(entry.count, entry.cause) for entry in entries] == [
-        (2, Cause.EXCLUDED),
-        (2, Cause.PAUSED),
-    ]
-    assert entries[1].covers_from == at("2026-06-05 09:00")
-    assert entries[1].due_at == at("2026-06-08 09:00")
-
-
-def test_a_pause_without_a_moment_leaves_no_row() -> None:
-    found = schedule("0 9 * * *", "2026-06-04 10:00", zone="UTC")
-    assert skipped_by_pause(found, at("2026-06-05 08:00"), frozenset()) == []
-    assert (
-        skipped_by_pause(schedule("spaced 1m", "2026-06-04"), at("2026-06-05"), frozenset()) == []
-    )
 
 
 # -- by hand ---------------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ they fall on clock changes, too. ``deciding`` works out the slow way what must b
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import get_args
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +16,9 @@ from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late, Missed, Overlap, Policies
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.model.states import LIVE, State
-from duly.policy.firing import Entry, Facts, Firing, decide
+from duly.policy.firing import Facts, Firing, decide
 from duly.policy.overlap import LiveJob
-from duly.rules import Rule, Spaced
+from duly.rules import Rule
 from tests.policy.deciding import DAY, HOUR, MINUTE, SECOND, at, covered, fates, moments_of
 
 BERLIN = "Europe/Berlin"
@@ -257,76 +256,3 @@ def test_a_merged_row_names_a_moment_that_has_a_job(drawn: tuple[Facts, datetime
             assert standing[0].due_at > entry.due_at
             assert entry.reason.startswith("merged into the run of ")
             assert (entry.job, entry.takes_over, entry.deadline) == (None, None, None)
-
-
-# -- what it costs ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False)
-class Counted(Rule):
-    """A rule that counts how often it is asked."""
-
-    rule: Rule
-    asked: Counter[str]
-
-    @property
-    def zone(self) -> str | None:  # type: ignore[override]
-        return self.rule.zone
-
-    def after_us(self, instant: int) -> int | None:
-        self.asked["questions"] += 1
-        return self.rule.after_us(instant)
-
-    def at_or_before_us(self, instant: int) -> int | None:
-        self.asked["questions"] += 1
-        return self.rule.at_or_before_us(instant)
-
-    def count_us(self, after: int, until: int) -> int:
-        self.asked["questions"] += 1
-        return self.rule.count_us(after, until)
-
-    def explain(self) -> str:
-        return self.rule.explain()
-
-    def __str__(self) -> str:
-        return str(self.rule)
-
-
-def questions(outage: timedelta, chosen: Policies, rule: str = "every 1s") -> tuple[int, int]:
-    """How many questions the rule is asked about an outage, and how many rows there are then."""
-    plan = Plan(name="n", task="t", rule=rule, zone=BERLIN, policies=chosen)
-    asked: Counter[str] = Counter()
-    timing, kept = plan.timing, plan.kept
-    assert not isinstance(timing, Spaced)
-    assert not isinstance(kept, Spaced)
-    counted = Counted(kept, asked)
-    vars(plan).update(timing=counted if timing is kept else Counted(timing, asked), kept=counted)
-    start = ANCHORS[0]
-    found = Schedule(id=1, plan=plan, created_at=start, cursor=start, next_at=start)
-    entries: list[Entry] = decide(Facts(schedule=found), start + outage).entries
-    return asked["questions"], len(entries)
-
-
-@pytest.mark.parametrize("policy", ["latest", "skip"])
-def test_a_year_of_seconds_asks_as_much_as_ten_minutes(policy: str) -> None:
-    chosen = Policies(missed=Missed(policy))  # type: ignore[arg-type]
-    assert questions(365 * DAY, chosen) == questions(10 * MINUTE, chosen)
-    asked, rows = questions(365 * DAY, chosen)
-    assert asked < 10
-    assert rows == 2
-
-
-@pytest.mark.parametrize("overlap", get_args(Overlap))
-def test_a_year_of_seconds_makes_no_more_rows_than_are_made_up_for(overlap: Overlap) -> None:
-    chosen = Policies(missed=Missed("all", at_most=50), overlap=overlap)
-    asked, rows = questions(365 * DAY, chosen)
-    assert rows == 51
-    assert asked < 2 * 50 + 10
-    assert asked == questions(10 * MINUTE, chosen)[0]
-
-
-@pytest.mark.parametrize("exclude", ["Sat,Sun lasting=1d", "0 2 * * * lasting=90m"])
-def test_a_year_with_an_exclusion_is_searched_by_halving(exclude: str) -> None:
-    asked, rows = questions(365 * DAY, Policies(exclude=exclude))
-    assert rows == 3
-    assert asked < 3 * 2 * 45 + 10  # a year is 2**45 microseconds

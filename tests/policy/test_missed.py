@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from duly.model.policies import Catchup, Missed
 from duly.policy.missed import Picked, Stretch, newest, pick, stretch
-from duly.rules import Rule, at, bounded, every, parse
+from duly.rules import Rule, at, bounded, cron, every
 from tests.policy.deciding import HOUR, MINUTE
 from tests.policy.deciding import at as moment
 
@@ -74,14 +74,16 @@ def test_a_rule_that_has_ended_has_nothing_after_its_end() -> None:
 
 
 def test_a_stretch_that_cannot_be_counted_is_one_all_the_same() -> None:
-    dense = every("1ms") - every("7ms") - cron_of_seconds
-    found = stretch(dense, START, START + timedelta(days=365))
-    assert found is not None
-    assert found.count is None
-    assert START < found.first < found.last <= START + timedelta(days=365)
+    dense = every("7s") | cron("* * * * * *", zone="UTC")
+    end = START + timedelta(days=3650)
+    assert stretch(dense, START, end) == Stretch(START + timedelta(seconds=1), end, None)
 
 
-RULES = [every("7m"), parse("*/20 * * * * Europe/Berlin"), parse("every 10m - 0 * * * * UTC")]
+RULES = [
+    every("7m"),
+    cron("*/20 * * * *", zone="Europe/Berlin"),
+    every("10m") - cron("0 * * * *", zone="UTC"),
+]
 
 
 POLICIES = st.builds(

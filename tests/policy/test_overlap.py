@@ -50,6 +50,12 @@ def test_behind_a_running_job_one_waits() -> None:
     assert answer("queue_one", [RUNNING, WAITING]) == TakeOver(WAITING)
 
 
+def test_of_several_that_wait_the_newest_is_taken_over() -> None:
+    newer = replace(WAITING, id=3, due_at=at("2026-06-02 20:30"))
+    assert answer("queue_one", [WAITING, newer]) == TakeOver(newer)
+    assert answer("replace", [WAITING, newer, RUNNING]) == TakeOver(newer, (RUNNING,))
+
+
 def test_whoever_replaces_asks_all_that_run_to_stop() -> None:
     other = replace(RUNNING, id=3)
     assert answer("replace", [RUNNING, other]) == Wait(other, (RUNNING, other))

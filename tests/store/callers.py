@@ -259,7 +259,7 @@ class Program(Caller):
 
 @cache
 def django_program() -> Program:
-    """One for all tests: it takes a second to start. It ends with us, or when we do."""
+    """One for all tests, because it takes a second to start. It ends when we do."""
     ours, theirs = PROCESSES.Pipe()
     PROCESSES.Process(target=serve, args=(theirs,), daemon=True).start()
     theirs.close()

@@ -19,6 +19,8 @@ from duly.store.connect import database
 from duly.store.migrate import migrate
 from tests.infrastructure.postgres import at_database
 
+PLAINLY = SQL("")
+
 
 @dataclass(frozen=True)
 class Home:
@@ -71,7 +73,7 @@ class Models:
 
     @contextmanager
     def on_sqlite(self, folder: Path) -> Iterator[Home]:
-        yield at_sqlite(shutil.copy(self.file, folder))
+        yield at_sqlite(Path(shutil.copy(self.file, folder)))
 
 
 @contextmanager
@@ -99,7 +101,7 @@ async def furnish(url: str) -> None:
 
 
 @contextmanager
-def new_database(server: str, how: Composable = SQL("")) -> Iterator[str]:
+def new_database(server: str, how: Composable = PLAINLY) -> Iterator[str]:
     name = f"duly_test_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(SQL("create database {} {}").format(Identifier(name), how))

@@ -95,7 +95,6 @@ class Lineup:
 
     def _take_over(self, moment: datetime, waiting: LiveJob) -> Entry:
         """The waiting job stands for the newer moment, at the place in line that it has."""
-        self.live[self.live.index(waiting)] = replace(waiting, due_at=moment)
         older = self.entries[self._chain[-1]] if self._chain else None
         self._chain.append(len(self.entries))
         if older is not None and older.job is not None:

@@ -77,15 +77,17 @@ def _enqueue_keyed(batch: Sequence[Wanted]) -> Operation[dict[int, int]]:
     taken = yield Ask("take_keys", {"batch": rows.packed(one.values() for one in batch)})
     holders = {(task, key): number for task, key, number in taken}
     theirs = {one: holders[one.call.task, one.call.key] for one in batch}
-    others = [number for one, number in theirs.items() if number != one.number]
-    live = yield Ask("keyed_jobs", {"batch": rows.packed({"id": n} for n in others)})
+    looked = sorted({one.number for one in batch} | set(holders.values()))
+    live = yield Ask("keyed_jobs", {"batch": rows.packed({"id": n} for n in looked)})
     states = {number: State(state) for number, state in live}
     answers: dict[int, int] = {}
     moving: list[Wanted] = []
     fresh: list[Wanted] = []
     for one, holder in theirs.items():
         state = states.get(holder)
-        if holder == one.number or state is None:
+        if one.number in states:  # a repeated call: it was done, and its key may be another's now
+            answers[one.number] = one.number
+        elif state is None:
             fresh.append(one)
         elif one.call.if_exists == "error":
             raise KeyTaken(
@@ -141,17 +143,16 @@ def attempts(number: int) -> Operation[list[Attempt]]:
 def cancel(number: int, reason: str) -> Operation[State]:
     """End a job that waits; ask one that runs to end. One that is cancelled stays so."""
     check_text(reason, "reason")
-    peeked = yield Ask("peek_jobs", {"ids": [number]})
-    if not peeked:
-        return (yield from _cancelled_before(number))
     ending = Ending(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
-    if (yield from end({number: ending}, peeked)):
-        return State.CANCELLED
-    still = yield Ask("peek_jobs", {"ids": [number]})
-    if not still:
-        return (yield from _cancelled_before(number))
-    yield from stop([number], ending.reason)
-    return State.RUNNING
+    while True:  # until it stays what it was when it was looked at
+        peeked = yield Ask("peek_jobs", {"ids": [number]})
+        if not peeked:
+            return (yield from _cancelled_before(number))
+        if State(peeked[0][1]) in WAITING:
+            if (yield from end({number: ending}, peeked)):
+                return State.CANCELLED
+        elif (yield from stop([number], ending.reason)):
+            return State.RUNNING
 
 
 def _cancelled_before(number: int) -> Operation[State]:

@@ -174,10 +174,11 @@ def write_manual(schedule: Schedule, entry: Entry, *, series: int, ids: Ids) -> 
     yield from _hand_over([(schedule, entry, fire_id, job_id)])
 
 
-def stop(job_ids: Iterable[int], reason: str) -> Operation[None]:
-    """Ask running jobs to end."""
+def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
+    """Ask running jobs to end: those that run."""
     signals = [{"job_id": number, "what": "cancel", "reason": reason} for number in job_ids]
-    yield Ask("send_signals", {"rows": rows.packed(signals)})
+    told = yield Ask("send_signals", {"rows": rows.packed(signals)})
+    return [number for (number,) in told]
 
 
 def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[None]:

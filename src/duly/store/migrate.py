@@ -52,7 +52,6 @@ class Schema:
             )
         return None
 
-
     @property
     def note(self) -> str | None:
         """What is worth knowing. A migration leaves the database usable for the duly before it."""

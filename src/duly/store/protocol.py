@@ -293,11 +293,16 @@ Judge = Callable[[LostJob, datetime], Verdict]
 class Store(Protocol):
     """Everything that is remembered."""
 
-    schedules: Schedules
-    ledger: Ledger
-    jobs: Jobs
-    work: Work
-    upkeep: Upkeep
+    @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def jobs(self) -> Jobs: ...
+    @property
+    def work(self) -> Work: ...
+    @property
+    def upkeep(self) -> Upkeep: ...
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Call with a topic when something changed, here or in another process. Only a hint."""

@@ -48,11 +48,13 @@ def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[Schedul
         )
         for plan, number in zip(plans, numbers, strict=True)
     ]
-    inserted = yield Ask("add_schedules", {"rows": rows.packed(map(_new, added))})
-    if len(inserted) == len(plans):
-        return added
-    found = yield Ask("named_schedules", {"names": [plan.name for plan in plans]})
-    there = {row[1]: row for row in found}
+    there: dict[str, Row] = {}
+    while any(plan.name not in there for plan in plans):  # again if one was removed between the two
+        inserted = yield Ask("add_schedules", {"rows": rows.packed(map(_new, added))})
+        if len(inserted) == len(plans):
+            return added
+        found = yield Ask("named_schedules", {"names": [plan.name for plan in plans]})
+        there = {row[1]: row for row in found}
     taken = [one.plan.name for one in added if there[one.plan.name][0] != one.id]
     if taken:
         names = ", ".join(f'"{name}"' for name in taken[:5])
@@ -100,6 +102,9 @@ def edit(
         cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
         values["next_at"] = rows.instant(first_moment(plan, cursor))
     elif retimed and schedule.pause is None:
+        [facts] = yield from ledger.known([schedule], [row])
+        for entry in decide(facts, now).entries:  # what the old plan has left out since the cursor
+            yield from _record(schedule, entry, ids)
         values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
         values["next_at"] = rows.instant(first_moment(plan, max(now, schedule.cursor)))
         if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:

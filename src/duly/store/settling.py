@@ -59,11 +59,13 @@ def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
     )
 
 
-def end(endings: Mapping[int, Ending], peeked: Sequence[Row]) -> Operation[list[int]]:
-    """End jobs that have not begun. Those that began meanwhile are left alone."""
+def end(
+    endings: Mapping[int, Ending], peeked: Sequence[Row], *, holding: str = "hold_waiting_jobs"
+) -> Operation[list[int]]:
+    """End jobs that have not begun. Those that ``holding`` does not find any more are left alone."""
     locks = [(schedule_id, task, key) for _, _, _, schedule_id, task, key in peeked]
     schedules = yield from _lock(locks)
-    held = yield Ask("hold_waiting_jobs", {"ids": list(endings)})
+    held = yield Ask(holding, {"ids": list(endings)})
     yield from _leave({row[0]: endings[row[0]] for row in held}, held, schedules)
     return [row[0] for row in held]
 
@@ -100,7 +102,7 @@ def _leave(
     keys = [{"task": row[6], "key": row[7], "id": row[0]} for row in held if row[7] is not None]
     if keys:
         yield Ask("drop_keys", {"rows": rows.packed(keys)})
-    if schedules:
+    if any(row[5] is not None for row in held):
         yield from _free(schedules, held)
 
 
@@ -123,7 +125,8 @@ def _free(schedules: Sequence[Row], held: Sequence[Row]) -> Operation[None]:
             )
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})
-    yield Ask("free_blocked", {"ids": [row[0] for row in schedules]})
+    # Also behind a schedule that was removed meanwhile.
+    yield Ask("free_blocked", {"ids": sorted({job[5] for job in held if job[5] is not None})})
 
 
 def _record_attempts(settlements: Iterable[Settlement], held: Sequence[Row]) -> Operation[None]:

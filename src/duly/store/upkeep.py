@@ -5,6 +5,7 @@ from datetime import timedelta
 from duly.model.outcome import Lost
 from duly.model.states import State
 from duly.policy.firing import HURRIED, moment_after_end
+from duly.rules import Spaced
 from duly.rules.instants import from_us
 from duly.store import rows
 from duly.store.database import Ask, Operation
@@ -25,10 +26,11 @@ EXPIRED = "not started by its deadline"
 
 def dispatch(limit: int) -> Operation[tuple[Dispatched, set[str]]]:
     """Make due jobs ready, expire or hurry late ones; the queues that have something to claim."""
-    moved = yield Ask("ready_due_jobs", {"limit": limit})
     overdue = yield Ask("overdue_jobs", {"limit": limit})
-    hurried = yield from _hurry([row[0] for row in overdue if row[1] == "hurry"])
+    # The one that locks schedules and keys comes first: locks go down in one order everywhere.
     expired = yield from _expire([row[0] for row in overdue if row[1] == "skip"])
+    hurried = yield from _hurry([row[0] for row in overdue if row[1] == "hurry"])
+    moved = yield Ask("ready_due_jobs", {"limit": limit})
     [(due,)] = yield Ask("next_ready")
     [(late,)] = yield Ask("next_deadline")
     rests = [rest for rest in (due, late) if rest is not None]
@@ -52,7 +54,8 @@ def _expire(numbers: list[int]) -> Operation[int]:
     if not numbers:
         return 0
     peeked = yield Ask("peek_jobs", {"ids": numbers})
-    ended = yield from end({n: Ending(State.EXPIRED, EXPIRED) for n in numbers}, peeked)
+    endings = {number: Ending(State.EXPIRED, EXPIRED) for number in numbers}
+    ended = yield from end(endings, peeked, holding="hold_overdue_jobs")
     return len(ended)
 
 
@@ -67,7 +70,9 @@ def sweep(limit: int) -> Operation[int]:
     delays = []
     for row in stranded:
         schedule = rows.schedule(row)
-        following = moment_after_end(schedule.plan, from_us(row[-1]))
+        following = schedule.next_at
+        if schedule.pause is None and isinstance(schedule.plan.kept, Spaced):
+            following = moment_after_end(schedule.plan, from_us(row[-1]))
         delays.append(
             {"id": schedule.id, "job_id": schedule.awaiting, "next_at": rows.instant(following)}
         )

@@ -26,7 +26,7 @@ _DISTINCT_LABEL: dict[str, Any] = {
 }
 
 
-def plan(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan:  # noqa: ANN401
+def plan(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan:
     """A plan of one rule and one task; policies may be given one by one."""
     policies = {
         field: changes.pop(field) for field in Policies.__dataclass_fields__ if field in changes
@@ -36,7 +36,7 @@ def plan(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan: 
     return Plan(**{"task": "work", **changes, "name": name, "rule": rule})
 
 
-def call(task: str = "work", **changes: Any) -> Call:  # noqa: ANN401
+def call(task: str = "work", **changes: Any) -> Call:
     """A call of one task, at once."""
     return Call(**{**changes, "task": task})
 

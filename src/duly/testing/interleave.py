@@ -17,16 +17,17 @@ Time is virtual: it goes on by ``tick`` with every step.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from duly.store.database import Start, T
-from duly.testing.stage import Player, Stage, first_to_end
+from duly.testing.stage import Player, Program, Stage, first_to_end
 
-Program: TypeAlias = Generator[Start[Any], Any, object]
 Sessions: TypeAlias = Mapping[str, Callable[[], Program]]
+
+__all__ = ["Check", "Explored", "Order", "Program", "Sessions", "explore", "once"]
 
 MOST = 400
 
@@ -131,7 +132,12 @@ class _Run:
         self._trail: list[_Choice] = []
         self._order = Order()
         self._players = [
-            Player(name, program(), stage.connections[place], self._order.story)
+            Player(
+                name,
+                program(),
+                connection=stage.connections[place],
+                story=self._order.story,
+            )
             for place, (name, program) in enumerate(sessions.items())
         ]
 
@@ -140,7 +146,11 @@ class _Run:
         current: int | None = None
         preemptions = 0
         try:
-            while options := self._able():
+            while not all(player.done for player in self._players):
+                options = self._able()
+                if not options:
+                    await self._resolved()
+                    continue
                 going_on = current if current in options else None
                 chosen = self._choose(options, going_on)
                 self._trail.append(_Choice(chosen, options, going_on, preemptions))
@@ -181,12 +191,16 @@ class _Run:
         self._stage.now += self._tick
         player.begin_step(self._stage)
         await self._ended_or_waiting(player)
-        while any(other.freed_others for other in self._players):
-            for other in self._players:
-                other.freed_others = False
-            for other in self._players:
-                if other.waits:
-                    await self._ended_or_waiting(other)
+        await self._freed()
+
+    async def _freed(self) -> None:
+        """Let those go on who waited for locks that were given up."""
+        while any(player.freed_others for player in self._players):
+            for player in self._players:
+                player.freed_others = False
+            for player in self._players:
+                if player.waits:
+                    await self._ended_or_waiting(player)
 
     async def _ended_or_waiting(self, player: Player) -> None:
         waited = player.waits
@@ -202,6 +216,7 @@ class _Run:
         waiting = [player for player in self._players if player.waits]
         victim = await first_to_end(waiting)
         await victim.ended()
+        await self._freed()
 
 
 def _refused(order: Order) -> list[str]:

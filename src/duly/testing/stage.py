@@ -1,8 +1,8 @@
-"""The place where interleavings are played: a database that is put back, and those who act on it."""
+"""Where interleavings are played: a database that is put back, and those who act on it."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +22,9 @@ from duly.store.postgres.text import for_psycopg
 from duly.store.statements import statements
 
 Connection: TypeAlias = psycopg.AsyncConnection[Row]
+
+# A session: it gives out operations, each a transaction, and gets back what they returned.
+Program: TypeAlias = Generator[Start[Any], Any, object]
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -162,7 +165,7 @@ class Player:
     """A session: its transactions one after another, each a sequence of steps."""
 
     def __init__(
-        self, name: str, program: Any, connection: Connection, story: list[str]  # noqa: ANN401
+        self, name: str, program: Program, *, connection: Connection, story: list[str]
     ) -> None:
         self.name = name
         self.connection = connection
@@ -173,8 +176,8 @@ class Player:
         self.deadlocks = 0
         self._program = program
         self._story = story
-        self._start: Start[Any] | None = None
-        self._operation: Operation[Any] | None = None
+        self._start: Start[Any]
+        self._operation: Operation[Any]
         self._ask: Ask | None = None  # none: what is left is to commit, or to roll back
         self._value: object = None
         self._error: Exception | None = None
@@ -192,7 +195,8 @@ class Player:
     @property
     def task(self) -> "asyncio.Task[None]":
         """The step that is under way."""
-        assert self._task
+        if self._task is None:
+            raise RuntimeError(f"{self.name} has begun no step")
         return self._task
 
     async def ended_or_blocked(self, stage: Stage) -> list[int]:
@@ -211,6 +215,8 @@ class Player:
 
     async def ended(self) -> None:
         """Take in the answer to a step, and get the next one ready."""
+        if self.waits:
+            self._story.append(f"{self.name}: … goes on")
         self.waits = False
         error = self.task.exception()
         self._task = None
@@ -228,8 +234,7 @@ class Player:
             self._task.cancel()
             await asyncio.wait({self._task})
             await self.connection.rollback()
-        if self._operation:
-            self._operation.close()
+        self._operation.close()
 
     @property
     def _what(self) -> str:
@@ -241,8 +246,8 @@ class Player:
         """One step. A last look and the commit are one: nobody can notice what lies between."""
         if self._ask:
             unnoticed = stage.only_reads(self._ask.statement)
-            self._go_on(await stage.rows(self.connection, self._ask))
-            if self._ask or not unnoticed:
+            more = self._go_on(await stage.rows(self.connection, self._ask))
+            if more or not unnoticed:
                 return
             self._story[-1] += f", {self._what}"
         await (self.connection.rollback() if self._error else self.connection.commit())
@@ -267,12 +272,11 @@ class Player:
             self._begin()
 
     def _begin(self) -> None:
-        assert self._start
         self._operation = self._start()
         self._go_on(None)
 
-    def _go_on(self, rows: list[Row] | None) -> None:
-        assert self._operation
+    def _go_on(self, rows: list[Row] | None) -> bool:
+        """Whether another statement follows."""
         self._value = self._error = self._ask = None
         try:
             self._ask = self._operation.send(rows) if rows is not None else next(self._operation)
@@ -280,6 +284,7 @@ class Player:
             self._value = end.value
         except Exception as error:  # noqa: BLE001 - an operation may refuse; its session sees it
             self._error = error
+        return self._ask is not None
 
 
 async def first_to_end(players: Sequence[Player]) -> Player:

@@ -75,11 +75,11 @@ async def every_field_of_a_plan_can_be_edited_but_its_name(world: World) -> None
 @check
 async def an_edit_that_raises_changes_nothing(world: World) -> None:
     def spoil(old: Plan) -> Plan:
-        raise InvalidValue("no")
+        raise InvalidValue(f"no change of {old.name}")
 
     await world.add(plan())
     before = await world.schedule()
-    with refused(InvalidValue, "no"):
+    with refused(InvalidValue, "no change of report"):
         await world.store.schedules.edit("report", spoil)
     equal(await world.schedule(), before)
 
@@ -105,6 +105,15 @@ async def a_pause_with_an_end_survives_an_edit(world: World) -> None:
     equal((await world.schedule()).next_at, START + 2 * HOUR)
     await world.fire_after(2 * HOUR)
     equal((await world.schedule()).next_at, START + 2 * HOUR + 10 * MINUTE)
+
+
+@check
+async def a_moment_of_an_older_rule_is_still_accounted_for(world: World) -> None:
+    await world.add(plan())
+    await world.fire_after(5 * MINUTE)
+    await _retimed(world, "0 0 * * * UTC")
+    merged = (await world.fires())[0]
+    equal(await world.store.ledger.covering("report", START + 2 * MINUTE), merged)
 
 
 @check

@@ -1,4 +1,4 @@
-"""One fire for each due moment, written with its job and the schedule's next moment, or not at all."""
+"""One fire for each due moment, in one go with its job and the schedule's next moment."""
 
 from datetime import datetime, timedelta
 
@@ -131,7 +131,7 @@ async def many_schedules_are_fired_in_one_pass(world: World) -> None:
 async def the_last_moment_is_the_last(world: World) -> None:
     await world.add(plan(end=START + 2 * MINUTE, overlap="allow"))
     await world.fire_after(MINUTE)
-    fired = await world.fire_after(MINUTE)
+    fired = await world.fired_after(MINUTE)
     equal([f.due_at for f in fired], [START + 2 * MINUTE], "the end belongs to it")
     equal((await world.schedule()).next_at, None)
     equal((await world.fire()).rest, None)
@@ -149,7 +149,7 @@ async def a_schedule_with_a_start_waits_for_it(world: World) -> None:
 async def a_schedule_of_one_moment_fires_once(world: World) -> None:
     moment = START + HOUR
     await world.add(plan(rule=f"{moment:%Y-%m-%d %H:%M} UTC"))
-    equal([f.due_at for f in await world.fire_after(timedelta(days=3))], [moment])
+    equal([f.due_at for f in await world.fired_after(timedelta(days=3))], [moment])
     equal((await world.schedule()).next_at, None)
 
 
@@ -158,7 +158,7 @@ async def jitter_moves_the_job_and_not_the_fire(world: World) -> None:
     await world.add(plan(rule="every 1h", jitter=timedelta(minutes=30), overlap="allow"))
     starts = set()
     for turn in range(1, 6):
-        [fire] = await world.fire_after(HOUR)
+        [fire] = await world.fired_after(HOUR)
         job = await world.job(fire.job_id)
         equal((fire.due_at, job.due_at), (START + turn * HOUR,) * 2)
         late = job.ready_at - fire.due_at

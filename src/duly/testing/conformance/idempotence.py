@@ -1,7 +1,7 @@
 """Whatever is repeated because the answer to its commit was lost is found done."""
 
 from duly.errors import OutcomeUnknown
-from duly.model.outcome import Raised, Succeeded
+from duly.model.outcome import Outcome, Raised, Succeeded
 from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
@@ -27,7 +27,9 @@ async def an_enqueue_whose_answer_was_lost_enqueues_once(world: World) -> None:
     losing.lose("enqueue", times=3)
     numbers = await node.store.jobs.enqueue([call(title="a"), call(title="b", key="k")])
     equal(losing.lost, 3)
-    equal([(job.id, job.title) for job in await world.live()], list(zip(numbers, "ab", strict=True)))
+    equal(
+        [(job.id, job.title) for job in await world.live()], list(zip(numbers, "ab", strict=True))
+    )
 
 
 @check
@@ -91,6 +93,21 @@ async def a_key_taken_from_a_running_job_is_taken_once(world: World) -> None:
 
 
 @check
+async def a_repeated_enqueue_leaves_the_key_to_whoever_has_it_by_now(world: World) -> None:
+    later: list[int] = []
+
+    async def run_and_ask_again() -> None:
+        await world.begin()
+        later.append(await world.enqueue(call(key="k", title="later", run_after=HOUR)))
+
+    node, losing = _losing(world)
+    losing.lose("enqueue", meanwhile=run_and_ask_again)
+    first = await node.enqueue(call(key="k", title="first"))
+    equal([(job.id, job.title) for job in await world.live()],
+          [(first, "first"), (later[0], "later")])  # fmt: skip
+
+
+@check
 async def a_schedule_is_added_once(world: World) -> None:
     node, losing = _losing(world)
     losing.lose("add_schedules", times=2)
@@ -133,7 +150,7 @@ async def settlements_whose_answer_was_lost_are_found_done(world: World) -> None
     node, losing = _losing(world)
     await world.enqueue(*(call(retry=RETRY, key=f"k{n}") for n in range(3)))
     jobs = await world.claim(3)
-    outcomes = [Succeeded(encode(1)), Raised("A"), Raised("B", permanent=True)]
+    outcomes: list[Outcome] = [Succeeded(encode(1)), Raised("A"), Raised("B", permanent=True)]
     settlements = [world.settlement(j, o) for j, o in zip(jobs, outcomes, strict=True)]
     losing.lose("hold_jobs")
     with refused(OutcomeUnknown):

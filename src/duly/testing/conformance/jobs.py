@@ -124,6 +124,17 @@ async def a_job_that_runs_is_asked_to_end(world: World) -> None:
 
 
 @check
+async def a_job_that_gets_another_chance_is_not_asked_to_end_any_more(world: World) -> None:
+    number = await world.enqueue(call())
+    running = await world.begin()
+    await world.store.jobs.cancel(number)
+    await world.end(running, Raised("Oops"))
+    await world.store.jobs.retry(number)
+    again = await world.begin()
+    equal(await world.store.work.signals(again.worker or 0), {})
+
+
+@check
 async def what_has_ended_cannot_be_cancelled(world: World) -> None:
     number = await world.enqueue(call())
     await world.end(await world.begin())
@@ -170,7 +181,7 @@ async def a_job_can_fail_again_after_another_chance(world: World) -> None:
 @check
 async def a_failed_job_of_a_schedule_that_was_removed_gets_another_chance(world: World) -> None:
     await world.add(plan())
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     await world.end(await world.begin(), Raised("Oops"))
     await world.store.schedules.remove("report")
     equal((await world.store.jobs.retry(fire.job_id or 0)).state, State.READY)

@@ -8,7 +8,7 @@ from duly.model.outcome import Raised
 from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
-from duly.testing.conformance.expect import equal, refused
+from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, START, World
 from duly.testing.factories import call
@@ -47,7 +47,7 @@ async def _moves(world: World, state: str) -> None:
 async def _new_one(world: World, state: str, if_exists: IfExists) -> None:
     first = await _first(world, state)
     second = await _again(world, if_exists)
-    equal(second != first, True, "another job")
+    holds(second != first, "another job")
     job = await world.job(second)
     equal((job.title, job.state, job.key), ("second", State.SCHEDULED, "k"))
 
@@ -175,7 +175,7 @@ async def a_key_that_comes_twice_in_one_call_is_one_promise(world: World) -> Non
         [call(key="k", title="1"), call(title="plain"), call(key="k", title="2"),
          call(key="other"), call(key="k", title="3")]
     )  # fmt: skip
-    equal(numbers[0] == numbers[2] == numbers[4], True, "one number for one promise")
+    equal({numbers[0], numbers[2], numbers[4]}, {numbers[0]}, "one number for one promise")
     equal((await world.job(numbers[0])).title, "3", "the last word counts")
     equal(len(await world.live()), 3)
 
@@ -231,16 +231,17 @@ async def a_failed_job_that_is_retried_has_lost_its_key(world: World) -> None:
 @check
 async def a_promise_is_cancelled_by_its_key(world: World) -> None:
     number = await _first(world, "scheduled")
-    equal(await world.store.jobs.cancel_key("other", "k"), False)
-    equal(await world.store.jobs.cancel_key("work", "other"), False)
-    equal(await world.store.jobs.cancel_key("work", "k", reason="changed"), True)
+    cancel_key = world.store.jobs.cancel_key
+    holds(not await cancel_key("other", "k"), "no such task has the key")
+    holds(not await cancel_key("work", "other"), "no such key is known")
+    holds(await cancel_key("work", "k", reason="changed"), "it is cancelled")
     job = await world.job(number)
     equal((job.state, "changed" in job.reason), (State.CANCELLED, True))
-    equal(await world.store.jobs.cancel_key("work", "k"), False)
+    holds(not await cancel_key("work", "k"), "once")
 
 
 @check
 async def a_promise_that_runs_is_asked_to_end_by_its_key(world: World) -> None:
     number = await _first(world, "running")
-    equal(await world.store.jobs.cancel_key("work", "k"), True)
+    holds(await world.store.jobs.cancel_key("work", "k"), "it was asked")
     equal(list(await world.store.work.signals(world.worker)), [number])

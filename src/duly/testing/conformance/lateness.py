@@ -17,7 +17,7 @@ MICROSECOND = timedelta(microseconds=1)
 @check
 async def a_moment_that_is_found_too_late_is_skipped_and_said_to_be(world: World) -> None:
     await world.add(plan(rule="every 1h", start_within=FIVE))
-    [row] = await world.fire_after(HOUR + FIVE + MICROSECOND)
+    [row] = await world.fired_after(HOUR + FIVE + MICROSECOND)
     equal((row.due_at, str(row.outcome), str(row.cause)), (START + HOUR, "skipped", "late"))
     holds("5 minutes" in row.reason, "the reason names the limit")
     equal(await world.live(), [])
@@ -26,7 +26,7 @@ async def a_moment_that_is_found_too_late_is_skipped_and_said_to_be(world: World
 @check
 async def a_moment_that_is_found_just_in_time_is_run(world: World) -> None:
     await world.add(plan(rule="every 1h", start_within=FIVE))
-    [row] = await world.fire_after(HOUR + FIVE)
+    [row] = await world.fired_after(HOUR + FIVE)
     equal(str(row.outcome), "queued")
     equal((await world.job(row.job_id)).deadline, START + HOUR + FIVE)
 
@@ -43,7 +43,7 @@ async def of_an_outage_only_what_is_not_too_late_is_merged_or_run(world: World) 
 @check
 async def late_run_has_no_deadline(world: World) -> None:
     await world.add(plan(rule="every 1h", start_within=FIVE, late="run"))
-    [row] = await world.fire_after(2 * HOUR - MINUTE)
+    [row] = await world.fired_after(2 * HOUR - MINUTE)
     job = await world.job(row.job_id)
     equal((str(job.state), job.deadline), ("ready", None))
 
@@ -51,7 +51,7 @@ async def late_run_has_no_deadline(world: World) -> None:
 @check
 async def late_hurry_goes_first(world: World) -> None:
     await world.add(plan(rule="every 1h", start_within=FIVE, late="hurry", priority=1))
-    [row] = await world.fire_after(2 * HOUR - MINUTE)
+    [row] = await world.fired_after(2 * HOUR - MINUTE)
     job = await world.job(row.job_id)
     equal((str(job.state), job.priority, job.deadline), ("ready", HURRIED, None))
 
@@ -59,7 +59,7 @@ async def late_hurry_goes_first(world: World) -> None:
 @check
 async def a_job_that_is_not_started_by_its_deadline_expires(world: World) -> None:
     await world.add(plan(rule="every 1h", start_within=FIVE))
-    [row] = await world.fire_after(HOUR)
+    [row] = await world.fired_after(HOUR)
     world.wait(FIVE)
     equal((await world.dispatch()).expired, 0, "the deadline itself is in time")
     world.wait(MICROSECOND)

@@ -17,15 +17,12 @@ class LosingAnswers:
     """Loses the answers to the next writes that ask a certain statement."""
 
     def __init__(self, database: Database) -> None:
+        self.dialect: Dialect = database.dialect
         self._inside = database
         self._statement = ""
         self._left = 0
         self._meanwhile: Callable[[], Awaitable[None]] = _nothing
         self.lost = 0
-
-    @property
-    def dialect(self) -> Dialect:
-        return self._inside.dialect
 
     def lose(
         self,

@@ -151,8 +151,8 @@ def _row(fire: Fire) -> tuple[timedelta, timedelta, int, str, str | None]:
 
 
 async def _pass_with_outages(world: World) -> None:
-    """Half an hour in which the scheduler comes and goes, and one job takes long."""
-    for minutes in (1, 1, 3, 1, 7, 1, 1, 2, 11, 1, 1):
+    """Twenty minutes in which the scheduler comes and goes, and one job takes long."""
+    for minutes in (1, 1, 3, 1, 7, 1, 5):
         await world.fire_after(minutes * MINUTE)
         if minutes == 7:
             await world.claim(1)

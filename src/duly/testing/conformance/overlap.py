@@ -19,7 +19,7 @@ async def _earlier(world: World, overlap: Overlap, state: str) -> Job:
     """A schedule whose first job, of 12:01, is in this state when 12:02 is due."""
     jitter = timedelta(hours=3) if state == "scheduled" else None
     await world.add(plan(overlap=overlap, retry=RETRY, jitter=jitter))
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     if state in ("running", "retrying"):
         job = await world.begin()
         if state == "retrying":
@@ -29,7 +29,7 @@ async def _earlier(world: World, overlap: Overlap, state: str) -> Job:
 
 async def _waiting_takes_over(world: World, overlap: Overlap, state: str) -> None:
     first = await _earlier(world, overlap, state)
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     equal((str(fire.outcome), fire.job_id), ("queued", first.id))
     holds("takes the place" in fire.reason, "it says so")
     older = (await world.fires())[0]
@@ -41,7 +41,7 @@ async def _waiting_takes_over(world: World, overlap: Overlap, state: str) -> Non
 
 async def _skips(world: World, state: str) -> None:
     first = await _earlier(world, "skip", state)
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     equal((str(fire.outcome), str(fire.cause), fire.job_id), ("skipped", "overlap", None))
     holds(str(first.id) in fire.reason, "the reason names the job")
     equal(len(await world.live()), 1)
@@ -71,7 +71,7 @@ async def skip_skips_while_the_earlier_job_waits_for_its_moment(world: World) ->
 async def skip_starts_again_once_the_earlier_job_has_ended(world: World) -> None:
     await _earlier(world, "skip", "ready")
     await world.end(await world.begin())
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     equal(str(fire.outcome), "queued")
 
 
@@ -85,7 +85,7 @@ async def allow_lets_them_run_beside_each_other(world: World) -> None:
 @check
 async def queue_one_waits_behind_the_one_that_runs(world: World) -> None:
     await _earlier(world, "queue_one", "running")
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     equal(str(fire.outcome), "queued")
     equal(await world.states(), ["running", "blocked"])
     equal(await world.claim(10), [], "it cannot be claimed")
@@ -139,7 +139,7 @@ async def queue_one_lets_only_the_newest_of_an_outage_wait(world: World) -> None
 @check
 async def queue_one_makes_one_job_of_an_outage(world: World) -> None:
     await world.add(plan(overlap="queue_one", missed=Missed("all")))
-    fired = await world.fire_after(3 * MINUTE)
+    fired = await world.fired_after(3 * MINUTE)
     equal([str(f.outcome) for f in fired], ["merged", "merged", "queued"])
     [job] = await world.live()
     equal((job.due_at, str(job.state), job.fire_id), (world.now, "ready", fired[-1].id))
@@ -173,7 +173,7 @@ async def queue_all_waits_behind_a_job_that_has_not_begun(world: World) -> None:
 @check
 async def queue_all_has_an_end(world: World) -> None:
     await world.add(plan(overlap="queue_all", missed=Missed("all", at_most=2_000)))
-    fired = await world.fire_after(MINUTE * (MOST_QUEUED + 7))
+    fired = await world.fired_after(MINUTE * (MOST_QUEUED + 7))
     outcomes = [(str(f.outcome), str(f.cause)) for f in fired]
     equal(outcomes.count(("queued", "None")), MOST_QUEUED)
     equal(outcomes[MOST_QUEUED:], [("skipped", "exhausted")] * 7)
@@ -183,7 +183,7 @@ async def queue_all_has_an_end(world: World) -> None:
 @check
 async def replace_asks_the_running_job_to_end_and_waits_for_it(world: World) -> None:
     first = await _earlier(world, "replace", "running")
-    [fire] = await world.fire_after(MINUTE)
+    [fire] = await world.fired_after(MINUTE)
     equal(await world.states(), ["running", "blocked"])
     signals = await world.store.work.signals(world.worker)
     equal(list(signals), [first.id])

@@ -35,7 +35,7 @@ async def what_fell_into_a_pause_is_one_row_when_it_is_resumed(world: World) -> 
     equal((row.covers_from, row.due_at, row.count, str(row.cause)),
           (START + MINUTE, START + HOUR, 60, "paused"))  # fmt: skip
     holds("ann" in row.reason and "stocktaking" in row.reason, "it says who and why")
-    equal([str(f.outcome) for f in await world.fire_after(MINUTE)], ["queued"])
+    equal([str(f.outcome) for f in await world.fired_after(MINUTE)], ["queued"])
 
 
 @check
@@ -165,6 +165,20 @@ async def a_schedule_can_be_run_by_hand_while_it_is_paused(world: World) -> None
     fire = await world.store.schedules.run("report")
     equal(str(fire.outcome), "queued")
     holds((await world.schedule()).pause, "it stays paused")
+
+
+@check
+async def a_manual_run_does_not_stand_for_the_moment_at_which_it_was_made(world: World) -> None:
+    await world.add(plan(overlap="allow"))
+    await world.store.schedules.skip_next("report")
+    await world.store.schedules.pause("report", catch_up=True)
+    world.wait(5 * MINUTE)
+    await world.store.schedules.run("report")
+    equal(await world.store.ledger.covering("report", world.now), None)
+    await world.store.schedules.resume("report")
+    await world.fire()
+    covering = await world.store.ledger.covering("report", world.now)
+    equal(covering and (covering.series, str(covering.outcome)), (0, "queued"))
 
 
 @check

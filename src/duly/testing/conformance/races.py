@@ -15,9 +15,9 @@ from duly.store import ledger, schedules
 from duly.store.database import Operation
 from duly.store.ids import Ids
 from duly.store.protocol import Fired
-from duly.testing.conformance.expect import equal
+from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.registry import check
-from duly.testing.conformance.world import MINUTE, START, World
+from duly.testing.conformance.world import HOUR, MINUTE, START, World
 from duly.testing.factories import plan
 
 
@@ -98,6 +98,18 @@ async def a_moment_that_is_in_the_ledger_gets_no_second_row_and_no_job(world: Wo
     for _ in range(3):
         await world.fire(decide=forgetful)
     equal((len(await world.fires()), len(await world.live())), (1, 1))
+
+
+@check
+async def no_decision_moves_a_cursor_back(world: World) -> None:
+    await world.add(plan())
+
+    def confused(facts: Facts, now: datetime) -> Firing:
+        return replace(decide(facts, now), cursor=START - HOUR)
+
+    world.wait(MINUTE)
+    await world.fire(decide=confused)
+    holds((await world.schedule()).cursor >= START, "it stays where it was")
 
 
 def _nothing_due(facts: Facts, now: datetime) -> Firing:

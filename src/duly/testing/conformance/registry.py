@@ -26,5 +26,5 @@ REGISTERED: list[Check] = []
 def check(body: Body) -> Body:
     """Add a function to the suite."""
     noun = body.__module__.rpartition(".")[2]
-    REGISTERED.append(Check(noun, body.__name__, body))  # type: ignore[attr-defined]
+    REGISTERED.append(Check(noun, body.__name__, body))
     return body

@@ -1,8 +1,8 @@
-"""What became of a job is written under the fence of its claim, once, and kept with its attempts."""
+"""What became of a job is written once, under the fence of its claim, and kept."""
 
 from datetime import timedelta
 
-from duly.model.outcome import Raised, Returned, Stopped, Succeeded, TimedOut
+from duly.model.outcome import Outcome, Raised, Returned, Stopped, Succeeded, TimedOut
 from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
@@ -96,8 +96,8 @@ async def a_stopped_job_is_cancelled_and_says_why(world: World) -> None:
 async def many_are_settled_in_one_call(world: World) -> None:
     await world.enqueue(*(call(retry=RETRY, key=f"{n}" if n % 2 else None) for n in range(6)))
     jobs = await world.claim(6)
-    outcomes = [Succeeded(), Raised("A"), Raised("B", permanent=True), Stopped(), Returned(),
-                Succeeded(encode(1))]  # fmt: skip
+    failures: list[Outcome] = [Raised("A"), Raised("B", permanent=True), Stopped()]
+    outcomes: list[Outcome] = [Succeeded(), *failures, Returned(), Succeeded(encode(1))]
     settled = await world.store.work.settle(
         [world.settlement(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
     )
@@ -157,7 +157,12 @@ async def a_worker_whose_lease_is_over_may_finish_what_nobody_took_back(world: W
 async def a_settlement_that_is_repeated_is_found_done(world: World) -> None:
     await world.enqueue(*(call(retry=RETRY) for _ in range(4)))
     jobs = await world.claim(4)
-    outcomes = [Succeeded(encode(1)), Raised("A"), Raised("B", permanent=True), Stopped()]
+    outcomes: list[Outcome] = [
+        Succeeded(encode(1)),
+        Raised("A"),
+        Raised("B", permanent=True),
+        Stopped(),
+    ]
     settlements = [world.settlement(j, o) for j, o in zip(jobs, outcomes, strict=True)]
     await world.store.work.settle(settlements)
     before = [await world.job(job.id) for job in jobs]

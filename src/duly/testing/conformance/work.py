@@ -31,7 +31,7 @@ async def two_workers_of_one_name_are_two(world: World) -> None:
 async def a_lease_is_renewed_while_it_lasts(world: World) -> None:
     worker = await world.new_worker()
     world.wait(LEASE - SECOND)
-    equal(await world.store.work.renew(worker, LEASE), True)
+    holds(await world.store.work.renew(worker, LEASE), "it is renewed")
     [info] = await world.store.work.workers()
     equal(info.lease_until, world.now + LEASE)
 
@@ -40,15 +40,15 @@ async def a_lease_is_renewed_while_it_lasts(world: World) -> None:
 async def a_lease_that_has_expired_is_never_renewed(world: World) -> None:
     worker = await world.new_worker()
     world.wait(LEASE)
-    equal(await world.store.work.renew(worker, LEASE), False)
-    equal(await world.store.work.renew(4711, LEASE), False)
+    holds(not await world.store.work.renew(worker, LEASE), "this worker is dead")
+    holds(not await world.store.work.renew(4711, LEASE), "there is no such worker")
 
 
 @check
 async def a_lease_that_was_ended_is_over_at_once(world: World) -> None:
     worker = await world.new_worker()
     await world.store.work.end_lease(worker)
-    equal(await world.store.work.renew(worker, LEASE), False)
+    holds(not await world.store.work.renew(worker, LEASE), "this worker is dead")
     [info] = await world.store.work.workers()
     equal(info.lease_until, START)
     world.wait(MINUTE)

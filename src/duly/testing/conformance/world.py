@@ -81,12 +81,15 @@ class World:
     async def fire(self, *, limit: int = 100, decide: Decide = decide) -> Fired:
         return await self.store.ledger.fire(decide, limit=limit, trust=lambda _: True)
 
-    async def fire_after(self, length: timedelta) -> list[Fire]:
-        """Let time pass and fire: what was written for "report", oldest first."""
-        before = {fire.id for fire in await self.fires()}
+    async def fire_after(self, length: timedelta) -> None:
+        """Let time pass, and fire."""
         self.wait(length)
         await self.fire()
-        return [fire for fire in await self.fires() if fire.id not in before]
+
+    async def fired_after(self, length: timedelta) -> list[Fire]:
+        """The same, and what was written for "report" then, oldest first."""
+        await self.fire_after(length)
+        return [fire for fire in await self.fires() if fire.decided_at == self.now]
 
     async def fires(self, name: str = "report") -> list[Fire]:
         """The ledger, oldest first."""

@@ -22,9 +22,7 @@ async def _fire_with(
 ) -> Fired:
     """Fire as a node would that has this release."""
     return await world.write(
-        lambda ids: ledger.fire(
-            decide, limit=10, zone_data=release, ids=ids, trust=lambda _: True
-        )
+        lambda ids: ledger.fire(decide, limit=10, zone_data=release, ids=ids, trust=lambda _: True)
     )
 
 

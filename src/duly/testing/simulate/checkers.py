@@ -15,7 +15,7 @@ What can only be judged at the end (every moment covered, nothing left undone) i
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -23,17 +23,11 @@ from duly.model.payload import Json
 from duly.model.states import ENDED, LIVE, TRANSITIONS, WAITING, State
 from duly.policy.retry import Retry
 from duly.policy.verdict import POISON
-from duly.store.database import Value
+from duly.testing.simulate.counts import Asked, Counts
 from duly.testing.simulate.ledger import Ledger
 from duly.testing.simulate.watch import EndRow, JobRow, KeyRow, Seen, WorkerRow
 
 EDGES = {(before, after) for before, moves in TRANSITIONS.items() for after in moves.values()}
-
-
-class Asked(NamedTuple):
-    statement: str
-    values: Mapping[str, Value]
-    rows: int
 
 
 class Transaction(NamedTuple):
@@ -43,6 +37,7 @@ class Transaction(NamedTuple):
     now: int
     asked: list[Asked]
     changes: list[Seen]
+    since: int = 0  # the commit behind which the operation began
 
 
 @dataclass(slots=True)
@@ -72,13 +67,14 @@ class Checkers:
         self.violated = violated
         self.strict = True  # rows are read under locks: even for a moment nothing waits in vain
         self.jobs: dict[int, Known] = {}
+        self.counts = Counts(sometimes)
         self.ledger = Ledger(sometimes, violated)
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # which jobs ever stood for a client's call
         self._holder_lives = holder_lives
         self._of_schedule: dict[int, dict[int, Known]] = {}  # those that live
         self._leases: dict[int, int] = {}
-        self._last_fence = 0
+        self._last_fence = self._claimed_with = 0
         self._latest = 0  # the store's clock at its highest
         self._touched: dict[int, None] = {}
         self._shown: dict[int, int] = {}  # the fences that this transaction shows
@@ -87,19 +83,16 @@ class Checkers:
     def committed(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._latest = max(self._latest, transaction.now)
+        self.counts.count(transaction.host, transaction.asked, since=transaction.since)
         if not transaction.changes:
             return
         self._shown = _shown(transaction.asked)
         for table, before, after in transaction.changes:
             self._see(table, before, after)
-        self.ledger.committed()
-        if self._last_claimed > self._last_fence:
-            self._last_fence = self._last_claimed
+        self._last_fence = max(self._last_fence, self._claimed_with)
         for schedule_id in self._touched:
             self._overlaps(schedule_id)
         self._touched.clear()
-
-    _last_claimed = 0
 
     def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
         match table:
@@ -196,7 +189,7 @@ class Checkers:
             self.violated(f"job {row.id} was begun {early} s before it was to be ready")
         if row.fence <= self._last_fence:
             self.violated(f"fence {row.fence} comes after fence {self._last_fence}")
-        self._last_claimed = row.fence
+        self._claimed_with = row.fence
         if row.attempt != before.attempt + 1:
             self.violated(f"job {row.id}: after attempt {before.attempt} comes {row.attempt}")
         if self._leases.get(row.worker or 0, 0) <= self._transaction.now:

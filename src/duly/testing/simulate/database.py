@@ -17,7 +17,8 @@ from duly.rules.instants import to_us
 from duly.store.database import Ask, Dialect, Migration, Row, Start, T
 from duly.store.sqlite.connection import execute
 from duly.store.sqlite.database import SQLITE
-from duly.testing.simulate.checkers import Asked, Transaction
+from duly.testing.simulate.checkers import Transaction
+from duly.testing.simulate.counts import Asked
 from duly.testing.simulate.world import Host, World
 
 # What a database without row locks reads before it holds anything.
@@ -68,6 +69,7 @@ class SimulatedDatabase:
         try:
             return await turn.run(start)
         except _TerminatedError:
+            self._world.sometimes["transaction ended from outside"] += 1
             await self._host.thaw()
             raise self._unavailable("the transaction was undone: nothing came for too long") from None
 
@@ -114,7 +116,9 @@ class _Turn:
         self._now = 0
         self._told = 0
         self._asked: list[Asked] = []
+        self._since = world.checkers.counts.commits
         self._open = False
+        self._holds = False  # something that nobody else may write, until the commit
 
     async def run(self, start: Start[T]) -> T:
         operation = start()
@@ -193,8 +197,11 @@ class _Turn:
             await sleep(still)
 
     def _lets_go(self, ask: Ask) -> bool:
-        world = self._world
-        return world.sabotage.torn or (world.loose and ask.statement in _UNHELD)
+        """Whether nothing is held after this statement, in this world."""
+        if self._world.sabotage.torn:
+            return True
+        self._holds = self._holds or ask.statement not in _UNHELD
+        return self._world.loose and not self._holds
 
     async def _give_way(self) -> None:
         """Hold nothing for a moment, and come back."""
@@ -208,7 +215,7 @@ class _Turn:
             return
         self._connection.execute("commit")
         changes = self._world.watch.take()
-        made = Transaction(self._host.name, self._now, self._asked, changes)
+        made = Transaction(self._host.name, self._now, self._asked, changes, self._since)
         self._world.checkers.committed(made)
 
     def _undo(self) -> None:

@@ -91,4 +91,5 @@ class Storm:
     def _jump(self, seconds: float) -> None:
         self._world.tell("database", "has its clock set", f"by {seconds:.3f} s")
         self._world.sometimes["clock jump"] += 1
+        self._world.jumped_at = self._world.loop.time()
         self._world.clock.advance(timedelta(seconds=seconds))

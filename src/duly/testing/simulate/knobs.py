@@ -31,9 +31,9 @@ class Knobs:
 
     @classmethod
     def rolled(cls, dice: random.Random) -> "Knobs":
-        lease = dice.choice((2.0, 4.0, 8.0, 15.0))
+        lease = dice.choice((2.0, 3.0, 5.0, 12.0))
         return cls(
-            nodes=dice.randint(2, 5),
+            nodes=dice.choice((2, 2, 3, 3, 4, 5)),
             lease=lease,
             margin=dice.choice((0.0, 1.0, 2.0)),
             beat=lease / dice.choice((3, 5)),

@@ -47,7 +47,7 @@ class Row:
             return True
         if not fire.covers_from <= moment <= min(fire.due_at, self.cut):
             return False
-        return fire.cause == Cause.PAUSED or (fire.cause == Cause.EXCLUDED) is not kept
+        return (fire.cause == Cause.EXCLUDED) is not kept
 
 
 @dataclass(slots=True)
@@ -146,12 +146,11 @@ class Ledger:
         else:
             self._jobs[fire.id] = job.id
 
-    def committed(self) -> None:
-        """Nothing more to judge now than what was judged with each row."""
-
     def uncovered(self) -> Iterator[str]:
         """What is wrong with the coverage of the moments, at the end."""
         for life in self.lives.values():
+            asked = [row for row in life.rows.values() if row.fire.cause == Cause.ASKED]
+            self._sometimes["skip_next hit"] += sum(r.fire.due_at <= life.row.cursor for r in asked)
             yield from _uncovered(life)
 
     def _count(self, life: Life, fire: FireRow) -> None:

@@ -12,7 +12,7 @@ from duly.model.schedule import Plan
 from duly.policy.retry import Retry
 from duly.testing.simulate.worker import QUEUES, TASKS
 
-ZONES = ("Europe/Berlin", "America/New_York", "UTC", "Asia/Kathmandu")
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 KEYS = ("a", "b", "c")
 RULES = (
     "every 1s",
@@ -23,7 +23,8 @@ RULES = (
     "every 10m",
     "*/5 * * * * *",
     "*/2 * * * *",
-    "0-59/1 1-3 * * *",
+    "*/1 1-3 * * *",
+    "0,30 1-3 * * *",
     "*:0/1:20",
     "*-*-* 0..3:0/2:10",
     "every 20s | *:*:05",
@@ -69,7 +70,7 @@ def rolled_policies(dice: random.Random, plan: Plan, now: datetime) -> Policies:
         start_within=_perhaps(dice, 1, 5, 30),
         late=dice.choice(get_args(Late)),
         dst=dice.choice(("cron", "cron", "systemd", "elapsed")),
-        exclude=None if spaced or dice.random() < 0.8 else "*:0/2 lasting=30s",
+        exclude=None if spaced or dice.random() < 0.8 else "*:0/3:30 lasting=40s",
         jitter=_perhaps(dice, 1, 10),
         first=dice.choice(("now", "wait")),
         retry=rolled_retry(dice),

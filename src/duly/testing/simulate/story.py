@@ -19,7 +19,7 @@ DISTRUST = 15  # seconds for which a clock that jumped is not believed
 HEALED = 150  # … after which nothing is left that nobody does
 GLANCE = 5
 CLIENTS = 2
-DARK = (timedelta(minutes=20), timedelta(hours=5), timedelta(days=3))
+DARK = (*[timedelta(minutes=20)] * 3, timedelta(hours=5), timedelta(days=3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Story:
     def __init__(self, seed: int, *, minutes: float, sabotage: Sabotage) -> None:
         self.world = World(seed, sabotage=sabotage)
         self._minutes = minutes
-        self._dark = 0.0
+        self._dark = self._seconds = 0.0
         self._nodes = [Node(self.world, f"node {place + 1}") for place in range(self.world.knobs.nodes)]
         self._storm = Storm(self.world, self._nodes)
         self._workload = Workload(self.world)
@@ -56,10 +56,10 @@ class Story:
             except RuntimeError:
                 if not world.wrong:
                     raise
+            self._seconds = loop.time() - self._dark
             self._end()
         if not world.wrong:
             self._reckon()
-        seconds = world.loop.time() - self._dark
         world.connection.close()
         return Ending(
             seed=world.seed,
@@ -67,7 +67,7 @@ class Story:
             steps=list(world.steps),
             digest=world.digest,
             sometimes=world.sometimes,
-            seconds=seconds,
+            seconds=self._seconds,
         )
 
     async def _happen(self) -> None:
@@ -103,7 +103,8 @@ class Story:
     async def _heal(self) -> None:
         """Everything overdue is done soon, and everything else in the end."""
         world = self.world
-        await sleep(world.knobs.takes_over + DISTRUST)
+        distrusted = DISTRUST if world.loop.time() < world.jumped_at + DISTRUST else 0
+        await sleep(world.knobs.takes_over + distrusted)
         for found in liveness.overdue(world):
             world.violated(f"after healing, {found}")
         for _ in range(HEALED // GLANCE):

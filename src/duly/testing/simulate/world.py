@@ -25,14 +25,14 @@ from duly.testing.simulate.knobs import Knobs, Odds
 from duly.testing.simulate.loop import VirtualLoop
 from duly.testing.simulate.watch import Watch
 
-# Ordinary days, and the minutes before clocks change in Berlin and in New York.
+# Ordinary days, and the moments before clocks change in Berlin and in New York.
 DAYS = (
     datetime(2026, 3, 4, 11, 58, tzinfo=UTC),
-    datetime(2026, 6, 30, 23, 57, tzinfo=UTC),
-    datetime(2026, 3, 29, 0, 58, tzinfo=UTC),
-    datetime(2026, 10, 24, 23, 58, tzinfo=UTC),
-    datetime(2026, 11, 1, 4, 59, tzinfo=UTC),
-    datetime(2026, 3, 8, 6, 58, tzinfo=UTC),
+    datetime(2026, 6, 30, 23, 59, tzinfo=UTC),
+    datetime(2026, 3, 29, 0, 59, 20, tzinfo=UTC),
+    datetime(2026, 10, 25, 0, 59, 20, tzinfo=UTC),
+    datetime(2026, 3, 8, 6, 59, 20, tzinfo=UTC),
+    datetime(2026, 11, 1, 5, 59, 20, tzinfo=UTC),
 )
 LAST_STEPS = 60
 
@@ -106,7 +106,7 @@ class World:
         self.loose = sabotage.loose or self.knobs.loose
         self.loop = VirtualLoop(seed)
         self.clock = VirtualClock(
-            self.dice.choice(DAYS) + timedelta(seconds=self.dice.uniform(0, 60)),
+            self.dice.choice(DAYS) + timedelta(seconds=self.dice.uniform(0, 20)),
             elapsed=self.loop.time,
         )
         self.connection = connect(":memory:")
@@ -124,6 +124,7 @@ class World:
         self.writer = asyncio.Lock()
         self.outage_until = 0.0
         self.outages = 0  # how often every connection was lost
+        self.jumped_at = float("-inf")  # the last time that the database's clock was set
         self.hosts: list[Host] = []
         self.sometimes: Counter[str] = Counter()
         self.wrong: list[str] = []

@@ -116,7 +116,7 @@ class Scene:
     async def add(self, *plans: Plan) -> Schedule:
         stage = self.stage
         ids = list(range(1, len(plans) + 1))
-        return (await stage.run(lambda: schedules.add(plans, ids, stage.now)))[0]
+        return (await stage.run(lambda: schedules.add(plans, ids)))[0]
 
     async def worker(self, number: int = WORKER, lease: timedelta = LONG) -> None:
         await self.stage.run(

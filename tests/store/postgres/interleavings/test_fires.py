@@ -1,16 +1,16 @@
 """Schedulers against each other, and against those who change a schedule or end its jobs."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
+from duly.errors import ScheduleExists
 from duly.model.fire import Fire
 from duly.model.job import Job
 from duly.model.policies import Overlap
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
-from duly.rules.instants import EPOCH, to_us
+from duly.rules.instants import to_us
 from duly.store import jobs, schedules, upkeep
 from duly.testing.factories import plan
 from duly.testing.interleave import Order, once
@@ -22,51 +22,33 @@ from tests.store.postgres.interleavings.actors import (
     claim,
     expect,
     finish,
-    fire,
     numbers,
 )
-
-EVERY = "every 10s"
-
-# So long a step that schedulers see different sets of due moments.
-SLOW = timedelta(seconds=4)
-
-a_scheduler = once(lambda: fire(1))
-another_scheduler = once(lambda: fire(2))
-
-
-async def scheduled(scene: Scene, overlap: Overlap = "allow", rule: str = EVERY) -> Schedule:
-    """A schedule with two moments that are due."""
-    added = await scene.add(plan(rule=rule, overlap=overlap))
-    scene.wait(25)
-    return added
-
-
-async def with_a_running_job(scene: Scene, overlap: Overlap, *, behind: int = 0) -> Job:
-    """A schedule that is due, with a job that runs and as many as there can be that wait."""
-    await scene.add(plan(rule=EVERY, overlap=overlap))
-    await scene.worker()
-    scene.wait(10)
-    await scene.fire(block=80)
-    job = await scene.begin()
-    for place in range(behind):
-        scene.wait(10)
-        await scene.fire(block=81 + place)
-    scene.wait(15)
-    return job
+from tests.store.postgres.interleavings.schedule_cases import (
+    EVERY,
+    SLOW,
+    a_pause,
+    a_pause_and_a_scheduler,
+    a_scheduler,
+    a_scheduler_and_a_claim,
+    a_scheduler_and_an_end,
+    another_scheduler,
+    scheduled,
+    two_schedulers,
+    with_a_running_job,
+)
 
 
 async def test_two_schedulers_fire_every_moment_once(scene: Scene) -> None:
-    await scheduled(scene)
-    found = await scene.play(tick=SLOW, a=a_scheduler, b=another_scheduler)
+    found = await two_schedulers(scene)
     assert not found.broken, found
     assert found.preemptions is None
 
 
-@pytest.mark.parametrize("overlap", ["skip", "queue_one", "queue_all", "replace"])
+@pytest.mark.parametrize("overlap", ["queue_one", "replace"])
 async def test_two_schedulers_agree_about_overlap(scene: Scene, overlap: Overlap) -> None:
     await with_a_running_job(scene, overlap, behind=1)
-    found = await scene.play(tick=SLOW, most=60, a=a_scheduler, b=another_scheduler)
+    found = await scene.play(tick=SLOW, most=50, a=a_scheduler, b=another_scheduler)
     assert not found.broken, found
 
 
@@ -79,7 +61,7 @@ def edit(change: dict[str, object]) -> object:
 
 async def test_an_edit_neither_swallows_nor_invents_a_moment(scene: Scene) -> None:
     await scheduled(scene)
-    found = await scene.play(tick=SLOW, most=150, a=a_scheduler, editor=edit({"version": 2}))
+    found = await scene.play(tick=SLOW, most=80, a=a_scheduler, editor=edit({"version": 2}))
     assert not found.broken, found
 
 
@@ -102,7 +84,7 @@ async def test_a_new_rule_holds_from_the_edit_on(scene: Scene) -> None:
     found = await scene.play(
         both_rules_are_kept,
         tick=SLOW,
-        most=150,
+        most=80,
         a=a_scheduler,
         editor=edit({"rule": "every 20s"}),
     )
@@ -110,24 +92,11 @@ async def test_a_new_rule_holds_from_the_edit_on(scene: Scene) -> None:
 
 
 async def test_a_pause_holds_once_it_is_given(scene: Scene) -> None:
-    await scheduled(scene)
-    pause = once(
-        lambda: schedules.pause(
-            "report", Pause(since=EPOCH), who="me", decide=decide, ids=numbers(3)
-        )
-    )
-
-    async def is_paused(order: Order) -> Broken:
-        return expect(
-            await scene.column("select pause is not null from duly.schedule") == [True],
-            "the pause is gone",
-        )
-
-    found = await scene.play(is_paused, tick=SLOW, most=150, a=a_scheduler, pauser=pause)
+    found = await a_pause_and_a_scheduler(scene)
     assert not found.broken, found
 
 
-@pytest.mark.parametrize("overlap", ["skip", "queue_one", "queue_all", "replace", "allow"])
+@pytest.mark.parametrize("overlap", ["skip", "queue_one"])
 async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -> None:
     await scheduled(scene, overlap)
     run = once(lambda: schedules.run("report", 7, who="me", decide=decide, ids=numbers(3)))
@@ -139,23 +108,18 @@ async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -
     assert not found.broken, found
 
 
-@pytest.mark.parametrize("behind", [0, 1])
-@pytest.mark.parametrize("overlap", ["skip", "queue_one", "queue_all", "replace"])
+@pytest.mark.parametrize(
+    ("overlap", "behind"), [("skip", 0), ("queue_one", 0), ("queue_all", 1), ("replace", 1)]
+)
 async def test_nobody_waits_for_ever_behind_a_job_that_ends(
     scene: Scene, overlap: Overlap, behind: int
 ) -> None:
-    job = await with_a_running_job(scene, overlap, behind=behind)
-    found = await scene.play(most=80, a=a_scheduler, worker=once(lambda: finish(job)))
+    found = await a_scheduler_and_an_end(scene, overlap, behind)
     assert not found.broken, found
 
 
 async def test_the_job_that_takes_over_a_moment_is_one_that_has_not_begun(scene: Scene) -> None:
-    await scene.add(plan(rule=EVERY, overlap="queue_one"))
-    await scene.worker()
-    scene.wait(10)
-    await scene.fire(block=80)
-    scene.wait(15)
-    found = await scene.play(a=a_scheduler, worker=once(claim))
+    found = await a_scheduler_and_a_claim(scene)
     assert not found.broken, found
 
 
@@ -167,7 +131,7 @@ async def test_a_retried_job_and_a_fired_one_do_not_run_at_once(scene: Scene) ->
         return expect(isinstance(order.results["person"], Job), str(order.results["person"]))
 
     found = await scene.play(
-        is_alive, most=100, a=a_scheduler, person=once(lambda: jobs.retry(job.id, "me"))
+        is_alive, most=50, a=a_scheduler, person=once(lambda: jobs.retry(job.id, "me"))
     )
     assert not found.broken, found
 
@@ -176,7 +140,7 @@ async def test_two_retries_of_one_job_are_one(scene: Scene) -> None:
     job = await with_a_running_job(scene, "skip")
     await scene.stage.run(lambda: finish(job, outcome=FATAL))
     found = await scene.play(
-        most=100,
+        most=50,
         one=once(lambda: jobs.retry(job.id, "one")),
         two=once(lambda: jobs.retry(job.id, "two")),
     )
@@ -196,7 +160,7 @@ async def with_a_spaced_run(scene: Scene) -> Job:
 async def test_the_end_of_a_run_begins_its_delay_once(scene: Scene) -> None:
     job = await with_a_spaced_run(scene)
     found = await scene.play(
-        most=100,
+        most=50,
         worker=once(lambda: finish(job)),
         dispatcher=once(lambda: upkeep.sweep(10)),
         a=a_scheduler,
@@ -208,15 +172,31 @@ async def test_two_sweeps_begin_a_stranded_delay_once(scene: Scene) -> None:
     await with_a_spaced_run(scene)
     await scene.stage.look("update duly.schedule set awaiting = 4711 returning id")
     found = await scene.play(
-        one=once(lambda: upkeep.sweep(10)), two=once(lambda: upkeep.sweep(10)), most=100
+        one=once(lambda: upkeep.sweep(10)), two=once(lambda: upkeep.sweep(10)), most=50
     )
+    assert not found.broken, found
+
+
+async def test_a_sweep_does_not_end_a_pause(scene: Scene) -> None:
+    await with_a_spaced_run(scene)
+    await scene.stage.look("update duly.schedule set awaiting = 4711 returning id")
+    found = await scene.play(
+        most=50, sweeper=once(lambda: upkeep.sweep(10)), pauser=a_pause, a=a_scheduler
+    )
+    assert not found.broken, found
+
+
+async def test_nobody_waits_for_ever_behind_a_schedule_that_is_removed(scene: Scene) -> None:
+    job = await with_a_running_job(scene, "queue_all", behind=1)
+    remove = once(lambda: schedules.remove("report", who="me", decide=decide, ids=numbers(3)))
+    found = await scene.play(most=80, person=remove, worker=once(lambda: finish(job)))
     assert not found.broken, found
 
 
 async def test_two_schedulers_and_an_edit(scene: Scene) -> None:
     await scheduled(scene)
     found = await scene.play(
-        tick=SLOW, most=150, a=a_scheduler, b=another_scheduler, editor=edit({"version": 2})
+        tick=SLOW, most=120, a=a_scheduler, b=another_scheduler, editor=edit({"version": 2})
     )
     assert not found.broken, found
 
@@ -226,5 +206,25 @@ async def test_a_scheduler_an_end_and_a_claim(scene: Scene, overlap: Overlap) ->
     job = await with_a_running_job(scene, overlap, behind=1)
     found = await scene.play(
         most=120, a=a_scheduler, worker=once(lambda: finish(job)), claimer=once(claim)
+    )
+    assert not found.broken, found
+
+
+async def test_a_name_that_is_removed_while_it_is_wanted_can_be_had(scene: Scene) -> None:
+    await scheduled(scene)
+    remove = once(lambda: schedules.remove("report", who="me", decide=decide, ids=numbers(3)))
+
+    async def is_added_or_refused(order: Order) -> Broken:
+        answer = order.results["other"]
+        names = await scene.column("select id from duly.schedule")
+        if isinstance(answer, ScheduleExists):
+            return expect(names == [], f"{names} are there")
+        return expect(isinstance(answer, list) and names == [9], f"{answer!r}, and {names}")
+
+    found = await scene.play(
+        is_added_or_refused,
+        most=50,
+        person=remove,
+        other=once(lambda: schedules.add([plan(rule=EVERY)], [9])),
     )
     assert not found.broken, found

@@ -4,7 +4,8 @@ select nextval('duly.fence');
 
 -- name: claim
 -- Only for a worker whose lease is alive, from a queue that is not paused, and only tasks it knows.
--- The array keeps the plan on the index, whatever the statistics say.
+-- The array keeps the plan on the index, whatever the statistics say. A job that somebody has had
+-- since our fence was drawn is left to the next claim: its fence must not fall.
 update duly.job
    set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence,
        claimed_at = {now}, reason = ''
@@ -19,6 +20,10 @@ update duly.job
 [skip_locked]*/
        ))
    and state = 'ready'
+   and fence < :fence
+/*[!skip_locked]
+   and queue = :queue
+[!skip_locked]*/
    and exists (select from duly.worker where id = :worker and lease_until > {now})
    and not exists (select from duly.queue where name = :queue and paused)
 returning {job}, rank;
@@ -38,6 +43,14 @@ select job.id, job.attempt, job.worker, job.fence, job.claimed_at, job.schedule_
 select id, attempt, worker, fence, claimed_at, schedule_id, task, key
   from duly.job
  where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready')
+ order by id
+   for update;
+
+-- name: hold_overdue_jobs
+-- Those of the jobs that have not begun, and are late still: others may have moved them.
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key
+  from duly.job
+ where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready') and deadline < {now}
  order by id
    for update;
 
@@ -135,10 +148,16 @@ select id, state, fence from duly.failed where id = any(:ids::bigint[])
 select id, state, fence from duly.job where id = any(:ids::bigint[]);
 
 -- name: send_signals
+-- Only for jobs that run, and none of them ends or is given back before this is over: a signal that
+-- is left behind would stop the job when it is retried. The first one stays.
 insert into duly.signal (job_id, what, reason, at)
-select job_id, what, reason, {now}
+select told.job_id, told.what, told.reason, {now}
   from jsonb_to_recordset(:rows::jsonb) as told (job_id bigint, what text, reason text)
-    on conflict (job_id) do nothing;
+  join duly.job on job.id = told.job_id
+ where job.state = 'running'
+   for key share of job
+    on conflict (job_id) do update set what = signal.what
+returning job_id;
 
 -- name: signals_for
 select signal.job_id, signal.what, signal.reason
@@ -158,6 +177,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
   from duly.failed
  cross join (select {now} as now) as clock
  where id = :id
+   for update of failed
     on conflict (id) do nothing
 returning id;
 

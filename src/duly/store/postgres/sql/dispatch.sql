@@ -12,6 +12,7 @@ update duly.job
 [skip_locked]*/
        ))
    and state = 'scheduled'
+   and ready_at <= {now}
 returning queue;
 
 -- name: next_ready
@@ -32,7 +33,7 @@ select id, late, schedule_id, task, key
 update duly.job
    set priority = greatest(priority, :priority::smallint), deadline = null,
        rank = rank - (greatest(priority, :priority::smallint) - priority) * 1000000::bigint
- where id = any(:ids::bigint[]) and state <> 'running'
+ where id = any(:ids::bigint[]) and state <> 'running' and deadline < {now}
 returning queue;
 
 -- name: next_deadline

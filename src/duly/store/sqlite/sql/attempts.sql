@@ -37,6 +37,14 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key
  where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
  order by id;
 
+-- name: hold_overdue_jobs
+-- Those of the jobs that have not begun, and are late still: others may have moved them.
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key
+  from duly_job
+ where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
+   and deadline < :now
+ order by id;
+
 -- name: peek_jobs
 -- What has to be locked before the jobs are.
 select id, state, fence, schedule_id, task, key
@@ -134,11 +142,13 @@ select id, state, fence from duly_failed where id in (select value from json_eac
 select id, state, fence from duly_job where id in (select value from json_each(:ids));
 
 -- name: send_signals
+-- Only for jobs that run. The first one stays.
 insert into duly_signal (job_id, what, reason, at)
 select value ->> 'job_id', value ->> 'what', value ->> 'reason', :now
   from json_each(:rows)
- where true
-    on conflict (job_id) do nothing;
+ where value ->> 'job_id' in (select id from duly_job where state = 'running')
+    on conflict (job_id) do update set what = duly_signal.what
+returning job_id;
 
 -- name: signals_for
 select duly_signal.job_id, duly_signal.what, duly_signal.reason

@@ -27,7 +27,7 @@ select id, late, schedule_id, task, key
 update duly_job
    set priority = max(priority, :priority), deadline = null,
        rank = rank - (max(priority, :priority) - priority) * 1000000
- where id in (select value from json_each(:ids)) and state <> 'running'
+ where id in (select value from json_each(:ids)) and state <> 'running' and deadline < :now
 returning queue;
 
 -- name: next_deadline

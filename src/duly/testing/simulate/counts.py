@@ -1,0 +1,97 @@
+"""What has to happen sometimes, or else nothing was tested.
+
+A story in which no lease ever expires says nothing about leases. Each of these is counted over all
+stories that are played, and each has to be above zero.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+from duly.store.database import Value
+
+SOMETIMES = (
+    "answer lost",
+    "blackout",
+    "blocked freed",
+    "catch-up bounded",
+    "clock distrusted",
+    "compare-and-set lost",
+    "cut off",
+    "dst note",
+    "ended cancelled",
+    "ended expired",
+    "ended failed",
+    "failed job retried",
+    "freeze",
+    "hurried",
+    "key taken over from a running job",
+    "lease expired while the holder was alive",
+    "lease found lost",
+    "moved by key",
+    "nudge lost",
+    "outage",
+    "paused stretch",
+    "poison reached",
+    "replace signal",
+    "restart",
+    "rewound",
+    "skip_next hit",
+    "skipped excluded",
+    "skipped late",
+    "skipped missed",
+    "skipped overlap",
+    "take-over",
+    "transaction ended from outside",
+    "two nodes raced a fire",
+    "unknown commit resolved",
+    "zombie write refused",
+)
+
+
+class Asked(NamedTuple):
+    """A statement, its values, and how many rows came back."""
+
+    statement: str
+    values: Mapping[str, Value]
+    rows: int
+
+
+class Counts:
+    """Counts by what was asked, and what came back."""
+
+    def __init__(self, sometimes: Counter[str]) -> None:
+        self._sometimes = sometimes
+        self._commits = 0
+        self._fired: dict[int, tuple[int, str]] = {}  # when and by whom a schedule was fired last
+
+    @property
+    def commits(self) -> int:
+        return self._commits
+
+    def count(self, host: str, asked: Sequence[Asked], *, since: int) -> None:
+        """An operation that began at the commit ``since`` was committed."""
+        self._commits += 1
+        for ask in asked:
+            match ask.statement:
+                case "move_jobs" if ask.rows:
+                    self._sometimes["moved by key"] += 1
+                case "hurry_jobs" if ask.rows:
+                    self._sometimes["hurried"] += 1
+                case "rewind_schedule":
+                    self._sometimes["rewound"] += 1
+                case "enqueue" if not ask.rows:
+                    self._sometimes["unknown commit resolved"] += 1
+                case "advance_schedules":
+                    self._race(host, ask, since)
+
+    def _race(self, host: str, ask: Asked, since: int) -> None:
+        wanted = [row["id"] for row in json.loads(cast(str, ask.values["rows"]))]
+        if ask.rows < len(wanted):
+            self._sometimes["compare-and-set lost"] += 1
+            for number in wanted:
+                commit, winner = self._fired.get(number, (0, host))
+                self._sometimes["two nodes raced a fire"] += winner != host and commit > since
+        if ask.rows == len(wanted):
+            self._fired |= dict.fromkeys(wanted, (self._commits, host))

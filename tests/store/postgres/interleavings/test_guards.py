@@ -1,0 +1,177 @@
+"""Each guard is there for a reason: without it, there is an order that breaks something.
+
+A case that holds says little if it cannot fail. Here it is run with one guard taken out of one
+statement, and the harness must find the order.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from duly.testing.interleave import Explored
+from duly.testing.stage import Stage
+from tests.store.postgres.interleavings import job_cases, schedule_cases
+from tests.store.postgres.interleavings.actors import DIALECTS, Scene
+
+Case = Callable[[Scene], Awaitable[Explored]]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a statement loses, and who is hurt."""
+
+    breaks: str
+    case: Case
+    statement: str
+    old: str
+    new: str = ""
+    dialect: str = "locking"
+
+
+GUARDS = (
+    Guard(
+        "two schedulers that read without a lock write one moment twice",
+        schedule_cases.two_schedulers,
+        "advance_schedules",
+        "and schedule.revision = decided.revision",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a scheduler that read before a pause undoes it",
+        schedule_cases.a_pause_and_a_scheduler,
+        "advance_schedules",
+        "and schedule.revision = decided.revision",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a job that is made while the one before it ends is never freed",
+        schedule_cases.a_scheduler_and_an_end,
+        "hold_schedules",
+        "for no key update",
+    ),
+    Guard(
+        "the same, where the revision is the lock",
+        schedule_cases.a_scheduler_and_an_end,
+        "hold_schedules",
+        "set revision = revision + 1",
+        "set revision = revision",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a moment is taken over by a job that has begun, and lost",
+        schedule_cases.a_scheduler_and_a_claim,
+        "hold_live_jobs",
+        "for no key update",
+    ),
+    Guard(
+        "a zombie overwrites its successor",
+        job_cases.a_zombie_and_its_successor,
+        "hold_jobs",
+        "and job.fence = mine.fence",
+    ),
+    Guard(
+        "a zombie ends a job that was taken back and waits",
+        job_cases.a_zombie_and_its_successor,
+        "hold_jobs",
+        "where job.state = 'running'",
+    ),
+    Guard(
+        "a zombie ends a job while it is taken back",
+        job_cases.a_zombie_and_its_successor,
+        "hold_jobs",
+        "for update of job",
+    ),
+    Guard(
+        "two workers claim one job",
+        job_cases.two_claims,
+        "claim",
+        "and state = 'ready'",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a fence falls",
+        job_cases.a_claim_and_one_that_is_given_back,
+        "claim",
+        "and fence < :fence",
+        "and :fence > 0",
+    ),
+    Guard(
+        "a job is cancelled under the hands of its worker",
+        job_cases.a_cancellation_and_a_claim,
+        "hold_waiting_jobs",
+        "and state in ('scheduled', 'blocked', 'ready')",
+    ),
+    Guard(
+        "a signal is left behind by a job that has ended",
+        job_cases.a_cancellation_and_an_end,
+        "send_signals",
+        "for key share of job",
+    ),
+    Guard(
+        "two jobs have one key",
+        job_cases.two_calls_under_one_key,
+        "take_keys",
+        "set job_id = job_key.job_id",
+        "set job_id = excluded.job_id",
+    ),
+    Guard(
+        "a job that runs is moved",
+        job_cases.a_move_and_a_claim,
+        "move_jobs",
+        "and job.state in ('scheduled', 'blocked', 'ready')",
+    ),
+    Guard(
+        "a key is dropped that another job has taken",
+        job_cases.a_move_and_an_end,
+        "drop_keys",
+        "and job_key.job_id = mine.id",
+    ),
+    Guard(
+        "a repeated call runs its job twice",
+        job_cases.a_repeated_call,
+        "ended_already",
+        "where id =",
+        "where false and id =",
+    ),
+    Guard(
+        "a job is made ready before the moment it was moved to",
+        job_cases.a_move_and_a_dispatcher,
+        "ready_due_jobs",
+        "   and ready_at <= coalesce(:now::bigint, duly.now_us())",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a job expires by the deadline that it had before it was moved",
+        job_cases.a_move_and_a_late_dispatcher,
+        "hold_overdue_jobs",
+        "and deadline < coalesce(:now::bigint, duly.now_us())",
+    ),
+)
+
+
+@pytest.fixture
+async def unguarded(
+    request: pytest.FixtureRequest, stages: dict[str, str]
+) -> AsyncIterator[tuple[Guard, Scene]]:
+    guard: Guard = request.param
+    dialect = DIALECTS[guard.dialect]
+    async with Stage.opened(stages[guard.dialect], dialect=dialect) as stage:
+        with stage.changed(guard.statement, (guard.old, guard.new)):
+            yield guard, Scene(stage)
+
+
+@pytest.mark.parametrize(
+    "unguarded", GUARDS, indirect=True, ids=[guard.breaks.replace(" ", "_") for guard in GUARDS]
+)
+async def test_without_its_guard(unguarded: tuple[Guard, Scene]) -> None:
+    guard, scene = unguarded
+    found = await guard.case(scene)
+    assert found.broken, f"{found.orders} orders, and nothing shows that {guard.breaks}"
+
+
+async def test_keys_that_are_taken_in_no_order_are_waited_for_in_a_ring(locking: Scene) -> None:
+    with locking.stage.changed("take_keys", ("order by 1, 2", "")):
+        found = await job_cases.two_batches(locking)
+    assert not found.broken, found
+    assert found.deadlocks > 0
