@@ -70,7 +70,10 @@ def test_a_choice_of_a_newer_version_is_ignored() -> None:
         ({"overlap": "never"}, "overlap='never': choose one of skip, queue_one"),
         ({"late": "wait"}, "late='wait': choose one of skip, run, hurry"),
         ({"first": "later"}, "first='later': choose one of now, wait"),
-        ({"start_within": timedelta(0)}, "start_within=0:00:00: a length of time above zero"),
+        (
+            {"start_within": timedelta(0)},
+            r"start_within=datetime.timedelta\(0\): a length of time above zero",
+        ),
         ({"jitter": timedelta(seconds=-1)}, "a length of time above zero"),
     ],
 )

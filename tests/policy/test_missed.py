@@ -26,8 +26,8 @@ def hours(*wanted: int) -> list[datetime]:
     return [START.replace(hour=hour) for hour in wanted]
 
 
-def picked(missed: Missed, now: datetime = NOON, settled: tuple[datetime, ...] = ()) -> Picked:
-    return pick(missed, HOURLY, after=START, now=now, settled=settled)
+def picked(missed: Missed, now: datetime = NOON) -> Picked:
+    return pick(missed, HOURLY, after=START, now=now)
 
 
 def test_the_latest_is_picked_and_the_older_ones_are_left() -> None:
@@ -54,7 +54,6 @@ def test_where_nothing_is_due_nothing_is_picked(policy: Catchup) -> None:
     missed = Missed(policy)
     assert picked(missed, START + 59 * MINUTE) == Picked([], None)
     assert picked(missed, START - HOUR) == Picked([], None)
-    assert picked(missed, settled=tuple(hours(9, 10, 11, 12))) == Picked([], None)
 
 
 def test_the_moment_of_the_cursor_is_out_and_the_moment_of_now_is_in() -> None:
@@ -62,9 +61,9 @@ def test_the_moment_of_the_cursor_is_out_and_the_moment_of_now_is_in() -> None:
     assert stretch(HOURLY, START, START + HOUR) == between(9, 9, 1)
 
 
-def test_the_newest_that_is_not_settled_is_found_behind_those_that_are() -> None:
-    assert newest(HOURLY, START, NOON, hours(11, 12)) == START.replace(hour=10)
-    assert newest(HOURLY, START, NOON, hours(9, 10, 11, 12)) is None
+def test_the_newest_is_found_from_behind() -> None:
+    assert newest(HOURLY, START, NOON + 59 * MINUTE) == NOON
+    assert newest(HOURLY, NOON, NOON + 59 * MINUTE) is None
 
 
 def test_a_rule_that_has_ended_has_nothing_after_its_end() -> None:
@@ -94,24 +93,13 @@ POLICIES = st.builds(
 )
 
 
-@given(
-    rule=st.sampled_from(RULES),
-    missed=POLICIES,
-    minutes=st.integers(0, 500),
-    gone=st.sets(st.integers(0, 40)),
-)
+@given(rule=st.sampled_from(RULES), missed=POLICIES, minutes=st.integers(0, 500))
 def test_what_is_picked_and_what_is_left_are_all_there_is(
-    rule: Rule, missed: Missed, minutes: int, gone: set[int]
+    rule: Rule, missed: Missed, minutes: int
 ) -> None:
     now = START + minutes * MINUTE
     due = list(rule.between(START, now))
-    settled = {moment for place, moment in enumerate(due) if place in gone}
-    found = pick(missed, rule, after=START, now=now, settled=settled)
-    open_moments = [moment for moment in due if moment not in settled]
-    older = open_moments[: len(open_moments) - len(found.moments)]
-    assert older + found.moments == open_moments
-    if found.left is None:
-        assert not older
-    else:
-        assert (found.left.last, found.left.count) == (older[-1], len(older))
-        assert START < found.left.first <= older[0]
+    found = pick(missed, rule, after=START, now=now)
+    older = due[: len(due) - len(found.moments)]
+    assert older + found.moments == due
+    assert found.left == (Stretch(older[0], older[-1], len(older)) if older else None)

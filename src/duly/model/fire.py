@@ -37,7 +37,7 @@ class Fire:
     schedule_id: int
     due_at: datetime
     covers_from: datetime
-    count: int
+    count: int | None  # None: too many to be counted
     outcome: Outcome
     cause: Cause | None
     reason: str

@@ -9,14 +9,16 @@ from enum import StrEnum
 from typing import Literal
 
 from duly.errors import InvalidValue
-from duly.model.payload import EMPTY, Json, check_text
+from duly.model.payload import EMPTY, LONGEST_ARGS, Json, check_text
 from duly.model.policies import Late, choose
 from duly.model.states import State
+from duly.rules.instants import BEGINNING, HORIZON
 
 IfExists = Literal["replace", "keep", "error"]
 
 HIGHEST, LOWEST = 100, -100
 MOST_TAGS = 32
+LONGEST_DELAY = timedelta(days=36_500)
 
 
 class Owner(StrEnum):
@@ -46,6 +48,7 @@ class Label:
     def __post_init__(self) -> None:
         for what in ("task", "queue", "tenant", "submitter", "title"):
             check_text(getattr(self, what), what)
+        check_text(self.args, "args", longest=LONGEST_ARGS)
         if not self.task or not self.queue:
             raise InvalidValue("a task and a queue have names that are not empty")
         if len(self.tags) > MOST_TAGS:
@@ -80,11 +83,20 @@ class Call(Label):
         choose("late", self.late, Late)
         if self.key is not None and not check_text(self.key, "key"):
             raise InvalidValue("a key is not empty: leave it out instead")
-        if isinstance(self.run_after, datetime) and self.run_after.tzinfo is None:
-            raise InvalidValue(
-                f"run_after={self.run_after} is naive: a moment needs a zone, "
-                "as in datetime(…, tzinfo=UTC)"
-            )
+        if self.retry is not None:
+            check_text(self.retry, "retry", longest=LONGEST_ARGS)
+        match self.run_after:
+            case datetime() as moment if moment.tzinfo is None:
+                raise InvalidValue(
+                    f"run_after={moment} is naive: a moment needs a zone, "
+                    "as in datetime(…, tzinfo=UTC)"
+                )
+            case datetime() as moment if not BEGINNING <= moment < HORIZON:
+                raise InvalidValue(f"run_after={moment}: a moment from 1970 to 2199")
+            case timedelta() as delay if not timedelta(0) <= delay <= LONGEST_DELAY:
+                raise InvalidValue(f"run_after={delay}: a delay of up to {LONGEST_DELAY.days} days")
+        if self.start_within is not None and self.start_within <= timedelta(0):
+            raise InvalidValue(f"start_within={self.start_within}: a length of time above zero")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,10 +37,13 @@ class Missed:
 
     def __post_init__(self) -> None:
         choose("missed", self.policy, Catchup)
-        if not 1 <= self.at_most <= MOST_AT_ONCE:
+        if type(self.at_most) is not int or not 1 <= self.at_most <= MOST_AT_ONCE:
             raise InvalidValue(
-                f"at_most={self.at_most}: from 1 to {MOST_AT_ONCE:,} missed moments are made up for"
+                f"at_most={self.at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are made up for"
             )
+        _check_length("grace", self.grace)
+        if self.spacing is not None:
+            _check_length("spacing", self.spacing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +66,13 @@ class Policies:
         choose("overlap", self.overlap, Overlap)
         choose("late", self.late, Late)
         choose("first", self.first, Literal["now", "wait"])
+        if not isinstance(self.missed, Missed):
+            raise InvalidValue(f"missed={self.missed!r}: say Missed({self.missed!r})")
         for what in ("start_within", "jitter"):
-            length = getattr(self, what)
-            if length is not None and length <= timedelta(0):
-                raise InvalidValue(f"{what}={length}: a length of time above zero")
+            if getattr(self, what) is not None:
+                _check_length(what, getattr(self, what))
+        for what in ("start", "end"):
+            _check_moment(what, getattr(self, what))
 
     def as_json(self) -> Json:
         """Only what differs from the defaults, so that equal choices are equal texts."""
@@ -101,6 +107,18 @@ def choose(what: str, value: object, choices: object) -> None:
     possible = get_args(choices)
     if value not in possible:
         raise InvalidValue(f"{what}={value!r}: choose one of {', '.join(possible)}")
+
+
+def _check_length(what: str, length: object) -> None:
+    if not isinstance(length, timedelta) or length <= timedelta(0):
+        raise InvalidValue(
+            f"{what}={length!r}: a length of time above zero, as timedelta(minutes=5)"
+        )
+
+
+def _check_moment(what: str, moment: object) -> None:
+    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+        raise InvalidValue(f"{what}={moment!r} needs a zone: datetime(…, tzinfo=UTC)")
 
 
 def _plain(value: object) -> object:

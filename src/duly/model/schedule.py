@@ -33,29 +33,23 @@ class Plan(Label):
             raise InvalidValue("a schedule needs a name: it is how its history is found")
         _ = self.kept  # a rule that cannot be read is refused now, not when it is due
 
-    @cached_property
+    @property
     def timing(self) -> Rule | Spaced:
         """When it is due, with the moments that are left out: those are due, and skipped."""
-        found = self._found
-        return found.rule if isinstance(found, Minus) else found
-
-    @cached_property
-    def kept(self) -> Rule | Spaced:
-        """When it is due and not left out."""
-        found = self._found
-        text = self.policies.exclude
-        if not text:
-            return found
-        excluded = parse(text, zone=self.zone, dst=self.policies.dst, name=self.name)
-        if isinstance(excluded, Spaced):
-            raise InvalidValue(f'exclude="{text}": a fixed delay has no moments to leave out')
-        return found - excluded
+        return self._timings[0]
 
     @property
-    def _found(self) -> Rule | Spaced:
+    def kept(self) -> Rule | Spaced:
+        """When it is due and not left out."""
+        return self._timings[1]
+
+    @cached_property
+    def _timings(self) -> tuple[Rule | Spaced, Rule | Spaced]:
         # Most rules are the same whatever the schedule's name is, and read once for all of them.
-        name = self.name if _PICKS_BY_NAME.search(self.rule) else ""
-        return _timing(self.rule, self.zone, name, self.policies)
+        policies = self.policies
+        texts = f"{self.rule} {policies.exclude or ''}"
+        name = self.name if _PICKS_BY_NAME.search(texts) else ""
+        return _timings(self.rule, self.zone, name, policies)
 
     @cached_property
     def shown_zone(self) -> str:
@@ -102,11 +96,28 @@ _PICKS_BY_NAME = re.compile(r"H|jitter=")
 
 
 @lru_cache(maxsize=4096)
-def _timing(rule: str, zone: str | None, name: str, policies: Policies) -> Rule | Spaced:
-    found = parse(rule, zone=zone, dst=policies.dst, name=name or None)
-    start, end = policies.start, policies.end
-    if start is None and end is None:
-        return found
-    if isinstance(found, Spaced):
-        return found.bounded(start=start, end=end)
-    return bounded(found, start=start, end=end)
+def _timings(
+    rule: str, zone: str | None, name: str, policies: Policies
+) -> tuple[Rule | Spaced, Rule | Spaced]:
+    """The rule between its bounds, with and without what is left out."""
+    kept = parse(rule, zone=zone, dst=policies.dst, name=name or None)
+    if policies.exclude:
+        excluded = parse(policies.exclude, zone=zone, dst=policies.dst, name=name or None)
+        if isinstance(excluded, Spaced):
+            raise InvalidValue(
+                f'exclude="{policies.exclude}": a fixed delay has no moments to leave out'
+            )
+        kept = kept - excluded
+    whole = kept
+    while isinstance(whole, Minus):
+        whole = whole.rule
+    between = _bounded(kept, policies)
+    return (between if whole is kept else _bounded(whole, policies)), between
+
+
+def _bounded(rule: Rule | Spaced, policies: Policies) -> Rule | Spaced:
+    if policies.start is None and policies.end is None:
+        return rule
+    if isinstance(rule, Spaced):
+        return rule.bounded(start=policies.start, end=policies.end)
+    return bounded(rule, start=policies.start, end=policies.end)

@@ -20,11 +20,13 @@ then stands at now: a moment is decided once, whatever the clock does afterwards
 
 from datetime import datetime
 
-from duly.model.fire import Cause
+from duly.model.fire import Cause, Fire
 from duly.model.schedule import Plan, Schedule
 from duly.policy import sentences
 from duly.policy.decision import Entry, Facts, Firing, NewJob
+from duly.policy.exclusion import left_out
 from duly.policy.lineup import HURRIED, Lineup
+from duly.policy.missed import MICROSECOND, stretch
 from duly.policy.sieve import Sieve, ready_at
 from duly.rules import Spaced
 
@@ -38,6 +40,7 @@ __all__ = [
     "first_moment",
     "manual",
     "moment_after_end",
+    "shortened",
     "skipped_by_pause",
 ]
 
@@ -91,6 +94,30 @@ def skipped_by_pause(
     sieve.excluded()
     sieve.paused(until)
     return sieve.entries()
+
+
+def shortened(schedule: Schedule, fire: Fire, until: datetime) -> list[Entry]:
+    """What a stretch in the ledger still covers, if it is to end at ``until``."""
+    timing, kept = schedule.plan.timing, schedule.plan.kept
+    if isinstance(timing, Spaced) or isinstance(kept, Spaced):
+        return []
+    after = fire.covers_from - MICROSECOND
+    if fire.cause is Cause.EXCLUDED:
+        found = left_out(timing, kept, after=after, until=until)
+    else:
+        found = stretch(kept, after, until)
+    if found is None:
+        return []
+    return [
+        Entry(
+            due_at=found.last,
+            covers_from=found.first,
+            count=found.count,
+            outcome=fire.outcome,
+            cause=fire.cause,
+            reason=fire.reason,
+        )
+    ]
 
 
 def manual(facts: Facts, now: datetime) -> tuple[Entry, list[int]]:

@@ -74,9 +74,7 @@ class Sieve:
 
     def missed(self) -> None:
         missed = self.plan.policies.missed
-        picked = self._alone() or pick(
-            missed, self.kept, after=self.after, now=self.now, settled=()
-        )
+        picked = self._alone() or pick(missed, self.kept, after=self.after, now=self.now)
         fired = self._fire(picked.moments)
         if picked.left is None:
             return

@@ -20,6 +20,7 @@ from duly.policy.firing import (
     first_moment,
     manual,
     moment_after_end,
+    shortened,
     skipped_by_pause,
 )
 from duly.policy.sentences import asked
@@ -169,21 +170,32 @@ def skip_next(
 
 
 def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
-    _, schedule, now = yield from _held(name, decide, ids, who=who)
+    row, schedule, now = yield from _held(name, decide, ids, who=who)
     if isinstance(schedule.plan.kept, Spaced):
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
     moment = min(to, now, schedule.cursor)
-    until = to_us(max(schedule.cursor, now))
+    until = max(to_us(max(schedule.cursor, now)), rows.settled_until(row) or 0)
     next_at = schedule.pause.until if schedule.pause else schedule.plan.kept.after(moment)
     values: dict[str, Value] = {
         "id": schedule.id,
         "cursor": to_us(moment),
         "next_at": rows.instant(next_at),
-        "settled_until": until,  # what is in the ledger up to the old cursor is settled
+        "settled_until": until,  # what is in the ledger up to the old cursor, or ahead, is settled
     }
+    yield from _take_back_stretches(schedule, moment, ids)
     yield Ask("rewind_schedule", values)
     yield from _note(schedule, who, f"rewound to {moment}")
     return (yield from get(name))
+
+
+def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Operation[None]:
+    """Moments behind the cursor that got no job of their own are decided anew."""
+    values: dict[str, Value] = {"schedule_id": schedule.id, "moment": to_us(moment)}
+    found = yield Ask("stretches_behind", values)
+    for fire in map(rows.fire, found):
+        yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(fire.due_at)})
+        for entry in shortened(schedule, fire, moment):
+            yield from _record(schedule, entry, ids)
 
 
 def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:

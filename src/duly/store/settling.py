@@ -62,7 +62,7 @@ def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
 def end(
     endings: Mapping[int, Ending], peeked: Sequence[Row], *, holding: str = "hold_waiting_jobs"
 ) -> Operation[list[int]]:
-    """End jobs that have not begun. Those that ``holding`` does not find any more are left alone."""
+    """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
     locks = [(schedule_id, task, key) for _, _, _, schedule_id, task, key in peeked]
     schedules = yield from _lock(locks)
     held = yield Ask(holding, {"ids": list(endings)})

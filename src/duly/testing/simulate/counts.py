@@ -83,6 +83,10 @@ class Counts:
                     self._sometimes["rewound"] += 1
                 case "enqueue" if not ask.rows:
                     self._sometimes["unknown commit resolved"] += 1
+                case "record_fires" if ask.rows < cast(str, ask.values["rows"]).count(
+                    '"covers_from"'
+                ):
+                    self._sometimes["moment was in the ledger"] += 1
                 case "advance_schedules":
                     self._race(host, ask, since)
 

@@ -71,7 +71,9 @@ class SimulatedDatabase:
         except _TerminatedError:
             self._world.sometimes["transaction ended from outside"] += 1
             await self._host.thaw()
-            raise self._unavailable("the transaction was undone: nothing came for too long") from None
+            raise self._unavailable(
+                "the transaction was undone: nothing came for too long"
+            ) from None
 
     async def _reach(self) -> None:
         """Get through to the database, or do not."""
@@ -235,4 +237,3 @@ class _Turn:
 
 class _TerminatedError(Exception):
     """The database has ended a transaction whose client said nothing for too long."""
-

@@ -48,7 +48,6 @@ class Storm:
 
     def black_out(self) -> None:
         """Everything is switched off."""
-        self._world.sometimes["blackout"] += 1
         for node in self._nodes:
             node.crash(for_good=True)
 

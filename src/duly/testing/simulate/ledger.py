@@ -232,6 +232,4 @@ def plan_of(row: ScheduleRow) -> Plan:
 
 @lru_cache(maxsize=1_000)
 def _plan(name: str, rule: str, zone: str | None, policies: str) -> Plan:
-    return Plan(
-        name=name, task="any", rule=rule, zone=zone, policies=Policies.from_json(policies)
-    )
+    return Plan(name=name, task="any", rule=rule, zone=zone, policies=Policies.from_json(policies))

@@ -9,7 +9,14 @@ from duly.engine.pruner import Pruner
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
 from duly.errors import StoreUnavailable
-from duly.events import ClockDistrusted, Event, ScheduleFaulted, ServiceRestarted, TickFailed, TickStalled
+from duly.events import (
+    ClockDistrusted,
+    Event,
+    ScheduleFaulted,
+    ServiceRestarted,
+    TickFailed,
+    TickStalled,
+)
 from duly.store.sql_store import SqlStore
 from duly.testing.simulate.database import SimulatedDatabase
 from duly.testing.simulate.worker import Worker
@@ -65,10 +72,14 @@ class Node:
         store = SqlStore(SimulatedDatabase(world, host))
         worker = Worker(world, host, store)
         limits = Limits(tick=timedelta(seconds=knobs.tick), poll=timedelta(seconds=knobs.poll))
-        loop = Loop(self._services(store, host), dice=world.dice.random, emit=self._hear, limits=limits)
+        loop = Loop(
+            self._services(store, host), dice=world.dice.random, emit=self._hear, limits=limits
+        )
         # It has nothing to do for days: asking it as often as the others would be most of the work.
         rarely = Limits(tick=limits.tick, poll=timedelta(minutes=1))
-        pruner = Loop([Pruner(store, emit=self._hear)], dice=world.dice.random, emit=self._hear, limits=rarely)
+        pruner = Loop(
+            [Pruner(store, emit=self._hear)], dice=world.dice.random, emit=self._hear, limits=rarely
+        )
         store.listen(loop.nudge)
         store.listen(worker.nudge)
         async with asyncio.TaskGroup() as group:

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -44,20 +43,20 @@ class Story:
         self.world = World(seed, sabotage=sabotage)
         self._minutes = minutes
         self._dark = self._seconds = 0.0
-        self._nodes = [Node(self.world, f"node {place + 1}") for place in range(self.world.knobs.nodes)]
+        self._nodes = [
+            Node(self.world, f"node {place + 1}") for place in range(self.world.knobs.nodes)
+        ]
         self._storm = Storm(self.world, self._nodes)
         self._workload = Workload(self.world)
 
     def play(self) -> Ending:
         world = self.world
-        with suppress(RuntimeError), world.loop as loop:
-            try:
-                loop.run_until_complete(self._happen())
-            except RuntimeError:
-                if not world.wrong:
-                    raise
-            self._seconds = loop.time() - self._dark
-            self._end()
+        try:
+            with world.loop:
+                self._run()
+        except BaseExceptionGroup as unseen:
+            if not world.wrong:
+                world.wrong.append(f"nobody looked at {unseen.exceptions!r}")
         if not world.wrong:
             self._reckon()
         world.connection.close()
@@ -69,6 +68,19 @@ class Story:
             sometimes=world.sometimes,
             seconds=self._seconds,
         )
+
+    def _run(self) -> None:
+        world = self.world
+        try:
+            world.loop.run_until_complete(self._happen())
+        except RuntimeError:
+            if not world.wrong:  # which stops the loop
+                raise
+        self._seconds = world.loop.time() - self._dark
+        world.over = True
+        for host in world.hosts:
+            host.alive = False
+        self._storm.black_out()
 
     async def _happen(self) -> None:
         world = self.world
@@ -95,6 +107,7 @@ class Story:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _night(self, length: timedelta) -> None:
+        self.world.sometimes["blackout"] += 1
         self._storm.black_out()
         self._dark = length.total_seconds()
         await sleep(self._dark)
@@ -113,11 +126,6 @@ class Story:
             await sleep(GLANCE)
         for found in (*liveness.overdue(world), *liveness.left_behind(world)):
             world.violated(f"long after healing, {found}")
-
-    def _end(self) -> None:
-        for host in self.world.hosts:
-            host.alive = False
-        self._storm.black_out()
 
     def _reckon(self) -> None:
         for broken in (*self._workload.broken(), *self.world.checkers.ledger.uncovered()):

@@ -86,7 +86,9 @@ class Worker:
         while time() - confirmed < knobs.lease * 2 / 3:
             if time() - beat >= knobs.beat:
                 beat = time()
-                renewed = await self._try(lambda: self._store.work.renew(worker, knobs.lease_length))
+                renewed = await self._try(
+                    lambda: self._store.work.renew(worker, knobs.lease_length)
+                )
                 if renewed is False:
                     self._world.sometimes["lease found lost"] += 1
                     return

@@ -128,6 +128,7 @@ class World:
         self.hosts: list[Host] = []
         self.sometimes: Counter[str] = Counter()
         self.wrong: list[str] = []
+        self.over = False
         self.steps: deque[str] = deque(maxlen=LAST_STEPS)
         self.workers: dict[int, Host] = {}
         self._digest = hashlib.blake2b(digest_size=16)
@@ -154,6 +155,8 @@ class World:
 
     def violated(self, promise: str) -> None:
         """Something happened that must not: the story ends here."""
+        if self.over:
+            return
         self.wrong.append(f"at {self.clock.now():%Y-%m-%d %H:%M:%S.%f}: {promise}")
         self.loop.stop()
 

@@ -201,9 +201,8 @@ async def test_two_schedulers_and_an_edit(scene: Scene) -> None:
     assert not found.broken, found
 
 
-@pytest.mark.parametrize("overlap", ["queue_one", "replace"])
-async def test_a_scheduler_an_end_and_a_claim(scene: Scene, overlap: Overlap) -> None:
-    job = await with_a_running_job(scene, overlap, behind=1)
+async def test_a_scheduler_an_end_and_a_claim(scene: Scene) -> None:
+    job = await with_a_running_job(scene, "queue_one", behind=1)
     found = await scene.play(
         most=120, a=a_scheduler, worker=once(lambda: finish(job)), claimer=once(claim)
     )

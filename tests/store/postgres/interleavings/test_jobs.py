@@ -1,4 +1,7 @@
-"""Those who ask for jobs, move and cancel them, against those who run them and take them back."""
+"""Those who ask for jobs, move and cancel them, against those who run them and take them back.
+
+Where the two ways of locking do not differ, a case is played with one of them.
+"""
 
 from datetime import timedelta
 
@@ -59,8 +62,8 @@ async def test_a_fence_never_falls(scene: Scene) -> None:
     assert not found.broken, found
 
 
-async def test_either_the_worker_finishes_or_the_job_is_taken_back(scene: Scene) -> None:
-    found = await a_zombie_and_its_successor(scene)
+async def test_either_the_worker_finishes_or_the_job_is_taken_back(locking: Scene) -> None:
+    found = await a_zombie_and_its_successor(locking)
     assert not found.broken, found
 
 
@@ -71,23 +74,23 @@ async def test_a_cancelled_job_is_not_run(scene: Scene) -> None:
 
 @pytest.mark.parametrize("wanted", [call(), keyed()], ids=["plain", "keyed"])
 async def test_a_job_that_ends_while_it_is_cancelled_leaves_no_signal(
-    scene: Scene, wanted: Call
+    locking: Scene, wanted: Call
 ) -> None:
-    found = await a_cancellation_and_an_end(scene, wanted)
+    found = await a_cancellation_and_an_end(locking, wanted)
     assert not found.broken, found
 
 
-async def test_a_job_that_fails_while_it_is_cancelled_is_tried_no_more(scene: Scene) -> None:
-    job = await running(scene)
+async def test_a_job_that_fails_while_it_is_cancelled_is_tried_no_more(locking: Scene) -> None:
+    job = await running(locking)
 
     async def is_told(order: Order) -> Broken:
-        state = (await scene.states())[JOB]
-        told = await scene.column("select job_id from duly.signal") == [JOB]
+        state = (await locking.states())[JOB]
+        told = await locking.column("select job_id from duly.signal") == [JOB]
         if order.results["person"] is State.CANCELLED:
             return expect(state == "cancelled", f"it is {state}")
         return expect(told, f"it is {state}, and nobody is told")
 
-    found = await scene.play(
+    found = await locking.play(
         is_told,
         person=once(lambda: jobs.cancel(JOB, "no")),
         worker=once(lambda: finish(job, outcome=RAISED)),
@@ -102,23 +105,23 @@ async def test_a_key_moves_a_waiting_job_or_begins_another(scene: Scene) -> None
 
 @pytest.mark.parametrize("outcome", [None, RAISED, FATAL], ids=["ends", "again", "fails"])
 async def test_a_key_is_not_lost_with_a_job_that_ends(
-    scene: Scene, outcome: Outcome | None
+    locking: Scene, outcome: Outcome | None
 ) -> None:
-    found = await a_move_and_an_end(scene, outcome)
+    found = await a_move_and_an_end(locking, outcome)
     assert not found.broken, found
 
 
-async def test_two_calls_under_one_key_are_one_job(scene: Scene) -> None:
-    found = await two_calls_under_one_key(scene)
+async def test_two_calls_under_one_key_are_one_job(locking: Scene) -> None:
+    found = await two_calls_under_one_key(locking)
     assert not found.broken, found
 
 
-async def test_of_two_calls_that_want_to_be_the_first_one_is_refused(scene: Scene) -> None:
+async def test_of_two_calls_that_want_to_be_the_first_one_is_refused(locking: Scene) -> None:
     async def is_one(order: Order) -> Broken:
         refused = [r for r in order.results.values() if isinstance(r, KeyTaken)]
-        return expect(len(refused) == 1 and len(await scene.states()) == 1, f"{order.results}")
+        return expect(len(refused) == 1 and len(await locking.states()) == 1, f"{order.results}")
 
-    found = await scene.play(
+    found = await locking.play(
         is_one,
         one=once(lambda: enqueue((JOB, keyed("error")))),
         two=once(lambda: enqueue((OTHER, keyed("error")))),
@@ -134,12 +137,12 @@ async def test_batches_that_share_keys_do_not_wait_for_each_other_in_a_ring(
     assert found.deadlocks == 0
 
 
-async def test_what_is_asked_after_a_cancellation_is_kept(scene: Scene) -> None:
-    await ready(scene, keyed())
+async def test_what_is_asked_after_a_cancellation_is_kept(locking: Scene) -> None:
+    await ready(locking, keyed())
 
     async def is_true(order: Order) -> Broken:
         [answer] = listed(order.results["one"])
-        states = await scene.states()
+        states = await locking.states()
         moved_and_cancelled = {JOB: "cancelled"}
         cancelled_and_new = {JOB: "cancelled", OTHER: "ready"}
         wanted = moved_and_cancelled if answer == JOB else cancelled_and_new
@@ -148,7 +151,7 @@ async def test_what_is_asked_after_a_cancellation_is_kept(scene: Scene) -> None:
             *expect(states == wanted, f"{answer} was promised: {states}"),
         ]
 
-    found = await scene.play(
+    found = await locking.play(
         is_true,
         one=once(lambda: enqueue((OTHER, keyed()))),
         two=once(lambda: jobs.cancel_key("work", "k", "no")),
@@ -157,23 +160,23 @@ async def test_what_is_asked_after_a_cancellation_is_kept(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("wanted", [call(), keyed("error")], ids=["plain", "keyed"])
-async def test_a_repeated_call_runs_its_job_once(scene: Scene, wanted: Call) -> None:
-    found = await a_repeated_call(scene, wanted)
+async def test_a_repeated_call_runs_its_job_once(locking: Scene, wanted: Call) -> None:
+    found = await a_repeated_call(locking, wanted)
     assert not found.broken, found
 
 
-async def test_a_repeated_call_does_not_touch_the_promise_that_followed_it(scene: Scene) -> None:
+async def test_a_repeated_call_does_not_touch_the_promise_that_followed_it(locking: Scene) -> None:
     mine, theirs = keyed(title="mine"), keyed(title="theirs", run_after=LATER)
-    await running(scene, mine)
+    await running(locking, mine)
 
     async def both_are_kept(order: Order) -> Broken:
-        titles = await scene.column("select title from duly.job order by id")
+        titles = await locking.column("select title from duly.job order by id")
         return [
             *expect(order.results["mine"] == [JOB], f"{order.results['mine']!r} is not mine"),
             *expect(titles == ["mine", "theirs"], f"{titles} are left"),
         ]
 
-    found = await scene.play(
+    found = await locking.play(
         both_are_kept,
         mine=once(lambda: enqueue((JOB, mine), again=True)),
         theirs=once(lambda: enqueue((OTHER, theirs))),

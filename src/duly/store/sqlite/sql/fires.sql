@@ -58,3 +58,14 @@ select {fire}
  where covers_from <= :moment
  order by due_at
  limit 10;
+
+-- name: stretches_behind
+-- The rows that stand for several moments, some of them behind a moment.
+select {fire}
+  from duly_fire
+ where schedule_id = :schedule_id and due_at > :moment and series = 0 and count is not 1
+ order by due_at;
+
+-- name: forget_fire
+delete from duly_fire
+ where schedule_id = :schedule_id and due_at = :due_at and series = 0;
