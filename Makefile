@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench campaign setup pins clean
+.PHONY: help demo test check bench campaign simulate setup pins clean
 
 BIN := .venv/bin
 
@@ -34,6 +34,9 @@ bench: .venv/installed-dev ## Measure it (ARGS="name of a benchmark")
 
 campaign: .venv/installed-dev ## Kill schedulers for a minute, on both stores (ARGS="--seconds 600")
 	$(BIN)/python -m tests.acceptance.campaign $(ARGS)
+
+simulate: .venv/installed-dev ## Play stories of a simulated world (SEEDS=1000, ARGS="--seed 7")
+	$(BIN)/python -m duly.testing.simulate --seeds $(or $(SEEDS),100) $(ARGS)
 
 setup: ## Install everything the other verbs need into .venv
 	@rm -f .venv/installed-base .venv/installed-dev

@@ -10,7 +10,7 @@ def without(text: str) -> Callable[[str], str]:
 
 
 def nothing(statement: str) -> str:
-    return f"select * from ({statement}) where false"
+    return f"select * from ({statement}) where false"  # noqa: S608 – it is ours
 
 
 SABOTAGES = {
@@ -18,9 +18,7 @@ SABOTAGES = {
         statements={"hold_jobs": without(" and duly_job.fence = mine.fence")}
     ),
     "the comparison of the revision on which a fire was decided": Sabotage(
-        statements={
-            "advance_schedules": without("and duly_schedule.revision = decided.revision")
-        },
+        statements={"advance_schedules": without("and duly_schedule.revision = decided.revision")},
         loose=True,
     ),
     "the unique key of the ledger, where nobody looks either": Sabotage(
@@ -41,11 +39,6 @@ SABOTAGES = {
     ),
     "the refusal to renew what has expired": Sabotage(
         statements={"renew_lease": without("and lease_until > :now")}
-    ),
-    "the state in which a job may be cancelled": Sabotage(
-        statements={
-            "hold_waiting_jobs": without(" and state in ('scheduled', 'blocked', 'ready')")
-        }
     ),
     "the state from which a job may be claimed": Sabotage(
         statements={"claim": without("state = 'ready' and ")}

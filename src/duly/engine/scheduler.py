@@ -18,8 +18,10 @@ from duly.store.protocol import SCHEDULES, Store
 BATCH = 200
 A_MINUTE = timedelta(minutes=1)
 NO_REST = timedelta(0)
-# Overdue and not ours: another node holds it. Look again soon, and do not spin.
+# Overdue and not ours: another node holds it, or is the one with the right zone data. Look again
+# soon, then less and less soon.
 HELD_ELSEWHERE = timedelta(milliseconds=5)
+LONGEST_HELD = timedelta(milliseconds=500)
 
 
 class Scheduler:
@@ -41,6 +43,7 @@ class Scheduler:
         self._timekeeper = Timekeeper()
         self._distrusts = False
         self._stale_after: int | None = 0
+        self._held = HELD_ELSEWHERE
 
     async def tick(self) -> timedelta:
         await self._refresh()
@@ -53,9 +56,11 @@ class Scheduler:
             return timedelta(seconds=1)
         if fired.rest is None:
             return A_MINUTE
-        if fired.rest > NO_REST:
-            return fired.rest
-        return NO_REST if fired.schedules else HELD_ELSEWHERE
+        if fired.rest > NO_REST or fired.schedules:
+            self._held = HELD_ELSEWHERE
+            return max(fired.rest, NO_REST)
+        held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
+        return held
 
     async def _refresh(self) -> None:
         """Once after the start, work out anew what older zone data gave, a page at each tick."""

@@ -33,6 +33,17 @@ class Plan(Label):
             raise InvalidValue("a schedule needs a name: it is how its history is found")
         _ = self.kept  # a rule that cannot be read is refused now, not when it is due
 
+    @classmethod
+    def remembered(cls, **fields: object) -> "Plan":
+        """A plan as it was stored, not checked again.
+
+        One whose rule this version cannot read can be shown and edited; only its timing cannot be
+        asked for.
+        """
+        plan = object.__new__(cls)
+        plan.__dict__.update(fields)
+        return plan
+
     @property
     def timing(self) -> Rule | Spaced:
         """When it is due, with the moments that are left out: those are due, and skipped."""

@@ -18,6 +18,7 @@ What passes all of them gets a job. Every due moment is covered by exactly one e
 then stands at now: a moment is decided once, whatever the clock does afterwards.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 
 from duly.model.fire import Cause, Fire
@@ -26,9 +27,12 @@ from duly.policy import sentences
 from duly.policy.decision import Entry, Facts, Firing, NewJob
 from duly.policy.exclusion import left_out
 from duly.policy.lineup import HURRIED, Lineup
-from duly.policy.missed import MICROSECOND, stretch
+from duly.policy.missed import MICROSECOND, Stretch, stretch
 from duly.policy.sieve import Sieve, ready_at
 from duly.rules import Spaced
+from duly.rules.instants import to_us
+from duly.rules.once import Moments
+from duly.rules.rule import Minus
 
 __all__ = [
     "HURRIED",
@@ -96,16 +100,30 @@ def skipped_by_pause(
     return sieve.entries()
 
 
-def shortened(schedule: Schedule, fire: Fire, until: datetime) -> list[Entry]:
-    """What a stretch in the ledger still covers, if it is to end at ``until``."""
+def shortened(
+    schedule: Schedule, fire: Fire, until: datetime, *, own: Collection[datetime]
+) -> list[Entry] | None:
+    """What a stretch in the ledger still covers, if it is to end at ``until``.
+
+    ``own`` are the moments inside that have rows of their own. None: an older plan wrote it, only
+    that plan knows what lies in it, and it stays.
+    """
     timing, kept = schedule.plan.timing, schedule.plan.kept
     if isinstance(timing, Spaced) or isinstance(kept, Spaced):
-        return []
-    after = fire.covers_from - MICROSECOND
-    if fire.cause is Cause.EXCLUDED:
-        found = left_out(timing, kept, after=after, until=until)
-    else:
-        found = stretch(kept, after, until)
+        return None
+    settled = Moments(tuple(sorted(map(to_us, own))))
+    excluded = fire.cause is Cause.EXCLUDED
+
+    def covered(until: datetime) -> Stretch | None:
+        after = fire.covers_from - MICROSECOND
+        if excluded:
+            return left_out(Minus(timing, settled), Minus(kept, settled), after=after, until=until)
+        return stretch(Minus(kept, settled), after, until)
+
+    whole = covered(fire.due_at)
+    if whole is None or (whole.first, whole.last) != (fire.covers_from, fire.due_at):
+        return None
+    found = covered(until)
     if found is None:
         return []
     return [

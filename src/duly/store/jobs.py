@@ -30,7 +30,7 @@ class Wanted:
     number: int
 
     def values(self, number: int | None = None) -> dict[str, Value]:
-        return rows.call_values(self.call, self.number if number is None else number)
+        return rows.call_values(self.call, self.number if number is None else number, self.number)
 
 
 class EndedAlready(Exception):
@@ -53,7 +53,7 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
         yield Ask("enqueue", {"batch": rows.packed(one.values() for one in plain)})
         answers |= {one.number: one.number for one in plain}
     for batch in _distinct([one for one in wanted if one.call.key is not None]):
-        answers |= yield from _enqueue_keyed(batch)
+        answers |= yield from _enqueue_keyed(batch, again=again)
     if again:
         numbers = {"batch": rows.packed({"id": one.number} for one in wanted)}
         ended = yield Ask("ended_already", numbers)
@@ -73,7 +73,7 @@ def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:
     return [list(batch.values()) for batch in batches]
 
 
-def _enqueue_keyed(batch: Sequence[Wanted]) -> Operation[dict[int, int]]:
+def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[int, int]]:
     taken = yield Ask("take_keys", {"batch": rows.packed(one.values() for one in batch)})
     holders = {(task, key): number for task, key, number in taken}
     theirs = {one: holders[one.call.task, one.call.key] for one in batch}
@@ -81,10 +81,15 @@ def _enqueue_keyed(batch: Sequence[Wanted]) -> Operation[dict[int, int]]:
     live = yield Ask("keyed_jobs", {"batch": rows.packed({"id": n} for n in looked)})
     states = {number: State(state) for number, state in live}
     answers: dict[int, int] = {}
+    if again:
+        numbers = {"batch": rows.packed({"id": one.number} for one in batch)}
+        answers |= dict((yield Ask("moved_already", numbers)))
     moving: list[Wanted] = []
     fresh: list[Wanted] = []
     for one, holder in theirs.items():
         state = states.get(holder)
+        if one.number in answers:
+            continue
         if one.number in states:  # a repeated call: it was done, and its key may be another's now
             answers[one.number] = one.number
         elif state is None:

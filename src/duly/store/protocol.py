@@ -235,7 +235,13 @@ class Work(Protocol):
 
     async def claim(
         self, worker: int, *, queue: str, tasks: Sequence[str], limit: int
-    ) -> list[Job]: ...
+    ) -> list[Job]:
+        """Take jobs to run, the most urgent first. After ``OutcomeUnknown``, ask ``held``."""
+        ...
+
+    async def held(self, worker: int) -> list[Job]:
+        """The jobs that this worker has claimed and not settled."""
+        ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
         """Write what became of jobs, in one go, each under the fence of its claim."""

@@ -82,7 +82,7 @@ def _plan(  # noqa: PLR0913 - a row has its columns
     owner: str,
     version: int,
 ) -> Plan:
-    return Plan(
+    return Plan.remembered(
         name=name,
         task=task,
         args=args,
@@ -110,12 +110,13 @@ def plan_values(plan: Plan) -> dict[str, Value]:
     }
 
 
-def call_values(call: Call, number: int) -> dict[str, Value]:
+def call_values(call: Call, number: int, request: int) -> dict[str, Value]:
     at = call.run_after
     delay = at if isinstance(at, timedelta) else timedelta(0)
     return {
         **_label_values(call),
         "id": number,
+        "request": request,
         "key": call.key,
         "run_at": to_us(at) if isinstance(at, datetime) else None,
         "delay": microseconds(delay),

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from duly.errors import InvalidValue, NotFound, ScheduleExists, WrongState
-from duly.model.fire import Cause, Fire, Outcome
+from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.payload import check_text
+from duly.model.policies import MOST_AT_ONCE
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.policy.firing import (
     Entry,
@@ -49,13 +50,13 @@ def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[Schedul
         )
         for plan, number in zip(plans, numbers, strict=True)
     ]
+    wanted = list(dict.fromkeys(plan.name for plan in plans))
     there: dict[str, Row] = {}
-    while any(plan.name not in there for plan in plans):  # again if one was removed between the two
+    while len(there) < len(wanted):  # again, if a name was taken and is removed meanwhile
         inserted = yield Ask("add_schedules", {"rows": rows.packed(map(_new, added))})
         if len(inserted) == len(plans):
             return added
-        found = yield Ask("named_schedules", {"names": [plan.name for plan in plans]})
-        there = {row[1]: row for row in found}
+        there = {row[1]: row for row in (yield Ask("named_schedules", {"names": wanted}))}
     taken = [one.plan.name for one in added if there[one.plan.name][0] != one.id]
     if taken:
         names = ", ".join(f'"{name}"' for name in taken[:5])
@@ -94,7 +95,7 @@ def edit(
     plan = change(schedule.plan)
     if plan.name != name:
         raise InvalidValue(f'"{name}" cannot become "{plan.name}": a name is its identity')
-    retimed = (plan.timing, plan.kept) != (schedule.plan.timing, schedule.plan.kept)
+    retimed = _timing(plan) != _timing(schedule.plan)
     values = _values(row) | rows.plan_values(plan)
     if retimed and schedule.pause is not None and not schedule.pause.catch_up:
         values["cursor"] = yield from _skip_until(now, schedule, row, ids)
@@ -112,6 +113,12 @@ def edit(
             values |= {"next_at": None, "awaiting": schedule.awaiting}
     yield from _change(values, who, _difference(schedule.plan, plan))
     return (yield from get(name))
+
+
+def _timing(plan: Plan) -> tuple[object, ...]:
+    """What decides when it is due, as text: the old one may be one that cannot be read."""
+    policies = plan.policies
+    return plan.rule, plan.zone, policies.dst, policies.exclude, policies.start, policies.end
 
 
 def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
@@ -193,9 +200,24 @@ def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Oper
     values: dict[str, Value] = {"schedule_id": schedule.id, "moment": to_us(moment)}
     found = yield Ask("stretches_behind", values)
     for fire in map(rows.fire, found):
+        own = yield from _own_rows_inside(fire)
+        shorter = shortened(schedule, fire, moment, own=own)
+        if shorter is None:
+            continue
         yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(fire.due_at)})
-        for entry in shortened(schedule, fire, moment):
+        for entry in shorter:
             yield from _record(schedule, entry, ids)
+
+
+def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
+    values: dict[str, Value] = {
+        "schedule_id": stretch.schedule_id,
+        "since": to_us(stretch.covers_from),
+        "until": to_us(stretch.due_at),
+        "limit": MOST_AT_ONCE,
+    }
+    found = [rows.fire(row) for row in (yield Ask("list_fires", values))]
+    return [fire.due_at for fire in found if fire.series == CLOCK and fire.count == 1]
 
 
 def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:

@@ -290,6 +290,9 @@ class SqlWork:
             lambda: work.claim(worker, queue=queue, tasks=tasks, limit=limit)
         )
 
+    async def held(self, worker: int) -> list[Job]:
+        return await self._room.read(lambda: work.held(worker))
+
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
         settled = await self._room.write(lambda: settle(settlements))
         if any(s.job.schedule_id is not None for s in settlements):

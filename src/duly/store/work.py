@@ -58,6 +58,11 @@ def claim(worker: int, *, queue: str, tasks: Sequence[str], limit: int) -> Opera
     return [rows.job(row[:-1]) for row in claimed]
 
 
+def held(worker: int) -> Operation[list[Job]]:
+    found = yield Ask("held_jobs", {"worker": worker})
+    return [rows.job(row) for row in found]
+
+
 def signals(worker: int) -> Operation[Mapping[int, str]]:
     found = yield Ask("signals_for", {"worker": worker})
     return {number: reason for number, _, reason in found}

@@ -23,7 +23,8 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from duly.store.database import Start, T
-from duly.testing.stage import Player, Program, Stage, first_to_end
+from duly.testing.player import Player, Program, first_to_end, is_deadlocked
+from duly.testing.stage import Stage
 
 Sessions: TypeAlias = Mapping[str, Callable[[], Program]]
 
@@ -208,7 +209,7 @@ class _Run:
         if not blockers:
             return
         self._order.waits += not waited
-        if await self._stage.is_deadlocked(player, self._players):
+        if await is_deadlocked(self._stage, player, self._players):
             await self._resolved()
 
     async def _resolved(self) -> None:

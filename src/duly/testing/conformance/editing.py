@@ -126,6 +126,10 @@ async def one_bad_schedule_does_not_stop_its_batch_and_is_set_aside(world: World
     equal([job.due_at for job in await world.live()], [START + MINUTE] * 2)
     world.wait(MINUTE)
     equal((await world.fire()).faults, [], "it is not tried again and again")
+    names = [found.plan.name for found in await world.store.schedules.page()]
+    equal(names, ["a", "bad", "c"], "it can be seen")
+    mended = await world.store.schedules.edit("bad", lambda old: replace(old, rule="every 1m"))
+    equal((mended.fault, mended.next_at), (None, START + MINUTE), "and mended")
 
 
 @check

@@ -83,6 +83,32 @@ async def a_moved_promise_is_moved_once(world: World) -> None:
 
 
 @check
+async def a_moved_promise_that_was_kept_meanwhile_is_not_made_again(world: World) -> None:
+    async def run_it() -> None:
+        await world.end(await world.begin())
+
+    for outcome in ("replaced", "and again"):
+        number = await world.enqueue(call(key="k", run_after=HOUR))
+        node, losing = _losing(world)
+        losing.lose("move_jobs", meanwhile=run_it)
+        equal(await node.enqueue(call(key="k", title=outcome)), number)
+        equal((await world.job(number)).title, outcome)
+        equal(await world.live(), [])
+
+
+@check
+async def a_claim_whose_answer_was_lost_can_be_asked_for(world: World) -> None:
+    number = await world.enqueue(call())
+    node, losing = _losing(world)
+    worker = await node.new_worker()
+    losing.lose("claim")
+    with refused(OutcomeUnknown):
+        await node.claim(worker=worker)
+    [job] = await world.store.work.held(worker)
+    equal((job.id, job.state, job.worker), (number, State.RUNNING, worker))
+
+
+@check
 async def a_key_taken_from_a_running_job_is_taken_once(world: World) -> None:
     first = await world.enqueue(call(key="k"))
     await world.begin()

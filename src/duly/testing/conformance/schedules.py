@@ -203,3 +203,22 @@ async def a_rewind_cures_a_cursor_that_a_wrong_clock_left_in_the_future(world: W
     equal((await world.schedule()).next_at, START + 2 * MINUTE)
     fired = await world.fired_after(MINUTE)
     equal([(f.due_at, str(f.outcome)) for f in fired], [(START + 2 * MINUTE, "queued")])
+
+
+@check
+async def a_rewind_shortens_the_stretch_it_falls_into(world: World) -> None:
+    await world.add(plan(overlap="allow"))
+    await world.fire_after(10 * MINUTE)
+    middle = START + 5 * MINUTE
+    await world.store.schedules.rewind("report", to=middle)
+    await world.fire()
+    found = [(f.covers_from, f.due_at, f.count, str(f.outcome)) for f in await world.fires()]
+    equal(
+        found,
+        [
+            (START + MINUTE, middle, 5, "merged"),
+            (START + 6 * MINUTE, START + 8 * MINUTE, 3, "merged"),
+            (START + 9 * MINUTE, START + 9 * MINUTE, 1, "queued"),
+            (START + 10 * MINUTE, START + 10 * MINUTE, 1, "queued"),
+        ],
+    )

@@ -5,10 +5,10 @@ and every operation in it, and the SQL, on an in-memory SQLite: the code that ru
 not a model of it. Between the two there is one replaced part, the ``Database``.
 
 **What is simulated.** Time, which jumps to the next timer when nothing can happen; the order in
-which tasks take their turns; the network to the database, which may be slow, cut, or lose the answer
-to a commit that happened; nodes, which crash between any two statements, stand still for longer
-than their lease and go on in the middle of a call, and have clocks that are wrong by hours; the
-clock of the database, which is set forward and back; outages, and days on which everything is
+which tasks take their turns; the network to the database, which may be slow, cut, or lose the
+answer to a commit that happened; nodes, which crash between any two statements, stand still for
+longer than their lease and go on in the middle of a call, and have clocks that are wrong by hours;
+the clock of the database, which is set forward and back; outages, and days on which everything is
 switched off. Workers are simulated, too: they do nothing, and do it badly. The seed also turns the
 knobs, from the length of a lease to the size of a batch, and writes the schedules and the clients.
 
@@ -20,11 +20,11 @@ rule and held against the ledger (``ledger``). What has to happen for a story to
 counted (``counts``), and over many stories each count must be above zero.
 
 **What it cannot see.** SQLite has one writer, so statements of two transactions never interleave:
-the interleaving tests on PostgreSQL are for that. The loose worlds come near, in which due schedules
-are read outside of the transaction that fires them. There are no threads, files, sockets or signals
-here, and nothing is ever on a disk: real processes that are really killed are the business of the
-acceptance tests. And the rules are taken at their word: that "every day at 2" means the right
-moments is shown elsewhere.
+the interleaving tests on PostgreSQL are for that. The loose worlds come near, in which due
+schedules are read outside of the transaction that fires them. There are no threads, files, sockets
+or signals here, and nothing is ever on a disk: real processes that are really killed are the
+business of the acceptance tests. And the rules are taken at their word: that "every day at 2" means
+the right moments is shown elsewhere.
 
 ``python -m duly.testing.simulate --seeds 1000`` plays a thousand stories; ``--seed 7`` plays one
 again.

@@ -35,7 +35,7 @@ def main(seeds: int, seed: int | None, minutes: float) -> None:
         if played % max(1, len(numbers) // BARS) == 0:
             click.echo(f"  {played} played, {len(failed)} ended badly")
     gone = time.perf_counter() - began
-    click.echo(summary(len(numbers), failed, lived / 3600, gone, sometimes))
+    click.echo(summary(len(numbers), failed, hours=lived / 3600, seconds=gone, sometimes=sometimes))
     sys.exit(bool(failed))
 
 
@@ -48,7 +48,7 @@ def told(ending: Ending, minutes: float) -> str:
 
 
 def summary(
-    seeds: int, failed: list[int], hours: float, seconds: float, sometimes: Counter[str]
+    seeds: int, failed: list[int], *, hours: float, seconds: float, sometimes: Counter[str]
 ) -> str:
     counted = ", ".join(f"{name} {sometimes[name]:,}" for name in SOMETIMES)
     return (

@@ -25,7 +25,7 @@ from duly.policy.retry import Retry
 from duly.policy.verdict import POISON
 from duly.testing.simulate.counts import Asked, Counts
 from duly.testing.simulate.ledger import Ledger
-from duly.testing.simulate.watch import EndRow, JobRow, KeyRow, Seen, WorkerRow
+from duly.testing.simulate.watch import EndRow, FireRow, JobRow, KeyRow, Seen, WorkerRow
 
 EDGES = {(before, after) for before, moves in TRANSITIONS.items() for after in moves.values()}
 
@@ -98,31 +98,34 @@ class Checkers:
         match table:
             case "duly_job":
                 self._job(before, after)
-            case "duly_history" | "duly_failed":
-                if after is not None:
-                    self._ended(after)
+            case "duly_history" | "duly_failed" if after is not None:
+                self._ended(after)
             case "duly_schedule":
-                rewinds = any(ask.statement == "rewind_schedule" for ask in self._transaction.asked)
-                self.ledger.schedule(before, after, rewinds=rewinds)
+                self.ledger.schedule(before, after, rewinds=self._asks("rewind_schedule"))
             case "duly_fire":
-                if after is not None:
-                    self.ledger.fire(before, after, latest=self._latest)
+                self._fire(before, after)
             case "duly_worker":
                 self._lease(before, after)
             case "duly_job_key":
                 self._key(before, after)
+            case "duly_signal" if before is None and "replaced" in after.reason:
+                self.sometimes["replace signal"] += 1
             case _:
-                if before is None and "replaced" in after.reason:
-                    self.sometimes["replace signal"] += 1
+                pass  # a signal that was obeyed, and what was pruned
 
     def _job(self, before: JobRow | None, after: JobRow | None) -> None:
-        if after is None:
-            assert before is not None
+        if before is None:
+            self._made(cast(JobRow, after))
+        elif after is None:
             self._gone(before)
-        elif before is None:
-            self._made(after)
         else:
             self._changed(before, after)
+
+    def _fire(self, before: FireRow | None, after: FireRow | None) -> None:
+        if after is not None:
+            self.ledger.fire(before, after, latest=self._latest)
+        elif not self._asks("prune_fires"):
+            self.ledger.taken_back(cast(FireRow, before))
 
     def _made(self, row: JobRow) -> None:
         state = State(row.state)
@@ -207,7 +210,7 @@ class Checkers:
                 f"shows fence {shown}"
             )
         self.settled[row.id, row.fence] = state
-        if any(ask.statement == "lost_jobs" for ask in self._transaction.asked):
+        if self._asks("lost_jobs"):
             self.sometimes["taken back"] += 1
             if self._holder_lives(row.worker):
                 self.sometimes["lease expired while the holder was alive"] += 1
@@ -247,6 +250,10 @@ class Checkers:
         number = json.loads(row.args).get("call")
         if number is not None:
             self.calls.setdefault(number, set()).add(row.id)
+
+    def _asks(self, statement: str) -> bool:
+        """Whether the transaction that is judged has asked this."""
+        return any(ask.statement == statement for ask in self._transaction.asked)
 
     def _overlaps(self, schedule_id: int) -> None:
         jobs = self._of_schedule.get(schedule_id, {}).values()

@@ -89,6 +89,8 @@ class Counts:
                     self._sometimes["moment was in the ledger"] += 1
                 case "advance_schedules":
                     self._race(host, ask, since)
+                case _:
+                    pass
 
     def _race(self, host: str, ask: Asked, since: int) -> None:
         wanted = [row["id"] for row in json.loads(cast(str, ask.values["rows"]))]

@@ -1,7 +1,8 @@
 """The real statements on an in-memory SQLite, and all that can go wrong on the way to it.
 
-An operation takes its turn as the one writer, and each of its statements is a step at which the dice
-may say: go on, wait, die, stand still, lose the connection. After the commit the answer may be lost.
+An operation takes its turn as the one writer, and each of its statements is a step at which the
+dice may say: go on, wait, die, stand still, lose the connection. After the commit the answer may be
+lost.
 
 Nobody else can write during somebody's turn, so a step that merely goes on need not give way to the
 others: they could see no difference. In a *loose* world, though, what a database without row locks

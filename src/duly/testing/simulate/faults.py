@@ -1,4 +1,4 @@
-"""What befalls the world as a whole: nodes die and stand still, the database goes away, clocks jump.
+"""What befalls the whole world: nodes die and stand still, the database goes away, clocks jump.
 
 What befalls a single statement or a single job is decided where it is run.
 """

@@ -1,15 +1,16 @@
 """Every due moment is covered by exactly one row: worked out again, moment by moment.
 
-A schedule's cursor only moves when its moments up to there were decided, by the plan that it had. So
-its life is a chain of segments, each from one cursor to the next under one plan. At the end the
+A schedule's cursor only moves when its moments up to there were decided, by the plan that it had.
+So its life is a chain of segments, each from one cursor to the next under one plan. At the end the
 moments of every segment are listed from the rule and held against the rows that were written:
 
 * a row of one moment covers that moment;
 * a row of a stretch covers what lies in it, is of its kind (left out by an exclusion, or not) and
   has no row of its own; and it covers as many as it says.
 
-``rewind`` sets a cursor back on purpose. What lay in stretches behind that point may be decided
-anew; what has a row of its own may not.
+``rewind`` sets a cursor back on purpose. What lay in stretches behind that point is decided anew,
+and the stretches are cut; what has a row of its own keeps it, whatever rule is in force when its
+moment comes again.
 """
 
 from bisect import bisect_right
@@ -17,12 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import cast
 
 from duly.model.fire import CLOCK, Cause, Outcome
 from duly.model.policies import Policies
 from duly.model.schedule import Plan
 from duly.rules import Rule, Spaced
-from duly.rules.instants import LAST_US, from_us
+from duly.rules.instants import from_us
 from duly.testing.simulate.watch import FireRow, JobRow, ScheduleRow
 
 MANY = 300_000
@@ -38,14 +40,12 @@ class Segment:
 @dataclass(slots=True)
 class Row:
     fire: FireRow
-    cut: int = LAST_US  # behind it, a stretch no longer covers anything but its last moment
+    ruled: bool = True  # a rule that is known says that the moment is due
     covered: int = 0
 
     def covers(self, moment: int, *, kept: bool) -> bool:
         fire = self.fire
-        if moment == fire.due_at:
-            return True
-        if not fire.covers_from <= moment <= min(fire.due_at, self.cut):
+        if not fire.covers_from <= moment <= fire.due_at:
             return False
         return (fire.cause == Cause.EXCLUDED) is not kept
 
@@ -72,7 +72,7 @@ class Life:
         for segment in self.segments:
             segment.until = min(segment.until, to)
         for row in self.rows.values():
-            row.cut = min(row.cut, to)
+            row.ruled = row.ruled and row.fire.due_at <= to
 
 
 class Ledger:
@@ -100,8 +100,7 @@ class Ledger:
         self, before: ScheduleRow | None, after: ScheduleRow | None, *, rewinds: bool
     ) -> None:
         if before is None:
-            assert after is not None
-            self.lives[after.id] = Life(after)
+            self._added(cast(ScheduleRow, after))
             return
         life = self.lives[before.id]
         if after is None:
@@ -117,6 +116,15 @@ class Ledger:
         elif after.cursor > before.cursor:
             life.advance(before, after.cursor)
 
+    def _added(self, row: ScheduleRow) -> None:
+        self.lives[row.id] = Life(row)
+
+    def taken_back(self, fire: FireRow) -> None:
+        """A rewind takes a stretch back, to write a shorter one."""
+        if fire.count_ == 1:
+            self._violated(f"{fire} was taken out of the ledger")
+        self.lives[fire.schedule_id].rows.pop(fire.due_at, None)
+
     def fire(self, before: FireRow | None, fire: FireRow, *, latest: int) -> None:
         self.fires[fire.id] = fire
         life = self.lives[fire.schedule_id]
@@ -131,7 +139,8 @@ class Ledger:
         if fire.series == CLOCK:
             if fire.due_at in life.rows:
                 self._violated(f'"{life.row.name}" has a second row for {from_us(fire.due_at)}')
-            life.rows[fire.due_at] = Row(fire)
+            spaced = isinstance(plan_of(life.row).timing, Spaced)
+            life.rows[fire.due_at] = Row(fire, ruled=not spaced and fire.cause != Cause.ASKED)
         elif fire.series in self._manual:
             self._violated(f'"{life.row.name}": one manual run was written twice')
         else:
@@ -154,7 +163,7 @@ class Ledger:
             yield from _uncovered(life)
 
     def _count(self, life: Life, fire: FireRow) -> None:
-        many = fire.count is None or fire.count > 1
+        many = fire.count_ is None or fire.count_ > 1
         policies = plan_of(life.row).policies
         if fire.cause == Cause.MISSED and many and policies.missed.policy == "all":
             self._sometimes["catch-up bounded"] += 1
@@ -177,7 +186,6 @@ def _uncovered(life: Life) -> Iterator[str]:
     expected: set[int] = set()
     for segment in life.segments:
         if isinstance(segment.plan.timing, Spaced) or isinstance(segment.plan.kept, Spaced):
-            expected |= {due for due in life.rows if segment.after <= due <= segment.until}
             continue
         for moment, kept in moments(segment, segment.plan.timing, segment.plan.kept):
             expected.add(moment)
@@ -195,10 +203,9 @@ def _uncovered(life: Life) -> Iterator[str]:
 
 def _as_it_says(row: Row, name: str, expected: set[int]) -> Iterator[str]:
     fire = row.fire
-    whole = row.cut >= fire.due_at
-    if whole and fire.count is not None and fire.count > 1 and fire.count != row.covered:
+    if fire.count_ is not None and fire.count_ > 1 and fire.count_ != row.covered:
         yield f'"{name}": {fire} covers {row.covered} moments'
-    if whole and fire.cause != Cause.ASKED and fire.due_at not in expected:
+    if row.ruled and fire.due_at not in expected:
         yield f'"{name}" was not due at {from_us(fire.due_at)}, and has {fire}'
     if (fire.outcome == Outcome.QUEUED) is not (fire.job_id is not None) and (
         fire.outcome != Outcome.MERGED

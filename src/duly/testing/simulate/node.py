@@ -109,6 +109,8 @@ class Node:
                 world.sometimes["tick stalled"] += 1
             case ScheduleFaulted(name, reason):
                 world.violated(f'schedule "{name}" was set aside: {reason}')
+            case _:
+                pass
 
     def _ended(self, life: asyncio.Task[None]) -> None:
         error = None if life.cancelled() else life.exception()

@@ -81,6 +81,7 @@ class Story:
         for host in world.hosts:
             host.alive = False
         self._storm.black_out()
+        world.loop.run_until(world.loop.time())  # or a stop that was asked for comes too late
 
     async def _happen(self) -> None:
         world = self.world

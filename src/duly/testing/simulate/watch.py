@@ -52,7 +52,7 @@ class FireRow(NamedTuple):
     due_at: int
     series: int
     covers_from: int
-    count: int | None
+    count_: int | None
     outcome: str
     cause: str | None
     reason: str
@@ -115,7 +115,7 @@ class Watch:
 def _trigger(table: str, row: Any, event: str) -> str:  # noqa: ANN401 – any of the classes above
     names: tuple[str, ...] = row._fields
     sides = {"insert": ("new",), "update": ("old", "new"), "delete": ("old",)}[event]
-    values = ", ".join(f"{side}.{name}" for side in sides for name in names)
+    values = ", ".join(f"{side}.{name.removesuffix('_')}" for side in sides for name in names)
     return (
         f"create temp trigger seen_{event}_{table} after {event} on main.{table} begin "
         f"select duly_seen('{table}', '{event}', {values}); end"

@@ -1,9 +1,9 @@
 """A worker that only pretends to work, and is as bad at it as real ones.
 
-It keeps a lease, claims, "runs" jobs for a while, settles what they came to, and stops its jobs when
-it loses its lease. Some jobs raise, some take their node with them, some make it stand still for
-longer than the lease, and some do not stop when told: they come back as zombies, with a result that
-nobody may take.
+It keeps a lease, claims, "runs" jobs for a while, settles what they came to, and stops its jobs
+when it loses its lease. Some jobs raise, some take their node with them, some make it stand still
+for longer than the lease, and some do not stop when told: they come back as zombies, with a result
+that nobody may take.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from duly.clock import sleep
 from duly.engine.wake import Wake
@@ -146,22 +146,34 @@ class Worker:
         self._world.sometimes["zombie"] += 1
         return Succeeded()
 
-    async def _outcome(self, run: Run) -> Outcome:  # noqa: PLR0911 – one for each way to end
-        world, job = self._world, run.job
-        if job.deadline is not None and job.claimed_at is not None and job.late == "skip":
-            if job.claimed_at > job.deadline:
-                return Late()
+    async def _outcome(self, run: Run) -> Outcome:
+        world = self._world
+        if _is_late(run.job):
+            return Late()
         bad = world.chance(world.odds.bad_jobs)
         if bad and world.chance(0.05):
             return Returned()
-        length = world.dice.random() ** 4 * (20 if world.odds.bad_jobs else 0.1)
-        if bad and world.chance(0.2):
-            await sleep(length * 3)  # … and does not listen
-        else:
-            await run.stop.rest(length)
-        await self._host.thaw()
+        await self._take_time(run, listens=not (bad and world.chance(0.2)))
         if run.reason is not None:
             return Stopped(run.reason)
+        await self._harm(run.job, bad=bad)
+        if bad and world.chance(0.8):
+            after = timedelta(seconds=world.dice.random() * 5) if world.chance(0.5) else None
+            permanent = world.chance(0.2)
+            return Raised("Trouble", "as it goes", permanent=permanent, retry_after=after)
+        return Succeeded(Json('"done"'))
+
+    async def _take_time(self, run: Run, *, listens: bool) -> None:
+        length = self._world.dice.random() ** 4 * (20 if self._world.odds.bad_jobs else 0.1)
+        if listens:
+            await run.stop.rest(length)
+        else:
+            await sleep(length * 3)
+        await self._host.thaw()
+
+    async def _harm(self, job: Job, *, bad: bool) -> None:
+        """Some jobs bring their node down, or to a stop."""
+        world = self._world
         poisonous = bool(world.odds.bad_jobs) and "poison" in json.loads(job.args)
         if poisonous or (bad and world.chance(0.05)):
             world.tell(self._host.name, "is brought down by", f"job {job.id}")
@@ -169,11 +181,6 @@ class Worker:
         elif bad and world.chance(0.1):
             self._host.freeze(world.knobs.lease * (0.8 + world.dice.random()))
             await self._host.thaw()
-        if bad and world.chance(0.8):
-            permanent = world.chance(0.2)
-            after = timedelta(seconds=world.dice.random() * 5) if world.chance(0.5) else None
-            return Raised("Trouble", "as it goes", permanent=permanent, retry_after=after)
-        return Succeeded(Json('"done"'))
 
     async def _settle(self) -> None:
         """Write what came to an end, until it is known to be written or refused."""
@@ -215,8 +222,8 @@ class Worker:
 
     def _now(self, run: Run) -> datetime:
         """The store's time, as far as a worker can know it: since the claim, by its own clock."""
-        assert run.job.claimed_at is not None
-        return run.job.claimed_at + timedelta(seconds=self._world.loop.time() - run.began)
+        claimed = cast(datetime, run.job.claimed_at)
+        return claimed + timedelta(seconds=self._world.loop.time() - run.began)
 
     def _stop_all(self) -> None:
         for run in self._runs.values():
@@ -238,3 +245,10 @@ class Worker:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._world.violated(f"{task.get_name()} failed in its worker: {error!r}")
+
+
+def _is_late(job: Job) -> bool:
+    """Whether the moment by which it had to start had passed when it was claimed."""
+    if job.deadline is None or job.claimed_at is None or job.late != "skip":
+        return False
+    return job.claimed_at > job.deadline

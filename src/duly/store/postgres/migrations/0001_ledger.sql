@@ -100,7 +100,8 @@ create table duly.job (
     schedule_id bigint,
     fire_id     bigint,
     reason      text not null,
-    rank        bigint not null
+    rank        bigint not null,
+    request     bigint not null  -- the call that last said what it is: its own number, or that of a move
 ) with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
         autovacuum_vacuum_cost_delay = 0);
 
@@ -109,6 +110,7 @@ create index job_ready on duly.job (queue, rank, id) where state = 'ready';
 create index job_due on duly.job (ready_at) where state = 'scheduled';
 create index job_running on duly.job (worker, id) where state = 'running';
 create index job_deadline on duly.job (deadline) where deadline is not null;
+create index job_moved on duly.job (request) where request <> id;
 create index job_schedule on duly.job (schedule_id, due_at, id) where schedule_id is not null;
 
 -- Who holds a key: its row is locked by whoever asks for the key, before the job is looked at.

@@ -30,10 +30,12 @@ create table duly.history (
     reason      text not null,
     ended_at    bigint not null,
     result      text,
-    error       text
+    error       text,
+    request     bigint not null
 ) /*[partitions] partition by range (ended_at) [partitions]*/;
 
 create index history_id on duly.history (id);
+create index history_moved on duly.history (request) where request <> id;
 create index history_ended on duly.history (ended_at);
 create index history_schedule on duly.history (schedule_id, ended_at) where schedule_id is not null;
 
@@ -68,9 +70,11 @@ create table duly.failed (
     reason      text not null,
     ended_at    bigint not null,
     result      text,
-    error       text
+    error       text,
+    request     bigint not null
 );
 
+create index failed_moved on duly.failed (request) where request <> id;
 create index failed_ended on duly.failed (ended_at);
 
 -- Attempts that did not end their job well. One that did is the job's own row in the history.

@@ -28,6 +28,12 @@ update duly.job
    and not exists (select from duly.queue where name = :queue and paused)
 returning {job}, rank;
 
+-- name: held_jobs
+select {job}
+  from duly.job
+ where worker = :worker and state = 'running'
+ order by id;
+
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
 select job.id, job.attempt, job.worker, job.fence, job.claimed_at, job.schedule_id, job.task, job.key
@@ -65,11 +71,11 @@ select id, state, fence, schedule_id, task, key
 insert into duly.history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error)
+                          ended_at, result, error, request)
 select job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, clock.now, ended.result,
-       ended.error
+       ended.error, request
   from jsonb_to_recordset(:rows::jsonb) as ended (
            id bigint, state text, crashes int, reason text, result text, error text)
   join duly.job on job.id = ended.id
@@ -79,11 +85,11 @@ select job.id, task, args, queue, priority, tenant, submitter, title, tags, owne
 insert into duly.failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error)
+                          ended_at, result, error, request)
 select job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, clock.now, ended.result,
-       ended.error
+       ended.error, request
   from jsonb_to_recordset(:rows::jsonb) as ended (
            id bigint, state text, crashes int, reason text, result text, error text)
   join duly.job on job.id = ended.id
@@ -170,10 +176,11 @@ select signal.job_id, signal.what, signal.reason
 -- A failed job that is given another chance, under its own number.
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request)
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
        :state, created_at, due_at, clock.now, null, late, retry, 0, 0, null, fence, null,
-       schedule_id, fire_id, :reason, clock.now - priority * 1000000::bigint
+       schedule_id, fire_id, :reason, clock.now - priority * 1000000::bigint, request
   from duly.failed
  cross join (select {now} as now) as clock
  where id = :id

@@ -11,16 +11,18 @@ select nextval('duly.id_block');
 -- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request)
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
        ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
-       greatest(ready_at, now) - priority * 1000000::bigint
+       greatest(ready_at, now) - priority * 1000000::bigint, id
   from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
           from jsonb_to_recordset(:batch::jsonb) as one (
                    id bigint, task text, args text, queue text, priority smallint, tenant text,
                    submitter text, title text, tags text, owner text, version int, key text,
-                   run_at bigint, delay bigint, start_within bigint, late text, retry text),
+                   run_at bigint, delay bigint, start_within bigint, late text, retry text,
+                   request bigint),
                (select {now} as now) as clock) as asked
     on conflict (id) do nothing
 returning id;
@@ -34,6 +36,23 @@ select id
 select id
   from duly.failed
  where id = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one));
+
+-- name: moved_already
+-- What calls have made of jobs that were there before them: the call, and the job it moved.
+select request, id
+  from duly.job
+ where request = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one))
+   and request <> id
+ union all
+select request, id
+  from duly.history
+ where request = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one))
+   and request <> id
+ union all
+select request, id
+  from duly.failed
+ where request = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one))
+   and request <> id;
 
 -- name: take_keys
 -- The key's row is the lock for everything asked under this key: it is taken before the job is
@@ -62,12 +81,14 @@ update duly.job
        due_at = asked.ready_at, ready_at = asked.ready_at,
        deadline = asked.ready_at + asked.start_within, late = asked.late, retry = asked.retry,
        attempt = 0, crashes = 0, reason = '',
-       rank = greatest(asked.ready_at, asked.now) - asked.priority * 1000000::bigint
+       rank = greatest(asked.ready_at, asked.now) - asked.priority * 1000000::bigint,
+       request = asked.request
   from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
           from jsonb_to_recordset(:batch::jsonb) as one (
                    id bigint, task text, args text, queue text, priority smallint, tenant text,
                    submitter text, title text, tags text, owner text, version int, key text,
-                   run_at bigint, delay bigint, start_within bigint, late text, retry text),
+                   run_at bigint, delay bigint, start_within bigint, late text, retry text,
+                   request bigint),
                (select {now} as now) as clock) as asked
  where job.id = asked.id
    and job.state in ('scheduled', 'blocked', 'ready')
@@ -105,11 +126,12 @@ delete from duly.job_key
 -- The jobs of fires: what they are to do is copied from their schedules.
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request)
 select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
        made.state, clock.now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, schedule.id, made.fire_id, made.reason,
-       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint
+       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.id
   from jsonb_to_recordset(:rows::jsonb) as made (
            id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
            deadline bigint, late text, retry text, priority smallint, reason text)

@@ -97,7 +97,8 @@ create table duly_job (
     schedule_id integer,
     fire_id     integer,
     reason      text not null,
-    rank        integer not null
+    rank        integer not null,
+    request     integer not null  -- the call that last said what it is: its own number, or that of a move
 ) strict;
 
 -- Each index holds only the jobs in the state that is asked for through it.
@@ -105,6 +106,7 @@ create index duly_job_ready on duly_job (queue, rank, id) where state = 'ready';
 create index duly_job_due on duly_job (ready_at) where state = 'scheduled';
 create index duly_job_running on duly_job (worker) where state = 'running';
 create index duly_job_deadline on duly_job (deadline) where deadline is not null;
+create index duly_job_moved on duly_job (request) where request <> id;
 create index duly_job_schedule on duly_job (schedule_id, due_at, id) where schedule_id is not null;
 
 -- Who holds a key: its row is locked by whoever asks for the key, before the job is looked at.

@@ -30,9 +30,11 @@ create table duly_history (
     reason      text not null,
     ended_at    integer not null,
     result      text,
-    error       text
+    error       text,
+    request     integer not null
 ) strict;
 
+create index duly_history_moved on duly_history (request) where request <> id;
 create index duly_history_ended on duly_history (ended_at);
 create index duly_history_schedule on duly_history (schedule_id, ended_at) where schedule_id is not null;
 
@@ -67,9 +69,11 @@ create table duly_failed (
     reason      text not null,
     ended_at    integer not null,
     result      text,
-    error       text
+    error       text,
+    request     integer not null
 ) strict;
 
+create index duly_failed_moved on duly_failed (request) where request <> id;
 create index duly_failed_ended on duly_failed (ended_at);
 
 -- Attempts that did not end their job well. One that did is the job's own row in the history.

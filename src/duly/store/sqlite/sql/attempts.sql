@@ -20,6 +20,12 @@ update duly_job
    and not exists (select 1 from duly_queue where name = :queue and paused)
 returning {job}, rank;
 
+-- name: held_jobs
+select {job}
+  from duly_job
+ where worker = :worker and state = 'running'
+ order by id;
+
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
 select duly_job.id, duly_job.attempt, duly_job.worker, duly_job.fence, duly_job.claimed_at,
@@ -56,10 +62,11 @@ select id, state, fence, schedule_id, task, key
 insert into duly_history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error)
+                          ended_at, result, error, request)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
-       worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error
+       worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error,
+       request
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'result' as result,
                value ->> 'error' as error
@@ -72,10 +79,11 @@ select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags,
 insert into duly_failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                          version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                          attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                         ended_at, result, error)
+                         ended_at, result, error, request)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
-       worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error
+       worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error,
+       request
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'result' as result,
                value ->> 'error' as error
@@ -161,10 +169,11 @@ select duly_signal.job_id, duly_signal.what, duly_signal.reason
 -- A failed job that is given another chance, under its own number.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request)
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
        :state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
-       schedule_id, fire_id, :reason, :now - priority * 1000000
+       schedule_id, fire_id, :reason, :now - priority * 1000000, request
   from duly_failed
  where id = :id
     on conflict (id) do nothing

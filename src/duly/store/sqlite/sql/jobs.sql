@@ -15,11 +15,12 @@ returning last;
 -- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request)
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
        ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
-       max(ready_at, now) - priority * 1000000
+       max(ready_at, now) - priority * 1000000, id
   from (select value ->> 'id' as id, value ->> 'task' as task, value ->> 'args' as args,
                value ->> 'queue' as queue, value ->> 'priority' as priority,
                value ->> 'tenant' as tenant, value ->> 'submitter' as submitter,
@@ -39,6 +40,17 @@ returning id;
 select id from duly_history where id in (select value ->> 'id' from json_each(:batch))
  union all
 select id from duly_failed where id in (select value ->> 'id' from json_each(:batch));
+
+-- name: moved_already
+-- What calls have made of jobs that were there before them: the call, and the job it moved.
+select request, id from duly_job
+ where request in (select value ->> 'id' from json_each(:batch)) and request <> id
+ union all
+select request, id from duly_history
+ where request in (select value ->> 'id' from json_each(:batch)) and request <> id
+ union all
+select request, id from duly_failed
+ where request in (select value ->> 'id' from json_each(:batch)) and request <> id;
 
 -- name: take_keys
 -- The key's row is the lock for everything asked under this key: it is taken before the job is
@@ -66,8 +78,8 @@ update duly_job
        version = asked.version, state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
        due_at = asked.ready_at, ready_at = asked.ready_at, deadline = asked.ready_at + asked.start_within,
        late = asked.late, retry = asked.retry, attempt = 0, crashes = 0, reason = '',
-       rank = max(asked.ready_at, asked.now) - asked.priority * 1000000
-  from (select value ->> 'id' as id, value ->> 'args' as args, value ->> 'queue' as queue,
+       rank = max(asked.ready_at, asked.now) - asked.priority * 1000000, request = asked.request
+  from (select value ->> 'id' as id, value ->> 'request' as request, value ->> 'args' as args, value ->> 'queue' as queue,
                value ->> 'priority' as priority, value ->> 'tenant' as tenant,
                value ->> 'submitter' as submitter, value ->> 'title' as title,
                value ->> 'tags' as tags, value ->> 'owner' as owner, value ->> 'version' as version,
@@ -111,11 +123,12 @@ delete from duly_job_key
 -- The jobs of fires: what they are to do is copied from their schedules.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank)
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request)
 select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
        made.state, :now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, duly_schedule.id, made.fire_id, made.reason,
-       max(made.ready_at, :now) - made.priority * 1000000
+       max(made.ready_at, :now) - made.priority * 1000000, made.id
   from (select value ->> 'id' as id, value ->> 'schedule_id' as schedule_id,
                value ->> 'fire_id' as fire_id, value ->> 'state' as state,
                value ->> 'due_at' as due_at, value ->> 'ready_at' as ready_at,

@@ -1,0 +1,314 @@
+-- The tables as they are now, in one place, to be read. Databases are built by the migrations, and
+-- a test compares what both make.
+
+-- Schedules, the ledger of their due moments, and the jobs that come from them.
+-- An instant is a whole number: microseconds since 1970-01-01T00:00Z. No column has a default that
+-- reads a clock.
+
+create schema if not exists duly;
+
+-- The database's own time, moving within a transaction too.
+create function duly.now_us() returns bigint
+    language sql volatile parallel safe
+    as $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
+
+create sequence duly.id_block;
+create sequence duly.fence;
+
+create table duly.schedule (
+    id            bigint primary key,
+    name          text collate "C" not null unique,
+    task          text not null,
+    args          text not null,
+    rule          text not null,
+    zone          text,
+    policies      text not null,
+    queue         text not null,
+    priority      smallint not null,
+    tenant        text not null,
+    submitter     text not null,
+    title         text not null,
+    tags          text not null,
+    owner         text not null,
+    version       int not null,
+    created_at    bigint not null,
+    cursor        bigint not null,
+    next_at       bigint,
+    settled_until bigint,
+    revision      bigint not null,
+    pause         text,
+    awaiting      bigint,
+    fault         text,
+    zone_data     text collate "C" not null
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+
+create index schedule_next on duly.schedule (next_at) where next_at is not null;
+create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
+create index schedule_zone_data on duly.schedule (zone_data, id);
+
+-- What was changed about a schedule, when and by whom.
+create table duly.change (
+    schedule_id bigint not null,
+    at          bigint not null,
+    name        text not null,
+    who         text not null,
+    what        text not null
+);
+
+create index change_schedule on duly.change (schedule_id, at);
+
+-- The key is the promise: one row for a due moment of a schedule, whoever writes it.
+create table duly.fire (
+    schedule_id bigint not null,
+    due_at      bigint not null,
+    series      bigint not null,
+    id          bigint not null,
+    covers_from bigint not null,
+    count       bigint,
+    outcome     text not null,
+    cause       text,
+    reason      text not null,
+    decided_at  bigint not null,
+    job_id      bigint,
+    primary key (schedule_id, due_at, series)
+) /*[partitions] partition by range (due_at) [partitions]*/;
+
+create index fire_decided on duly.fire (decided_at);
+
+create table duly.job (
+    id          bigint primary key,
+    task        text not null,
+    args        text not null,
+    queue       text collate "C" not null,
+    priority    smallint not null,
+    tenant      text not null,
+    submitter   text not null,
+    title       text not null,
+    tags        text not null,
+    owner       text not null,
+    version     int not null,
+    key         text,
+    state       text collate "C" not null,
+    created_at  bigint not null,
+    due_at      bigint not null,
+    ready_at    bigint not null,
+    deadline    bigint,
+    late        text not null,
+    retry       text,
+    attempt     int not null,
+    crashes     int not null,
+    worker      bigint,
+    fence       bigint not null,
+    claimed_at  bigint,
+    schedule_id bigint,
+    fire_id     bigint,
+    reason      text not null,
+    rank        bigint not null,
+    request     bigint not null  -- the call that last said what it is: its own number, or that of a move
+) with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
+        autovacuum_vacuum_cost_delay = 0);
+
+-- Each index holds only the jobs in the state that is asked for through it.
+create index job_ready on duly.job (queue, rank, id) where state = 'ready';
+create index job_due on duly.job (ready_at) where state = 'scheduled';
+create index job_running on duly.job (worker, id) where state = 'running';
+create index job_deadline on duly.job (deadline) where deadline is not null;
+create index job_moved on duly.job (request) where request <> id;
+create index job_schedule on duly.job (schedule_id, due_at, id) where schedule_id is not null;
+
+-- Who holds a key: its row is locked by whoever asks for the key, before the job is looked at.
+create table duly.job_key (
+    task   text collate "C" not null,
+    key    text collate "C" not null,
+    job_id bigint not null,
+    primary key (task, key)
+);
+
+-- What has ended, apart from what lives: the hot table stays small, and old rows are cheap to drop.
+
+create table duly.history (
+    id          bigint not null,
+    task        text not null,
+    args        text not null,
+    queue       text collate "C" not null,
+    priority    smallint not null,
+    tenant      text not null,
+    submitter   text not null,
+    title       text not null,
+    tags        text not null,
+    owner       text not null,
+    version     int not null,
+    key         text,
+    state       text collate "C" not null,
+    created_at  bigint not null,
+    due_at      bigint not null,
+    ready_at    bigint not null,
+    deadline    bigint,
+    late        text not null,
+    retry       text,
+    attempt     int not null,
+    crashes     int not null,
+    worker      bigint,
+    fence       bigint not null,
+    claimed_at  bigint,
+    schedule_id bigint,
+    fire_id     bigint,
+    reason      text not null,
+    ended_at    bigint not null,
+    result      text,
+    error       text,
+    request     bigint not null
+) /*[partitions] partition by range (ended_at) [partitions]*/;
+
+create index history_id on duly.history (id);
+create index history_moved on duly.history (request) where request <> id;
+create index history_ended on duly.history (ended_at);
+create index history_schedule on duly.history (schedule_id, ended_at) where schedule_id is not null;
+
+-- The dead letters: kept longer, and given another chance by moving them back.
+create table duly.failed (
+    id          bigint primary key,
+    task        text not null,
+    args        text not null,
+    queue       text collate "C" not null,
+    priority    smallint not null,
+    tenant      text not null,
+    submitter   text not null,
+    title       text not null,
+    tags        text not null,
+    owner       text not null,
+    version     int not null,
+    key         text,
+    state       text collate "C" not null,
+    created_at  bigint not null,
+    due_at      bigint not null,
+    ready_at    bigint not null,
+    deadline    bigint,
+    late        text not null,
+    retry       text,
+    attempt     int not null,
+    crashes     int not null,
+    worker      bigint,
+    fence       bigint not null,
+    claimed_at  bigint,
+    schedule_id bigint,
+    fire_id     bigint,
+    reason      text not null,
+    ended_at    bigint not null,
+    result      text,
+    error       text,
+    request     bigint not null
+);
+
+create index failed_moved on duly.failed (request) where request <> id;
+create index failed_ended on duly.failed (ended_at);
+
+-- Attempts that did not end their job well. One that did is the job's own row in the history.
+create table duly.attempt (
+    job_id     bigint not null,
+    number     int not null,
+    worker     bigint,
+    fence      bigint not null,
+    started_at bigint not null,
+    ended_at   bigint not null,
+    outcome    text not null,
+    reason     text not null,
+    error      text,
+    primary key (job_id, number, fence)
+);
+
+create index attempt_ended on duly.attempt (ended_at);
+
+create table duly.worker (
+    id          bigint primary key,
+    name        text not null,
+    queues      text not null,
+    tasks       text not null,
+    started_at  bigint not null,
+    lease_until bigint not null
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+
+-- What a worker is told about a job that it runs. Never an update of the job's own row.
+create table duly.signal (
+    job_id bigint primary key,
+    what   text not null,
+    reason text not null,
+    at     bigint not null
+);
+
+create table duly.queue (
+    name   text collate "C" primary key,
+    paused boolean not null,
+    note   text not null
+);
+
+/*[partitions]
+-- The name of a day of a table that is kept by the day.
+create function duly.day_name(parent text, instant bigint) returns text
+    language sql immutable
+    as $$ select parent || '_' || to_char(date '1970-01-01' + floor(instant / 86400000000.0)::int, 'YYYYMMDD') $$;
+
+-- Makes a day: beside its table, and then attaches it, because that stops nobody who reads or
+-- writes. There is no default day, because with one, attaching would.
+create function duly.make_day(parent text, instant bigint) returns void
+    language plpgsql
+    as $$
+declare
+    day   bigint := floor(instant / 86400000000.0);
+    child text := duly.day_name(parent, instant);
+    key   text := case parent when 'fire' then 'due_at' else 'ended_at' end;
+begin
+    if to_regclass('duly.' || child) is not null then
+        return;
+    end if;
+    execute format('create table duly.%I (like duly.%I including all)', child, parent);
+    execute format('alter table duly.%I add constraint day check (%I >= %s and %I < %s)', child,
+                   key, day * 86400000000, key, (day + 1) * 86400000000);
+    execute format('alter table duly.%I attach partition duly.%I for values from (%s) to (%s)',
+                   parent, child, day * 86400000000, (day + 1) * 86400000000);
+    execute format('alter table duly.%I drop constraint day', child);
+exception
+    when duplicate_table or unique_violation or duplicate_object then
+        return;  -- somebody else made it meanwhile
+end
+$$;
+
+-- The first days, so that the first fire need not make its own.
+select duly.make_day(parent, duly.now_us() + ahead * 86400000000)
+  from unnest(array['fire', 'history']) as parent, generate_series(0, 7) as ahead;
+
+-- Drops the days of a table in which nothing is younger than it should be. Does not wait for
+-- readers for long: what is not dropped now is dropped the next time.
+create function duly.drop_days(parent text, age text, before bigint, at_most int)
+    returns setof text
+    language plpgsql
+    as $$
+declare
+    child  text;
+    young  boolean;
+    gone   int := 0;
+begin
+    perform set_config('lock_timeout', '200ms', true);
+    for child in
+        select relid::regclass::text
+          from pg_partition_tree(('duly.' || parent)::regclass)
+         where isleaf
+           and right(relid::regclass::text, 8)
+               < to_char(date '1970-01-01' + (before / 86400000000)::int, 'YYYYMMDD')
+         order by 1
+    loop
+        exit when gone >= at_most;
+        execute format('select exists (select from %s where %I >= %s)', child, age, before) into young;
+        continue when young;
+        begin
+            execute format('drop table %s', child);
+        exception
+            when lock_not_available then
+                return;
+        end;
+        gone := gone + 1;
+        return next child;
+    end loop;
+end
+$$;
+[partitions]*/

@@ -1,0 +1,85 @@
+"""Stories of a simulated world end well, a seed tells its own, and no guard is there for show."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from duly.testing.simulate import SOMETIMES, Ending, Sabotage, play
+from tests.simulation.sabotages import SABOTAGES
+
+HERE = Path(__file__).parent
+STORIES = 250
+SECONDS = 35  # … or as many as are played in this time, on a machine that is busy
+AT_LEAST = 100
+SHORT = 0.3  # minutes of chaos
+MOST = 40  # stories that a missing guard may live through
+
+
+def test_fresh_stories_end_well_and_everything_happens_sometimes() -> None:
+    first = int.from_bytes(os.urandom(4), "big")
+    sometimes: Counter[str] = Counter()
+    began = time.process_time()
+    for played, seed in enumerate(range(first, first + STORIES)):
+        if played >= AT_LEAST and time.process_time() - began > SECONDS:
+            break
+        ending = play(seed, minutes=SHORT)
+        sometimes += ending.sometimes
+        assert not ending.wrong, told(ending, SHORT)
+    assert [what for what in SOMETIMES if not sometimes[what]] == [], f"from seed {first} on"
+
+
+@pytest.mark.parametrize(("seed", "minutes"), [
+    (int(line.split()[0]), float(line.split()[1]))
+    for line in (HERE / "seeds.txt").read_text().splitlines()
+    if not line.startswith("#")
+])  # fmt: skip
+def test_a_story_that_ended_badly_once_ends_well(seed: int, minutes: float) -> None:
+    ending = play(seed, minutes=minutes)
+    assert not ending.wrong, told(ending, minutes)
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    digests = [play(seed, minutes=SHORT).digest for seed in range(4)]
+    assert [play(seed, minutes=SHORT).digest for seed in range(4)] == digests
+    assert len(set(digests)) == 4
+    for hash_seed in ("1", "2"):
+        assert digests_elsewhere(hash_seed) == digests
+
+
+@pytest.mark.parametrize("guard", SABOTAGES)
+def test_a_store_without_one_of_its_guards_breaks_a_promise(guard: str) -> None:
+    assert any(play(seed, minutes=SHORT, sabotage=SABOTAGES[guard]).wrong for seed in range(MOST))
+
+
+def test_a_guard_that_is_not_there_cannot_be_taken_away() -> None:
+    with pytest.raises(ValueError, match="nothing left to take away"):
+        play(0, sabotage=Sabotage(statements={"claim": lambda text: text}))
+
+
+def test_the_command_tells_what_it_played_and_counts() -> None:
+    command = [sys.executable, "-m", "duly.testing.simulate", "--seed", "1", "--minutes", "0.1"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "1 seeds, 0 ended badly" in said
+    assert "virtual hours" in said
+
+
+def digests_elsewhere(hash_seed: str) -> list[str]:
+    """Of the same stories, in another process, in which sets of texts have another order."""
+    program = (
+        "from duly.testing.simulate import play\n"
+        f"print(*(play(seed, minutes={SHORT}).digest for seed in range(4)))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def told(ending: Ending, minutes: float) -> str:
+    again = f"python -m duly.testing.simulate --seed {ending.seed} --minutes {minutes}"
+    return "\n".join([*ending.steps[-20:], *ending.wrong, again])
