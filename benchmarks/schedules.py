@@ -61,12 +61,12 @@ async def lateness(kind: str, url: str) -> None:
     store = await open_store(url)
     start = now().replace(microsecond=0) - timedelta(minutes=1)
     await store.schedules.add([spread(number, start) for number in range(SCHEDULES)])
-    nodes = [subprocess.Popen([sys.executable, "-m", "benchmarks.node", url]) for _ in range(2)]
+    nodes = [node(url) for _ in range(2)]
     await sleep(2)
     since = now()
     await sleep(SECONDS)
     until = now()
-    cpu = sum(stopped(node) for node in nodes) / (SECONDS + 2)
+    cpu = sum(map(stopped, nodes)) / (SECONDS + 2)
     late = []
     for number in range(SCHEDULES):
         name = f"schedule {number}"
@@ -81,17 +81,21 @@ async def lateness(kind: str, url: str) -> None:
     )
 
 
+def node(url: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "benchmarks.node", url])
+
+
 def spread(number: int, start: datetime) -> Plan:
     at = start + number * PERIOD / SCHEDULES
     rule = f"every 5s from {at.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}"
     return Plan(name=f"schedule {number}", rule=rule, task="nothing", policies=ALLOW)
 
 
-def stopped(node: "subprocess.Popen[bytes]") -> float:
+def stopped(process: "subprocess.Popen[bytes]") -> float:
     """The seconds of CPU that a process took."""
-    node.send_signal(signal.SIGKILL)
-    _, _, used = os.wait4(node.pid, 0)
-    node.returncode = 0
+    process.send_signal(signal.SIGKILL)
+    _, _, used = os.wait4(process.pid, 0)
+    process.returncode = 0
     return used.ru_utime + used.ru_stime
 
 

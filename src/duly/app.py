@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from duly.engine.dispatcher import Dispatcher
-from duly.engine.loop import Loop, Progress as ServiceProgress
+from duly.engine.loop import Loop
+from duly.engine.loop import Progress as ServiceProgress
 from duly.engine.pruner import Pruner
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler

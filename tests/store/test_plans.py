@@ -52,20 +52,25 @@ SCHEDULE = (
     "version, created_at, cursor, next_at, revision, zone_data"
 )
 A_SCHEDULE = (
-    "n, 'schedule ' || n, 'work', '{{}}', 'every 1h', '{{}}', 'default', 0, '', '', '', '[]', 'api', "
-    "1, {now}, {now}, {now} + n, 0, '2026f'"
+    "n, 'schedule ' || n, 'work', '{{}}', 'every 1h', '{{}}', 'default', 0, '', '', '', '[]', "
+    "'api', 1, {now}, {now}, {now} + n, 0, '2026f'"
+)
+STATE = "case n % 4 when 0 then 'ready' when 1 then 'running' when 2 then 'scheduled' else 'blocked' end"
+NUMBERS = (
+    "(with recursive s(n) as (select 1 union all select n + 1 from s where n < {}) select n from s)"
 )
 
 
 def filling(series: str, prefix: str) -> list[str]:
     """Statements that make 5,000 schedules and jobs in every state, and a history of 20,000."""
-    state = "case n % 4 when 0 then 'ready' when 1 then 'running' when 2 then 'scheduled' else 'blocked' end"
-    job, ended = A_JOB.format(now=NOW, state=state), A_JOB.format(now=NOW, state="'succeeded'")
+    job, ended = A_JOB.format(now=NOW, state=STATE), A_JOB.format(now=NOW, state="'succeeded'")
     schedule = A_SCHEDULE.format(now=NOW)
     return [
         f"insert into {prefix}schedule ({SCHEDULE}) select {schedule} from {series.format(5_000)}",
-        f"insert into {prefix}job ({JOB}, rank) select {job}, n from {series.format(5_000)}",
-        f"insert into {prefix}history ({JOB}, ended_at) select {ended}, {NOW} from {series.format(20_000)}",
+        f"insert into {prefix}job ({JOB}, rank, request) select {job}, n, n "
+        f"from {series.format(5_000)}",
+        f"insert into {prefix}history ({JOB}, ended_at, request) select {ended}, {NOW}, n "
+        f"from {series.format(20_000)}",
     ]
 
 
@@ -85,8 +90,7 @@ def test_sqlite_finds_its_rows_through_an_index(
     sqlite: sqlite3.Connection, name: str, full: bool
 ) -> None:
     if full:
-        numbers = "(with recursive s(n) as (select 1 union all select n + 1 from s where n < {}) select n from s)"
-        for statement in filling(numbers, "duly_"):
+        for statement in filling(NUMBERS, "duly_"):
             sqlite.execute(statement)
         sqlite.execute("analyze")
     dialect = Dialect("sqlite", skip_locked=False, partitions=False)

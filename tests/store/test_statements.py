@@ -65,6 +65,7 @@ def test_no_column_has_a_default(pg_dsn: str) -> None:
         for migration in migrations(POSTGRES):
             connection.execute(migration.script.encode())
         defaults = connection.execute(
-            "select adrelid::regclass::text from pg_attrdef where adrelid::regclass::text like 'duly.%'"
+            "select adrelid::regclass::text from pg_attrdef"
+            " where adrelid::regclass::text like 'duly.%'"
         ).fetchall()
     assert defaults == []

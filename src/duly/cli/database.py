@@ -37,8 +37,8 @@ def db() -> None:
 def migrate_command(store: str) -> None:
     """Bring the tables to what this version of duly works with.
 
-    An SQLite file that is not there is made. Running nodes are not disturbed, and several migrations
-    at once are one. Nothing is ever taken back.
+    An SQLite file that is not there is made. Running nodes are not disturbed, and several of these
+    at once do the work once. Nothing is ever taken back.
     """
     from duly.app import migrate_store
 
@@ -54,7 +54,7 @@ def migrate_command(store: str) -> None:
 def check_command(store: str) -> None:
     """Say whether the tables fit this version of duly, and what is due and not done.
 
-    Exits 1 if something needs you, 5 if the store cannot be reached. Makes nothing, changes nothing.
+    Exits 1 if something needs you, 5 if the store cannot be reached. Makes and changes nothing.
     """
     from duly.app import check_store
 

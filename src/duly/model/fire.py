@@ -1,7 +1,8 @@
 """A fire: a due moment of a schedule, with what became of it and why. One row of the ledger.
 
 A row may stand for many moments: a year of missed seconds is one row that says so. It then covers
-``count`` moments from ``covers_from`` to ``due_at``; every due moment is covered by exactly one row.
+``count`` moments from ``covers_from`` to ``due_at``; every due moment is covered by exactly one
+row.
 """
 
 from dataclasses import dataclass

@@ -39,7 +39,8 @@ class Missed:
         choose("missed", self.policy, Catchup)
         if type(self.at_most) is not int or not 1 <= self.at_most <= MOST_AT_ONCE:
             raise InvalidValue(
-                f"at_most={self.at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are made up for"
+                f"at_most={self.at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are "
+                "made up for"
             )
         _check_length("grace", self.grace)
         if self.spacing is not None:

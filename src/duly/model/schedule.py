@@ -102,7 +102,8 @@ class Schedule:
         return self.plan.name
 
 
-# What a rule may pick by a name: the H of a cron line, and jitter. Other words with an H do no harm.
+# What a rule may pick by a name: the H of a cron line, and jitter. Another word with an H in it
+# does no harm.
 _PICKS_BY_NAME = re.compile(r"H|jitter=")
 
 

@@ -2,7 +2,8 @@
 
 Not ended means any state but an end: waiting for its moment, for a worker or for a retry, running,
 or lost with its worker and not yet taken back. The answers are a closed union; what they need of
-the earlier jobs is enforced by rows: a job that waits here is ``blocked`` until the one before ends.
+the earlier jobs is enforced by rows: a job that waits here is ``blocked`` until the one before it
+ends.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Value: TypeAlias = int | str | None | Sequence[int] | Sequence[str]
+Value: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
 Row: TypeAlias = tuple[Any, ...]
 
 

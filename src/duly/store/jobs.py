@@ -7,7 +7,7 @@ Locks go down in one order everywhere: schedules, keys, jobs.
 ``enqueue`` is run on foreign connections too, so its statements take one JSON text and no more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -84,6 +84,25 @@ def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[in
     if again:
         numbers = {"batch": rows.packed({"id": one.number} for one in batch)}
         answers |= dict((yield Ask("moved_already", numbers)))
+    moving, fresh = _sorted_out(theirs, states, answers)
+    if moving:
+        moves = rows.packed(one.values(theirs[one]) for one in moving)
+        moved = {number for (number,) in (yield Ask("move_jobs", {"batch": moves}))}
+        answers |= {one.number: theirs[one] for one in moving if theirs[one] in moved}
+        # What was claimed between the look and the move runs on; a new job takes its key.
+        fresh += [one for one in moving if theirs[one] not in moved]
+    if fresh:
+        batch_text = rows.packed(one.values() for one in fresh)
+        yield Ask("point_keys", {"batch": batch_text})
+        yield Ask("enqueue", {"batch": batch_text})
+        answers |= {one.number: one.number for one in fresh}
+    return answers
+
+
+def _sorted_out(
+    theirs: Mapping[Wanted, int], states: Mapping[int, State], answers: dict[int, int]
+) -> tuple[list[Wanted], list[Wanted]]:
+    """Which calls move the job that holds their key, and which get a new one."""
     moving: list[Wanted] = []
     fresh: list[Wanted] = []
     for one, holder in theirs.items():
@@ -105,18 +124,7 @@ def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[in
             moving.append(one)
         else:
             fresh.append(one)
-    if moving:
-        moves = rows.packed(one.values(theirs[one]) for one in moving)
-        moved = {number for (number,) in (yield Ask("move_jobs", {"batch": moves}))}
-        answers |= {one.number: theirs[one] for one in moving if theirs[one] in moved}
-        # What was claimed between the look and the move runs on; a new job takes its key.
-        fresh += [one for one in moving if theirs[one] not in moved]
-    if fresh:
-        batch_text = rows.packed(one.values() for one in fresh)
-        yield Ask("point_keys", {"batch": batch_text})
-        yield Ask("enqueue", {"batch": batch_text})
-        answers |= {one.number: one.number for one in fresh}
-    return answers
+    return moving, fresh
 
 
 def get(number: int) -> Operation[Job]:

@@ -19,7 +19,7 @@ from duly.model.fire import CLOCK
 from duly.model.outcome import storable
 from duly.model.schedule import Schedule
 from duly.model.states import State
-from duly.policy.firing import Entry, Facts, Firing
+from duly.policy.firing import Entry, Facts, Firing, NewJob
 from duly.policy.overlap import LiveJob
 from duly.policy.sentences import merged
 from duly.rules.instants import from_us, to_us
@@ -150,7 +150,11 @@ def write(
     )
     won = {number for (number,) in advanced}
     numbered = [(f, entries) for f, entries in numbered if f.schedule.id in won]
-    fires = [fire_values(f.schedule, *entry) for f, entries in numbered for entry in entries]
+    fires = [
+        fire_values(f.schedule, entry, fire_id, job_id=job_id)
+        for f, entries in numbered
+        for entry, fire_id, job_id in entries
+    ]
     if fires:
         recorded = {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fires)}))}
         kept = [
@@ -169,7 +173,7 @@ def write(
 def write_manual(schedule: Schedule, entry: Entry, *, series: int, ids: Ids) -> Operation[None]:
     """Write a fire that stands beside the clock: the cursor does not move."""
     fire_id, job_id = ids.draw(2)
-    row = fire_values(schedule, entry, fire_id, job_id, series)
+    row = fire_values(schedule, entry, fire_id, job_id=job_id, series=series)
     yield Ask("record_fires", {"rows": rows.packed([row])})
     yield from _hand_over([(schedule, entry, fire_id, job_id)])
 
@@ -182,14 +186,15 @@ def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
 
 
 def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[None]:
-    made = [_job(s, entry, fire_id, job_id) for s, entry, fire_id, job_id in kept if entry.job]
+    made = [_job(s, entry.job, fire_id, job_id) for s, entry, fire_id, job_id in kept if entry.job]
     if made:
         yield Ask("hand_over", {"rows": rows.packed(made)})
-    taken = [(s, entry, fire_id) for s, entry, fire_id, _ in kept if entry.takes_over]
+    taken = [(s, entry, w, n) for s, entry, n, _ in kept if (w := entry.takes_over)]
     if taken:
-        newer = [_taken(entry, fire_id) for _, entry, fire_id in taken]
+        newer = [_taken(waiting, entry, number) for _, entry, waiting, number in taken]
+        older = [_older(schedule, waiting, entry) for schedule, entry, waiting, _ in taken]
         yield Ask("take_over", {"rows": rows.packed(newer)})
-        yield Ask("merge_fires", {"rows": rows.packed(_older(s, entry) for s, entry, _ in taken)})
+        yield Ask("merge_fires", {"rows": rows.packed(older)})
 
 
 def _advance(
@@ -226,7 +231,12 @@ def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
 
 
 def fire_values(
-    schedule: Schedule, entry: Entry, fire_id: int, job_id: int | None = None, series: int = CLOCK
+    schedule: Schedule,
+    entry: Entry,
+    fire_id: int,
+    *,
+    job_id: int | None = None,
+    series: int = CLOCK,
 ) -> dict[str, object]:
     job = job_id if entry.job else None
     return {
@@ -243,9 +253,7 @@ def fire_values(
     }
 
 
-def _job(schedule: Schedule, entry: Entry, fire_id: int, job_id: int) -> dict[str, object]:
-    job = entry.job
-    assert job is not None
+def _job(schedule: Schedule, job: NewJob, fire_id: int, job_id: int) -> dict[str, object]:
     return {
         "id": job_id,
         "schedule_id": schedule.id,
@@ -261,22 +269,19 @@ def _job(schedule: Schedule, entry: Entry, fire_id: int, job_id: int) -> dict[st
     }
 
 
-def _taken(entry: Entry, fire_id: int) -> dict[str, object]:
-    assert entry.takes_over is not None
+def _taken(waiting: LiveJob, entry: Entry, fire_id: int) -> dict[str, object]:
     return {
-        "id": entry.takes_over.id,
+        "id": waiting.id,
         "due_at": to_us(entry.due_at),
         "fire_id": fire_id,
         "deadline": rows.instant(entry.deadline),
     }
 
 
-def _older(schedule: Schedule, entry: Entry) -> dict[str, object]:
-    assert entry.takes_over is not None
-    older = entry.takes_over
+def _older(schedule: Schedule, waiting: LiveJob, entry: Entry) -> dict[str, object]:
     return {
         "schedule_id": schedule.id,
-        "due_at": to_us(older.due_at),
-        "fire_id": older.fire_id,
+        "due_at": to_us(waiting.due_at),
+        "fire_id": waiting.fire_id,
         "reason": merged(schedule.plan, entry.due_at),
     }

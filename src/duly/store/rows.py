@@ -66,7 +66,7 @@ def settled_until(row: Row) -> int | None:
 
 
 @lru_cache(maxsize=65_536)
-def _plan(  # noqa: PLR0913 - a row has its columns
+def _plan(  # noqa: PLR0913, PLR0917 - a row has its columns
     name: str,
     task: str,
     args: Json,

@@ -257,57 +257,6 @@ def foresee(name: str, decide: Decide) -> Operation[Firing]:
     return decide(facts, from_us(now))
 
 
-def refresh(after: int, limit: int) -> Operation[int | None]:
-    """Work next moments out anew that were computed with older zone data."""
-    version = zone_data_version()
-    stale = yield Ask("stale_schedules", {"zone_data": version, "after": after, "limit": limit})
-    decided = []
-    for row in stale:
-        try:
-            schedule = rows.schedule(row)
-        except Exception:  # noqa: BLE001 - it says so itself when it is due
-            continue
-        decided.append(_recomputed(schedule, row, version))
-    if decided:
-        yield Ask("advance_schedules", {"rows": rows.packed(values for values, _ in decided)})
-    for values, moved in decided:
-        if moved:
-            yield Ask("record_change", moved)
-    return int(stale[-1][0]) if len(stale) == limit else None
-
-
-def _recomputed(
-    schedule: Schedule, row: Row, version: str
-) -> tuple[dict[str, object], dict[str, Value] | None]:
-    next_at = schedule.next_at
-    if (
-        next_at is not None
-        and schedule.pause is None
-        and not isinstance(schedule.plan.kept, Spaced)
-    ):
-        next_at = schedule.plan.kept.after(schedule.cursor)
-    values: dict[str, object] = {
-        "id": schedule.id,
-        "revision": schedule.revision,
-        "cursor": to_us(schedule.cursor),
-        "next_at": rows.instant(next_at),
-        "awaiting": schedule.awaiting,
-        "fault": schedule.fault,
-        "pause": row[20],
-        "zone_data": version,
-    }
-    if next_at == schedule.next_at:
-        return values, None
-    said = f"the next moment moved from {schedule.next_at} to {next_at} by zone data {version}"
-    who = "zone data"
-    return values, {
-        "schedule_id": schedule.id,
-        "name": schedule.plan.name,
-        "who": who,
-        "what": said,
-    }
-
-
 def _held(
     name: str, decide: Decide, ids: Ids, *, who: str
 ) -> Operation[tuple[Row, Schedule, datetime]]:

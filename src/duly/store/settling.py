@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from duly.model.states import ENDED, State
 from duly.policy.firing import moment_after_end
 from duly.rules import Spaced
-from duly.rules.instants import from_us, to_us
+from duly.rules.instants import from_us
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.protocol import Settled, Settlement
@@ -177,11 +177,10 @@ def _ended(number: int, ending: Ending) -> dict[str, object]:
 
 def _returned(settlement: Settlement) -> dict[str, object]:
     verdict = settlement.verdict
-    assert verdict.ready_at is not None
     return {
         "id": settlement.job.id,
         "state": verdict.state,
-        "ready_at": to_us(verdict.ready_at),
+        "ready_at": rows.instant(verdict.ready_at),
         "uncounted": 0 if verdict.counts else 1,
         "crashes": verdict.crashes,
         "reason": verdict.reason,

@@ -20,9 +20,8 @@ from duly.model.worker import WorkerInfo
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
 from duly.rules.instants import EPOCH
-from duly.store import fires, jobs, ledger, schedules, upkeep, work
+from duly.store import fires, jobs, ledger, schedules, upkeep, work, zone_data
 from duly.store.database import Database, Start
-from duly.store.ids import Dry, Ids, reserve
 from duly.store.jobs import EndedAlready, Wanted
 from duly.store.protocol import (
     JOBS,
@@ -38,62 +37,10 @@ from duly.store.protocol import (
     Settlement,
     TakenBack,
 )
+from duly.store.room import PATIENCE, Room
 from duly.store.settling import settle
 
 T = TypeVar("T")
-
-# How often a write is repeated whose answer was lost, before the caller is told.
-PATIENCE = 5
-
-
-class Room:
-    """What the nouns share: the database, the numbers, and those who listen."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.ids = Ids()
-        self._listeners: list[Callable[[str], None]] = []
-
-    async def write(self, start: Start[T]) -> T:
-        """Run an operation; if it runs out of numbers, get more and run it again."""
-        while True:
-            try:
-                return await self.database.write(start)
-            except Dry as dry:
-                await self.more(dry.needed)
-
-    async def insist(self, start: Start[T]) -> T:
-        """Run an operation that finds out by itself whether it was done before."""
-        for _ in range(PATIENCE):
-            try:
-                return await self.write(start)
-            except OutcomeUnknown:
-                continue
-        return await self.write(start)
-
-    async def read(self, start: Start[T]) -> T:
-        return await self.database.read(start)
-
-    async def numbers(self, count: int) -> list[int]:
-        while True:
-            try:
-                return list(self.ids.draw(count))
-            except Dry:
-                await self.more(count)
-
-    async def more(self, needed: int) -> None:
-        for _ in range(needed // 1_000 + 1):
-            self.ids.add(await self.database.write(reserve))
-
-    def listen(self, listener: Callable[[str], None]) -> None:
-        self._listeners.append(listener)
-        self.database.listen(listener)
-
-    def nudge(self, *topics: str) -> None:
-        for topic in topics:
-            for listener in self._listeners:
-                listener(topic)
-        self.database.nudge(topics)
 
 
 class SqlSchedules:
@@ -173,10 +120,10 @@ class SqlLedger:
         self._room = room
 
     async def fire(self, decide: Decide, *, limit: int, trust: Callable[[datetime], bool]) -> Fired:
-        zone_data = zone_data_version()
+        release = zone_data_version()
         fired = await self._room.write(
             lambda: ledger.fire(
-                decide, limit=limit, zone_data=zone_data, ids=self._room.ids, trust=trust
+                decide, limit=limit, zone_data=release, ids=self._room.ids, trust=trust
             )
         )
         if fired.jobs:
@@ -187,7 +134,7 @@ class SqlLedger:
         return await self._room.read(lambda: schedules.foresee(name, decide))
 
     async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
-        return await self._room.write(lambda: schedules.refresh(after, limit))
+        return await self._room.write(lambda: zone_data.refresh(after, limit))
 
     async def fires(
         self,

@@ -1,8 +1,8 @@
 """The statements of a dialect, read from its ``.sql`` files.
 
-A file holds statements, each below a line ``-- name: …`` and the reason for its shape. A block below
-``-- part: …`` is a piece of text that statements of the same dialect include as ``{name}``. A text
-between ``/*[flag]`` and ``[flag]*/`` is there only if the dialect has that feature, and with
+A file holds statements, each below a line ``-- name: …`` and the reason for its shape. A block
+below ``-- part: …`` is a piece of text that statements of the same dialect include as ``{name}``.
+A text between ``/*[flag]`` and ``[flag]*/`` is there only if the dialect has that feature, and with
 ``!flag`` only if it does not.
 """
 

@@ -1,0 +1,61 @@
+"""What the nouns of a store share: the database, numbers for new rows, and those who listen."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from duly.errors import OutcomeUnknown
+from duly.store.database import Database, Start
+from duly.store.ids import BLOCK, Dry, Ids, reserve
+
+T = TypeVar("T")
+
+# How often a write is repeated whose answer was lost, before the caller is told.
+PATIENCE = 5
+
+
+class Room:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.ids = Ids()
+        self._listeners: list[Callable[[str], None]] = []
+
+    async def write(self, start: Start[T]) -> T:
+        """Run an operation; if it runs out of numbers, get more and run it again."""
+        while True:
+            try:
+                return await self.database.write(start)
+            except Dry as dry:
+                await self.more(dry.needed)
+
+    async def insist(self, start: Start[T]) -> T:
+        """Run an operation that finds out by itself whether it was done before."""
+        for _ in range(PATIENCE):
+            try:
+                return await self.write(start)
+            except OutcomeUnknown:
+                continue
+        return await self.write(start)
+
+    async def read(self, start: Start[T]) -> T:
+        return await self.database.read(start)
+
+    async def numbers(self, count: int) -> list[int]:
+        while True:
+            try:
+                return list(self.ids.draw(count))
+            except Dry:
+                await self.more(count)
+
+    async def more(self, needed: int) -> None:
+        for _ in range(needed // BLOCK + 1):
+            self.ids.add(await self.database.write(reserve))
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+        self.database.listen(listener)
+
+    def nudge(self, *topics: str) -> None:
+        for topic in topics:
+            for listener in self._listeners:
+                listener(topic)
+        self.database.nudge(topics)
