@@ -80,7 +80,14 @@ class Cluster:
 
     def _control(self, verb: str, *words: str) -> None:
         program = self.programs / "pg_ctl"
-        asked = [program, verb, "--wait", "--silent", f"--pgdata={self.directory}/data", *words]
+        asked: list[str | Path] = [
+            program,
+            verb,
+            "--wait",
+            "--silent",
+            f"--pgdata={self.directory}/data",
+            *words,
+        ]
         subprocess.run(
             [*unprivileged(program), *asked],
             cwd="/",

@@ -10,7 +10,7 @@ def without(text: str) -> Callable[[str], str]:
 
 
 def nothing(statement: str) -> str:
-    return f"select * from ({statement}) where false"  # noqa: S608 – it is ours
+    return f"select * from ({statement}) where false"
 
 
 SABOTAGES = {
