@@ -55,7 +55,10 @@ A_SCHEDULE = (
     "n, 'schedule ' || n, 'work', '{{}}', 'every 1h', '{{}}', 'default', 0, '', '', '', '[]', "
     "'api', 1, {now}, {now}, {now} + n, 0, '2026f'"
 )
-STATE = "case n % 4 when 0 then 'ready' when 1 then 'running' when 2 then 'scheduled' else 'blocked' end"
+STATE = (
+    "case n % 4 when 0 then 'ready' when 1 then 'running' "
+    "when 2 then 'scheduled' else 'blocked' end"
+)
 NUMBERS = (
     "(with recursive s(n) as (select 1 union all select n + 1 from s where n < {}) select n from s)"
 )

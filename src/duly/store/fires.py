@@ -5,14 +5,14 @@ from datetime import datetime
 from duly.model.fire import Cause, Fire
 from duly.rules import Spaced
 from duly.rules.instants import FIRST_US, LAST_US, to_us
-from duly.store import rows, schedules
+from duly.store import held, rows
 from duly.store.database import Ask, Operation
 
 
 def listed(
     name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> Operation[list[Fire]]:
-    schedule = yield from schedules.get(name)
+    schedule = yield from held.get(name)
     found = yield Ask(
         "list_fires",
         {
@@ -31,7 +31,7 @@ def covering(name: str, moment: datetime) -> Operation[Fire | None]:
     Stretches of different kinds may reach over each other: the days that a calendar leaves out lie
     between those that were missed. Which of the two a moment belongs to is what its rule says.
     """
-    schedule = yield from schedules.get(name)
+    schedule = yield from held.get(name)
     values = {"schedule_id": schedule.id, "moment": to_us(moment)}
     found = [rows.fire(row) for row in (yield Ask("covering_fires", values))]
     own = [fire for fire in found if fire.due_at == moment]

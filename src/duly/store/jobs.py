@@ -197,7 +197,7 @@ def retry(number: int, who: str) -> Operation[Job]:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
     state = State.READY
     if job.schedule_id is not None:
-        held = yield Ask("hold_schedules", {"ids": [job.schedule_id]})
+        held = rows.schedules((yield Ask("hold_schedules", {"ids": [job.schedule_id]})))
         live = yield Ask("live_jobs", {"ids": [job.schedule_id]})
         exclusive = held and rows.schedule(held[0]).plan.policies.overlap != "allow"
         state = State.BLOCKED if live and exclusive else state

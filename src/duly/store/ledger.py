@@ -24,9 +24,10 @@ from duly.policy.overlap import LiveJob
 from duly.policy.sentences import merged
 from duly.rules.instants import from_us, to_us
 from duly.store import rows
-from duly.store.database import Ask, Operation, Row
+from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids
 from duly.store.protocol import Decide, Fired
+from duly.store.rows import ScheduleRow
 
 Trust: TypeAlias = Callable[[datetime], bool]
 
@@ -36,14 +37,16 @@ PATIENCE = timedelta(seconds=60)
 
 def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) -> Operation[Fired]:
     """Fire what is due, at most ``limit`` schedules."""
-    due = yield Ask(
-        "due_schedules",
-        {"limit": limit, "zone_data": zone_data, "patience": rows.microseconds(PATIENCE)},
-    )
-    if not due or not trust(from_us(due[0][-1])):
+    asked: dict[str, Value] = {
+        "limit": limit,
+        "zone_data": zone_data,
+        "patience": rows.microseconds(PATIENCE),
+    }
+    due = rows.schedules((yield Ask("due_schedules", asked)))
+    if not due or not trust(from_us(due[0].now)):
         [(rest,)] = yield Ask("next_due")
         return Fired(rest=rows.length(rest), distrusted=bool(due))
-    now = from_us(due[0][-1])
+    now = from_us(due[0].now)
     firings, faults = yield from decided(due, decide, now)
     written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
     [(rest,)] = yield Ask("next_due")
@@ -52,7 +55,7 @@ def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) 
         fires=sum(len(firing.entries) for firing in written),
         jobs=sum(len(firing.jobs) for firing in written),
         faults=[(fault.name, fault.reason) for fault in faults],
-        lateness=max(now - from_us(row[17]) for row in due),
+        lateness=max(now - from_us(row.next_at or row.now) for row in due),
         rest=rows.length(rest),
     )
 
@@ -69,10 +72,10 @@ class Fault:
 
 
 def decided(
-    due: Sequence[Row], decide: Decide, now: datetime
+    due: Sequence[ScheduleRow], decide: Decide, now: datetime
 ) -> Operation[tuple[list[Firing], list[Fault]]]:
     """What is to become of each of these schedules."""
-    by_id = {row[0]: row for row in due}
+    by_id = {row.id: row for row in due}
     schedules: list[Schedule] = []
     firings: list[Firing] = []
     faults: list[Fault] = []
@@ -90,13 +93,13 @@ def decided(
     return firings, faults
 
 
-def _fault(row: Row, error: Exception) -> Fault:
+def _fault(row: ScheduleRow, error: Exception) -> Fault:
     said = storable(f"{type(error).__name__}: {error}", 1_000)
-    return Fault(id=row[0], name=row[1], revision=row[19], cursor=row[16], reason=said)
+    return Fault(row.id, row.name, row.revision, row.cursor, said)
 
 
 def known(
-    schedules: Sequence[Schedule], due: Sequence[Row], *, hold: bool = True
+    schedules: Sequence[Schedule], due: Sequence[ScheduleRow], *, hold: bool = True
 ) -> Operation[list[Facts]]:
     """What must be known about each schedule: its jobs that live, its moments that are settled.
 
@@ -110,7 +113,7 @@ def known(
         live += yield Ask("hold_live_jobs", {"ids": held})
     if read:
         live += yield Ask("live_jobs", {"ids": read})
-    ahead = [row[0] for row in due if (rows.settled_until(row) or 0) > row[16]]
+    ahead = [row.id for row in due if (row.settled_until or 0) > row.cursor]
     settled: list[Row] = []
     if ahead:
         settled = yield Ask("settled_fires", {"ids": ahead})

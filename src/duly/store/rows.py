@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 
 from duly.model.fire import Cause, Fire, Outcome
 from duly.model.job import Attempt, Call, Job, Owner
@@ -20,7 +21,36 @@ from duly.rules.instants import from_us, to_us
 from duly.store.database import Row, Value
 
 _MICROSECOND = timedelta(microseconds=1)
-_PLAN = slice(1, 15)
+
+
+class ScheduleRow(NamedTuple):
+    """A schedule as the part ``schedule`` of the ``.sql`` files names it, and the store's time."""
+
+    id: int
+    name: str
+    task: str
+    args: Json
+    rule: str
+    zone: str | None
+    policies: str
+    queue: str
+    priority: int
+    tenant: str
+    submitter: str
+    title: str
+    tags: str
+    owner: str
+    version: int
+    created_at: int
+    cursor: int
+    next_at: int | None
+    settled_until: int | None
+    revision: int
+    pause: str | None
+    awaiting: int | None
+    fault: str | None
+    zone_data: str
+    now: int = 0
 
 
 def moment(instant: int | None) -> datetime | None:
@@ -44,25 +74,40 @@ def packed(rows: Iterable[Mapping[str, object]]) -> str:
     return json.dumps(list(rows), ensure_ascii=False, separators=(",", ":"))
 
 
-def schedule(row: Row) -> Schedule:
-    created, cursor, next_at, _settled, revision, pause, awaiting, fault, zone_data = row[15:24]
+def schedule(row: ScheduleRow) -> Schedule:
     return Schedule(
-        id=row[0],
-        plan=_plan(*row[_PLAN]),
-        created_at=from_us(created),
-        cursor=from_us(cursor),
-        next_at=moment(next_at),
-        revision=revision,
-        pause=read_pause(pause),
-        awaiting=awaiting,
-        fault=fault,
-        zone_data=zone_data,
+        id=row.id,
+        plan=_plan(*row[1:15]),  # from name to version
+        created_at=from_us(row.created_at),
+        cursor=from_us(row.cursor),
+        next_at=moment(row.next_at),
+        revision=row.revision,
+        pause=read_pause(row.pause),
+        awaiting=row.awaiting,
+        fault=row.fault,
+        zone_data=row.zone_data,
     )
 
 
-def settled_until(row: Row) -> int | None:
-    found: int | None = row[18]
-    return found
+class HeldRow(NamedTuple):
+    """A job that is locked to be ended, or to go back to waiting."""
+
+    id: int
+    attempt: int
+    worker: int | None
+    fence: int
+    claimed_at: int | None
+    schedule_id: int | None
+    task: str
+    key: str | None
+
+
+def held(found: Iterable[Row]) -> list[HeldRow]:
+    return [HeldRow(*row) for row in found]
+
+
+def schedules(found: Iterable[Row]) -> list[ScheduleRow]:
+    return [ScheduleRow(*row) for row in found]
 
 
 @lru_cache(maxsize=65_536)

@@ -10,13 +10,14 @@ their own, so that they see what was committed while we waited for the locks.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from duly.errors import DulyError
 from duly.model.states import ENDED, State
 from duly.policy.firing import moment_after_end
-from duly.rules import Spaced
 from duly.rules.instants import from_us
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.protocol import Settled, Settlement
+from duly.store.rows import HeldRow, ScheduleRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
     locks = [(j.schedule_id, j.task, j.key) for j in ending]
     schedules = yield from _lock(locks)
     mine = [{"id": s.job.id, "fence": s.job.fence} for s in settlements]
-    held = yield Ask("hold_jobs", {"rows": rows.packed(mine)})
-    kept = {row[0]: by_id[row[0]] for row in held}
+    held = rows.held((yield Ask("hold_jobs", {"rows": rows.packed(mine)})))
+    kept = {row.id: by_id[row.id] for row in held}
     yield from _record_attempts(kept.values(), held)
     endings = {
         number: Ending(
@@ -47,7 +48,7 @@ def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
         for number, s in kept.items()
         if s.verdict.state in ENDED
     }
-    yield from _leave(endings, [row for row in held if row[0] in endings], schedules)
+    yield from _leave(endings, [row for row in held if row.id in endings], schedules)
     again = [s for number, s in kept.items() if number not in endings]
     if again:
         yield Ask("return_jobs", {"rows": rows.packed(map(_returned, again))})
@@ -65,17 +66,17 @@ def end(
     """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
     locks = [(schedule_id, task, key) for _, _, _, schedule_id, task, key in peeked]
     schedules = yield from _lock(locks)
-    held = yield Ask(holding, {"ids": list(endings)})
-    yield from _leave({row[0]: endings[row[0]] for row in held}, held, schedules)
-    return [row[0] for row in held]
+    held = rows.held((yield Ask(holding, {"ids": list(endings)})))
+    yield from _leave({row.id: endings[row.id] for row in held}, held, schedules)
+    return [row.id for row in held]
 
 
-def _lock(wanted: Iterable[tuple[int | None, str, str | None]]) -> Operation[list[Row]]:
+def _lock(wanted: Iterable[tuple[int | None, str, str | None]]) -> Operation[list[ScheduleRow]]:
     locks = list(wanted)
-    schedules: list[Row] = []
+    schedules: list[ScheduleRow] = []
     schedule_ids = sorted({schedule for schedule, _, _ in locks if schedule is not None})
     if schedule_ids:
-        schedules = yield Ask("hold_schedules", {"ids": schedule_ids})
+        schedules = rows.schedules((yield Ask("hold_schedules", {"ids": schedule_ids})))
     keys = sorted({(task, key) for _, task, key in locks if key is not None})
     if keys:
         named = rows.packed({"task": task, "key": key} for task, key in keys)
@@ -84,7 +85,7 @@ def _lock(wanted: Iterable[tuple[int | None, str, str | None]]) -> Operation[lis
 
 
 def _leave(
-    endings: Mapping[int, Ending], held: Sequence[Row], schedules: Sequence[Row]
+    endings: Mapping[int, Ending], held: Sequence[HeldRow], schedules: Sequence[ScheduleRow]
 ) -> Operation[None]:
     """Move jobs that are held out of the hot table, and let in who waited for them."""
     if not endings:
@@ -99,52 +100,55 @@ def _leave(
             yield Ask(statement, {"rows": rows.packed(chosen)})
     yield Ask("forget_jobs", {"ids": list(endings)})
     yield Ask("forget_signals", {"ids": list(endings)})
-    keys = [{"task": row[6], "key": row[7], "id": row[0]} for row in held if row[7] is not None]
+    keys = [{"task": row.task, "key": row.key, "id": row.id} for row in held if row.key is not None]
     if keys:
         yield Ask("drop_keys", {"rows": rows.packed(keys)})
-    if any(row[5] is not None for row in held):
+    if any(row.schedule_id is not None for row in held):
         yield from _free(schedules, held)
 
 
-def _free(schedules: Sequence[Row], held: Sequence[Row]) -> Operation[None]:
+def _free(schedules: Sequence[ScheduleRow], held: Sequence[HeldRow]) -> Operation[None]:
     """Begin the fixed delays that waited for these ends, and free the jobs behind them."""
-    delays = []
-    for row in schedules:
-        schedule = rows.schedule(row)
-        ended = [job[0] for job in held if job[5] == schedule.id]
-        if isinstance(schedule.plan.kept, Spaced) and schedule.awaiting in ended:
-            paused = schedule.pause is not None
-            following = moment_after_end(schedule.plan, from_us(row[-1]))
-            next_at = schedule.next_at if paused else following
-            delays.append(
-                {
-                    "id": schedule.id,
-                    "job_id": schedule.awaiting,
-                    "next_at": rows.instant(next_at),
-                }
-            )
+    ended = {row.id for row in held}
+    delays = [
+        {"id": row.id, "job_id": row.awaiting, "next_at": after_awaited(row)}
+        for row in schedules
+        if row.awaiting in ended
+    ]
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})
     # Also behind a schedule that was removed meanwhile.
-    yield Ask("free_blocked", {"ids": sorted({job[5] for job in held if job[5] is not None})})
+    ids = sorted({row.schedule_id for row in held if row.schedule_id is not None})
+    yield Ask("free_blocked", {"ids": ids})
 
 
-def _record_attempts(settlements: Iterable[Settlement], held: Sequence[Row]) -> Operation[None]:
+def after_awaited(row: ScheduleRow) -> int | None:
+    """When a schedule is due next, now that the run it awaited has ended."""
+    if row.pause is not None:
+        return row.next_at
+    try:
+        following = moment_after_end(rows.schedule(row).plan, from_us(row.now))
+    except DulyError:
+        return row.now  # a rule that cannot be read: the scheduler sets it aside, and says why
+    return rows.instant(following) if following else row.next_at
+
+
+def _record_attempts(settlements: Iterable[Settlement], held: Sequence[HeldRow]) -> Operation[None]:
     """An attempt that ended its job well is the job's own row; the others get one here."""
-    facts = {row[0]: row for row in held}
+    facts = {row.id: row for row in held}
     records = []
     for settlement in settlements:
         verdict = settlement.verdict
         if verdict.state is State.SUCCEEDED or not verdict.counts:
             continue
-        number, attempt, worker, fence, claimed = facts[settlement.job.id][:5]
+        row = facts[settlement.job.id]
         records.append(
             {
-                "job_id": number,
-                "number": attempt,
-                "worker": worker,
-                "fence": fence,
-                "started_at": claimed,
+                "job_id": row.id,
+                "number": row.attempt,
+                "worker": row.worker,
+                "fence": row.fence,
+                "started_at": row.claimed_at,
                 "outcome": settlement.outcome,
                 "reason": verdict.reason,
                 "error": verdict.error,

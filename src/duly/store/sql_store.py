@@ -20,7 +20,7 @@ from duly.model.worker import WorkerInfo
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
 from duly.rules.instants import EPOCH
-from duly.store import fires, jobs, ledger, schedules, upkeep, work, zone_data
+from duly.store import fires, held, jobs, ledger, schedules, steering, upkeep, work, zone_data
 from duly.store.database import Database, Start
 from duly.store.jobs import EndedAlready, Wanted
 from duly.store.protocol import (
@@ -54,7 +54,7 @@ class SqlSchedules:
         return added
 
     async def get(self, name: str) -> Schedule:
-        return await self._room.read(lambda: schedules.get(name))
+        return await self._room.read(lambda: held.get(name))
 
     async def page(self, *, after: str = "", limit: int = 100) -> list[Schedule]:
         return await self._room.read(lambda: schedules.listed(after, limit))
@@ -75,28 +75,28 @@ class SqlSchedules:
     ) -> Schedule:
         wanted = Pause(since=EPOCH, until=until, by=who, note=note, catch_up=catch_up)
         return await self._changed(
-            lambda: schedules.pause(name, wanted, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.ids)
         )
 
     async def resume(self, name: str, *, who: str = "") -> Schedule:
         return await self._changed(
-            lambda: schedules.resume(name, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.ids)
         )
 
     async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
         return await self._changed(
-            lambda: schedules.skip_next(name, count, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.skip_next(name, count, who=who, decide=decide, ids=self._room.ids)
         )
 
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
         return await self._changed(
-            lambda: schedules.rewind(name, to, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.ids)
         )
 
     async def run(self, name: str, *, who: str = "") -> Fire:
         [series] = await self._room.numbers(1)
         fire = await self._room.insist(
-            lambda: schedules.run(name, series, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.ids)
         )
         self._room.nudge(SCHEDULES, READY)
         return fire

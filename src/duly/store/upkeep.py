@@ -4,8 +4,7 @@ from datetime import timedelta
 
 from duly.model.outcome import Lost
 from duly.model.states import State
-from duly.policy.firing import HURRIED, moment_after_end
-from duly.rules import Spaced
+from duly.policy.firing import HURRIED
 from duly.rules.instants import from_us
 from duly.store import rows
 from duly.store.database import Ask, Operation
@@ -18,7 +17,7 @@ from duly.store.protocol import (
     Settlement,
     TakenBack,
 )
-from duly.store.settling import Ending, end, settle
+from duly.store.settling import Ending, after_awaited, end, settle
 
 DAYS_AHEAD = 30
 EXPIRED = "not started by its deadline"
@@ -66,16 +65,10 @@ def sweep(limit: int) -> Operation[int]:
     if ids:
         yield Ask("hold_schedules", {"ids": ids})
         yield Ask("free_blocked", {"ids": ids})
-    stranded = yield Ask("stranded_schedules", {"limit": limit})
-    delays = []
-    for row in stranded:
-        schedule = rows.schedule(row)
-        following = schedule.next_at
-        if schedule.pause is None and isinstance(schedule.plan.kept, Spaced):
-            following = moment_after_end(schedule.plan, from_us(row[-1]))
-        delays.append(
-            {"id": schedule.id, "job_id": schedule.awaiting, "next_at": rows.instant(following)}
-        )
+    stranded = rows.schedules((yield Ask("stranded_schedules", {"limit": limit})))
+    delays = [
+        {"id": row.id, "job_id": row.awaiting, "next_at": after_awaited(row)} for row in stranded
+    ]
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})
     return len(ids) + len(delays)

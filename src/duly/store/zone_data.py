@@ -11,13 +11,15 @@ from duly.model.schedule import Schedule
 from duly.rules import Spaced, zone_data_version
 from duly.rules.instants import to_us
 from duly.store import rows
-from duly.store.database import Ask, Operation, Row, Value
+from duly.store.database import Ask, Operation, Value
+from duly.store.rows import ScheduleRow
 
 
 def refresh(after: int, limit: int) -> Operation[int | None]:
     """Work next moments out anew that were computed with older zone data."""
     version = zone_data_version()
-    stale = yield Ask("stale_schedules", {"zone_data": version, "after": after, "limit": limit})
+    asked: dict[str, Value] = {"zone_data": version, "after": after, "limit": limit}
+    stale = rows.schedules((yield Ask("stale_schedules", asked)))
     decided = []
     for row in stale:
         with suppress(DulyError):  # what cannot be read says so itself when it is due
@@ -27,11 +29,11 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
     for _, moved in decided:
         if moved:
             yield Ask("record_change", moved)
-    return int(stale[-1][0]) if len(stale) == limit else None
+    return int(stale[-1].id) if len(stale) == limit else None
 
 
 def _recomputed(
-    schedule: Schedule, row: Row, version: str
+    schedule: Schedule, row: ScheduleRow, version: str
 ) -> tuple[dict[str, object], dict[str, Value] | None]:
     next_at = schedule.next_at
     if (
@@ -47,7 +49,7 @@ def _recomputed(
         "next_at": rows.instant(next_at),
         "awaiting": schedule.awaiting,
         "fault": schedule.fault,
-        "pause": row[20],
+        "pause": row.pause,
         "zone_data": version,
     }
     if next_at == schedule.next_at:

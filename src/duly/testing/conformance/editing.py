@@ -8,7 +8,7 @@ from duly.model.policies import Missed
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import Facts, Firing, decide
 from duly.rules.instants import to_us
-from duly.store import rows, schedules
+from duly.store import held, rows
 from duly.store.database import Ask, Operation
 from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
@@ -161,7 +161,7 @@ async def _retimed(world: World, rule: str) -> Schedule:
 
 def _corrupt(name: str) -> Operation[None]:
     """Write a rule that nobody can read, as a newer version of duly might."""
-    schedule = yield from schedules.get(name)
+    schedule = yield from held.get(name)
     values = rows.plan_values(schedule.plan) | {
         "id": schedule.id,
         "rule": "at the back of beyond",

@@ -20,12 +20,12 @@ class Storm:
         self._nodes = nodes
         self._dice = world.dice
         self._events: tuple[tuple[Callable[[], None], int], ...] = (
-            (self._crash, 6),
-            (self._freeze, 4),
-            (self._cut_off, 3),
-            (self._outage, 3),
+            (self._crash, 4),
+            (self._freeze, 3),
+            (self._cut_off, 4),
+            (self._outage, 4),
             (self._clock_forward, 1),
-            (self._clock_far_forward, 1),
+            (self._clock_far_forward, 3),
             (self._clock_back, 1),
         )
 

@@ -87,7 +87,7 @@ class Odds:
             freeze=sometimes(0.0003, 0.001),
             refused=sometimes(0.005, 0.05),
             lost_answer=sometimes(0.01, 0.1),
-            events=sometimes(0.02, 0.1),
+            events=sometimes(0.03, 0.2),
             bad_jobs=sometimes(0.2, 0.5),
         )
 

@@ -13,7 +13,7 @@ from duly.policy.retry import Retry
 from duly.testing.simulate.worker import QUEUES, TASKS
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu")
-KEYS = ("a", "b", "c")
+KEYS = ("a", "b")
 RULES = (
     "every 1s",
     "every 7s",
@@ -25,6 +25,7 @@ RULES = (
     "*/2 * * * *",
     "*/1 1-3 * * *",
     "0,30 1-3 * * *",
+    "*-*-* 1,2:*:0/10",
     "*:0/1:20",
     "*-*-* 0..3:0/2:10",
     "every 20s | *:*:05",
@@ -96,7 +97,7 @@ def rolled_retry(dice: random.Random) -> Json | None:
 
 def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
     """What a client asks for. Its number stands in the arguments: that is how it is found again."""
-    keyed = dice.random() < 0.4
+    keyed = dice.random() < 0.5
     after: datetime | timedelta | None = None
     if dice.random() < 0.5:
         after = timedelta(seconds=dice.random() * 30)
@@ -109,7 +110,7 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
         args=encode({"call": number, **poison}),
         run_after=after,
         key=dice.choice(KEYS) if keyed else None,
-        if_exists=dice.choice(get_args(IfExists)),
+        if_exists=dice.choice(("replace", *get_args(IfExists))),
         start_within=_perhaps(dice, 1, 10),
         late=dice.choice(get_args(Late)),
         retry=rolled_retry(dice),

@@ -194,12 +194,15 @@ class Worker:
             self._runs.pop(settlement.job.id, None)
 
     async def _write(self, settlements: Sequence[Settlement]) -> bool:
+        known = self._world.checkers.settled
+        before = {one.job.id for one in settlements if (one.job.id, one.job.fence) in known}
         settled = await self._store.work.settle(settlements)
         by_id = {one.job.id: one for one in settlements}
         self._world.sometimes["zombie write refused"] += len(settled.refused)
         for number in settled.kept:
             one = by_id[number]
-            became = self._world.checkers.settled.get((number, one.job.fence))
+            self._world.sometimes["unknown commit resolved"] += number in before
+            became = known.get((number, one.job.fence))
             if became is not one.verdict.state:
                 self._world.violated(
                     f"{self._host.name} was told that job {number} is {one.verdict.state} by its "

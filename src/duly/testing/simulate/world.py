@@ -29,10 +29,10 @@ from duly.testing.simulate.watch import Watch
 DAYS = (
     datetime(2026, 3, 4, 11, 58, tzinfo=UTC),
     datetime(2026, 6, 30, 23, 59, tzinfo=UTC),
-    datetime(2026, 3, 29, 0, 59, 20, tzinfo=UTC),
-    datetime(2026, 10, 25, 0, 59, 20, tzinfo=UTC),
-    datetime(2026, 3, 8, 6, 59, 20, tzinfo=UTC),
-    datetime(2026, 11, 1, 5, 59, 20, tzinfo=UTC),
+    datetime(2026, 3, 29, 0, 59, 40, tzinfo=UTC),
+    datetime(2026, 10, 25, 0, 59, 40, tzinfo=UTC),
+    datetime(2026, 3, 8, 6, 59, 40, tzinfo=UTC),
+    datetime(2026, 11, 1, 5, 59, 40, tzinfo=UTC),
 )
 LAST_STEPS = 60
 
@@ -106,7 +106,7 @@ class World:
         self.loose = sabotage.loose or self.knobs.loose
         self.loop = VirtualLoop(seed)
         self.clock = VirtualClock(
-            self.dice.choice(DAYS) + timedelta(seconds=self.dice.uniform(0, 20)),
+            self.dice.choice(DAYS) + timedelta(seconds=self.dice.uniform(0, 15)),
             elapsed=self.loop.time,
         )
         self.connection = connect(":memory:")

@@ -7,7 +7,7 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
 from duly.rules.instants import EPOCH
-from duly.store import schedules
+from duly.store import steering
 from duly.testing.factories import plan
 from duly.testing.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
@@ -28,7 +28,7 @@ SLOW = timedelta(seconds=4)
 a_scheduler = once(lambda: fire(1))
 another_scheduler = once(lambda: fire(2))
 a_pause = once(
-    lambda: schedules.pause("report", Pause(since=EPOCH), who="me", decide=decide, ids=numbers(3))
+    lambda: steering.pause("report", Pause(since=EPOCH), who="me", decide=decide, ids=numbers(3))
 )
 
 

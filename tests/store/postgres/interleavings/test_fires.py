@@ -11,7 +11,7 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
 from duly.rules.instants import to_us
-from duly.store import jobs, schedules, upkeep
+from duly.store import jobs, schedules, steering, upkeep
 from duly.testing.factories import plan
 from duly.testing.interleave import Order, once
 from duly.testing.stage import START
@@ -99,7 +99,7 @@ async def test_a_pause_holds_once_it_is_given(scene: Scene) -> None:
 @pytest.mark.parametrize("overlap", ["skip", "queue_one"])
 async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -> None:
     await scheduled(scene, overlap)
-    run = once(lambda: schedules.run("report", 7, who="me", decide=decide, ids=numbers(3)))
+    run = once(lambda: steering.run("report", 7, who="me", decide=decide, ids=numbers(3)))
 
     async def is_written(order: Order) -> Broken:
         return expect(isinstance(order.results["person"], Fire), str(order.results["person"]))

@@ -1,0 +1,95 @@
+"""A schedule that is held: locked, read, and with everything decided that was due until now.
+
+Whoever changes a schedule holds its row first, so that it and a scheduler never decide at the same
+time. What was due before a change is decided before the change, by the plan that was in force: an
+edit or a pause neither swallows a moment nor invents one.
+"""
+
+from datetime import datetime
+from difflib import get_close_matches
+
+from duly.errors import NotFound
+from duly.model.payload import check_text
+from duly.model.schedule import Schedule
+from duly.policy.firing import Entry, skipped_by_pause
+from duly.rules import zone_data_version
+from duly.rules.instants import from_us, to_us
+from duly.store import ledger, rows
+from duly.store.database import Ask, Operation, Value
+from duly.store.ids import Ids
+from duly.store.protocol import Decide
+from duly.store.rows import ScheduleRow
+
+
+def get(name: str) -> Operation[Schedule]:
+    check_text(name, "name")
+    found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+    if not found:
+        yield from unknown(name)
+    return rows.schedule(found[0])
+
+
+def held(
+    name: str, decide: Decide, ids: Ids, *, who: str
+) -> Operation[tuple[ScheduleRow, Schedule, datetime]]:
+    """The schedule, locked, with everything decided that was due until now."""
+    check_text(name, "name")
+    check_text(who, "who")
+    named = Ask("hold_named_schedules", {"names": [name]})
+    found = rows.schedules((yield named))
+    if not found:
+        yield from unknown(name)
+    [row] = found
+    now = from_us(row.now)
+    if row.next_at is not None and row.next_at <= row.now:
+        firings, faults = yield from ledger.decided(found, decide, now)
+        yield from ledger.write(firings, faults, zone_data=zone_data_version(), ids=ids)
+        [row] = rows.schedules((yield named))
+    return row, rows.schedule(row), now
+
+
+def unknown(name: str) -> Operation[None]:
+    known = yield Ask("similar_schedules", {"start": name[:2]})
+    near = get_close_matches(name, [row[0] for row in known], n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    raise NotFound(f'there is no schedule "{name}"{hint}')
+
+
+def record(schedule: Schedule, entry: Entry, ids: Ids) -> Operation[None]:
+    [number] = ids.draw(1)
+    yield Ask("record_fires", {"rows": rows.packed([ledger.fire_values(schedule, entry, number)])})
+
+
+def values_of(row: ScheduleRow) -> dict[str, Value]:
+    """The columns of a schedule that a change may set, as they are."""
+    return {
+        "id": row.id,
+        "cursor": row.cursor,
+        "next_at": row.next_at,
+        "settled_until": row.settled_until,
+        "pause": row.pause,
+        "awaiting": row.awaiting,
+        "zone_data": row.zone_data,
+        **rows.plan_values(rows.schedule(row).plan),
+    }
+
+
+def write_change(values: dict[str, Value], who: str, what: str) -> Operation[None]:
+    yield Ask("change_schedule", {**values, "zone_data": zone_data_version()})
+    name = values["name"]
+    yield Ask(
+        "record_change", {"schedule_id": values["id"], "name": name, "who": who, "what": what}
+    )
+
+
+def note(schedule: Schedule, who: str, what: str) -> Operation[None]:
+    name = schedule.plan.name
+    yield Ask("record_change", {"schedule_id": schedule.id, "name": name, "who": who, "what": what})
+
+
+def skip_until(now: datetime, schedule: Schedule, row: ScheduleRow, ids: Ids) -> Operation[int]:
+    """Account for what fell into a pause so far: the cursor that follows."""
+    [facts] = yield from ledger.known([schedule], [row])
+    for entry in skipped_by_pause(schedule, now, facts.settled):
+        yield from record(schedule, entry, ids)
+    return to_us(max(now, schedule.cursor))

@@ -1,0 +1,150 @@
+"""What people do with a schedule as it is: pause, resume, skip ahead, rewind, run by hand."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duly.errors import InvalidValue, WrongState
+from duly.model.fire import CLOCK, Cause, Fire, Outcome
+from duly.model.policies import MOST_AT_ONCE
+from duly.model.schedule import Pause, Schedule
+from duly.policy.firing import Entry, manual, moment_after_end, shortened
+from duly.policy.sentences import asked
+from duly.rules import Spaced
+from duly.rules.instants import to_us
+from duly.store import ledger, rows
+from duly.store.database import Ask, Operation, Value
+from duly.store.held import get, held, note, record, skip_until, values_of, write_change
+from duly.store.ids import Ids
+from duly.store.protocol import Decide
+
+MOST_SKIPPED = 100
+
+
+def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
+    row, schedule, now = yield from held(name, decide, ids, who=who)
+    if schedule.pause is not None:
+        wanted = replace(wanted, since=schedule.pause.since)
+    else:
+        wanted = replace(wanted, since=now)
+    if wanted.until is not None and wanted.until <= now:
+        raise InvalidValue(f"until={wanted.until}: that has passed; it is {now}")
+    values = values_of(row) | {
+        "pause": rows.pause_text(wanted),
+        "next_at": rows.instant(wanted.until),
+    }
+    said = f"paused until {wanted.until}" if wanted.until else "paused"
+    yield from write_change(values, who, f"{said}: {wanted.note}" if wanted.note else said)
+    return (yield from get(name))
+
+
+def resume(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
+    row, schedule, now = yield from held(name, decide, ids, who=who)
+    if schedule.pause is None:
+        return schedule
+    values = values_of(row) | {"pause": None}
+    if schedule.pause.catch_up:
+        values["next_at"] = rows.instant(_next_after(schedule, schedule.cursor, now))
+    else:
+        values["cursor"] = yield from skip_until(now, schedule, row, ids)
+        values["next_at"] = rows.instant(_next_after(schedule, max(now, schedule.cursor), now))
+    yield from write_change(values, who, "resumed")
+    return (yield from get(name))
+
+
+def skip_next(
+    name: str, count: int, *, who: str, decide: Decide, ids: Ids
+) -> Operation[list[datetime]]:
+    row, schedule, now = yield from held(name, decide, ids, who=who)
+    if not 1 <= count <= MOST_SKIPPED:
+        raise InvalidValue(f"count={count}: from 1 to {MOST_SKIPPED} moments can be skipped ahead")
+    moments = _ahead(schedule, max(now, schedule.cursor), count)
+    for moment in moments:
+        entry = Entry(
+            due_at=moment,
+            covers_from=moment,
+            count=1,
+            outcome=Outcome.SKIPPED,
+            cause=Cause.ASKED,
+            reason=asked(who),
+        )
+        yield from record(schedule, entry, ids)
+    if moments:
+        until = max(to_us(moments[-1]), row.settled_until or 0)
+        yield Ask("settle_until", {"id": schedule.id, "settled_until": until})
+        yield from note(schedule, who, f"the next {len(moments)} skipped")
+    return moments
+
+
+def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
+    row, schedule, now = yield from held(name, decide, ids, who=who)
+    if isinstance(schedule.plan.kept, Spaced):
+        raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
+    moment = min(to, now, schedule.cursor)
+    until = max(to_us(max(schedule.cursor, now)), row.settled_until or 0)
+    next_at = schedule.pause.until if schedule.pause else schedule.plan.kept.after(moment)
+    values: dict[str, Value] = {
+        "id": schedule.id,
+        "cursor": to_us(moment),
+        "next_at": rows.instant(next_at),
+        "settled_until": until,  # what is in the ledger up to the old cursor, or ahead, is settled
+    }
+    yield from _take_back_stretches(schedule, moment, ids)
+    yield Ask("rewind_schedule", values)
+    yield from note(schedule, who, f"rewound to {moment}")
+    return (yield from get(name))
+
+
+def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Operation[None]:
+    """Moments behind the cursor that got no job of their own are decided anew."""
+    values: dict[str, Value] = {"schedule_id": schedule.id, "moment": to_us(moment)}
+    found = yield Ask("stretches_behind", values)
+    for fire in map(rows.fire, found):
+        own = yield from _own_rows_inside(fire)
+        shorter = shortened(schedule, fire, moment, own=own)
+        if shorter is None:
+            continue
+        yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(fire.due_at)})
+        for entry in shorter:
+            yield from record(schedule, entry, ids)
+
+
+def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
+    values: dict[str, Value] = {
+        "schedule_id": stretch.schedule_id,
+        "since": to_us(stretch.covers_from),
+        "until": to_us(stretch.due_at),
+        "limit": MOST_AT_ONCE,
+    }
+    found = [rows.fire(row) for row in (yield Ask("list_fires", values))]
+    return [fire.due_at for fire in found if fire.series == CLOCK and fire.count == 1]
+
+
+def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:
+    row, schedule, now = yield from held(name, decide, ids, who=who)
+    done = yield Ask("fire_of_series", {"schedule_id": schedule.id, "series": series})
+    if done:  # a repeated call: it was written, and the answer was lost
+        return rows.fire(done[0])
+    [facts] = yield from ledger.known([schedule], [row])
+    entry, stopping = manual(replace(facts, settled=frozenset()), now)
+    yield from ledger.write_manual(schedule, entry, series=series, ids=ids)
+    if stopping:
+        yield from ledger.stop(stopping, "replaced by a manual run of its schedule")
+    yield from note(schedule, who, "run by hand")
+    [found] = yield Ask("fire_of_series", {"schedule_id": schedule.id, "series": series})
+    return rows.fire(found)
+
+
+def _next_after(schedule: Schedule, cursor: datetime, now: datetime) -> datetime | None:
+    kept = schedule.plan.kept
+    if not isinstance(kept, Spaced):
+        return kept.after(cursor)
+    return (
+        None if schedule.awaiting is not None else moment_after_end(schedule.plan, now - kept.delay)
+    )
+
+
+def _ahead(schedule: Schedule, after: datetime, count: int) -> list[datetime]:
+    kept = schedule.plan.kept
+    if isinstance(kept, Spaced):
+        return [schedule.next_at] if schedule.next_at else []
+    return list(kept.between(after, after + timedelta(days=366 * 30), count))
