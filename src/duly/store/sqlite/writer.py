@@ -23,6 +23,9 @@ from duly.store.sqlite.connection import (
 from duly.store.sqlite.lock import FileLock
 from duly.store.sqlite.thread import Request, Take
 
+# The right to write is taken before the first read: nobody writes between what an operation reads
+# and what it writes because of it.
+BEGIN = "begin immediate"
 MOST_OPERATIONS = 256
 WATCH_SECONDS = 0.1
 IDLE_SECONDS = 1.0
@@ -68,7 +71,7 @@ class Writer:
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
         """Nothing is taken before the transaction is ours: until then it can be taken back."""
         with self._locked():
-            connection.execute("begin immediate")
+            connection.execute(BEGIN)
             try:
                 write(connection, take())
             finally:
@@ -173,7 +176,7 @@ def _each_alone(connection: sqlite3.Connection, requests: list[Request]) -> None
         return
     for request in requests:
         try:
-            connection.execute("begin immediate")
+            connection.execute(BEGIN)
         except sqlite3.Error as error:
             request.error = told(error)
         else:
