@@ -1,17 +1,17 @@
 """Health is whether due moments are fired, not whether a process is up."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from duly.app import Node, check_store, connect, migrate_store, open_store
-from duly.clock import now
-from duly.errors import SchemaMismatch
+from duly.clock import now, sleep
+from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.events import Event, Fired
 from duly.model.schedule import Plan
-from duly.policy.firing import decide
+from duly.policy.firing import Facts, Firing, decide
 
 
 @pytest.fixture
@@ -73,8 +73,32 @@ async def test_a_schedule_added_by_another_process_is_fired_on_time(url: str) ->
 
 
 async def test_a_store_without_tables_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
     with pytest.raises(SchemaMismatch, match="run duly db migrate"):
-        await open_store(str(tmp_path / "empty.db"))
+        await open_store(str(path))
+
+
+async def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="no store at"):
+        await open_store(str(tmp_path / "typo.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_schedule_that_stands_still_needs_somebody(url: str) -> None:
+    store = await open_store(url)
+    await store.schedules.add([Plan(name="broken", rule="every 1s", task="work")])
+
+    def undecided(facts: Facts, moment: datetime) -> Firing:
+        raise ValueError(f"{facts.schedule.plan.name} at {moment}")
+
+    while not (await store.ledger.fire(undecided, limit=1, trust=lambda _: True)).faults:
+        await sleep(0.05)
+    assert (await Node(store).health()).faulty == ["broken"]
+    await store.close()
+    problem = (await check_store(url)).problem
+    assert problem is not None
+    assert "stand still until somebody mends them: broken" in problem
 
 
 async def test_a_clock_that_jumps_ahead_fires_nothing(url: str) -> None:

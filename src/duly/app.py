@@ -6,7 +6,7 @@ number of nodes may share a store, and none of them is special.
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from duly.engine.loop import Progress as ServiceProgress
 from duly.engine.pruner import Pruner
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
+from duly.errors import InvalidValue
 from duly.events import Emit, nobody
 from duly.store.connect import connect, database, place
 from duly.store.database import Migration
@@ -51,6 +52,11 @@ class StoreReport:
         """What needs somebody, in a sentence."""
         if self.schema.problem or self.progress is None:
             return self.schema.problem
+        if self.progress.faulty:
+            return (
+                f"{len(self.progress.faulty)} schedules stand still until somebody mends them: "
+                f"{', '.join(self.progress.faulty[:5])}"
+            )
         if self.progress.unfired_for > UNFIRED_LIMIT:
             return (
                 f"a moment has been due since {self.progress.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC "
@@ -65,6 +71,7 @@ class Health:
 
     ok: bool
     unfired_for: timedelta
+    faulty: Sequence[str]  # schedules that stand still until somebody mends them
     services: Mapping[str, ServiceProgress]
 
 
@@ -77,6 +84,8 @@ async def migrate_store(
     url: str, *, report: Callable[[Migration], None] | None = None
 ) -> list[Migration]:
     """Bring the tables of a store to what this version works with."""
+    if url == ":memory:":
+        raise InvalidValue("a store in memory is gone when it is closed; give the path of a file")
     there = database(url)
     await there.open()
     try:
@@ -87,7 +96,7 @@ async def migrate_store(
 
 async def check_store(url: str) -> StoreReport:
     """Look at a store that is there; nothing is made or changed."""
-    store = connect(url, create=False)
+    store = connect(url, create=False, writes=False)
     await store.open()
     try:
         schema = await check(store.database)
@@ -123,12 +132,12 @@ class Node:
         services = self._loop.progress()
         lagging = [name for name, service in services.items() if service.age > UNFIRED_LIMIT]
         ok = progress.unfired_for <= UNFIRED_LIMIT and not (set(lagging) - {"pruner"})
-        return Health(ok, progress.unfired_for, services)
+        return Health(ok, progress.unfired_for, progress.faulty, services)
 
 
 async def open_store(url: str) -> Store:
-    """A store that is open and has the tables this version works with."""
-    store = connect(url)
+    """A store that is there, open, and has the tables this version works with."""
+    store = connect(url, create=False)
     await store.open()
     try:
         await require(store.database)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from duly.app import place
 from duly.cli import main
 
 
@@ -33,8 +34,62 @@ def test_asking_never_makes_a_store(tmp_path: Path) -> None:
     path = tmp_path / "duly.db"
     done = duly("db", "check", "--store", str(path))
     assert (done.exit_code, done.stdout) == (5, "")
-    assert done.stderr == f"store: {path}\nError: no store at {path}\n"
+    assert done.stderr == (
+        f"store: {path}\nError: no store at {path}; make one: duly db migrate --store {path}\n"
+    )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to be read"])
+def test_asking_leaves_a_foreign_file_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.db"
+    path.write_bytes(content)
+    assert duly("db", "check", "--store", str(path)).exit_code in (1, 5)
+    assert (list(tmp_path.iterdir()), path.read_bytes()) == ([path], content)
+
+
+def test_asking_leaves_a_store_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "duly.db"
+    duly("db", "migrate", "--store", str(path))
+    before = path.read_bytes()
+    assert duly("db", "check", "--store", str(path)).exit_code == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ("mysql://bob:hunter2@h/d", '"mysql://" is no store'),
+        ("postgresql+psycopg://bob:hunter2@h/d", "postgresql://user@host/database"),
+        ("sqlite:jobs.db", "sqlite:///duly.db"),
+        ("file:foo.db?mode=ro", "sqlite:///duly.db"),
+        ("", "sqlite:///duly.db"),
+    ],
+)
+def test_what_is_no_store_is_refused_and_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = duly("db", "migrate", "--store", store)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "hunter2" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("password", ["hunter2", "p@ss", "a/b", ":"])
+def test_a_password_is_never_shown(password: str) -> None:
+    for url in (
+        f"postgresql://bob:{password}@127.0.0.1:1/d",
+        f"postgresql://bob@127.0.0.1:1/d?password={password}&connect_timeout=1",
+    ):
+        assert password not in place(url).removeprefix("postgresql://").replace("127.0.0.1:1/d", "")
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    done = duly("db", "migrate", "--store", str(tmp_path))
+    assert (done.exit_code, list(tmp_path.iterdir())) == (5, [])
+    assert "is a folder" in done.stderr
 
 
 def test_the_store_may_be_named_by_the_environment(
@@ -58,9 +113,3 @@ def test_a_server_that_is_not_there_is_said_to_be_unreachable_without_its_passwo
     assert done.exit_code == 5
     assert "127.0.0.1:1" in done.stderr
     assert "secret" not in done.output
-
-
-def test_a_store_of_another_kind_is_a_mistake_in_the_command_line() -> None:
-    done = duly("db", "check", "--store", "mysql://localhost/jobs")
-    assert done.exit_code == 2
-    assert '"mysql://" is no store' in done.stderr

@@ -6,8 +6,8 @@ from duly.model.policies import Missed
 from tests.policy.deciding import at, decided, rows, schedule
 
 BERLIN = "Europe/Berlin"
-GAP = "2027-03-28 02:30 does not exist in Europe/Berlin: will run at 03:00."
-FOLD = "2026-10-25 02:30 happens twice in Europe/Berlin: will run once, the first time."
+GAP = "2027-03-28 02:30 does not exist in Europe/Berlin: due at 03:00."
+FOLD = "2026-10-25 02:30 happens twice in Europe/Berlin: due once, the first time."
 
 
 def test_a_moment_moved_by_a_clock_change_says_so_once() -> None:

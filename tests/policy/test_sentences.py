@@ -103,6 +103,13 @@ def test_who_asked_for_a_skip_is_named_if_known() -> None:
     assert sentences.asked("") == "skipped because somebody asked for it in advance"
 
 
+def test_what_a_clock_change_did_is_told_as_history() -> None:
+    foretold = ["02:30 does not exist: will run at 03:00.", "02:30 does not exist: will not run."]
+    assert sentences.clock_changes(foretold) == (
+        "02:30 does not exist: due at 03:00. 02:30 does not exist: not due."
+    )
+
+
 def test_every_sentence_is_tested_here() -> None:
     said = {
         name

@@ -69,14 +69,19 @@ def check_command(store: str) -> None:
 
 def _lines(report: "StoreReport") -> list[str]:
     schema = report.schema
-    lines = [f"schema   {max(schema.applied, default=0)} of {max(schema.expected)}"]
+    there, known = max(schema.applied, default=0), max(schema.expected)
+    lines = [
+        f"schema   {there} of {known}"
+        if there <= known
+        else f"schema   {there}, newer than {known}"
+    ]
     if schema.note:
         lines.append(f"note     {schema.note}")
     progress = report.progress
     if progress is not None:
         unfired = progress.unfired_for.total_seconds()
         lines += [
-            f"unfired  {f'since {unfired:.1f} s' if unfired else 'nothing'}",
+            f"unfired  {f'for {unfired:.1f} s' if unfired else 'nothing'}",
             f"ready    {progress.ready} jobs",
             f"running  {progress.running} jobs",
         ]
@@ -86,7 +91,10 @@ def _lines(report: "StoreReport") -> list[str]:
 def _name(store: str) -> None:
     from duly.app import place
 
-    click.echo(f"store: {place(store)}", err=True)
+    try:
+        click.echo(f"store: {place(store)}", err=True)
+    except DulyError as error:
+        raise click.BadParameter(str(error), param_hint="--store") from None
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

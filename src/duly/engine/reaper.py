@@ -7,6 +7,7 @@ later with a result finds that its fence is too old.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from duly.errors import DulyError
 from duly.events import Emit, JobsTakenBack, nobody
 from duly.model.outcome import Lost
 from duly.model.payload import Json
@@ -51,9 +52,15 @@ class Reaper:
 
 def judged(job: LostJob, now: datetime) -> Verdict:
     """What becomes of a job that was lost with its worker. No dice: it is tried again at once."""
-    retry = Retry.from_json(Json(job.retry)) if job.retry else Retry()
     lost = Lost(worker=job.worker, reason="its lease expired")
-    return judge(_Attempted(job.attempt, job.crashes, retry), lost, now, dice=0.0)
+    return judge(_Attempted(job.attempt, job.crashes, _retry(job)), lost, now, dice=0.0)
+
+
+def _retry(job: LostJob) -> Retry:
+    try:
+        return Retry.from_json(Json(job.retry)) if job.retry else Retry()
+    except DulyError:  # a newer version's; one job must not keep the others from being taken back
+        return Retry()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,14 @@ from enum import StrEnum
 from typing import Literal
 
 from duly.errors import InvalidValue
-from duly.model.payload import EMPTY, LONGEST_ARGS, Json, check_text
-from duly.model.policies import Late, choose
+from duly.model.payload import EMPTY, Json, check_json, check_text
+from duly.model.policies import Late, check_length, check_moment, check_options, choose
 from duly.model.states import State
-from duly.rules.instants import BEGINNING, HORIZON
 
 IfExists = Literal["replace", "keep", "error"]
 
 HIGHEST, LOWEST = 100, -100
 MOST_TAGS = 32
-LONGEST_DELAY = timedelta(days=36_500)
 
 
 class Owner(StrEnum):
@@ -48,7 +46,11 @@ class Label:
     def __post_init__(self) -> None:
         for what in ("task", "queue", "tenant", "submitter", "title"):
             check_text(getattr(self, what), what)
-        check_text(self.args, "args", longest=LONGEST_ARGS)
+        check_json(self.args, "args")
+        if not isinstance(self.owner, Owner):
+            raise InvalidValue(f"owner={self.owner!r}: an Owner, {', '.join(Owner)}")
+        if type(self.version) is not int or not 0 < self.version < 2**31:
+            raise InvalidValue(f"version={self.version!r}: a whole number from 1")
         if not self.task or not self.queue:
             raise InvalidValue("a task and a queue have names that are not empty")
         if len(self.tags) > MOST_TAGS:
@@ -84,24 +86,26 @@ class Call(Label):
         if self.key is not None and not check_text(self.key, "key"):
             raise InvalidValue("a key is not empty: leave it out instead")
         if self.retry is not None:
-            check_text(self.retry, "retry", longest=LONGEST_ARGS)
+            check_options("retry", self.retry)
+        if self.start_within is not None:
+            check_length("start_within", self.start_within)
         match self.run_after:
-            case datetime() as moment if moment.tzinfo is None:
+            case None:
+                pass
+            case datetime():
+                check_moment("run_after", self.run_after)
+            case timedelta():
+                if self.run_after:
+                    check_length("run_after", self.run_after)
+            case _:
                 raise InvalidValue(
-                    f"run_after={moment} is naive: a moment needs a zone, "
-                    "as in datetime(…, tzinfo=UTC)"
+                    f"run_after={self.run_after!r}: a datetime with a zone, or a timedelta from now"
                 )
-            case datetime() as moment if not BEGINNING <= moment < HORIZON:
-                raise InvalidValue(f"run_after={moment}: a moment from 1970 to 2199")
-            case timedelta() as delay if not timedelta(0) <= delay <= LONGEST_DELAY:
-                raise InvalidValue(f"run_after={delay}: a delay of up to {LONGEST_DELAY.days} days")
-        if self.start_within is not None and self.start_within <= timedelta(0):
-            raise InvalidValue(f"start_within={self.start_within}: a length of time above zero")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Label):
-    """A promise that is remembered, and what has become of it."""
+    """A promise that is remembered, and what has become of it. Not checked again when read."""
 
     id: int
     state: State
@@ -123,6 +127,9 @@ class Job(Label):
     ended_at: datetime | None = None
     result: Json | None = None
     error: str | None = None
+
+    def __post_init__(self) -> None:
+        """What is stored was checked when it came in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

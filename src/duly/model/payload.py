@@ -7,6 +7,7 @@ once, here, and from then on carried around unread.
 
 import json
 import math
+from functools import lru_cache
 from typing import Any, NewType, NoReturn
 
 from duly.errors import PayloadError
@@ -39,6 +40,24 @@ def decode(text: Json) -> Any:  # noqa: ANN401 - JSON is any of its types
         raise PayloadError(f"{_short(text)} is nested too deep to be read") from None
     except ValueError as error:
         raise PayloadError(f"{_short(text)} is not JSON: {error}") from None
+
+
+def check_json(text: object, what: str, *, longest: int = LONGEST_ARGS) -> Json:
+    """JSON text that somebody else made: as good as what ``encode`` makes, or refused."""
+    if not isinstance(text, str):
+        raise PayloadError(
+            f"{what}: {_short(text)} is not JSON text; duly.model.payload.encode(…) makes some"
+        )
+    return _checked_json(text, what, longest)
+
+
+@lru_cache(maxsize=1024)
+def _checked_json(text: str, what: str, longest: int) -> Json:
+    try:
+        encode(decode(Json(text)), what=what, longest=longest)
+    except PayloadError as error:
+        raise PayloadError(str(error) if what in str(error) else f"{what}: {error}") from None
+    return Json(text)
 
 
 def check_text(text: str, what: str, *, longest: int = 500) -> str:

@@ -11,14 +11,16 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from duly.errors import InvalidValue
-from duly.model.payload import Json
+from duly.model.payload import Json, check_json, decode
 from duly.rules import parse_duration, show_duration
+from duly.rules.instants import BEGINNING, HORIZON
 
 Overlap = Literal["skip", "queue_one", "queue_all", "replace", "allow"]
 Catchup = Literal["latest", "all", "skip"]
 Late = Literal["skip", "run", "hurry"]
 
 AT_MOST = 100
+LONGEST = timedelta(days=36_500)  # as long as any length that can be written
 MOST_AT_ONCE = 10_000
 
 
@@ -42,9 +44,9 @@ class Missed:
                 f"at_most={self.at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are "
                 "made up for"
             )
-        _check_length("grace", self.grace)
+        check_length("grace", self.grace)
         if self.spacing is not None:
-            _check_length("spacing", self.spacing)
+            check_length("spacing", self.spacing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +69,18 @@ class Policies:
         choose("overlap", self.overlap, Overlap)
         choose("late", self.late, Late)
         choose("first", self.first, Literal["now", "wait"])
-        if not isinstance(self.missed, Missed):
-            raise InvalidValue(f"missed={self.missed!r}: say Missed({self.missed!r})")
+        missed: object = self.missed
+        if not isinstance(missed, Missed):
+            choices = ", ".join(f'Missed("{choice}")' for choice in get_args(Catchup))
+            raise InvalidValue(f"missed={missed!r}: choose one of {choices}")
         for what in ("start_within", "jitter"):
             if getattr(self, what) is not None:
-                _check_length(what, getattr(self, what))
+                check_length(what, getattr(self, what))
         for what in ("start", "end"):
-            _check_moment(what, getattr(self, what))
+            if getattr(self, what) is not None:
+                check_moment(what, getattr(self, what))
+        if self.retry is not None:
+            check_options("retry", self.retry)
 
     def as_json(self) -> Json:
         """Only what differs from the defaults, so that equal choices are equal texts."""
@@ -110,16 +117,33 @@ def choose(what: str, value: object, choices: object) -> None:
         raise InvalidValue(f"{what}={value!r}: choose one of {', '.join(possible)}")
 
 
-def _check_length(what: str, length: object) -> None:
-    if not isinstance(length, timedelta) or length <= timedelta(0):
+def check_length(what: str, length: object) -> None:
+    """A length of time that can be kept."""
+    if not isinstance(length, timedelta) or not timedelta(0) < length <= LONGEST:
         raise InvalidValue(
-            f"{what}={length!r}: a length of time above zero, as timedelta(minutes=5)"
+            f"{what}={length!r}: a length of time above zero, up to {LONGEST.days:,} days, "
+            "as timedelta(minutes=5)"
         )
 
 
-def _check_moment(what: str, moment: object) -> None:
-    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
-        raise InvalidValue(f"{what}={moment!r} needs a zone: datetime(…, tzinfo=UTC)")
+def check_moment(what: str, moment: object) -> None:
+    """A moment that can be kept: it has a zone, and lies in the time that rules know."""
+    if not isinstance(moment, datetime):
+        raise InvalidValue(f"{what}={moment!r}: a datetime with a zone, not {_kind(moment)}")
+    if moment.tzinfo is None:
+        raise InvalidValue(f"{what}={moment} is naive and needs a zone: datetime(…, tzinfo=UTC)")
+    if not BEGINNING <= moment < HORIZON:
+        raise InvalidValue(f"{what}={moment}: a moment from 1970 to 2199")
+
+
+def check_options(what: str, text: object) -> None:
+    """Choices that the store carries unread: a JSON object."""
+    if not isinstance(decode(check_json(text, what)), dict):
+        raise InvalidValue(f"{what}={text!r}: a JSON object, as Retry(…).as_json() makes one")
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 def _plain(value: object) -> object:

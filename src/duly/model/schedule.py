@@ -9,11 +9,12 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 from duly.errors import InvalidValue
 from duly.model.job import Label
 from duly.model.payload import check_text
-from duly.model.policies import Policies
+from duly.model.policies import Policies, check_moment
 from duly.rules import Rule, Spaced, bounded, parse
 from duly.rules.rule import Minus
 
@@ -29,16 +30,20 @@ class Plan(Label):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.policies, Policies):
+            raise InvalidValue(f"policies={self.policies!r}: Policies(overlap=…, missed=…)")
         if not check_text(self.name, "name"):
             raise InvalidValue("a schedule needs a name: it is how its history is found")
         _ = self.kept  # a rule that cannot be read is refused now, not when it is due
+
+    unreadable: ClassVar[str] = ""  # what this version could not read of a stored plan
 
     @classmethod
     def remembered(cls, **fields: object) -> "Plan":
         """A plan as it was stored, not checked again.
 
-        One whose rule this version cannot read can be shown and edited; only its timing cannot be
-        asked for.
+        One that this version cannot read can be shown, edited and removed; only its timing cannot
+        be asked for.
         """
         plan = object.__new__(cls)
         plan.__dict__.update(fields)
@@ -57,6 +62,8 @@ class Plan(Label):
     @cached_property
     def _timings(self) -> tuple[Rule | Spaced, Rule | Spaced]:
         # Most rules are the same whatever the schedule's name is, and read once for all of them.
+        if self.unreadable:
+            raise InvalidValue(self.unreadable)
         policies = self.policies
         texts = f"{self.rule} {policies.exclude or ''}"
         name = self.name if _PICKS_BY_NAME.search(texts) else ""
@@ -80,6 +87,8 @@ class Pause:
 
     def __post_init__(self) -> None:
         check_text(self.note, "note")
+        if self.until is not None:
+            check_moment("until", self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,8 +120,7 @@ def shortened(
             return left_out(Minus(timing, settled), Minus(kept, settled), after=after, until=until)
         return stretch(Minus(kept, settled), after, until)
 
-    whole = covered(fire.due_at)
-    if whole is None or (whole.first, whole.last) != (fire.covers_from, fire.due_at):
+    if covered(fire.due_at) != Stretch(fire.covers_from, fire.due_at, fire.count):
         return None
     found = covered(until)
     if found is None:

@@ -4,6 +4,7 @@ They are written when a moment is decided, by whoever decided it, so that they s
 then. A moment is shown on the clock of its schedule.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duly.model.policies import Missed
@@ -75,6 +76,13 @@ def paused(schedule: Schedule) -> str:
     by = f" by {pause.by}" if pause.by else ""
     note = f": {pause.note}" if pause.note else ""
     return f"the schedule was paused{by} since {_shown(pause.since, schedule.plan)}{note}"
+
+
+def clock_changes(notes: Sequence[str]) -> str:
+    """What clock changes did to the moments, from what was said of them beforehand."""
+    return " ".join(
+        note.replace(": will not run", ": not due").replace(": will run", ": due") for note in notes
+    )
 
 
 def asked(by: str) -> str:

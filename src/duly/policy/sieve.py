@@ -144,7 +144,9 @@ class Sieve:
         told = self.facts.schedule.cursor
         for entry in telling:
             until = self.now if entry is telling[-1] else entry.due_at
-            notes = " ".join(clock_change_notes(self.kept, told, within=until - told))
+            notes = sentences.clock_changes(
+                clock_change_notes(self.kept, told, within=until - told)
+            )
             noted.append(replace(entry, reason=f"{entry.reason}. {notes}") if notes else entry)
             told = until
         return noted

@@ -15,6 +15,10 @@ from duly.store.database import Ask, Database, Dialect, Operation
 from duly.store.sql_store import SqlStore
 from duly.store.sqlite.database import SqliteDatabase
 
+_POSTGRES = ("postgresql://", "postgres://")
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
+_USER = re.compile(r"//(.*)@")
+_PASSWORD = re.compile(r"(?<=[?&])(ssl)?password=[^&]*&?")
 _POOLER = re.compile(r"(?P<before>[?&])pooler=transaction(?P<behind>&|$)")
 _KEY = re.compile(r"\((?:due_at|ended_at)\) = \((-?\d+)\)")
 
@@ -24,10 +28,11 @@ def connect(
     *,
     clock: Callable[[], datetime] | None = None,
     create: bool = True,
+    writes: bool = True,
     features: bool = True,
 ) -> SqlStore:
     """A store that is not open yet. ``clock`` is for tests: the store's own time otherwise."""
-    return SqlStore(database(url, clock=clock, create=create, features=features))
+    return SqlStore(database(url, clock=clock, create=create, writes=writes, features=features))
 
 
 def database(
@@ -35,27 +40,34 @@ def database(
     *,
     clock: Callable[[], datetime] | None = None,
     create: bool = True,
+    writes: bool = True,
     features: bool = True,
 ) -> Database:
-    if url.startswith(("postgresql://", "postgres://")):
+    if url.startswith(_POSTGRES):
         return _postgres(url, clock, features=features)
-    if "://" in url and not url.startswith("sqlite:"):
-        scheme = url.partition("://")[0]
-        raise InvalidValue(f'"{scheme}://" is no store; there are sqlite:///path and postgresql://')
+    return SqliteDatabase(_path(url), clock=clock or now, create=create, writes=writes)
+
+
+def _path(url: str) -> str:
+    """The file of an SQLite store; what looks like something else is refused, not made."""
     path = url.removeprefix("sqlite:///")
-    if path == "sqlite://":
-        path = ":memory:"
-    return SqliteDatabase(
-        path if path == ":memory:" else Path(path), clock=clock or now, create=create
-    )
+    scheme = _SCHEME.match(path)
+    if path == ":memory:" or (path and scheme is None):
+        return path
+    if scheme is None or scheme[1].lower() in ("sqlite", "file"):
+        raise InvalidValue("an SQLite store is a path, as duly.db, or sqlite:///duly.db")
+    if scheme[1].lower().startswith("postgres"):
+        raise InvalidValue("a PostgreSQL store is postgresql://user@host/database")
+    raise InvalidValue(f'"{scheme[1]}://" is no store; there are sqlite:///path and postgresql://')
 
 
 def place(url: str) -> str:
     """The store's address as people may read it: without a password."""
-    if not url.startswith(("postgresql://", "postgres://")):
-        path = url.removeprefix("sqlite:///")
-        return path if path == ":memory:" else str(Path(path).absolute())
-    return re.sub(r"//([^:/@]+):[^@/]*@", r"//\1@", re.sub(r"password=[^&]*&?", "", url))
+    if url.startswith(_POSTGRES):
+        without = _PASSWORD.sub("", url)
+        return _USER.sub(lambda found: f"//{found[1].partition(':')[0]}@", without)
+    path = _path(url)
+    return path if path == ":memory:" else str(Path(path).absolute())
 
 
 def _postgres(url: str, clock: Callable[[], datetime] | None, *, features: bool) -> Database:

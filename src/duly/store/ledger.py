@@ -194,7 +194,7 @@ def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[No
         yield Ask("hand_over", {"rows": rows.packed(made)})
     taken = [(s, entry, w, n) for s, entry, n, _ in kept if (w := entry.takes_over)]
     if taken:
-        newer = [_taken(waiting, entry, number) for _, entry, waiting, number in taken]
+        newer = [_taken(s, entry, waiting, number) for s, entry, waiting, number in taken]
         older = [_older(schedule, waiting, entry) for schedule, entry, waiting, _ in taken]
         yield Ask("take_over", {"rows": rows.packed(newer)})
         yield Ask("merge_fires", {"rows": rows.packed(older)})
@@ -272,12 +272,13 @@ def _job(schedule: Schedule, job: NewJob, fire_id: int, job_id: int) -> dict[str
     }
 
 
-def _taken(waiting: LiveJob, entry: Entry, fire_id: int) -> dict[str, object]:
+def _taken(schedule: Schedule, entry: Entry, waiting: LiveJob, fire_id: int) -> dict[str, object]:
     return {
         "id": waiting.id,
         "due_at": to_us(entry.due_at),
         "fire_id": fire_id,
         "deadline": rows.instant(entry.deadline),
+        "late": schedule.plan.policies.late,  # it may be another one than when the job was made
     }
 
 

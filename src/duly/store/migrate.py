@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from duly.errors import SchemaMismatch
+from duly.errors import DulyError, SchemaMismatch
 from duly.store.database import Database, Dialect, Migration
 from duly.store.statements import with_features
 
@@ -78,11 +78,24 @@ async def migrate(
     there = set(await database.applied())
     done: list[Migration] = []
     for migration in _known(database, known):
-        if migration.number not in there and await database.apply(migration):
+        if migration.number not in there and await _applied(database, migration):
             done.append(migration)
             if report:
                 report(migration)
     return done
+
+
+async def _applied(database: Database, migration: Migration) -> bool:
+    try:
+        return await database.apply(migration)
+    except DulyError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())
+        raise SchemaMismatch(
+            f"migration {migration.number} ({migration.name}) could not be applied, and nothing of "
+            f"it was kept: {said}. The tables and the record of migrations do not fit together"
+        ) from error
 
 
 async def check(database: Database, *, known: Sequence[Migration] | None = None) -> Schema:

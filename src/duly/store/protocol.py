@@ -102,6 +102,7 @@ class Progress:
     oldest_undispatched: datetime | None
     ready: int
     running: int
+    faulty: Sequence[str] = ()  # schedules that stand still until somebody mends them
 
     @property
     def unfired_for(self) -> timedelta:

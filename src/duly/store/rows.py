@@ -127,13 +127,18 @@ def _plan(  # noqa: PLR0913, PLR0917 - a row has its columns
     owner: str,
     version: int,
 ) -> Plan:
+    try:
+        read, unreadable = Policies.from_json(policies), ""
+    except Exception as error:  # noqa: BLE001 - a newer version's choice; it is said where it matters
+        read, unreadable = Policies(), f"policies {policies[:200]} cannot be read: {error}"
     return Plan.remembered(
+        unreadable=unreadable,
         name=name,
         task=task,
         args=args,
         rule=rule,
         zone=zone,
-        policies=Policies.from_json(policies),
+        policies=read,
         queue=queue,
         priority=priority,
         tenant=tenant,

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, WrongState
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
-from duly.model.policies import MOST_AT_ONCE
+from duly.model.policies import MOST_AT_ONCE, check_moment
 from duly.model.schedule import Pause, Schedule
 from duly.policy.firing import Entry, manual, moment_after_end, shortened
 from duly.policy.sentences import asked
@@ -76,9 +76,12 @@ def skip_next(
 
 
 def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
+    check_moment("to", to)
     row, schedule, now = yield from held(name, decide, ids, who=who)
     if isinstance(schedule.plan.kept, Spaced):
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
+    if to > max(now, schedule.cursor):
+        raise InvalidValue(f"to={to}: a rewind goes back, and the cursor is at {schedule.cursor}")
     moment = min(to, now, schedule.cursor)
     until = max(to_us(max(schedule.cursor, now)), row.settled_until or 0)
     next_at = schedule.pause.until if schedule.pause else schedule.plan.kept.after(moment)

@@ -20,6 +20,7 @@ from duly.store.protocol import (
 from duly.store.settling import Ending, after_awaited, end, settle
 
 DAYS_AHEAD = 30
+MOST_FAULTY = 100
 EXPIRED = "not started by its deadline"
 
 
@@ -132,10 +133,12 @@ def prune(retention: Retention, limit: int) -> Operation[int]:
 
 def progress() -> Operation[Progress]:
     [(now, unfired, undispatched, ready, running)] = yield Ask("progress")
+    faulty = yield Ask("faulty_schedules", {"limit": MOST_FAULTY})
     return Progress(
         now=from_us(now),
         oldest_unfired=rows.moment(unfired),
         oldest_undispatched=rows.moment(undispatched),
         ready=ready,
         running=running,
+        faulty=[name for (name,) in faulty],
     )

@@ -12,8 +12,9 @@ until they have nothing more to do.
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
+from traceback import format_exception
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from duly.app import connect, migrate_tables
 from duly.engine.dispatcher import Dispatcher
@@ -23,8 +24,9 @@ from duly.engine.scheduler import Scheduler
 from duly.errors import InvalidValue
 from duly.model.fire import Fire
 from duly.model.job import Call, Job
-from duly.model.outcome import Outcome, Succeeded
-from duly.model.payload import Json
+from duly.model.outcome import Outcome, Raised, Succeeded
+from duly.model.payload import Json, encode
+from duly.model.policies import check_moment
 from duly.model.schedule import Plan, Schedule
 from duly.policy.retry import Retry
 from duly.policy.verdict import judge
@@ -43,10 +45,7 @@ class Sandbox:
     """Everything real but the clock and the work."""
 
     def __init__(self, *, now: datetime | str) -> None:
-        start = datetime.fromisoformat(now) if isinstance(now, str) else now
-        if start.tzinfo is None:
-            raise InvalidValue(f"now={now} is naive: a moment needs a zone, as in …+01:00 or …Z")
-        self._clock = VirtualClock(start)
+        self._clock = VirtualClock(_moment("now", now))
         self._runner = asyncio.Runner()
         self.store = connect(":memory:", clock=self._clock)
         steady = lambda: self._clock.now().timestamp()  # noqa: E731 - time passes alike for all
@@ -89,7 +88,8 @@ class Sandbox:
 
         ``down``: nobody runs meanwhile, and nothing is fired until the next journey.
         """
-        end = to if isinstance(to, datetime) else self.now + parse_duration(to)
+        timed = isinstance(to, datetime) or (isinstance(to, str) and to[4:5] == "-")
+        end = _moment("to", to) if timed else self.now + parse_duration(to)  # type: ignore[arg-type]
         if end < self.now:
             raise InvalidValue(f"{end} has passed: time goes forward, and it is {self.now}")
         if down:
@@ -98,9 +98,17 @@ class Sandbox:
         self._await(self._pass(end))
         return self._new_fires()
 
-    def run(self, work: Callable[[Job], Outcome] = lambda _: Succeeded(None)) -> list[Job]:
-        """Run every job that is ready, and what that frees; each as it is afterwards."""
+    def run(self, work: Callable[[Job], object] = lambda _: None) -> list[Job]:
+        """Run every job that is ready, and what that frees; each as it is afterwards.
+
+        Nothing runs by itself: until then, jobs wait. ``work`` stands for the task: what it returns
+        is the result, what it raises makes the attempt fail; or it returns an ``Outcome``.
+        """
         return self._await(self._work(work))
+
+    def call(self, work: Coroutine[Any, Any, T], /) -> T:
+        """Await anything of the store: ``box.call(box.store.schedules.pause("report"))``."""
+        return self._await(work)
 
     def jobs(self) -> list[Job]:
         """Those that have not ended."""
@@ -127,7 +135,7 @@ class Sandbox:
             if min(rests) > timedelta(0):
                 return min(rests)
 
-    async def _work(self, work: Callable[[Job], Outcome]) -> list[Job]:
+    async def _work(self, work: Callable[[Job], object]) -> list[Job]:
         tasks = sorted({job.task for job in await self.store.jobs.page(limit=ALL_AT_ONCE)})
         queues = sorted({job.queue for job in await self.store.jobs.page(limit=ALL_AT_ONCE)})
         worker = await self.store.work.register("sandbox", queues=queues, tasks=tasks, lease=LEASE)
@@ -139,7 +147,9 @@ class Sandbox:
                 worker.id, queue=queue, tasks=tasks, limit=ALL_AT_ONCE
             )
         ]:
-            await self.store.work.settle([self._settled(job, work(job)) for job in claimed])
+            await self.store.work.settle(
+                [self._settled(job, _outcome(work, job)) for job in claimed]
+            )
             done += [job.id for job in claimed]
         return [await self.store.jobs.get(number) for number in done]
 
@@ -159,6 +169,28 @@ class Sandbox:
 
     def _await(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
+
+
+def _moment(what: str, given: datetime | str) -> datetime:
+    """A moment, or its ISO text."""
+    try:
+        moment = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise InvalidValue(f"{what}={given!r}: an ISO time, as 2027-01-03T23:00+01:00") from None
+    check_moment(what, moment)
+    return moment
+
+
+def _outcome(work: Callable[[Job], object], job: Job) -> Outcome:
+    try:
+        found = work(job)
+    except Exception as error:  # noqa: BLE001 - the task's, whatever it is
+        trace = "".join(format_exception(error))
+        return Raised(error=type(error).__name__, message=str(error), traceback=trace)
+    if isinstance(found, get_args(Outcome)):
+        outcome: Outcome = found
+        return outcome
+    return Succeeded(None if found is None else encode(found, what="the result"))
 
 
 class _Attempted:

@@ -17,6 +17,7 @@ _LOST = (
 
 # … and of those that say that the database cannot serve us now, but may soon.
 _BUSY = (
+    "42501",  # our role may not do this: somebody can let it
     "53",  # out of disk, memory or connections
     "55P03",  # a lock was not to be had in time
     "57014",  # the statement took too long

@@ -44,6 +44,7 @@ create table duly.schedule (
 
 create index schedule_next on duly.schedule (next_at) where next_at is not null;
 create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
+create index schedule_fault on duly.schedule (name) where fault is not null;
 create index schedule_zone_data on duly.schedule (zone_data, id);
 
 -- What was changed about a schedule, when and by whom.

@@ -38,7 +38,11 @@ DEADLINE = timedelta(seconds=30)
 
 
 class SqliteDatabase:
-    """``path`` may be ``:memory:``, which no other process and no other database object sees."""
+    """``path`` may be ``:memory:``, which no other process and no other database object sees.
+
+    Without ``create``, a file that is not there is not made; without ``writes``, one that is there
+    is only looked at: no lock, no log, no socket beside it.
+    """
 
     dialect: Dialect = SQLITE
 
@@ -51,6 +55,7 @@ class SqliteDatabase:
         deadline: timedelta = DEADLINE,
         statements: Mapping[str, str] | None = None,
         create: bool = True,
+        writes: bool = True,
     ) -> None:
         # Two names of one file must lead to one lock.
         self._path = None if str(path) == MEMORY else Path(path).resolve()
@@ -58,6 +63,7 @@ class SqliteDatabase:
         self._deadline = deadline
         self._texts = statements_of(self.dialect) if statements is None else statements
         self._create = create
+        self._writes = writes or self._path is None
         self._listeners: list[Callable[[str], None]] = []
         self._lock = FileLock(Path(f"{self._path}.lock")) if self._path else None
         self._wake = Wake(Path(f"{self._path}-wake"), self._hear) if self._path else None
@@ -69,8 +75,8 @@ class SqliteDatabase:
         self._forked = False
 
     async def open(self) -> None:
-        if self._writer is not None or self._forked:
-            self._ready(self._writer)
+        if self._reader is not None or self._writer is not None or self._forked:
+            self._ready(self._reader or self._writer)
             return
         _OPENED.add(self)
         try:
@@ -114,16 +120,22 @@ class SqliteDatabase:
         )
 
     async def _open(self) -> None:
-        if self._path is not None and self._lock is not None:
-            make_file(self._path, create=self._create)
+        if self._path is not None:
+            make_file(self._path, create=self._create and self._writes)
+        if self._writes:
+            await self._open_to_write()
+        if self._path is not None:
+            self._reader = ConnectionThread(Reader(self._path, self._deadline), self._deadline)
+            await self._reader.start()
+        if self._wake is not None and self._writes:
+            self._wake.open()
+            self._watch()
+
+    async def _open_to_write(self) -> None:
+        if self._lock is not None:
             self._lock.open()
         self._writer = ConnectionThread(self._duty, self._deadline)
         await self._writer.start()
-        if self._path is not None and self._wake is not None:
-            self._reader = ConnectionThread(Reader(self._path, self._deadline), self._deadline)
-            await self._reader.start()
-            self._wake.open()
-            self._watch()
 
     def _work(self, start: Start[T]) -> Work[T]:
         return lambda connection: run(
@@ -175,11 +187,13 @@ def make_file(path: Path, *, create: bool) -> None:
     A file that is there is not opened: closing it would drop every lock that SQLite has on it in
     this process.
     """
-    if path.exists():
-        return
-    if not create:
-        raise StoreUnavailable(f"no store at {path}")
     try:
+        if path.is_dir():
+            raise StoreUnavailable(f"{path} is a folder; give the path of a file in it")
+        if path.exists():
+            return
+        if not create:
+            raise StoreUnavailable(f"no store at {path}; make one: duly db migrate --store {path}")
         _create_durably(path)
     except FileExistsError:
         return  # by another process, meanwhile

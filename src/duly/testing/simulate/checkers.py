@@ -15,10 +15,11 @@ What can only be judged at the end (every moment covered, nothing left undone) i
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from duly.model.fire import Outcome
 from duly.model.payload import Json
 from duly.model.states import ENDED, LIVE, TRANSITIONS, WAITING, State
 from duly.policy.retry import Retry
@@ -70,7 +71,7 @@ class Checkers:
         self.counts = Counts(sometimes)
         self.ledger = Ledger(sometimes, violated)
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
-        self.calls: dict[int, set[int]] = {}  # which jobs ever stood for a client's call
+        self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
         self._holder_lives = holder_lives
         self._of_schedule: dict[int, dict[int, Known]] = {}  # those that live
         self._leases: dict[int, int] = {}
@@ -93,6 +94,18 @@ class Checkers:
         for schedule_id in self._touched:
             self._overlaps(schedule_id)
         self._touched.clear()
+
+    def unpaired(self) -> Iterator[str]:
+        """At the end: fires that say "queued" and their jobs stand for each other."""
+        fires = self.ledger.fires
+        for fire in fires.values():
+            job = self.jobs.get(fire.job_id or 0)
+            if fire.outcome == Outcome.QUEUED and (job is None or job.row.fire_id != fire.id):
+                yield f"{fire} is queued, and its job is {job}"
+        for job in self.jobs.values():
+            of = fires.get(job.row.fire_id or 0)
+            if of is not None and (of.outcome != Outcome.QUEUED or of.job_id != job.row.id):
+                yield f"{job} stands for {of}"
 
     def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
         match table:
@@ -137,7 +150,8 @@ class Checkers:
             self.violated(f"job {row.id} begins its life as {state}")
         exclusive = self.ledger.exclusive(row.schedule_id)
         self.jobs[row.id] = made = Known(row, state, exclusive=exclusive)
-        self._call(row)
+        if row.key is None:  # else it may be replaced, and asked for again, before it ever runs
+            self._call(row)
         if row.schedule_id is not None:
             self._of_schedule.setdefault(row.schedule_id, {})[row.id] = made
             self._touched[row.schedule_id] = None
@@ -157,8 +171,6 @@ class Checkers:
         if before.state == State.BLOCKED and state is not State.BLOCKED:
             self.sometimes["blocked freed"] += 1
         known.row, known.state = row, state
-        if row.args != before.args:
-            self._call(row)
         if row.schedule_id is not None:
             self._touched[row.schedule_id] = None
             if row.fire_id != before.fire_id:
@@ -199,6 +211,7 @@ class Checkers:
             self.violated(f"worker {row.worker} claimed job {row.id} without a lease")
         if known.state is State.RUNNING:
             self.violated(f"job {row.id} was claimed while it ran")
+        self._call(row)
 
     def _left(self, known: Known, state: State) -> None:
         """A job that ran does not run any more: by the right of its fence."""

@@ -10,7 +10,7 @@ moments of every segment are listed from the rule and held against the rows that
 
 ``rewind`` sets a cursor back on purpose. What lay in stretches behind that point is decided anew,
 and the stretches are cut; what has a row of its own keeps it, whatever rule is in force when its
-moment comes again.
+moment comes again, and what an older plan has written stays as it is.
 """
 
 from bisect import bisect_right
@@ -203,7 +203,7 @@ def _uncovered(life: Life) -> Iterator[str]:
 
 def _as_it_says(row: Row, name: str, expected: set[int]) -> Iterator[str]:
     fire = row.fire
-    if fire.count_ is not None and fire.count_ > 1 and fire.count_ != row.covered:
+    if row.ruled and fire.count_ is not None and 1 < fire.count_ != row.covered:
         yield f'"{name}": {fire} covers {row.covered} moments'
     if row.ruled and fire.due_at not in expected:
         yield f'"{name}" was not due at {from_us(fire.due_at)}, and has {fire}'
@@ -230,7 +230,8 @@ def moments(segment: Segment, timing: Rule, kept: Rule) -> Iterator[tuple[int, b
 def _over(moment: int, stretches: list[Row], ends: list[int], *, kept: bool) -> list[Row]:
     """The stretches that reach over a moment. Few do, and they end soon after it."""
     behind = stretches[bisect_right(ends, moment) :]
-    return [row for row in behind if row.covers(moment, kept=kept)]
+    found = [row for row in behind if row.covers(moment, kept=kept)]
+    return [row for row in found if row.ruled] or found
 
 
 def plan_of(row: ScheduleRow) -> Plan:

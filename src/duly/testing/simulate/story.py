@@ -129,5 +129,6 @@ class Story:
             world.violated(f"long after healing, {found}")
 
     def _reckon(self) -> None:
-        for broken in (*self._workload.broken(), *self.world.checkers.ledger.uncovered()):
-            self.world.wrong.append(f"at the end: {broken}")
+        checkers = self.world.checkers
+        broken = [*self._workload.broken(), *checkers.unpaired(), *checkers.ledger.uncovered()]
+        self.world.wrong += [f"at the end: {promise}" for promise in broken]

@@ -79,7 +79,7 @@ class Workload:
                 yield f"call {call} was promised job {job}, and there never was one"
         for call, jobs in checkers.calls.items():
             if len(jobs) > 1:
-                yield f"call {call} was enqueued as jobs {sorted(jobs)}"
+                yield f"call {call} was enqueued or run as jobs {sorted(jobs)}"
 
     async def _as_a_client(self, action: Callable[[SqlStore], Awaitable[None]]) -> None:
         world = self._world

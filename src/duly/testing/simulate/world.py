@@ -8,6 +8,7 @@ own that is wrong by hours and goes a little too fast or too slow.
 import asyncio
 import hashlib
 import random
+import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -109,17 +110,12 @@ class World:
             self.dice.choice(DAYS) + timedelta(seconds=self.dice.uniform(0, 15)),
             elapsed=self.loop.time,
         )
-        self.connection = connect(":memory:")
-        self.connection.execute("pragma journal_mode = memory")
-        for migration in migrations(SQLITE):
-            apply_migration(self.connection, migration, self.now)
-        for statement in sabotage.schema:
-            self.connection.execute(statement)
         self.texts = self._texts()
         # Rows that come in no order of their own come in any.
         self.unordered = {
             name: "returning" in text or "order by" not in text for name, text in self.texts.items()
         }
+        self.connection = self._tables()
         self.watch = Watch(self.connection)
         self.writer = asyncio.Lock()
         self.outage_until = 0.0
@@ -162,7 +158,7 @@ class World:
 
     def host(self, name: str) -> Host:
         made = Host(self, name)
-        self.hosts.append(made)
+        self.hosts = [host for host in self.hosts if host.alive] + [made]
         return made
 
     def nudge(self, sender: Host, topics: tuple[str, ...]) -> None:
@@ -173,9 +169,8 @@ class World:
         self.loop.call_later(self.dice.random() * 0.01, self._deliver, sender, topics)
 
     def _deliver(self, sender: Host, topics: tuple[str, ...]) -> None:
-        self.hosts = [host for host in self.hosts if host.alive]
         for host in self.hosts:
-            if host is not sender:
+            if host.alive and host is not sender:
                 for listener in host.listeners:
                     for topic in topics:
                         listener(topic)
@@ -183,6 +178,14 @@ class World:
     def _holder_lives(self, worker: int | None) -> bool:
         host = self.workers.get(worker or 0)
         return host is not None and host.alive
+
+    def _tables(self) -> sqlite3.Connection:
+        connection = connect(":memory:")
+        for migration in migrations(SQLITE):
+            apply_migration(connection, migration, self.now)
+        for statement in self.sabotage.schema:
+            connection.execute(statement)
+        return connection
 
     def _texts(self) -> dict[str, str]:
         texts = dict(statements(SQLITE))

@@ -60,3 +60,10 @@ select clock.now,
        (select count(*) from duly.job where state = 'ready'),
        (select count(*) from duly.job where state = 'running')
   from (select {now} as now) as clock;
+
+-- name: faulty_schedules
+select name
+  from duly.schedule
+ where fault is not null
+ order by name
+ limit :limit;

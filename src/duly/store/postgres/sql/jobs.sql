@@ -143,9 +143,9 @@ returning id;
 -- name: take_over
 -- A waiting job that stands for a newer moment of its schedule from now on.
 update duly.job
-   set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline
+   set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline, late = newer.late
   from jsonb_to_recordset(:rows::jsonb) as newer (
-           id bigint, due_at bigint, fire_id bigint, deadline bigint)
+           id bigint, due_at bigint, fire_id bigint, deadline bigint, late text)
  where job.id = newer.id
    and job.state in ('scheduled', 'blocked', 'ready')
 returning job.id;

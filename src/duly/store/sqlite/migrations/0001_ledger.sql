@@ -38,6 +38,7 @@ create table duly_schedule (
 
 create index duly_schedule_next on duly_schedule (next_at) where next_at is not null;
 create index duly_schedule_awaiting on duly_schedule (awaiting) where awaiting is not null;
+create index duly_schedule_fault on duly_schedule (name) where fault is not null;
 create index duly_schedule_zone_data on duly_schedule (zone_data, id);
 
 -- What was changed about a schedule, when and by whom.

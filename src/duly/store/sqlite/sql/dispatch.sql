@@ -53,3 +53,10 @@ select :now,
        (select min(ready_at) from duly_job where state = 'scheduled' and ready_at <= :now),
        (select count(*) from duly_job where state = 'ready'),
        (select count(*) from duly_job where state = 'running');
+
+-- name: faulty_schedules
+select name
+  from duly_schedule
+ where fault is not null
+ order by name
+ limit :limit;

@@ -144,9 +144,9 @@ returning id;
 -- name: take_over
 -- A waiting job that stands for a newer moment of its schedule from now on.
 update duly_job
-   set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline
+   set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline, late = newer.late
   from (select value ->> 'id' as id, value ->> 'due_at' as due_at, value ->> 'fire_id' as fire_id,
-               value ->> 'deadline' as deadline
+               value ->> 'deadline' as deadline, value ->> 'late' as late
           from json_each(:rows)) as newer
  where duly_job.id = newer.id
    and duly_job.state in ('scheduled', 'blocked', 'ready')
