@@ -7,7 +7,7 @@ number of nodes may share a store, and none of them is special.
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from duly.engine.dispatcher import Dispatcher
@@ -16,12 +16,12 @@ from duly.engine.loop import Progress as ServiceProgress
 from duly.engine.pruner import Pruner
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import Emit, nobody
 from duly.store.connect import connect, database, place
 from duly.store.database import Migration
 from duly.store.migrate import Schema, check, migrate, require
-from duly.store.protocol import Progress, Store
+from duly.store.protocol import Progress, Retention, Store
 from duly.store.sql_store import SqlStore
 
 __all__ = [
@@ -35,8 +35,8 @@ __all__ = [
     "place",
 ]
 
-# A due moment that nobody has fired for so long means that no scheduler makes progress.
-UNFIRED_LIMIT = timedelta(seconds=30)
+# A service whose last good tick is older does not make progress.
+LAGGING = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,7 @@ class StoreReport:
                 f"{len(self.progress.faulty)} schedules stand still until somebody mends them: "
                 f"{', '.join(self.progress.faulty[:5])}"
             )
-        if self.progress.unfired_for > UNFIRED_LIMIT:
-            return (
-                f"a moment has been due since {self.progress.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC "
-                "and nobody has fired it: is a scheduler running?"
-            )
-        return None
+        return self.progress.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +65,10 @@ class Health:
     """Whether promises are being kept: progress, not whether a process is up."""
 
     ok: bool
-    unfired_for: timedelta
-    faulty: Sequence[str]  # schedules that stand still until somebody mends them
-    services: Mapping[str, ServiceProgress]
+    problem: str | None  # what needs somebody, in a sentence
+    unfired_for: timedelta = timedelta(0)
+    faulty: Sequence[str] = ()  # schedules that cannot be decided: a restart does not help them
+    services: Mapping[str, ServiceProgress] = field(default_factory=dict)
 
 
 async def migrate_tables(store: SqlStore) -> list[Migration]:
@@ -109,14 +105,16 @@ async def check_store(url: str) -> StoreReport:
 class Node:
     """The services of one process, on one store."""
 
-    def __init__(self, store: Store, *, emit: Emit = nobody) -> None:
+    def __init__(
+        self, store: Store, *, emit: Emit = nobody, retention: Retention | None = None
+    ) -> None:
         self._store = store
         self._loop = Loop(
             [
                 Scheduler(store, emit=emit),
                 Dispatcher(store, emit=emit),
                 Reaper(store, emit=emit),
-                Pruner(store, emit=emit),
+                Pruner(store, emit=emit, retention=retention),
             ],
             dice=random.random,
             emit=emit,
@@ -128,11 +126,17 @@ class Node:
         await self._loop.run(stop)
 
     async def health(self) -> Health:
-        progress = await self._store.upkeep.progress()
+        """Red as well when the store does not answer: then nobody knows."""
         services = self._loop.progress()
-        lagging = [name for name, service in services.items() if service.age > UNFIRED_LIMIT]
-        ok = progress.unfired_for <= UNFIRED_LIMIT and not (set(lagging) - {"pruner"})
-        return Health(ok, progress.unfired_for, progress.faulty, services)
+        try:
+            progress = await self._store.upkeep.progress()
+        except StoreUnavailable as error:
+            return Health(ok=False, problem=str(error), services=services)
+        lagging = [
+            name for name, service in services.items() if service.age > LAGGING and name != "pruner"
+        ]
+        problem = progress.problem or (f"no progress: {', '.join(lagging)}" if lagging else None)
+        return Health(problem is None, problem, progress.unfired_for, progress.faulty, services)
 
 
 async def open_store(url: str) -> Store:

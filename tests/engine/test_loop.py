@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import sleep
-from duly.engine.loop import Limits, Loop, Progress, run
+from duly.engine.loop import Limits, Loop, Progress
 from duly.engine.wake import Wake
 from duly.errors import InvalidValue
 from duly.events import Event, ServiceRestarted, TickFailed, TickStalled
@@ -23,7 +23,7 @@ Tick = Callable[[], Awaitable[timedelta]]
 class Chores:
     """A service that is told what to do in each tick; the last thing again and again."""
 
-    def __init__(self, *ticks: Tick, name: str = "chores", topics: str = "") -> None:
+    def __init__(self, *ticks: Tick, name: str = "chores", topics: str = "chores") -> None:
         self.name = name
         self.topics = frozenset(topics.split())
         self.ticked_at: list[float] = []
@@ -200,6 +200,17 @@ def test_a_rest_is_never_longer_than_the_poll_give_or_take_a_fifth(
     Told(virtual, chores, dice=dice)
     virtual.run_until(1)
     assert chores.ticked_at[:2] == pytest.approx([0, cap])
+
+
+def test_who_waits_for_no_nudge_rests_as_it_likes(virtual: VirtualLoop) -> None:
+    chores = Chores(work, topics="")
+    told = Told(virtual, chores)
+    virtual.run_until(1)
+    told.loop.nudge("*")
+    virtual.run_until(LONG.total_seconds() - 1)
+    assert chores.ticked_at == [0]
+    virtual.run_until(LONG.total_seconds() + 1)
+    assert len(chores.ticked_at) == 2
 
 
 def test_a_shorter_rest_is_as_long_as_was_asked(virtual: VirtualLoop) -> None:
@@ -388,10 +399,8 @@ async def test_on_a_real_event_loop_a_nudge_that_is_heard_starts_a_tick() -> Non
         stop.set()
         return LONG
 
-    def hear(nudge: Callable[[str], None]) -> None:
-        asyncio.get_running_loop().call_later(0.01, nudge, "jobs")
-
     chores = Chores(work, stop_after_this, topics="jobs")
-    patient = Limits(poll=LONG)
-    await run([chores], dice=lambda: 0.5, listen=hear, limits=patient, stop=stop)
+    loop = Loop([chores], dice=lambda: 0.5, limits=Limits(poll=LONG))
+    asyncio.get_running_loop().call_later(0.01, loop.nudge, "jobs")
+    await loop.run(stop)
     assert chores.finished == 2

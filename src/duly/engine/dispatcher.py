@@ -14,6 +14,9 @@ from duly.store.protocol import JOBS, Store
 BATCH = 1_000
 A_MINUTE = timedelta(minutes=1)
 NO_REST = timedelta(0)
+# Overdue and not ours: somebody holds it, perhaps for long. Look again soon, then less soon.
+HELD_ELSEWHERE = timedelta(milliseconds=5)
+LONGEST_HELD = timedelta(milliseconds=500)
 
 
 class Dispatcher:
@@ -33,6 +36,7 @@ class Dispatcher:
         self._batch = batch
         self._steady = steady
         self._swept = steady()
+        self._held = HELD_ELSEWHERE
 
     async def tick(self) -> timedelta:
         done = await self._store.upkeep.dispatch(limit=self._batch)
@@ -43,4 +47,10 @@ class Dispatcher:
         if self._steady() - self._swept >= A_MINUTE.total_seconds():
             await self._store.upkeep.sweep(limit=self._batch)
             self._swept = self._steady()
-        return A_MINUTE if done.rest is None else max(done.rest, NO_REST)
+        if done.rest is None:
+            return A_MINUTE
+        if done.rest > NO_REST or done.ready or done.hurried or done.expired:
+            self._held = HELD_ELSEWHERE
+            return max(done.rest, NO_REST)
+        held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
+        return held

@@ -8,8 +8,8 @@ like to rest. Everything that keeps it going is here, once, for all of them:
   fresh one starts beside it. No service stops because something it waits for never answers. What is
   left behind may still write: the store's guards refuse what came too late, and a tick must leave
   its service fit for the next one wherever it is cut off.
-* A rest is never longer than the poll, and a nudge ends it early. Polling is the truth and a nudge
-  an optimisation: a lost one costs half a second.
+* The rest of a service that is nudged is never longer than the poll. Polling is the truth and a
+  nudge an optimisation: a lost one costs half a second. Who waits for no nudge rests as it likes.
 * How a service does is told by the age of its last good tick. That it is still there says nothing.
 
 Only the event loop's own time is used, so that all of this happens on a virtual one too. What it
@@ -30,7 +30,6 @@ from duly.events import Emit, Event, ServiceRestarted, TickFailed, TickStalled, 
 EVERYBODY = "*"
 
 Dice: TypeAlias = Callable[[], float]  # from 0 to 1, without 1
-Listen: TypeAlias = Callable[[Callable[[str], None]], None]  # as ``Database.listen``
 
 
 class Service(Protocol):
@@ -94,7 +93,8 @@ class Loop:
     def nudge(self, topic: str) -> None:
         """Wake the services that asked for the topic. Only from the event loop's own thread."""
         for keeper in self._keepers:
-            if topic == EVERYBODY or not keeper.service.topics.isdisjoint((topic, EVERYBODY)):
+            topics = keeper.service.topics
+            if topics and (topic == EVERYBODY or not topics.isdisjoint((topic, EVERYBODY))):
                 keeper.wake.set()
 
     def progress(self) -> Mapping[str, Progress]:
@@ -111,22 +111,6 @@ class Loop:
             for keeper in self._keepers:
                 keeper.wake.set()
                 keeper.halt.set()
-
-
-async def run(
-    services: Sequence[Service],
-    *,
-    dice: Dice,
-    emit: Emit = nobody,
-    listen: Listen | None = None,
-    limits: Limits = DEFAULTS,
-    stop: asyncio.Event | None = None,
-) -> None:
-    """Drive the services, nudged by what ``listen`` hears."""
-    loop = Loop(services, dice=dice, emit=emit, limits=limits)
-    if listen is not None:
-        listen(loop.nudge)
-    await loop.run(stop)
 
 
 class _Keeper:
@@ -160,7 +144,7 @@ class _Keeper:
                 # Nudges do not shorten it: who cannot work is not helped by being asked more often.
                 await self.halt.rest(self._pause())
             else:
-                await self.wake.rest(min(wish, self._poll()))
+                await self.wake.rest(min(wish, self._poll()) if self.service.topics else wish)
 
     async def _tick(self) -> float | None:
         """How many seconds the service would like to rest; nothing if its tick was no good."""

@@ -16,7 +16,8 @@ from duly.policy.verdict import Verdict, judge
 from duly.store.protocol import LostJob, Store
 
 BATCH = 500
-# A renewal may be judged just before the expiry and committed just after it.
+# A renewal may be judged just before the expiry and committed just after it: longer than this it
+# must not take, and whoever sends it has to see to that.
 MARGIN = timedelta(seconds=2)
 EVERY = timedelta(seconds=1)
 NO_REST = timedelta(0)

@@ -46,19 +46,19 @@ class Scheduler:
         self._held = HELD_ELSEWHERE
 
     async def tick(self) -> timedelta:
-        await self._refresh()
         fired = await self._store.ledger.fire(decide, limit=self._batch, trust=self._trusts)
         if fired.schedules:
             self._emit(Fired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
         for name, reason in fired.faults:
             self._emit(ScheduleFaulted(name=name, reason=reason))
+        await self._refresh()
         if fired.distrusted:
             return timedelta(seconds=1)
         if fired.rest is None:
             return A_MINUTE
         if fired.rest > NO_REST or fired.schedules:
             self._held = HELD_ELSEWHERE
-            return max(fired.rest, NO_REST)
+            return max(fired.rest, NO_REST) if self._stale_after is None else NO_REST
         held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
         return held
 

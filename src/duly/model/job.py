@@ -53,6 +53,9 @@ class Label:
             raise InvalidValue(f"version={self.version!r}: a whole number from 1")
         if not self.task or not self.queue:
             raise InvalidValue("a task and a queue have names that are not empty")
+        tags: object = self.tags
+        if isinstance(tags, str):
+            raise InvalidValue(f"tags={tags!r}: several texts, as ('nightly', 'billing')")
         if len(self.tags) > MOST_TAGS:
             raise InvalidValue(f"tags: {len(self.tags)} of them, and at most {MOST_TAGS} are kept")
         for tag in self.tags:

@@ -48,16 +48,18 @@ def check_json(text: object, what: str, *, longest: int = LONGEST_ARGS) -> Json:
         raise PayloadError(
             f"{what}: {_short(text)} is not JSON text; duly.model.payload.encode(…) makes some"
         )
-    return _checked_json(text, what, longest)
+    return (_once_checked if len(text) <= 1_000 else _checked)(text, what, longest)
 
 
-@lru_cache(maxsize=1024)
-def _checked_json(text: str, what: str, longest: int) -> Json:
+def _checked(text: str, what: str, longest: int) -> Json:
     try:
         encode(decode(Json(text)), what=what, longest=longest)
     except PayloadError as error:
         raise PayloadError(str(error) if what in str(error) else f"{what}: {error}") from None
     return Json(text)
+
+
+_once_checked = lru_cache(maxsize=1024)(_checked)
 
 
 def check_text(text: str, what: str, *, longest: int = 500) -> str:

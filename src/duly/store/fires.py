@@ -12,11 +12,11 @@ from duly.store.database import Ask, Operation
 def listed(
     name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> Operation[list[Fire]]:
-    schedule = yield from held.get(name)
+    number = yield from held.number_of(name)
     found = yield Ask(
         "list_fires",
         {
-            "schedule_id": schedule.id,
+            "schedule_id": number,
             "since": to_us(since) if since else FIRST_US,
             "until": to_us(until) if until else LAST_US,
             "limit": limit,

@@ -20,6 +20,9 @@ from duly.store.ids import Ids
 from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
 
+# What no change sets.
+KEPT = ("created_at", "revision", "now")
+
 
 def get(name: str) -> Operation[Schedule]:
     check_text(name, "name")
@@ -27,6 +30,19 @@ def get(name: str) -> Operation[Schedule]:
     if not found:
         yield from unknown(name)
     return rows.schedule(found[0])
+
+
+def number_of(name: str) -> Operation[int]:
+    """The schedule of that name, or the last one that had it: its ledger can still be read."""
+    check_text(name, "name")
+    found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+    if found:
+        return found[0].id
+    removed = yield Ask("removed_schedule", {"name": name})
+    if not removed:
+        yield from unknown(name)
+    [(number,)] = removed
+    return int(number)
 
 
 def held(
@@ -61,17 +77,13 @@ def record(schedule: Schedule, entry: Entry, ids: Ids) -> Operation[None]:
 
 
 def values_of(row: ScheduleRow) -> dict[str, Value]:
-    """The columns of a schedule that a change may set, as they are."""
-    return {
-        "id": row.id,
-        "cursor": row.cursor,
-        "next_at": row.next_at,
-        "settled_until": row.settled_until,
-        "pause": row.pause,
-        "awaiting": row.awaiting,
-        "zone_data": row.zone_data,
-        **rows.plan_values(rows.schedule(row).plan),
-    }
+    """The columns of a schedule that a change may set, as they are.
+
+    Not as they were read: another version of duly may have written choices that this one does not
+    know, and they stay.
+    """
+    values: dict[str, Value] = row._asdict()
+    return {name: values[name] for name in values if name not in KEPT}
 
 
 def write_change(values: dict[str, Value], who: str, what: str) -> Operation[None]:

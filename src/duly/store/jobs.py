@@ -2,7 +2,8 @@
 
 A key is a promise's name: unique for its task among unfinished jobs. Whoever asks for a key takes
 the key's own row first and looks at the job afterwards, so two callers cannot both find it free.
-Locks go down in one order everywhere: schedules, keys, jobs.
+Locks go down in one order everywhere: schedules, keys, jobs. Whoever ends a job does not wait for
+its key: see ``settling``.
 
 ``enqueue`` is run on foreign connections too, so its statements take one JSON text and no more.
 """
@@ -89,6 +90,7 @@ def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[in
         moves = rows.packed(one.values(theirs[one]) for one in moving)
         moved = {number for (number,) in (yield Ask("move_jobs", {"batch": moves}))}
         answers |= {one.number: theirs[one] for one in moving if theirs[one] in moved}
+        yield Ask("forget_signals_of_moved", {"batch": moves})
         # What was claimed between the look and the move runs on; a new job takes its key.
         fresh += [one for one in moving if theirs[one] not in moved]
     if fresh:

@@ -31,6 +31,11 @@ from duly.store.rows import ScheduleRow
 
 Trust: TypeAlias = Callable[[datetime], bool]
 
+# A schedule that cannot be decided is tried again as long after as it has been overdue, between:
+SOONEST_AGAIN, LATEST_AGAIN = 60_000_000, 3_600_000_000
+# So many ledger rows are written in one transaction, give or take one schedule's: catching up for
+# many schedules at once must not take longer than a transaction may.
+MOST_ENTRIES = 2_000
 # So long a schedule computed with newer zone data is left to the nodes that have it.
 PATIENCE = timedelta(seconds=60)
 
@@ -62,13 +67,19 @@ def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A schedule that cannot be decided: it is set aside, and says why."""
+    """A schedule that cannot be decided: it is set aside, and says why.
+
+    Not for ever: the fault may be this node's own, and another one, or a later one, may do better.
+    Its cursor stays, so nothing is lost meanwhile.
+    """
 
     id: int
     name: str
     revision: int
     cursor: int
     reason: str
+    next_at: int  # when it is tried again
+    pause: str | None
 
 
 def decided(
@@ -85,9 +96,14 @@ def decided(
         except Exception as error:  # noqa: BLE001 - one bad row must not stop its batch
             faults.append(_fault(row, error))
     facts = yield from known(schedules, due)
+    entries = 0
     for fact in facts:
+        if entries >= MOST_ENTRIES:
+            break  # the others stay due, and are decided by the next tick
         try:
-            firings.append(decide(fact, now))
+            firing = decide(fact, now)
+            firings.append(firing)
+            entries += len(firing.entries)
         except Exception as error:  # noqa: BLE001 - as above
             faults.append(_fault(by_id[fact.schedule.id], error))
     return firings, faults
@@ -95,7 +111,8 @@ def decided(
 
 def _fault(row: ScheduleRow, error: Exception) -> Fault:
     said = storable(f"{type(error).__name__}: {error}", 1_000)
-    return Fault(row.id, row.name, row.revision, row.cursor, said)
+    wait = min(max(row.now - row.cursor, SOONEST_AGAIN), LATEST_AGAIN)
+    return Fault(row.id, row.name, row.revision, row.cursor, said, row.now + wait, row.pause)
 
 
 def known(
@@ -198,6 +215,8 @@ def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[No
         older = [_older(schedule, waiting, entry) for schedule, entry, waiting, _ in taken]
         yield Ask("take_over", {"rows": rows.packed(newer)})
         yield Ask("merge_fires", {"rows": rows.packed(older)})
+        ids = [waiting.id for _, _, waiting, _ in taken if waiting.id is not None]
+        yield Ask("forget_signals", {"ids": ids})
 
 
 def _advance(
@@ -225,10 +244,10 @@ def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
         "id": fault.id,
         "revision": fault.revision,
         "cursor": fault.cursor,
-        "next_at": None,
+        "next_at": fault.next_at,
         "awaiting": None,
         "fault": fault.reason,
-        "pause": None,
+        "pause": fault.pause,
         "zone_data": zone_data,
     }
 

@@ -21,6 +21,9 @@ from duly.policy.verdict import Verdict
 
 Decide = Callable[[Facts, datetime], Firing]
 
+# What has been overdue for so long is nobody's business by now.
+OVERDUE = timedelta(seconds=30)
+
 # What a nudge is about.
 SCHEDULES = "schedules"  # a schedule may be due earlier than it was
 JOBS = "jobs"  # a job may be due earlier than any was
@@ -57,7 +60,6 @@ class TakenBack:
     lost: int = 0
     poisoned: int = 0
     last: int = 0  # where the next page begins
-    rest: timedelta | None = None  # until the next lease expires
 
 
 class HeldJob(Protocol):
@@ -107,6 +109,21 @@ class Progress:
     @property
     def unfired_for(self) -> timedelta:
         return self.now - self.oldest_unfired if self.oldest_unfired else timedelta(0)
+
+    @property
+    def problem(self) -> str | None:
+        """What is overdue so long that nobody can be working on it."""
+        if self.oldest_unfired and self.now - self.oldest_unfired > OVERDUE:
+            return (
+                f"a moment has been due since {self.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC and "
+                "nobody has fired it: is a scheduler running?"
+            )
+        if self.oldest_undispatched and self.now - self.oldest_undispatched > OVERDUE:
+            return (
+                f"a job has been due since {self.oldest_undispatched:%Y-%m-%d %H:%M:%S} UTC and "
+                "nobody has made it ready: is a scheduler running?"
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

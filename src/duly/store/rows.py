@@ -6,8 +6,8 @@ files name them.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import NamedTuple
 
 from duly.model.fire import Cause, Fire, Outcome
@@ -77,7 +77,7 @@ def packed(rows: Iterable[Mapping[str, object]]) -> str:
 def schedule(row: ScheduleRow) -> Schedule:
     return Schedule(
         id=row.id,
-        plan=_plan(*row[1:15]),  # from name to version
+        plan=_plan(row),
         created_at=from_us(row.created_at),
         cursor=from_us(row.cursor),
         next_at=moment(row.next_at),
@@ -110,44 +110,31 @@ def schedules(found: Iterable[Row]) -> list[ScheduleRow]:
     return [ScheduleRow(*row) for row in found]
 
 
-@lru_cache(maxsize=65_536)
-def _plan(  # noqa: PLR0913, PLR0917 - a row has its columns
-    name: str,
-    task: str,
-    args: Json,
-    rule: str,
-    zone: str | None,
-    policies: str,
-    queue: str,
-    priority: int,
-    tenant: str,
-    submitter: str,
-    title: str,
-    tags: str,
-    owner: str,
-    version: int,
-) -> Plan:
+def _plan(row: ScheduleRow) -> Plan:
+    """The plan of a row; what this version cannot read of it is said where its timing matters."""
+    plain: dict[str, object] = {
+        "name": row.name,
+        "task": row.task,
+        "args": row.args,
+        "rule": row.rule,
+        "zone": row.zone,
+        "queue": row.queue,
+        "priority": row.priority,
+        "tenant": row.tenant,
+        "submitter": row.submitter,
+        "title": row.title,
+        "version": row.version,
+    }
     try:
-        read, unreadable = Policies.from_json(policies), ""
-    except Exception as error:  # noqa: BLE001 - a newer version's choice; it is said where it matters
-        read, unreadable = Policies(), f"policies {policies[:200]} cannot be read: {error}"
-    return Plan.remembered(
-        unreadable=unreadable,
-        name=name,
-        task=task,
-        args=args,
-        rule=rule,
-        zone=zone,
-        policies=read,
-        queue=queue,
-        priority=priority,
-        tenant=tenant,
-        submitter=submitter,
-        title=title,
-        tags=tuple(json.loads(tags)),
-        owner=Owner(owner),
-        version=version,
-    )
+        read: dict[str, object] = {
+            "policies": Policies.from_json(row.policies),
+            "tags": tuple(json.loads(row.tags)),
+            "owner": Owner(row.owner),
+        }
+    except Exception as error:  # noqa: BLE001 - a newer version's choices, or somebody's hand
+        said = f"this version of duly cannot read it: {error!r:.300}"
+        read = {"policies": Policies(), "tags": (), "owner": Owner.API, "unreadable": said}
+    return Plan.remembered(**plain, **read)
 
 
 def plan_values(plan: Plan) -> dict[str, Value]:
@@ -158,6 +145,16 @@ def plan_values(plan: Plan) -> dict[str, Value]:
         "zone": plan.zone,
         "policies": plan.policies.as_json(),
     }
+
+
+def policies_over(stored: str, policies: Policies) -> str:
+    """The policies as text, with those in the stored text that this version does not know."""
+    known = {field.name for field in fields(Policies)}
+    try:
+        foreign = {key: value for key, value in json.loads(stored).items() if key not in known}
+    except (ValueError, AttributeError):
+        foreign = {}
+    return json.dumps({**json.loads(policies.as_json()), **foreign}, sort_keys=True)
 
 
 def call_values(call: Call, number: int, request: int) -> dict[str, Value]:

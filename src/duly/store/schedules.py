@@ -10,7 +10,7 @@ from duly.rules import Spaced, zone_data_version
 from duly.rules.instants import from_us, to_us
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import get, held, note, record, skip_until, unknown, values_of, write_change
+from duly.store.held import get, held, note, number_of, skip_until, unknown, values_of, write_change
 from duly.store.ids import Ids
 from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
@@ -70,7 +70,7 @@ def edit(
     if plan.name != name:
         raise InvalidValue(f'"{name}" cannot become "{plan.name}": a name is its identity')
     retimed = _timing(plan) != _timing(schedule.plan)
-    values = values_of(row) | rows.plan_values(plan)
+    values = values_of(row) | _changed(row, schedule.plan, plan) | {"fault": None}
     if retimed and schedule.pause is not None and not schedule.pause.catch_up:
         values["cursor"] = yield from skip_until(now, schedule, row, ids)
     elif schedule.fault is not None and schedule.pause is None:
@@ -78,15 +78,32 @@ def edit(
         cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
         values["next_at"] = rows.instant(first_moment(plan, cursor))
     elif retimed and schedule.pause is None:
-        [facts] = yield from ledger.known([schedule], [row])
-        for entry in decide(facts, now).entries:  # what the old plan has left out since the cursor
-            yield from record(schedule, entry, ids)
+        yield from _left_out(schedule, row, now, decide=decide, ids=ids)
         values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
         values["next_at"] = rows.instant(first_moment(plan, max(now, schedule.cursor)))
         if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:
             values |= {"next_at": None, "awaiting": schedule.awaiting}
     yield from write_change(values, who, _difference(schedule.plan, plan))
     return (yield from get(name))
+
+
+def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
+    """The columns that differ; of policies, what this version does not know stays."""
+    before, after = rows.plan_values(old), rows.plan_values(new)
+    changed = {key: after[key] for key in after if after[key] != before[key]}
+    if "policies" in changed:
+        changed["policies"] = rows.policies_over(row.policies, new.policies)
+    return changed
+
+
+def _left_out(
+    schedule: Schedule, row: ScheduleRow, now: datetime, *, decide: Decide, ids: Ids
+) -> Operation[None]:
+    """Enter what the old plan has left out since the cursor; what it had due was fired before."""
+    [facts] = yield from ledger.known([schedule], [row])
+    firing = decide(facts, now)
+    if firing.entries:
+        yield from ledger.write([firing], zone_data=schedule.zone_data, ids=ids)
 
 
 def _timing(plan: Plan) -> tuple[object, ...]:
@@ -102,8 +119,8 @@ def remove(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[None]:
 
 
 def changes(name: str, limit: int) -> Operation[list[tuple[datetime, str, str]]]:
-    schedule = yield from get(name)
-    found = yield Ask("list_changes", {"schedule_id": schedule.id, "limit": limit})
+    number = yield from number_of(name)
+    found = yield Ask("list_changes", {"schedule_id": number, "limit": limit})
     return [(from_us(at), who, what) for at, who, what in found]
 
 

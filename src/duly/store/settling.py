@@ -1,7 +1,9 @@
 """How jobs end, or go back to waiting: the one place where a job leaves the hot table.
 
-Locks first, in the order of the house (schedules, keys, jobs); then the guard: a job that is run is
-held by the fence of its claim, and whoever has an older one finds nothing to write on. Then, in the
+Locks first, in the order of the house: schedules, then jobs. Then the guard: a job that is run is
+held by the fence of its claim, and whoever has an older one finds nothing to write on. A key is set
+free if nobody holds it: its holder may be in the middle of somebody's long transaction, and will
+find the job ended. Then, in the
 same transaction: history, the attempt's record, the key set free, the fixed delay begun, and the
 next job let in that waited behind this one. The last two look at the table again, in statements of
 their own, so that they see what was committed while we waited for the locks.
@@ -35,8 +37,7 @@ def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
     """Write what became of jobs that were run, each under its fence."""
     by_id = {settlement.job.id: settlement for settlement in settlements}
     ending = [s.job for s in settlements if s.verdict.state in ENDED]
-    locks = [(j.schedule_id, j.task, j.key) for j in ending]
-    schedules = yield from _lock(locks)
+    schedules = yield from _lock(job.schedule_id for job in ending)
     mine = [{"id": s.job.id, "fence": s.job.fence} for s in settlements]
     held = rows.held((yield Ask("hold_jobs", {"rows": rows.packed(mine)})))
     kept = {row.id: by_id[row.id] for row in held}
@@ -64,24 +65,15 @@ def end(
     endings: Mapping[int, Ending], peeked: Sequence[Row], *, holding: str = "hold_waiting_jobs"
 ) -> Operation[list[int]]:
     """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
-    locks = [(schedule_id, task, key) for _, _, _, schedule_id, task, key in peeked]
-    schedules = yield from _lock(locks)
+    schedules = yield from _lock(schedule_id for _, _, _, schedule_id, _, _ in peeked)
     held = rows.held((yield Ask(holding, {"ids": list(endings)})))
     yield from _leave({row.id: endings[row.id] for row in held}, held, schedules)
     return [row.id for row in held]
 
 
-def _lock(wanted: Iterable[tuple[int | None, str, str | None]]) -> Operation[list[ScheduleRow]]:
-    locks = list(wanted)
-    schedules: list[ScheduleRow] = []
-    schedule_ids = sorted({schedule for schedule, _, _ in locks if schedule is not None})
-    if schedule_ids:
-        schedules = rows.schedules((yield Ask("hold_schedules", {"ids": schedule_ids})))
-    keys = sorted({(task, key) for _, task, key in locks if key is not None})
-    if keys:
-        named = rows.packed({"task": task, "key": key} for task, key in keys)
-        yield Ask("hold_keys", {"rows": named})
-    return schedules
+def _lock(wanted: Iterable[int | None]) -> Operation[list[ScheduleRow]]:
+    ids = sorted({schedule for schedule in wanted if schedule is not None})
+    return rows.schedules((yield Ask("hold_schedules", {"ids": ids}))) if ids else []
 
 
 def _leave(

@@ -41,6 +41,7 @@ from duly.store.room import PATIENCE, Room
 from duly.store.settling import settle
 
 T = TypeVar("T")
+NOW = timedelta(0)
 
 
 class SqlSchedules:
@@ -201,7 +202,9 @@ class SqlJobs:
         return state
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
-        return await self._room.write(lambda: jobs.cancel_key(task, key, reason))
+        there = await self._room.write(lambda: jobs.cancel_key(task, key, reason))
+        self._room.nudge(READY)
+        return there
 
     async def retry(self, number: int, *, who: str = "") -> Job:
         job = await self._room.write(lambda: jobs.retry(number, who))
@@ -263,10 +266,22 @@ class SqlUpkeep:
         self._room = room
 
     async def dispatch(self, *, limit: int) -> Dispatched:
-        done, queues = await self._room.write(lambda: upkeep.dispatch(limit))
-        if queues:
-            self._room.nudge(*(f"{READY}:{queue}" for queue in sorted(queues)))
-        return done
+        waiting = await self._room.read(upkeep.look)
+        queues: list[str] = []
+        hurried, expired = list[str](), 0
+        if waiting.due is not None and waiting.due <= NOW:
+            queues = await self._room.write(lambda: upkeep.ready(limit))
+        if waiting.told or (waiting.late is not None and waiting.late < NOW):
+            hurried, expired = await self._room.write(lambda: upkeep.overdue(limit))
+        if queues or hurried or expired:
+            waiting = await self._room.read(upkeep.look)
+        if queues or hurried:
+            self._room.nudge(*(f"{READY}:{queue}" for queue in sorted({*queues, *hurried})))
+        if expired:
+            self._room.nudge(SCHEDULES, READY)
+        return Dispatched(
+            ready=len(queues), hurried=len(hurried), expired=expired, rest=waiting.rest
+        )
 
     async def sweep(self, *, limit: int) -> int:
         found = await self._room.write(lambda: upkeep.sweep(limit))
@@ -277,6 +292,8 @@ class SqlUpkeep:
     async def take_back(
         self, judge: Judge, *, after: int, margin: timedelta, limit: int
     ) -> TakenBack:
+        if not await self._room.read(lambda: upkeep.lost(after=after, margin=margin)):
+            return TakenBack()
         taken = await self._room.write(
             lambda: upkeep.take_back(judge, after=after, margin=margin, limit=limit)
         )
@@ -285,10 +302,13 @@ class SqlUpkeep:
         return taken
 
     async def prune(self, retention: Retention, *, limit: int) -> int:
+        # One day at a time: the lock that makes or drops one is held until the commit.
         for parent, instant in await self._room.read(upkeep.missing_days):
-            # One at a time: the lock that makes a day is held until the commit.
             await self._room.write(partial(upkeep.make_day, parent, instant))
-        return await self._room.write(lambda: upkeep.prune(retention, limit))
+        gone = await self._room.write(lambda: upkeep.prune_keys(limit))
+        for statement, before in await self._room.read(lambda: upkeep.prunable(retention)):
+            gone += await self._room.write(partial(upkeep.prune, statement, before, limit))
+        return gone
 
     async def progress(self) -> Progress:
         return await self._room.read(upkeep.progress)

@@ -18,6 +18,7 @@ from duly.store.ids import Ids
 from duly.store.protocol import Decide
 
 MOST_SKIPPED = 100
+LATELY = 3_600_000_000
 
 
 def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
@@ -124,7 +125,10 @@ def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
 
 def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:
     row, schedule, now = yield from held(name, decide, ids, who=who)
-    done = yield Ask("fire_of_series", {"schedule_id": schedule.id, "series": series})
+    # A call is repeated at once, or never: what it wrote is among the newest.
+    since = to_us(now) - LATELY
+    mine = {"schedule_id": schedule.id, "series": series, "since": since}
+    done = yield Ask("fire_of_series", mine)
     if done:  # a repeated call: it was written, and the answer was lost
         return rows.fire(done[0])
     [facts] = yield from ledger.known([schedule], [row])
@@ -133,7 +137,7 @@ def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operat
     if stopping:
         yield from ledger.stop(stopping, "replaced by a manual run of its schedule")
     yield from note(schedule, who, "run by hand")
-    [found] = yield Ask("fire_of_series", {"schedule_id": schedule.id, "series": series})
+    [found] = yield Ask("fire_of_series", mine)
     return rows.fire(found)
 
 

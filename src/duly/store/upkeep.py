@@ -1,5 +1,7 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 from duly.model.outcome import Lost
@@ -9,7 +11,6 @@ from duly.rules.instants import from_us
 from duly.store import rows
 from duly.store.database import Ask, Operation
 from duly.store.protocol import (
-    Dispatched,
     Judge,
     LostJob,
     Progress,
@@ -19,28 +20,58 @@ from duly.store.protocol import (
 )
 from duly.store.settling import Ending, after_awaited, end, settle
 
+MICROSECOND = timedelta(microseconds=1)
 DAYS_AHEAD = 30
 MOST_FAULTY = 100
 EXPIRED = "not started by its deadline"
 
 
-def dispatch(limit: int) -> Operation[tuple[Dispatched, set[str]]]:
-    """Make due jobs ready, expire or hurry late ones; the queues that have something to claim."""
-    overdue = yield Ask("overdue_jobs", {"limit": limit})
-    # The one that locks schedules and keys comes first: locks go down in one order everywhere.
-    expired = yield from _expire([row[0] for row in overdue if row[1] == "skip"])
-    hurried = yield from _hurry([row[0] for row in overdue if row[1] == "hurry"])
-    moved = yield Ask("ready_due_jobs", {"limit": limit})
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long until jobs that wait need somebody; below zero if some do now."""
+
+    due: timedelta | None
+    late: timedelta | None
+    told: bool  # some were asked to end while they ran, and wait again
+
+    @property
+    def rest(self) -> timedelta | None:
+        rests = [rest for rest in (self.due, self.late) if rest is not None]
+        return min(rests) if rests else None
+
+
+def look() -> Operation[Waiting]:
     [(due,)] = yield Ask("next_ready")
     [(late,)] = yield Ask("next_deadline")
-    rests = [rest for rest in (due, late) if rest is not None]
-    done = Dispatched(
-        ready=len(moved),
-        hurried=len(hurried),
-        expired=expired,
-        rest=rows.length(min(rests)) if rests else None,
-    )
-    return done, {queue for (queue,) in moved} | set(hurried)
+    told = yield Ask("told_while_waiting", {"limit": 1})
+    return Waiting(rows.length(due), rows.length(late), bool(told))
+
+
+def ready(limit: int) -> Operation[list[str]]:
+    """Make due jobs ready: their queues."""
+    moved = yield Ask("ready_due_jobs", {"limit": limit})
+    return [queue for (queue,) in moved]
+
+
+def overdue(limit: int) -> Operation[tuple[list[str], int]]:
+    """Hurry late jobs, or expire them, and end those that were told to: queues, and how many ended.
+
+    What somebody else holds is left for the next time: it may be held for long.
+    """
+    found = yield Ask("overdue_jobs", {"limit": limit})
+    endings = {row[0]: Ending(State.EXPIRED, EXPIRED) for row in found if row[1] == "skip"}
+    expired = yield from _end(endings, "hold_overdue_jobs")
+    told = yield Ask("told_while_waiting", {"limit": limit})
+    yield from _end({n: Ending(State.CANCELLED, why) for n, why in told}, "hold_waiting_jobs")
+    hurried = yield from _hurry([row[0] for row in found if row[1] == "hurry"])
+    return hurried, expired
+
+
+def _end(endings: Mapping[int, Ending], holding: str) -> Operation[int]:
+    if not endings:
+        return 0
+    peeked = yield Ask("peek_jobs", {"ids": list(endings)})
+    return len((yield from end(endings, peeked, holding=holding)))
 
 
 def _hurry(numbers: list[int]) -> Operation[list[str]]:
@@ -48,15 +79,6 @@ def _hurry(numbers: list[int]) -> Operation[list[str]]:
         return []
     hurried = yield Ask("hurry_jobs", {"ids": numbers, "priority": HURRIED})
     return [queue for (queue,) in hurried]
-
-
-def _expire(numbers: list[int]) -> Operation[int]:
-    if not numbers:
-        return 0
-    peeked = yield Ask("peek_jobs", {"ids": numbers})
-    endings = {number: Ending(State.EXPIRED, EXPIRED) for number in numbers}
-    ended = yield from end(endings, peeked, holding="hold_overdue_jobs")
-    return len(ended)
 
 
 def sweep(limit: int) -> Operation[int]:
@@ -73,6 +95,12 @@ def sweep(limit: int) -> Operation[int]:
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})
     return len(ids) + len(delays)
+
+
+def lost(*, after: int, margin: timedelta) -> Operation[bool]:
+    """Whether there is anything to take back."""
+    asked = {"after": after, "margin": rows.microseconds(margin), "limit": 1}
+    return bool((yield Ask("lost_jobs", asked)))
 
 
 def take_back(judge: Judge, *, after: int, margin: timedelta, limit: int) -> Operation[TakenBack]:
@@ -98,12 +126,10 @@ def take_back(judge: Judge, *, after: int, margin: timedelta, limit: int) -> Ope
     settled = (yield from settle(settlements)) if settlements else None
     kept = set(settled.kept) if settled else set()
     poisoned = sum(s.verdict.state is State.FAILED for s in settlements if s.job.id in kept)
-    [(rest,)] = yield Ask("next_expiry", {"margin": span})
     return TakenBack(
         lost=len(kept),
         poisoned=poisoned,
         last=found[-1][0] if len(found) == limit else 0,
-        rest=rows.length(rest),
     )
 
 
@@ -116,19 +142,26 @@ def make_day(parent: str, instant: int) -> Operation[None]:
     yield Ask("make_day", {"parent": parent, "instant": instant})
 
 
-def prune(retention: Retention, limit: int) -> Operation[int]:
+def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
+    """The statements that forget what is old, each with the instant before which it is."""
     [(now,)] = yield Ask("now")
-    gone = 0
-    for statement, length in (
-        ("prune_history", retention.history),
-        ("prune_failed", retention.failed),
-        ("prune_attempts", max(retention.failed, retention.history)),
-        ("prune_fires", retention.fires),
-    ):
-        before = now - (length // timedelta(microseconds=1))
-        gone += len((yield Ask(statement, {"before": before, "limit": limit})))
-    yield Ask("forget_workers", {"before": now - 3_600_000_000})
-    return gone
+    lengths = {
+        "prune_history": retention.history,
+        "prune_failed": retention.failed,
+        "prune_attempts": max(retention.failed, retention.history),
+        "prune_fires": retention.fires,
+        "prune_changes": retention.fires,
+        "forget_workers": timedelta(hours=1),
+    }
+    return [(name, now - length // MICROSECOND) for name, length in lengths.items()]
+
+
+def prune(statement: str, before: int, limit: int) -> Operation[int]:
+    return len((yield Ask(statement, {"before": before, "limit": limit})))
+
+
+def prune_keys(limit: int) -> Operation[int]:
+    return len((yield Ask("prune_keys", {"limit": limit})))
 
 
 def progress() -> Operation[Progress]:

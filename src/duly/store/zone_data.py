@@ -6,7 +6,6 @@ undo each other's work.
 
 from contextlib import suppress
 
-from duly.errors import DulyError
 from duly.model.schedule import Schedule
 from duly.rules import Spaced, zone_data_version
 from duly.rules.instants import to_us
@@ -22,7 +21,7 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
     stale = rows.schedules((yield Ask("stale_schedules", asked)))
     decided = []
     for row in stale:
-        with suppress(DulyError):  # what cannot be read says so itself when it is due
+        with suppress(Exception):  # what cannot be read says so itself when it is due
             decided.append(_recomputed(rows.schedule(row), row, version))
     if decided:
         yield Ask("advance_schedules", {"rows": rows.packed(values for values, _ in decided)})

@@ -57,6 +57,8 @@ create table duly.change (
 );
 
 create index change_schedule on duly.change (schedule_id, at);
+create index change_name on duly.change (name, at);
+create index change_at on duly.change (at);
 
 -- The key is the promise: one row for a due moment of a schedule, whoever writes it.
 create table duly.fire (
@@ -251,8 +253,9 @@ create function duly.day_name(parent text, instant bigint) returns text
 
 -- Makes a day: beside its table, and then attaches it, because that stops nobody who reads or
 -- writes. There is no default day, because with one, attaching would.
+-- Whoever may write rows may have a day made for them, without the right to make tables.
 create function duly.make_day(parent text, instant bigint) returns void
-    language plpgsql
+    language plpgsql security definer set search_path = duly, pg_temp
     as $$
 declare
     day   bigint := floor(instant / 86400000000.0);
@@ -282,7 +285,7 @@ select duly.make_day(parent, duly.now_us() + ahead * 86400000000)
 -- readers for long: what is not dropped now is dropped the next time.
 create function duly.drop_days(parent text, age text, before bigint, at_most int)
     returns setof text
-    language plpgsql
+    language plpgsql security definer set search_path = duly, pg_temp
     as $$
 declare
     child  text;

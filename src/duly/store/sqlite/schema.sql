@@ -54,6 +54,8 @@ create table duly_change (
 ) strict;
 
 create index duly_change_schedule on duly_change (schedule_id, at);
+create index duly_change_name on duly_change (name, at);
+create index duly_change_at on duly_change (at);
 
 -- The key is the promise: one row for a due moment of a schedule, whoever writes it.
 create table duly_fire (

@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from duly.errors import InvalidValue
-from duly.model.policies import Missed
+from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import Facts, Firing, decide
-from duly.rules.instants import to_us
 from duly.store import held, rows
 from duly.store.database import Ask, Operation
+from duly.store.ids import Ids
 from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, START, World
@@ -124,8 +125,10 @@ async def one_bad_schedule_does_not_stop_its_batch_and_is_set_aside(world: World
     fired = await world.fire()
     equal((fired.schedules, [name for name, _ in fired.faults]), (2, ["bad"]))
     equal([job.due_at for job in await world.live()], [START + MINUTE] * 2)
+    equal((await world.schedule("bad")).next_at, START + 2 * MINUTE, "it is tried again")
     world.wait(MINUTE)
-    equal((await world.fire()).faults, [], "it is not tried again and again")
+    equal([name for name, _ in (await world.fire()).faults], ["bad"])
+    equal((await world.schedule("bad")).next_at, START + 4 * MINUTE, "less and less often")
     names = [found.plan.name for found in await world.store.schedules.page()]
     equal(names, ["a", "bad", "c"], "it can be seen")
     mended = await world.store.schedules.edit("bad", lambda old: replace(old, rule="every 1m"))
@@ -138,8 +141,55 @@ async def a_schedule_that_cannot_be_decided_says_why_whatever_the_words(world: W
     await _spoil(world)
     found = await world.schedule("bad")
     holds(found.fault and "no luck" in found.fault, "the fault is kept")
-    equal(found.next_at, None)
+    equal((found.cursor, found.next_at), (START, START + 2 * MINUTE), "and nothing is lost")
     equal(len(await world.live()), 1)
+
+
+@check
+async def a_fault_of_one_node_does_not_outlive_the_next_good_decision(world: World) -> None:
+    await world.add(plan("a"), plan("bad", missed=Missed("all")))
+    await _spoil(world)
+    await world.store.schedules.pause("bad", who="ann")
+    holds((await world.schedule("bad")).fault, "a pause does not hide it")
+    await world.store.schedules.resume("bad")
+    world.wait(MINUTE)
+    await world.fire()
+    equal((await world.schedule("bad")).fault, None)
+
+
+@check
+async def choices_of_a_newer_version_survive_a_pause_and_an_edit(world: World) -> None:
+    await world.add(plan("bad", overlap="queue_one"))
+    stored = '{"fresh_policy": 5, "overlap": "queue_one"}'
+    await world.write(lambda _: _corrupt("bad", policies=stored))
+    await world.store.schedules.pause("bad")
+    await world.store.schedules.resume("bad")
+    equal(await world.write(lambda _: _policies("bad")), stored, "as it was")
+    choice = Policies(overlap="allow")
+    await world.store.schedules.edit("bad", lambda old: replace(old, policies=choice))
+    changed = '{"fresh_policy": 5, "overlap": "allow"}'
+    equal(await world.write(lambda _: _policies("bad")), changed, "beside what was edited")
+
+
+@check
+async def what_is_stored_and_cannot_be_read_can_be_shown_and_removed(world: World) -> None:
+    await world.add(plan("a"), plan("bad"))
+    for wrong in ({"policies": '{"jitter":"2399976h"}'}, {"tags": "not a list"}, {"owner": "bob"}):
+        await world.write(partial(_corrupted, wrong))
+        equal(len(await world.store.schedules.page()), 2)
+        world.wait(2 * HOUR)
+        equal([name for name, _ in (await world.fire()).faults], ["bad"])
+    await world.store.schedules.remove("bad")
+    equal([found.plan.name for found in await world.store.schedules.page()], ["a"])
+
+
+@check
+async def the_ledger_of_a_removed_schedule_can_still_be_read(world: World) -> None:
+    await world.add(plan())
+    await world.fire_after(MINUTE)
+    await world.store.schedules.remove("report", who="ann")
+    equal([f.due_at for f in await world.store.ledger.fires("report")], [START + MINUTE])
+    equal((await world.store.schedules.changes("report"))[0][1:], ("ann", "removed"))
 
 
 @check
@@ -159,20 +209,20 @@ async def _retimed(world: World, rule: str) -> Schedule:
     return await world.store.schedules.edit("report", lambda old: replace(old, rule=rule))
 
 
-def _corrupt(name: str) -> Operation[None]:
-    """Write a rule that nobody can read, as a newer version of duly might."""
-    schedule = yield from held.get(name)
-    values = rows.plan_values(schedule.plan) | {
-        "id": schedule.id,
-        "rule": "at the back of beyond",
-        "cursor": to_us(schedule.cursor),
-        "next_at": rows.instant(schedule.next_at),
-        "settled_until": None,
-        "pause": None,
-        "awaiting": None,
-        "zone_data": schedule.zone_data,
-    }
-    yield Ask("change_schedule", values)
+def _corrupt(name: str, **columns: str) -> Operation[None]:
+    """Write what this version cannot read, as a newer one might: by default, a rule."""
+    [row] = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+    wrong = columns or {"rule": "at the back of beyond"}
+    yield Ask("change_schedule", held.values_of(row) | wrong)
+
+
+def _corrupted(columns: dict[str, str], _: Ids) -> Operation[None]:
+    yield from _corrupt("bad", **columns)
+
+
+def _policies(name: str) -> Operation[str]:
+    [row] = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+    return row.policies
 
 
 async def _spoil(world: World) -> None:

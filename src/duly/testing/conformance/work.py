@@ -165,7 +165,6 @@ async def a_job_is_not_taken_back_while_its_worker_has_a_lease(world: World) -> 
         world.wait(LEASE - SECOND)
         await world.store.work.renew(worker, LEASE)
         equal((await world.take_back()).lost, 0, "however long it runs")
-    equal((await world.take_back()).rest, LEASE + MARGIN)
     world.wait(LEASE + MARGIN - SECOND)
     equal((await world.take_back()).lost, 0, "the margin is kept")
     world.wait(SECOND)
@@ -176,7 +175,7 @@ async def a_job_is_not_taken_back_while_its_worker_has_a_lease(world: World) -> 
 async def a_job_that_was_taken_back_is_ready_at_once_and_costs_no_try(world: World) -> None:
     number = await world.enqueue(call())
     taken = await world.lose(await world.begin())
-    equal((taken.lost, taken.poisoned, taken.rest), (1, 0, None))
+    equal((taken.lost, taken.poisoned), (1, 0))
     job = await world.job(number)
     equal((str(job.state), job.worker, job.claimed_at, job.crashes, job.ready_at),
           ("ready", None, None, 1, world.now))  # fmt: skip

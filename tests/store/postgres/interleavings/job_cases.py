@@ -277,8 +277,9 @@ def runs() -> Program:
 
 
 def dispatch() -> Program:
-    done, _ = yield lambda: upkeep.dispatch(10)
-    return done
+    queues = yield lambda: upkeep.ready(10)
+    yield lambda: upkeep.overdue(10)
+    return queues
 
 
 def jobs_in(result: object) -> list[Job]:

@@ -81,11 +81,10 @@ select format('%s jobs of schedule %s may run at once', count(*), planned.id)
  where overlap is distinct from 'allow' and job.state <> 'blocked'
  group by planned.id having count(*) > 1
  union all
-select format('key %s of %s stands for job %s, which is not there', key, task, job_id)
-  from duly.job_key
- where not exists (select
-                     from duly.job
-                    where job.id = job_id and job.task = job_key.task and job.key = job_key.key)
+-- A key may be left behind by a job that ended while somebody held the key: it stands for nothing.
+select format('key %s of %s stands for job %s, which has another', job_key.key, job_key.task, job_id)
+  from duly.job_key join duly.job on job.id = job_id
+ where (job.task, job.key) is distinct from (job_key.task, job_key.key)
  union all
 select format('job %s waits under key %s, which is not its own', id, key)
   from duly.job

@@ -54,6 +54,8 @@ create table duly.change (
 );
 
 create index change_schedule on duly.change (schedule_id, at);
+create index change_name on duly.change (name, at);
+create index change_at on duly.change (at);
 
 -- The key is the promise: one row for a due moment of a schedule, whoever writes it.
 create table duly.fire (

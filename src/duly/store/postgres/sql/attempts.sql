@@ -58,7 +58,7 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key
   from duly.job
  where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready') and deadline < {now}
  order by id
-   for update;
+   for update /*[skip_locked] skip locked [skip_locked]*/;
 
 -- name: peek_jobs
 -- What has to be locked before the jobs are.
@@ -164,6 +164,20 @@ select told.job_id, told.what, told.reason, {now}
    for key share of job
     on conflict (job_id) do update set what = signal.what
 returning job_id;
+
+-- name: forget_signals_of_moved
+-- What was said about a job before it became another promise.
+delete from duly.signal
+ where job_id = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one));
+
+-- name: told_while_waiting
+-- Jobs that were asked to end while they ran, and wait again: for a retry, or because they were lost.
+select job.id, signal.reason
+  from duly.signal
+  join duly.job on job.id = signal.job_id
+ where job.state in ('scheduled', 'blocked', 'ready')
+ order by job.id
+ limit :limit;
 
 -- name: signals_for
 select signal.job_id, signal.what, signal.reason

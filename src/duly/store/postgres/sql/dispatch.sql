@@ -33,7 +33,14 @@ select id, late, schedule_id, task, key
 update duly.job
    set priority = greatest(priority, :priority::smallint), deadline = null,
        rank = rank - (greatest(priority, :priority::smallint) - priority) * 1000000::bigint
- where id = any(:ids::bigint[]) and state <> 'running' and deadline < {now}
+ where id = any(array(
+           select id
+             from duly.job
+            where id = any(:ids::bigint[]) and state <> 'running' and deadline < (select {now})
+            order by id
+              for no key update /*[skip_locked] skip locked [skip_locked]*/))
+   and state <> 'running'
+   and deadline < {now}
 returning queue;
 
 -- name: next_deadline
@@ -53,12 +60,12 @@ select distinct schedule_id
  limit :limit;
 
 -- name: progress
--- What is due and not done: the age of the oldest, and how many there are.
+-- What is due and not done: the age of the oldest, and how many there are, up to 10,001.
 select clock.now,
        (select min(next_at) from duly.schedule where next_at <= clock.now),
        (select min(ready_at) from duly.job where state = 'scheduled' and ready_at <= clock.now),
-       (select count(*) from duly.job where state = 'ready'),
-       (select count(*) from duly.job where state = 'running')
+       (select count(*) from (select from duly.job where state = 'ready' limit 10001) as ready),
+       (select count(*) from (select from duly.job where state = 'running' limit 10001) as running)
   from (select {now} as now) as clock;
 
 -- name: faulty_schedules

@@ -18,7 +18,7 @@ select duly.make_day(:parent::text, :instant::bigint);
 
 -- name: prune_history
 /*[partitions]
-select gone from duly.drop_days('history', 'ended_at', :before::bigint, :limit::int) as gone
+select gone from duly.drop_days('history', 'ended_at', :before::bigint, least(1, :limit::int)) as gone
 [partitions]*/
 /*[!partitions]
 delete from duly.history
@@ -34,7 +34,7 @@ returning id;
 -- name: prune_fires
 -- By when they were decided: a moment of last year that was decided today stays for its time.
 /*[partitions]
-select gone from duly.drop_days('fire', 'decided_at', :before::bigint, :limit::int) as gone
+select gone from duly.drop_days('fire', 'decided_at', :before::bigint, least(1, :limit::int)) as gone
 [partitions]*/
 /*[!partitions]
 delete from duly.fire
@@ -54,3 +54,8 @@ delete from duly.attempt
                                     order by ended_at
                                     limit :limit)
 returning job_id;
+
+-- name: prune_changes
+delete from duly.change
+ where ctid in (select ctid from duly.change where at < :before limit :limit)
+returning schedule_id;

@@ -118,9 +118,24 @@ select job_key.task, job_key.key
    for update of job_key;
 
 -- name: drop_keys
+-- Not those that somebody holds, perhaps in a long transaction: what they find is a job that ended.
 delete from duly.job_key
- using jsonb_to_recordset(:rows::jsonb) as mine (task text, key text, id bigint)
- where job_key.task = mine.task and job_key.key = mine.key and job_key.job_id = mine.id;
+ using (select job_key.task, job_key.key
+          from duly.job_key
+          join jsonb_to_recordset(:rows::jsonb) as mine (task text, key text, id bigint)
+            on job_key.task = mine.task and job_key.key = mine.key and job_key.job_id = mine.id
+           for update of job_key /*[skip_locked] skip locked [skip_locked]*/) as free
+ where job_key.task = free.task and job_key.key = free.key;
+
+-- name: prune_keys
+-- Keys of jobs that ended while somebody held them.
+delete from duly.job_key
+ where (task, key) in (select task, key
+                         from duly.job_key
+                        where not exists (select from duly.job where job.id = job_key.job_id)
+                        limit :limit
+                          for update /*[skip_locked] skip locked [skip_locked]*/)
+returning job_id;
 
 -- name: hand_over
 -- The jobs of fires: what they are to do is copied from their schedules.

@@ -118,7 +118,7 @@ update duly.schedule
        priority = :priority, tenant = :tenant, submitter = :submitter, title = :title, tags = :tags,
        owner = :owner, version = :version, cursor = greatest(cursor, :cursor::bigint),
        next_at = :next_at, settled_until = :settled_until, pause = :pause, awaiting = :awaiting,
-       fault = null, zone_data = :zone_data, revision = revision + 1
+       fault = :fault, zone_data = :zone_data, revision = revision + 1
  where id = :id;
 
 -- name: rewind_schedule
@@ -167,3 +167,11 @@ select at, who, what
  where schedule_id = :schedule_id
  order by at desc
  limit :limit;
+
+-- name: removed_schedule
+-- Who had the name last.
+select schedule_id
+  from duly.change
+ where name = :name
+ order by at desc
+ limit 1;

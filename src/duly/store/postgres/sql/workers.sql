@@ -37,15 +37,11 @@ select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.s
  order by job.id
  limit :limit;
 
--- name: next_expiry
-select min(lease_until) + :margin::bigint - {now}
-  from duly.worker
- where exists (select from duly.job where job.worker = worker.id and state = 'running');
-
 -- name: forget_workers
 delete from duly.worker
  where lease_until < :before
-   and not exists (select from duly.job where job.worker = worker.id and state = 'running');
+   and not exists (select from duly.job where job.worker = worker.id and state = 'running')
+returning id;
 
 -- name: set_queue
 insert into duly.queue (name, paused, note)

@@ -158,6 +158,20 @@ select value ->> 'job_id', value ->> 'what', value ->> 'reason', :now
     on conflict (job_id) do update set what = duly_signal.what
 returning job_id;
 
+-- name: forget_signals_of_moved
+-- What was said about a job before it became another promise.
+delete from duly_signal
+ where job_id in (select value ->> 'id' from json_each(:batch));
+
+-- name: told_while_waiting
+-- Jobs that were asked to end while they ran, and wait again: for a retry, or because they were lost.
+select duly_job.id, duly_signal.reason
+  from duly_signal
+  join duly_job on duly_job.id = duly_signal.job_id
+ where duly_job.state in ('scheduled', 'blocked', 'ready')
+ order by duly_job.id
+ limit :limit;
+
 -- name: signals_for
 select duly_signal.job_id, duly_signal.what, duly_signal.reason
   from duly_signal

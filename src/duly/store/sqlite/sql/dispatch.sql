@@ -47,12 +47,12 @@ select distinct schedule_id
  limit :limit;
 
 -- name: progress
--- What is due and not done: the age of the oldest, and how many there are.
+-- What is due and not done: the age of the oldest, and how many there are, up to 10,001.
 select :now,
        (select min(next_at) from duly_schedule where next_at <= :now),
        (select min(ready_at) from duly_job where state = 'scheduled' and ready_at <= :now),
-       (select count(*) from duly_job where state = 'ready'),
-       (select count(*) from duly_job where state = 'running');
+       (select count(*) from (select 1 from duly_job where state = 'ready' limit 10001) as ready),
+       (select count(*) from (select 1 from duly_job where state = 'running' limit 10001) as running);
 
 -- name: faulty_schedules
 select name

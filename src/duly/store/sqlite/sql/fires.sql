@@ -43,7 +43,7 @@ select {fire}
 -- name: fire_of_series
 select {fire}
   from duly_fire
- where schedule_id = :schedule_id and series = :series
+ where schedule_id = :schedule_id and series = :series and due_at >= :since
  limit 1;
 
 -- name: covering_fires

@@ -33,3 +33,8 @@ delete from duly_attempt
                                     order by ended_at
                                     limit :limit)
 returning job_id;
+
+-- name: prune_changes
+delete from duly_change
+ where rowid in (select rowid from duly_change where at < :before limit :limit)
+returning schedule_id;

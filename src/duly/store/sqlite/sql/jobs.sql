@@ -119,6 +119,15 @@ delete from duly_job_key
  where (task, key, job_id) in (select value ->> 'task', value ->> 'key', value ->> 'id'
                                  from json_each(:rows));
 
+-- name: prune_keys
+-- Keys of jobs that ended while somebody held them.
+delete from duly_job_key
+ where (task, key) in (select task, key
+                         from duly_job_key
+                        where not exists (select 1 from duly_job where id = duly_job_key.job_id)
+                        limit :limit)
+returning job_id;
+
 -- name: hand_over
 -- The jobs of fires: what they are to do is copied from their schedules.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,

@@ -102,7 +102,7 @@ update duly_schedule
    set task = :task, args = :args, rule = :rule, zone = :zone, policies = :policies, queue = :queue,
        priority = :priority, tenant = :tenant, submitter = :submitter, title = :title, tags = :tags,
        owner = :owner, version = :version, cursor = max(cursor, :cursor), next_at = :next_at,
-       settled_until = :settled_until, pause = :pause, awaiting = :awaiting, fault = null,
+       settled_until = :settled_until, pause = :pause, awaiting = :awaiting, fault = :fault,
        zone_data = :zone_data, revision = revision + 1
  where id = :id;
 
@@ -152,3 +152,11 @@ select at, who, what
  where schedule_id = :schedule_id
  order by at desc
  limit :limit;
+
+-- name: removed_schedule
+-- Who had the name last.
+select schedule_id
+  from duly_change
+ where name = :name
+ order by at desc
+ limit 1;

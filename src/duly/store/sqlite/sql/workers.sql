@@ -36,15 +36,11 @@ select duly_job.id, duly_job.fence, duly_job.attempt, duly_job.crashes, duly_job
  order by duly_job.id
  limit :limit;
 
--- name: next_expiry
-select min(lease_until) + :margin - :now
-  from duly_worker
- where exists (select 1 from duly_job where duly_job.worker = duly_worker.id and state = 'running');
-
 -- name: forget_workers
 delete from duly_worker
  where lease_until < :before
-   and not exists (select 1 from duly_job where duly_job.worker = duly_worker.id and state = 'running');
+   and not exists (select 1 from duly_job where duly_job.worker = duly_worker.id and state = 'running')
+returning id;
 
 -- name: set_queue
 insert into duly_queue (name, paused, note)
