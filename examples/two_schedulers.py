@@ -7,6 +7,7 @@ after six, and then fires once more itself: what was due meanwhile is made up fo
 """
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -68,8 +69,9 @@ async def be_a_node(url: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run(be_a_node(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(main(str(Path(folder) / "duly.db")))
+    with contextlib.suppress(KeyboardInterrupt):
+        if len(sys.argv) > 1:
+            asyncio.run(be_a_node(sys.argv[1]))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                asyncio.run(main(str(Path(folder) / "duly.db")))

@@ -173,3 +173,14 @@ async def _covered_once(world: World) -> None:
 async def _covering(world: World, moment: datetime) -> int:
     found = await world.store.ledger.covering("report", moment)
     return found.id if found else -1
+
+
+@check
+async def catching_up_for_many_at_once_is_done_in_pieces(world: World) -> None:
+    missed = Missed("all", at_most=1_000)
+    await world.add(*(plan(f"number {n}", missed=missed, overlap="allow") for n in range(5)))
+    world.wait(1_000 * MINUTE)
+    fired = []
+    while (done := await world.fire()).schedules:
+        fired.append(done.fires)
+    equal((sum(fired), len(fired) > 1, max(fired) <= 3_000), (5_000, True, True))

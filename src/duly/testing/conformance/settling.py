@@ -186,3 +186,29 @@ async def success_clears_the_crashes(world: World) -> None:
     await world.lose(await world.begin())
     await world.end(await world.begin())
     equal((await world.job(number)).crashes, 0)
+
+
+@check
+async def a_job_that_was_cancelled_while_it_ran_does_not_run_again(world: World) -> None:
+    for ends in (lambda job: world.end(job, Raised("Oops")), world.lose):
+        number = await world.enqueue(call(retry=RETRY))
+        job = await world.begin()
+        equal(await world.store.jobs.cancel(number, reason="not wanted"), State.RUNNING)
+        await ends(job)
+        await world.dispatch()
+        found = await world.job(number)
+        equal((found.state, found.reason), (State.CANCELLED, "cancelled: not wanted"))
+
+
+@check
+async def a_promise_that_is_made_anew_forgets_that_it_was_cancelled(world: World) -> None:
+    number = await world.enqueue(call(key="k"))
+    job = await world.begin()
+    await world.store.jobs.cancel(number)
+    await world.lose(job)
+    equal(await world.enqueue(call(key="k", title="wanted after all")), number)
+    await world.dispatch()
+    again = await world.begin()
+    equal(
+        (again.title, await world.store.work.signals(again.worker or 0)), ("wanted after all", {})
+    )

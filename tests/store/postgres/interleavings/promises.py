@@ -82,7 +82,7 @@ select format('%s jobs of schedule %s may run at once', count(*), planned.id)
  group by planned.id having count(*) > 1
  union all
 -- A key may be left behind by a job that ended while somebody held the key: it stands for nothing.
-select format('key %s of %s stands for job %s, which has another', job_key.key, job_key.task, job_id)
+select format('key %s of %s stands for job %s of another', job_key.key, job_key.task, job_id)
   from duly.job_key join duly.job on job.id = job_id
  where (job.task, job.key) is distinct from (job_key.task, job_key.key)
  union all
