@@ -126,7 +126,10 @@ def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluste
 
 
 def unprivileged(program: Path) -> list[str]:
-    """The words to put before a command so that it runs as somebody PostgreSQL accepts."""
+    """The words to put before a command so that it runs as somebody PostgreSQL accepts.
+
+    ``program`` is what that somebody has to reach: a program, or a folder.
+    """
     if os.geteuid() != 0:
         return []
     nobody = pwd.getpwnam("nobody")

@@ -45,7 +45,7 @@ def pooled(dsn: str) -> Iterator[str]:
         settings = folder / "pgbouncer.ini"
         settings.write_text(SETTINGS.format(server=server, folder=folder))
         with subprocess.Popen(
-            [*unprivileged(Path(PROGRAM)), PROGRAM, "-q", settings], stderr=subprocess.DEVNULL
+            [*unprivileged(Path(server)), PROGRAM, "-q", settings], stderr=subprocess.DEVNULL
         ) as process:
             url = f"postgresql://postgres@{parts.path}?host={folder}&port=6432"
             try:

@@ -41,7 +41,7 @@ from tests.store.postgres.notes import is_waiting_for_a_lock
 LATER = timedelta(hours=1)
 # Whatever a driver could take for the place of a value, the end of a string or an escape.
 TRICKY = encode({"text": "100% %s %(batch)s :batch :now $1 ? ' \" \\ \\u0041 ::jsonb ✓ 𝄞"})
-NUL = Json('"\0"')
+NUL = Json('"\\u0000"')
 # What a job has from its call as it is.
 KEPT = [name for name in Call.__dataclass_fields__ if name in Job.__dataclass_fields__]
 
