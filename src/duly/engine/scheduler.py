@@ -12,6 +12,7 @@ from duly.engine.timekeeper import Timekeeper
 from duly.events import ClockDistrusted, ClockTrusted, Emit, Fired, ScheduleFaulted, nobody
 from duly.policy.firing import decide
 from duly.store.protocol import SCHEDULES, Store
+from duly.store.protocol import Fired as Pass
 
 # So many schedules in one transaction: large enough to be fast, small enough that the rows behind
 # do not wait long, and that a crash repeats little.
@@ -22,6 +23,13 @@ NO_REST = timedelta(0)
 # soon, then less and less soon.
 HELD_ELSEWHERE = timedelta(milliseconds=5)
 LONGEST_HELD = timedelta(milliseconds=500)
+
+
+# A scheduler that wakes for a moment and finds it fired by another stands back a little the next
+# time, and a little more each time, up to this; when it finds something to do, it steps forward
+# again. So several do not all ask at the same instant, and a death costs this much, once.
+STEP_BACK = timedelta(milliseconds=5)
+FARTHEST_BACK = timedelta(milliseconds=20)
 
 
 class Scheduler:
@@ -44,21 +52,35 @@ class Scheduler:
         self._distrusts = False
         self._stale_after: int | None = 0
         self._held = HELD_ELSEWHERE
+        self._back = NO_REST
+        self._due_at = float("inf")
 
     async def tick(self) -> timedelta:
+        awaited = self._steady() >= self._due_at
         fired = await self._store.ledger.fire(decide, limit=self._batch, trust=self._trusts)
         if fired.schedules:
             self._emit(Fired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
         for name, reason in fired.faults:
             self._emit(ScheduleFaulted(name=name, reason=reason))
         await self._refresh()
+        if fired.schedules:
+            self._back = NO_REST
+        elif awaited:
+            self._back = min(self._back + STEP_BACK, FARTHEST_BACK)
+        rest = self._rest(fired)
+        self._due_at = self._steady() + rest.total_seconds()
+        return rest
+
+    def _rest(self, fired: Pass) -> timedelta:
         if fired.distrusted:
             return timedelta(seconds=1)
         if fired.rest is None:
             return A_MINUTE
         if fired.rest > NO_REST or fired.schedules:
             self._held = HELD_ELSEWHERE
-            return max(fired.rest, NO_REST) if self._stale_after is None else NO_REST
+            if self._stale_after is not None:
+                return NO_REST
+            return fired.rest + self._back if fired.rest > NO_REST else NO_REST
         held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
         return held
 

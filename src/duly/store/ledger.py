@@ -54,11 +54,13 @@ def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) 
     now = from_us(due[0].now)
     firings, faults = yield from decided(due, decide, now)
     written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
-    [(rest,)] = yield Ask("next_due")
+    made = [job for firing in written for job in firing.jobs]
+    [(rest,)] = yield Ask("next_due")  # asked last: what passes until then is not rested
     return Fired(
         schedules=len(written),
         fires=sum(len(firing.entries) for firing in written),
-        jobs=sum(len(firing.jobs) for firing in written),
+        jobs=len(made),
+        later=sum(job.state is State.SCHEDULED for job in made),
         faults=[(fault.name, fault.reason) for fault in faults],
         lateness=max(now - from_us(row.next_at or row.now) for row in due),
         rest=rows.length(rest),

@@ -37,6 +37,7 @@ class Fired:
     schedules: int = 0
     fires: int = 0
     jobs: int = 0
+    later: int = 0  # … of which so many are to wait for their moment
     faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
     lateness: timedelta = timedelta(0)  # of the most overdue
     rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment

@@ -127,8 +127,10 @@ class SqlLedger:
                 decide, limit=limit, zone_data=release, ids=self._room.ids, trust=trust
             )
         )
-        if fired.jobs:
-            self._room.nudge(JOBS, READY)
+        if fired.later:
+            self._room.nudge(JOBS)
+        if fired.jobs > fired.later:
+            self._room.nudge(READY)
         return fired
 
     async def foresee(self, name: str, decide: Decide) -> Firing:

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from time import process_time
 
 import psycopg
 import pytest
@@ -183,3 +184,13 @@ async def test_closing_waits_for_the_operation_that_runs(dsn: str, opened: Opene
     await database.close()
     assert running.done()
     assert notes_in(dsn) == [1]
+
+
+async def test_who_waits_for_an_answer_sleeps(dsn: str) -> None:
+    """Waiting must not be done by asking again and again whether the answer is there."""
+    database = PostgresDatabase(dsn, dialect=QUIET, statements={"sleep": "select pg_sleep(0.5)"})
+    await database.open()
+    before = process_time()
+    await database.write(ask("sleep"))
+    assert process_time() - before < 0.25
+    await database.close()

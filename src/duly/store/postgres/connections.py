@@ -35,6 +35,9 @@ _TYPES.register_dumper(int, Int8Dumper)
 _TYPES.register_loader("json", TextLoader)
 _TYPES.register_loader("jsonb", TextLoader)
 
+# How long to sleep for an answer before looking again. Never zero: that is not to sleep at all.
+WAIT_SECONDS = 0.1
+
 # A peer that vanished without a word is noticed within half a minute on an idle connection.
 _KEEPALIVES = {
     "keepalives": 1,
@@ -47,9 +50,12 @@ _KEEPALIVES = {
 class Connection(AsyncConnection[Row]):
     """A connection that is closed when whoever waits for its answer is cancelled."""
 
-    async def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
+    async def wait(
+        self, gen: PQGen[T], interval: float = WAIT_SECONDS, timeout: float | None = None
+    ) -> T:
+        limits = {"interval": interval} if timeout is None else {"timeout": timeout}
         try:
-            return await waiting.wait_async(gen, self.pgconn.socket, *arguments, **named)
+            return await waiting.wait_async(gen, self.pgconn.socket, **limits)
         except asyncio.CancelledError:
             await self.close()
             raise
