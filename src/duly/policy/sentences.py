@@ -6,6 +6,7 @@ then. A moment is shown on the clock of its schedule.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from duly.model.policies import Missed
 from duly.model.schedule import Plan, Schedule
@@ -96,4 +97,9 @@ def _shown(moment: datetime, plan: Plan) -> str:
 
 
 def _about(length: timedelta) -> str:
-    return say_duration(timedelta(seconds=round(length.total_seconds())))
+    return _seconds(round(length.total_seconds()))
+
+
+@lru_cache(maxsize=1024)
+def _seconds(count: int) -> str:
+    return say_duration(timedelta(seconds=count))

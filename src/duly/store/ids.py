@@ -49,6 +49,13 @@ class Ids:
             self._blocks.append(range(block * BLOCK, (block + 1) * BLOCK))
 
 
+def reserve_many(blocks: int) -> Operation[list[int]]:
+    found: list[int] = []
+    while len(found) < blocks:
+        found.append((yield from reserve()))
+    return found
+
+
 def reserve() -> Operation[int]:
     """The number of a new block."""
     [(block,)] = yield Ask("reserve_ids")

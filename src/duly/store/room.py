@@ -5,12 +5,13 @@ from typing import TypeVar
 
 from duly.errors import OutcomeUnknown
 from duly.store.database import Database, Start
-from duly.store.ids import BLOCK, Dry, Ids, reserve
+from duly.store.ids import BLOCK, Dry, Ids, reserve_many
 
 T = TypeVar("T")
 
 # How often a write is repeated whose answer was lost, before the caller is told.
 PATIENCE = 5
+MOST_BLOCKS = 16
 
 
 class Room:
@@ -18,6 +19,7 @@ class Room:
         self.database = database
         self.ids = Ids()
         self._listeners: list[Callable[[str], None]] = []
+        self._appetite = 1
 
     async def write(self, start: Start[T]) -> T:
         """Run an operation; if it runs out of numbers, get more and run it again."""
@@ -47,8 +49,12 @@ class Room:
                 await self.more(count)
 
     async def more(self, needed: int) -> None:
-        for _ in range(needed // BLOCK + 1):
-            self.ids.add(await self.database.write(reserve))
+        """Reserve numbers: more each time, since an operation that runs out is run again."""
+        self._appetite = min(self._appetite * 2, MOST_BLOCKS)
+        for block in await self.database.write(
+            lambda: reserve_many(needed // BLOCK + self._appetite)
+        ):
+            self.ids.add(block)
 
     def listen(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)

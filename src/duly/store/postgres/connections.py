@@ -51,9 +51,12 @@ class Connection(AsyncConnection[Row]):
     """A connection that is closed when whoever waits for its answer is cancelled."""
 
     async def wait(
-        self, gen: PQGen[T], interval: float = WAIT_SECONDS, timeout: float | None = None
+        self,
+        gen: PQGen[T],
+        interval: float = WAIT_SECONDS,
+        timeout: float | None = None,  # noqa: ASYNC109 - psycopg's
     ) -> T:
-        limits = {"interval": interval} if timeout is None else {"timeout": timeout}
+        limits = {"interval": interval} | ({} if timeout is None else {"timeout": timeout})
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, **limits)
         except asyncio.CancelledError:
