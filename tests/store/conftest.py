@@ -4,7 +4,6 @@ What takes long is done once: a SQLite file is migrated and then copied, a Postg
 migrated, opened for a whole group of checks, and emptied between two of them.
 """
 
-import asyncio
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -24,6 +23,7 @@ from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import Make
 from tests.infrastructure.cluster import Cluster
+from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import GivenServer, at_database
 
 # Deleting is quicker than truncating: the tables hold a few rows. Days that were made stay.
@@ -78,7 +78,7 @@ def sqlite_file(migrated_file: Path, tmp_path: Path) -> Make:
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("migrated") / "duly.db"
-    asyncio.run(migrated(str(path)))
+    finished(migrated(str(path)))
     return path
 
 
@@ -102,8 +102,8 @@ def migrated_dsns(pg_cluster: Cluster | GivenServer) -> Iterator[tuple[str, str]
     with psycopg.connect(pg_cluster.dsn, autocommit=True) as connection:
         for name in names:
             connection.execute(SQL("create database {}").format(Identifier(name)))
-        asyncio.run(migrated(featured))
-        asyncio.run(migrated(featureless, features=False))
+        finished(migrated(featured))
+        finished(migrated(featureless, features=False))
         yield featured, featureless
         for name in names:
             connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))

@@ -3,7 +3,6 @@
 Making the tables takes a second on a busy machine, and copying them a twentieth of that.
 """
 
-import asyncio
 import shutil
 import sqlite3
 import uuid
@@ -17,6 +16,7 @@ from psycopg.sql import SQL, Composable, Identifier
 
 from duly.store.connect import database
 from duly.store.migrate import migrate
+from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import at_database
 
 PLAINLY = SQL("")
@@ -81,7 +81,7 @@ def models(server: str, folder: Path) -> Iterator[Models]:
     file = folder / "duly.db"
     with new_database(server) as name:
         for url in (at_database(server, name), f"sqlite:///{file}"):
-            asyncio.run(furnish(url))
+            finished(furnish(url))
         yield Models(server, name, file)
 
 

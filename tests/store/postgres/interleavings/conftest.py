@@ -1,6 +1,5 @@
 """Scenes: a database for each way of locking, made once and swept before each test."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
@@ -10,6 +9,7 @@ from psycopg.sql import SQL, Identifier
 
 from duly.testing.stage import Stage, prepare
 from tests.infrastructure.cluster import Cluster
+from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import GivenServer, at_database
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 
@@ -23,7 +23,7 @@ def stages(pg_cluster: Cluster | GivenServer) -> Iterator[dict[str, str]]:
         for dialect, name in names.items():
             made = SQL("create database {} strategy file_copy").format(Identifier(name))
             connection.execute(made)
-            asyncio.run(prepare(found[dialect], DIALECTS[dialect]))
+            finished(prepare(found[dialect], DIALECTS[dialect]))
         yield found
         for name in names.values():
             connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
