@@ -10,7 +10,8 @@ from tests.infrastructure.cluster import Cluster, installed_programs, running_cl
 
 async def test_nodes_outlive_a_database_that_crashes_and_returns(tmp_path: Path) -> None:
     *_, programs = installed_programs().values()
-    with running_cluster(programs) as cluster:
+    # A server that does not wait for its disk forgets what it promised when it crashes.
+    with running_cluster(programs, durable=True) as cluster:
         result = await storm(
             cluster.dsn,
             tmp_path,
