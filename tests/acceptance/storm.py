@@ -33,6 +33,9 @@ from duly.store.protocol import Store
 
 TASK = "witness"
 
+# Before that, nodes are still starting: what they make up for says nothing about lateness.
+STARTING = timedelta(seconds=3)
+
 Blow: TypeAlias = Callable[[], None]
 
 
@@ -195,7 +198,8 @@ def compare(
         result.lost.append(f"{where}: ledger {fires}, file {jobs}")
     if len(fires) > 1 or len(jobs | {fire.job_id for fire in fires}) > 1:
         result.doubled.append(f"{where}: ledger {fires}, file {jobs}")
-    result.lateness += [fire.decided_at - moment for fire in fires]
+    if moment > schedule.created_at + STARTING:
+        result.lateness += [fire.decided_at - moment for fire in fires]
 
 
 def witnessed(file: Path) -> dict[tuple[int, datetime], list[int]]:
