@@ -146,10 +146,13 @@ update duly.job
 returning id;
 
 -- name: whose
--- Where a job is that was to be finished and could not be: mine already, or no longer mine.
-select id, state, fence from duly.history where id = any(:ids::bigint[])
+-- Where a job is that was to be finished and could not be: mine already, or no longer mine. One that
+-- was taken back and ended while it waited has no worker: whoever lost it did not end it.
+select id, state, fence from duly.history
+ where id = any(:ids::bigint[]) and worker is not null
  union all
-select id, state, fence from duly.failed where id = any(:ids::bigint[])
+select id, state, fence from duly.failed
+ where id = any(:ids::bigint[]) and worker is not null
  union all
 select id, state, fence from duly.job where id = any(:ids::bigint[]);
 

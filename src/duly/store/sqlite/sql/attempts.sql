@@ -142,10 +142,13 @@ update duly_job
 returning id;
 
 -- name: whose
--- Where a job is that was to be finished and could not be: mine already, or no longer mine.
-select id, state, fence from duly_history where id in (select value from json_each(:ids))
+-- Where a job is that was to be finished and could not be: mine already, or no longer mine. One that
+-- was taken back and ended while it waited has no worker: whoever lost it did not end it.
+select id, state, fence from duly_history
+ where id in (select value from json_each(:ids)) and worker is not null
  union all
-select id, state, fence from duly_failed where id in (select value from json_each(:ids))
+select id, state, fence from duly_failed
+ where id in (select value from json_each(:ids)) and worker is not null
  union all
 select id, state, fence from duly_job where id in (select value from json_each(:ids));
 
