@@ -9,14 +9,27 @@
     ├── ScheduleExists       a schedule of that name is there already
     ├── KeyTaken             an unfinished job of that task holds the key, and if_exists="error"
     ├── WrongState           what was asked cannot follow the state a thing is in
+    ├── NotInAJob            current() was asked where no job runs
+    ├── SignatureChanged     a job's arguments do not fit its task any more
+    ├── JobFailed            a job whose result was waited for ended without one
+    ├── LeaseLost            a job is no longer this worker's: another may run it by now
     ├── SchemaMismatch       the database's tables are older or newer than this duly
     └── StoreUnavailable     the database did not answer; nothing was done
         └── OutcomeUnknown   … or it was done, and the answer was lost
+
+What a task may raise to say how it goes on, and what it may meet. These are no DulyErrors: who
+catches those in a task means what duly could not do, not what the task itself has to say.
+
+    Permanent                trying again is no use
+    RetryAfter               try again, but not before
+    TimeoutError
+    └── SoftTimeout          the task's time is up, and it has its ``grace`` to tidy up
 
 Every message says what was asked, what was found and what is possible.
 """
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 
 class DulyError(Exception):
@@ -78,6 +91,34 @@ class WrongState(DulyError):
     """What was asked cannot follow the state that a job or schedule is in."""
 
 
+class NotInAJob(DulyError):
+    """There is no current job to ask about."""
+
+
+class SignatureChanged(DulyError):
+    """A job was made for another signature of its task than the one this worker has."""
+
+
+class JobFailed(DulyError):
+    """A job ended, and not well: ``state`` is failed, cancelled or expired, ``reason`` says why.
+
+    ``error`` is what its last attempt left behind: mostly a traceback.
+    """
+
+    def __init__(
+        self, message: str, *, job: int = 0, state: str = "", reason: str = "", error: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.job = job
+        self.state = state
+        self.reason = reason
+        self.error = error
+
+
+class LeaseLost(DulyError):
+    """The lease of a job ended before the job did, and nothing that it does counts any more."""
+
+
 class SchemaMismatch(DulyError):
     """The tables in the database are not the ones this version of duly works with."""
 
@@ -91,3 +132,23 @@ class OutcomeUnknown(StoreUnavailable):
 
     Every write of duly may be repeated after this: what was done is then found done.
     """
+
+
+class Permanent(Exception):
+    """Raised by a task: it failed, and would fail again."""
+
+
+class RetryAfter(Exception):
+    """Raised by a task: it failed, and may be tried again after a ``delay`` or at a moment.
+
+    ``RetryAfter("10m")``, ``RetryAfter(timedelta(minutes=10))``, ``RetryAfter(moment)``.
+    """
+
+    def __init__(self, delay: str | timedelta | datetime, message: str = "", /) -> None:
+        super().__init__(message or f"try again after {delay}")
+        self.delay = delay
+        self.message = message
+
+
+class SoftTimeout(TimeoutError):
+    """Raised inside a task whose time is up: what it does now, it does in its ``grace``."""

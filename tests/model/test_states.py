@@ -39,7 +39,7 @@ def test_an_end_is_final_unless_a_failed_job_is_retried() -> None:
 
 def test_only_a_ready_job_is_claimed_and_only_a_running_one_finishes() -> None:
     assert sources(Move.CLAIM) == (State.READY,)
-    for move in (Move.SUCCEED, Move.FAIL, Move.AGAIN, Move.LOSE, Move.GIVE_BACK):
+    for move in (Move.SUCCEED, Move.FAIL, Move.AGAIN, Move.LOSE, Move.GIVE_BACK, Move.PARK):
         assert sources(move) == (State.RUNNING,)
 
 

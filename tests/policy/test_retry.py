@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.durations import show_duration
 from duly.errors import InvalidValue
 from duly.model.payload import Json, decode, encode
-from duly.policy.retry import LONGEST_WAIT, MOST_ATTEMPTS, MOST_WAITS, NEVER, Retry, delay
-from duly.rules import show_duration
+from duly.policy.retry import LONGEST_WAIT, MOST_ATTEMPTS, MOST_WAITS, NEVER, Errors, Retry, delay
 
 MIDDLE = 0.5  # of the dice: neither sooner nor later
 
@@ -118,11 +118,54 @@ def test_never_is_one_attempt() -> None:
         ({"cap": "31d"}, 'cap: "31d" is too long; the longest wait is 30 days'),
         ({"cap": None}, "cap: None is not a length of time"),
         ({"jitter": 0.5}, "jitter=0.5 is neither True nor False"),
+        ({"on": "ConnectionError"}, "on='ConnectionError' is no kind of Exception: say on="),
+        ({"on": ()}, r"on=\(\) is no kind of Exception"),
+        ({"on": (ValueError, "x")}, "is no kind of Exception"),
+        ({"on": int}, "is no kind of Exception"),
+        ({"on": KeyboardInterrupt}, "is no kind of Exception"),
+        ({"on": None}, "on=None is no kind of Exception"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(asked: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InvalidValue, match=refusal):
         Retry(**asked)
+
+
+@pytest.mark.parametrize(
+    ("on", "covered"),
+    [
+        (Exception, True),
+        (OSError, True),
+        ((ValueError, TimeoutError), True),
+        (ValueError, False),
+        ((ValueError, KeyError), False),
+        (lambda error: "slow" in str(error), True),
+        (lambda error: "fast" in str(error), False),
+    ],
+)
+def test_an_error_is_covered_by_its_type_or_by_what_a_function_says(
+    on: Errors, covered: bool
+) -> None:
+    assert Retry(on=on).covers(TimeoutError("too slow")) is covered
+
+
+def test_every_error_is_covered_if_nothing_is_said() -> None:
+    assert Retry().covers(ZeroDivisionError())
+
+
+def test_a_predicate_that_raises_has_not_said_no_and_leaves_a_note() -> None:
+    error = ValueError("card declined")
+    assert Retry(on=lambda found: found.args[7] == 0).covers(error)
+    assert error.__notes__ == ["Retry: on= raised IndexError: tuple index out of range"]
+
+
+def test_which_errors_are_covered_is_neither_stored_nor_compared() -> None:
+    picky = Retry(on=ConnectionError)
+    assert picky == Retry()
+    assert hash(picky) == hash(Retry())
+    assert picky.as_json() == Retry().as_json()
+    stored = decode(picky.as_json()) | {"on": "ConnectionError"}
+    assert Retry.from_json(encode(stored)).covers(ValueError())
 
 
 def test_attempts_are_asked_for_by_name() -> None:

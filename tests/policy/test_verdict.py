@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from duly.model.outcome import (
     Late,
     Lost,
+    Mismatched,
     Outcome,
     Raised,
     Returned,
@@ -21,7 +22,7 @@ from duly.model.outcome import (
 from duly.model.payload import Json
 from duly.model.states import ENDED, TRANSITIONS, Move, State
 from duly.policy.retry import LONGEST_WAIT, NEVER, Retry
-from duly.policy.verdict import POISON, Verdict, judge
+from duly.policy.verdict import HAUNTED, POISON, Tried, Verdict, judge
 
 NOW = datetime(2026, 11, 13, 2, tzinfo=UTC)
 REFUSED = Raised("ConnectionError", "refused")
@@ -152,6 +153,44 @@ def test_what_was_lost_three_times_is_not_tried_again() -> None:
     assert found.error == "Poison: the last time with worker 9: killed"
 
 
+def test_what_was_lost_around_its_own_process_is_probably_innocent() -> None:
+    found = verdict(Try(attempt=3, crashes=2), Lost(9, alone=True))
+    assert (found.state, found.crashes) == (State.READY, 3)
+    assert found.reason == "lost with worker 9; ready at once, crash 3 of 10"
+
+
+def test_what_is_lost_ten_times_is_given_up_even_so() -> None:
+    found = verdict(Try(attempt=10, crashes=9), Lost(9, alone=True))
+    assert (found.state, found.crashes, found.ready_at) == (State.FAILED, 10, None)
+    assert found.reason == "crashed with its worker 10 times: not tried again"
+
+
+def test_what_does_not_fit_waits_for_another_signature_and_was_no_attempt() -> None:
+    found = verdict(Try(attempt=2, crashes=1), Mismatched("it has `to`,\nnot `address`", "f00d"))
+    assert (found.move, found.state, found.ready_at) == (Move.PARK, State.BLOCKED, NOW)
+    assert (found.counts, found.crashes) == (False, 1)
+    assert (found.waits, found.waits_for) == ("signature", "f00d")
+    assert found.reason == "it has `to`, not `address`"
+
+
+@dataclass(frozen=True)
+class Row:
+    attempt: int = 4
+    crashes: int = 2
+    retry: str | None = None
+
+
+def test_a_job_is_judged_by_its_own_retry_or_else_by_the_default_of_its_task() -> None:
+    own = Retry(attempts=7)
+    assert Tried.of(Row(retry=own.as_json()), NEVER) == Tried(4, 2, own)
+    assert Tried.of(Row(), NEVER) == Tried(4, 2, NEVER)
+    assert Tried.of(Row()) == Tried(4, 2, Retry())
+
+
+def test_a_job_whose_retry_cannot_be_read_is_judged_by_the_default() -> None:
+    assert Tried.of(Row(retry='{"backoff":"of the future"}'), NEVER) == Tried(4, 2, NEVER)
+
+
 def test_a_crash_costs_none_of_the_attempts() -> None:
     never = Try(attempt=2, crashes=1, retry=NEVER)
     assert verdict(replace(never, attempt=1, crashes=0), Lost()).state is State.READY
@@ -204,11 +243,12 @@ raised = st.builds(
     retryable=st.booleans(),
 )
 timed_out = st.builds(TimedOut, lengths)
-lost = st.builds(Lost, st.none() | st.integers(0), st.text())
+lost = st.builds(Lost, st.none() | st.integers(0), st.text(), st.booleans())
 unhappy = raised | timed_out | lost
 outcomes = (
     unhappy
     | st.builds(Stopped, st.text())
+    | st.builds(Mismatched, st.text(), st.text())
     | st.sampled_from([Succeeded(), Succeeded(Json("{}")), Late(), Returned()])
 )
 jobs = st.builds(Try, attempt=st.integers(1, 40), crashes=st.integers(0, POISON - 1), retry=retries)
@@ -234,13 +274,13 @@ def test_a_job_that_never_succeeds_ends_once_both_its_counts_are_spent(
     job = Try(retry=retry)
     while (found := judge(job, data.draw(unhappy), NOW, dice=dice)).state not in ENDED:
         job = replace(job, attempt=job.attempt + 1, crashes=found.crashes)
-        assert job.attempt < retry.attempts + POISON
+        assert job.attempt < retry.attempts + HAUNTED
 
 
 @given(st.data(), dice)
 def test_a_job_may_start_from_any_place_and_ends_even_so(data: st.DataObject, dice: float) -> None:
     job = data.draw(jobs)
-    for _ in range(job.retry.attempts + POISON):
+    for _ in range(job.retry.attempts + HAUNTED):
         found = judge(job, data.draw(unhappy), NOW, dice=dice)
         if found.state in ENDED:
             return
@@ -250,5 +290,5 @@ def test_a_job_may_start_from_any_place_and_ends_even_so(data: st.DataObject, di
 
 def test_every_outcome_is_among_those_tried_here() -> None:
     assert set(get_args(Outcome)) == {
-        Succeeded, Raised, TimedOut, Stopped, Lost, Late, Returned,
+        Succeeded, Raised, TimedOut, Stopped, Lost, Late, Returned, Mismatched,
     }  # fmt: skip

@@ -3,20 +3,26 @@
 ``Call`` is what somebody asks for. ``Job`` is the call as the store remembers it, alive or ended.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
 from duly.errors import InvalidValue
+from duly.model.limit import Lane
 from duly.model.payload import EMPTY, Json, check_json, check_text
 from duly.model.policies import Late, check_length, check_moment, check_options, choose
 from duly.model.states import State
+from duly.model.terms import NO_TERMS, Terms
 
 IfExists = Literal["replace", "keep", "error"]
+Waits = Literal["limit", "worker", "signature"]
 
 HIGHEST, LOWEST = 100, -100
 MOST_TAGS = 32
+MOST_LANES = 8
+MOST_NEEDS = 16
 
 
 class Owner(StrEnum):
@@ -42,6 +48,9 @@ class Label:
     tags: tuple[str, ...] = ()
     owner: Owner = Owner.API
     version: int = 1  # of the task's signature, for which the arguments were written
+    limits: tuple[Lane, ...] = ()  # what it is let through by, in the whole cluster
+    needs: Mapping[str, int] = field(default_factory=dict, hash=False)  # as {"gpu": 1}
+    terms: Terms = NO_TERMS
 
     def __post_init__(self) -> None:
         for what in ("task", "queue", "tenant", "submitter", "title"):
@@ -65,6 +74,17 @@ class Label:
                 f"priority={self.priority!r}: a whole number from {LOWEST} to {HIGHEST}, "
                 "higher is sooner"
             )
+        self._check_what_it_takes()
+
+    def _check_what_it_takes(self) -> None:
+        if len(self.limits) > MOST_LANES or len(self.needs) > MOST_NEEDS:
+            raise InvalidValue(f"at most {MOST_LANES} limits and {MOST_NEEDS} kinds of resources")
+        if len({lane.name for lane in self.limits}) < len(self.limits):
+            raise InvalidValue(f"limits: {', '.join(lane.name for lane in self.limits)}: one twice")
+        for name, amount in self.needs.items():
+            check_text(name, "the name of a resource", longest=100)
+            if not name or type(amount) is not int or not 0 < amount < 2**31:
+                raise InvalidValue(f"needs={dict(self.needs)!r}: names and whole numbers from 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +147,8 @@ class Job(Label):
     schedule_id: int | None = None
     fire_id: int | None = None
     reason: str = ""  # why it waits, or how it ended
+    waits: Waits | None = None  # what blocks it; None: the jobs of its schedule before it
+    waits_for: str | None = None  # the limit it waits at, or the signature it did not fit
     ended_at: datetime | None = None
     result: Json | None = None
     error: str | None = None

@@ -67,6 +67,7 @@ class Lost:
 
     worker: int | None = None
     reason: str = ""
+    alone: bool = False  # it ran in a process of its own, and that did not end by itself
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", storable(self.reason))
@@ -79,10 +80,28 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """It was claimed and given back unstarted."""
+    """It was claimed and given back: unstarted, or interrupted because its worker stops."""
+
+    reason: str = "given back unstarted"
 
 
-Outcome: TypeAlias = Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned
+@dataclass(frozen=True, slots=True)
+class Mismatched:
+    """Its arguments do not fit the function any more: it waits until they do, and loses no try."""
+
+    reason: str
+    signature: str = ""  # the mark of the signature that they do not fit
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", storable(self.reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The task ended its own job, in one transaction with what it wrote."""
+
+
+Outcome: TypeAlias = Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned | Mismatched
 
 
 def storable(text: str, longest: int = LONGEST_TEXT) -> str:

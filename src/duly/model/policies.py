@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from duly.durations import parse_duration, show_duration
 from duly.errors import InvalidValue
+from duly.instants import BEGINNING, HORIZON
 from duly.model.payload import Json, check_json, decode
-from duly.rules import parse_duration, show_duration
-from duly.rules.instants import BEGINNING, HORIZON
 
 Overlap = Literal["skip", "queue_one", "queue_all", "replace", "allow"]
 Catchup = Literal["latest", "all", "skip"]

@@ -29,12 +29,14 @@ class Move(StrEnum):
     MOVE = "move"  # another moment, by its key
     FREE = "free"  # what blocked it is over
     DEFER = "defer"  # … and its moment is still to come
+    HOLD = "hold"  # a limit is full, or no worker knows its task
     CLAIM = "claim"
     SUCCEED = "succeed"
     AGAIN = "again"  # a failed attempt, and another one later
     FAIL = "fail"
     LOSE = "lose"  # its worker's lease expired
     GIVE_BACK = "give back"  # claimed, and returned unstarted
+    PARK = "park"  # its arguments do not fit the function any more
     CANCEL = "cancel"
     EXPIRE = "expire"
     RETRY = "retry"  # a person asks for another chance
@@ -60,6 +62,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.EXPIRE: State.EXPIRED,
     },
     State.READY: {
+        Move.HOLD: State.BLOCKED,
         Move.CLAIM: State.RUNNING,
         Move.MOVE: State.SCHEDULED,
         Move.CANCEL: State.CANCELLED,
@@ -71,6 +74,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.FAIL: State.FAILED,
         Move.LOSE: State.READY,
         Move.GIVE_BACK: State.READY,
+        Move.PARK: State.BLOCKED,
         Move.CANCEL: State.CANCELLED,
         Move.EXPIRE: State.EXPIRED,
     },

@@ -4,15 +4,64 @@ Its number comes from the database and is never used twice. The name is for peop
 with one name are still two workers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
+
+Order = Literal["run", "drain", "stop", "kill"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Which process a worker is, so that others on its machine can tell that it is gone."""
+
+    boot: str = ""  # of the kernel: another one after every start of the machine
+    space: str = ""  # in which the process has its number
+    pid: int = 0
+    born: int = 0  # a number is given again; a number and a birth are not
+
+
+NOWHERE = Host()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a worker can do, and who it is."""
+
+    name: str
+    queues: tuple[str, ...]
+    signatures: Mapping[str, str]  # the tasks it knows, and for each the mark of its signature
+    slots: int = 1
+    resources: Mapping[str, int] = field(default_factory=dict)
+    isolates: bool = False  # jobs that crashed with a worker run in a process of their own here
+    host: Host = NOWHERE
+    version: str = ""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.signatures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
     id: int
-    name: str
-    queues: tuple[str, ...]
-    tasks: tuple[str, ...]
+    profile: Profile
     started_at: datetime
     lease_until: datetime
+    beat_at: datetime
+    running: int = 0
+    order: Order = "run"  # what it was told to do
+    slots_ordered: int | None = None  # … and how many jobs to run at once
+
+    @property
+    def name(self) -> str:
+        return self.profile.name
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return self.profile.queues
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return self.profile.tasks

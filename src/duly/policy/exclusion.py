@@ -8,9 +8,9 @@ Only the half in question is ever counted again, and a year costs little more th
 from datetime import datetime
 
 from duly.errors import RuleError
+from duly.instants import from_us, to_us
 from duly.policy.missed import Stretch
 from duly.rules import Rule
-from duly.rules.instants import from_us, to_us
 
 
 def left_out(timing: Rule, kept: Rule, *, after: datetime, until: datetime) -> Stretch | None:

@@ -21,6 +21,7 @@ then stands at now: a moment is decided once, whatever the clock does afterwards
 from collections.abc import Collection
 from datetime import datetime
 
+from duly.instants import to_us
 from duly.model.fire import Cause, Fire
 from duly.model.schedule import Plan, Schedule
 from duly.policy import sentences
@@ -30,7 +31,6 @@ from duly.policy.lineup import HURRIED, Lineup
 from duly.policy.missed import MICROSECOND, Stretch, stretch
 from duly.policy.sieve import Sieve, ready_at
 from duly.rules import Spaced
-from duly.rules.instants import to_us
 from duly.rules.once import Moments
 from duly.rules.rule import Minus
 

@@ -1,20 +1,21 @@
 """How often a job is tried, and how long it waits in between.
 
-Which errors are worth another try (``on=``) is no part of this value: that is judged by the worker,
-in Python, with the exception in hand. What is here is stored with every job.
+All of it is stored with every job, except which errors are worth another try (``on=``): that is
+judged by the worker, in Python, with the exception in hand.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias, get_args
 
+from duly.durations import parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import Json, decode, encode
-from duly.rules import parse_duration, show_duration
 
 Duration: TypeAlias = str | timedelta
 Backoff: TypeAlias = Literal["exponential", "linear", "constant"]
+Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
 
 LONGEST_WAIT: Final = timedelta(days=30)
 MOST_ATTEMPTS: Final = 10_000
@@ -40,6 +41,7 @@ class Retry:
     first: timedelta
     cap: timedelta
     jitter: bool
+    on: Errors = field(compare=False, repr=False)
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Retry:
         first: Duration = "10s",
         cap: Duration = "1h",
         jitter: bool = True,
+        on: Errors = Exception,
     ) -> None:
         def keep(field: str, value: object) -> None:
             object.__setattr__(self, field, value)
@@ -58,12 +61,26 @@ class Retry:
         keep("first", _wait(first, "first"))
         keep("cap", _wait(cap, "cap"))
         keep("jitter", _flag(jitter))
+        keep("on", _errors(on))
         if isinstance(self.backoff, str) and self.first > self.cap:
             first_wait, longest = show_duration(self.first), show_duration(self.cap)
             raise InvalidValue(
                 f'Retry: first="{first_wait}" is longer than cap="{longest}": '
                 f'say cap="{first_wait}" or more'
             )
+
+    def covers(self, error: Exception) -> bool:
+        """Whether the error is worth another try.
+
+        A predicate that itself raises has not said no: the error is tried again, and bears a note.
+        """
+        if isinstance(self.on, type | tuple):
+            return isinstance(error, self.on)
+        try:
+            return bool(self.on(error))
+        except Exception as broken:  # noqa: BLE001 - it is somebody else's function
+            error.add_note(f"Retry: on= raised {type(broken).__name__}: {broken}")
+            return True
 
     def as_json(self) -> Json:
         """What ``from_json`` reads, with every default written out.
@@ -88,7 +105,7 @@ class Retry:
         stored = decode(text)
         if not isinstance(stored, dict):
             raise InvalidValue(f"Retry: {text[:40]} is not what as_json() makes")
-        known = {field.name for field in fields(cls)}
+        known = {field.name for field in fields(cls)} - {"on"}
         return cls(**{name: stored[name] for name in stored if name in known})
 
 
@@ -162,6 +179,19 @@ def _flag(asked: object) -> bool:
     if not isinstance(asked, bool):
         raise InvalidValue(f"Retry: jitter={asked!r} is neither True nor False")
     return asked
+
+
+def _errors(asked: object) -> Errors:
+    types = asked if isinstance(asked, tuple) else (asked,)
+    if types and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in types):
+        found: Errors = asked  # type: ignore[assignment]
+        return found
+    if callable(asked) and not isinstance(asked, type):
+        return asked
+    raise InvalidValue(
+        f"Retry: on={asked!r} is no kind of Exception: say on=ConnectionError, "
+        "on=(ConnectionError, TimeoutError), or a function that takes the error and says yes or no"
+    )
 
 
 # Raised once, failed. A crash of its worker is not a failure of the job: it is run again even so.

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from duly.durations import say_duration
 from duly.model.policies import Missed
 from duly.model.schedule import Plan, Schedule
 from duly.policy.overlap import LiveJob
-from duly.rules import local_time, say_duration
+from duly.rules import local_time
 
 A_SECOND = timedelta(seconds=1)
 

@@ -8,6 +8,7 @@ costs as much as a minute.
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from duly.instants import to_us
 from duly.model.fire import Cause, Outcome
 from duly.model.schedule import Plan
 from duly.policy import sentences
@@ -16,7 +17,6 @@ from duly.policy.exclusion import left_out
 from duly.policy.lineup import Lineup
 from duly.policy.missed import MICROSECOND, Picked, Stretch, pick, stretch
 from duly.rules import Rule, clock_change_notes, delay_of
-from duly.rules.instants import to_us
 from duly.rules.once import Moments
 from duly.rules.rule import Minus
 from duly.rules.zone import zone_named

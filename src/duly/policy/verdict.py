@@ -3,17 +3,24 @@
 Three numbers are kept apart. ``Retry.attempts`` is spent by attempts that raised or ran too long.
 ``crashes`` is spent by attempts that ended with their worker: such a job may be a victim of its
 neighbours or of a deploy, so it costs no try and is run again at once; but the job that has gone
-down with its worker ``POISON`` times is probably what brings workers down, and is run no more. The
-attempt's own number rises with either, so what has been tried is ``attempt - crashes``.
+down with its worker ``POISON`` times is probably what brings workers down, and is run no more. Once
+it has crashed, it is run in a process of its own: if its worker dies meanwhile and not that
+process, it is probably innocent, and is given up only after ``HAUNTED`` times. The attempt's own
+number rises with either, so what has been tried is ``attempt - crashes``.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol, assert_never
 
+from duly.durations import show_duration
+from duly.errors import DulyError
+from duly.model.job import Waits
 from duly.model.outcome import (
     Late,
     Lost,
+    Mismatched,
     Outcome,
     Raised,
     Returned,
@@ -21,12 +28,43 @@ from duly.model.outcome import (
     Succeeded,
     TimedOut,
 )
+from duly.model.payload import Json
 from duly.model.states import Move, State, after
 from duly.policy.retry import LONGEST_WAIT, Retry, delay
-from duly.rules import show_duration
 
 POISON: Final = 3
+HAUNTED: Final = 10
+UNFIT: Final = "its arguments do not fit the function any more"
 _LONGEST_LINE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A job as it is judged."""
+
+    attempt: int
+    crashes: int
+    retry: Retry
+
+    @classmethod
+    def of(cls, job: "Stored", default: Retry | None = None) -> "Tried":
+        """The job, with its own way of being retried, or else the default of its task."""
+        retry = default or Retry()
+        if job.retry:
+            with suppress(DulyError):  # a newer version's, which must not keep it from being judged
+                retry = Retry.from_json(Json(job.retry))
+        return cls(job.attempt, job.crashes, retry)
+
+
+class Stored(Protocol):
+    """A job as it is stored."""
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def crashes(self) -> int: ...
+    @property
+    def retry(self) -> str | None: ...
 
 
 class Attempted(Protocol):
@@ -59,6 +97,8 @@ class Verdict:
     crashes: int
     ready_at: datetime | None = None
     error: str | None = None
+    waits: Waits | None = None  # what blocks it from now on, and which one of these
+    waits_for: str | None = None
 
     @property
     def state(self) -> State:
@@ -67,7 +107,7 @@ class Verdict:
     @property
     def counts(self) -> bool:
         """Whether there was an attempt at all: a job given back unstarted keeps its number."""
-        return self.move is not Move.GIVE_BACK
+        return self.move not in (Move.GIVE_BACK, Move.PARK)
 
 
 def judge(  # noqa: PLR0911 - an answer for each member of the union
@@ -93,22 +133,32 @@ def judge(  # noqa: PLR0911 - an answer for each member of the union
             reason = "not started: the moment by which it had to start had passed"
             return Verdict(move=Move.EXPIRE, reason=reason, crashes=job.crashes)
         case Returned():
-            reason = "given back unstarted; ready at once"
+            reason = f"{outcome.reason}; ready at once"
             return Verdict(move=Move.GIVE_BACK, reason=reason, crashes=job.crashes, ready_at=now)
+        case Mismatched():
+            return Verdict(
+                move=Move.PARK,
+                reason=" ".join(outcome.reason.split()) or UNFIT,
+                crashes=job.crashes,
+                ready_at=now,
+                waits="signature",
+                waits_for=outcome.signature,
+            )
         case _:
             assert_never(outcome)
 
 
 def _raised(job: Attempted, raised: Raised, now: datetime, *, dice: float) -> Verdict:
     error = f"{raised.error}: {raised.message}" if raised.message else raised.error
+    shown = f"{error}\n\n{raised.traceback}" if raised.traceback else error
     if raised.permanent:
-        return _failed(job, reason=f"failed for good: {_line(error)}", error=error)
+        return _failed(job, reason=f"failed for good: {_line(error)}", error=shown)
     if not raised.retryable:
-        return _failed(job, reason=f"not retried: {_line(raised.error)} is not in on=", error=error)
+        return _failed(job, reason=f"not retried: {_line(raised.error)} is not in on=", error=shown)
     wait = _backoff(job, dice)
     if raised.retry_after is not None:
         wait = min(max(raised.retry_after, timedelta()), LONGEST_WAIT)
-    return _tried(job, now, happened=f"raised {_line(error)}", error=error, wait=wait)
+    return _tried(job, now, happened=f"raised {_line(error)}", error=shown, wait=wait)
 
 
 def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: timedelta) -> Verdict:
@@ -127,8 +177,9 @@ def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: ti
 def _lost(job: Attempted, lost: Lost, now: datetime) -> Verdict:
     crashes = job.crashes + 1
     worker = "its worker" if lost.worker is None else f"worker {lost.worker}"
+    most = HAUNTED if lost.alone else POISON
     happened = f"with {worker}{_because(lost.reason)}"
-    if crashes >= POISON:
+    if crashes >= most:
         return Verdict(
             move=Move.FAIL,
             reason=f"crashed with its worker {crashes} times: not tried again",
@@ -137,7 +188,7 @@ def _lost(job: Attempted, lost: Lost, now: datetime) -> Verdict:
         )
     return Verdict(
         move=Move.LOSE,
-        reason=f"lost {happened}; ready at once, crash {crashes} of {POISON}",
+        reason=f"lost {happened}; ready at once, crash {crashes} of {most}",
         crashes=crashes,
         ready_at=now,
         error=f"Lost: {happened}",

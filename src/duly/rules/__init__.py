@@ -6,12 +6,12 @@
 'Weekdays at 09:00 Europe/Berlin.'
 """
 
+from duly.durations import parse_duration, say_duration, show_duration
 from duly.errors import RuleError
 from duly.rules.calendar import calendar
 from duly.rules.combine import bounded, delay_of, delayed, jitter, lasting, spread
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holiday_data_version, holidays
-from duly.rules.duration import parse_duration, say_duration, show_duration
 from duly.rules.interval import every
 from duly.rules.once import at
 from duly.rules.parse import parse

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
 
+from duly.durations import MICROSECOND, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
-from duly.rules.duration import MICROSECOND, parse_duration, say_duration, show_duration
-from duly.rules.instants import FIRST_US, LAST_US, from_us, to_us
+from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.rules.once import show_moment
 from duly.rules.rule import Rule, clause, wrapped
 

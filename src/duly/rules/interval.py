@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from math import gcd
 
+from duly.durations import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
+from duly.instants import EPOCH, LAST_US, from_us, to_us
 from duly.rules.bits import pack
 from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, StepMonths, day_number
-from duly.rules.duration import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.rules.fields import Written, read, written, zone_missing
-from duly.rules.instants import EPOCH, LAST_US, from_us, to_us
 from duly.rules.once import read_moment, show_moment
 from duly.rules.rule import Rule
 from duly.rules.wall import DAY, MINUTE, MINUTES, SECOND, Wall

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from duly.errors import RuleError
+from duly.instants import from_us, to_us
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, ListedDays
 from duly.rules.fields import read, written, zone_missing
-from duly.rules.instants import from_us, to_us
 from duly.rules.rule import Rule
 from duly.rules.wall import SECOND, Wall
 from duly.rules.words import listed

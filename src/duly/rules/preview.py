@@ -10,8 +10,8 @@ both.
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from duly.instants import from_us, to_us
 from duly.rules.combine import Bounded
-from duly.rules.instants import from_us, to_us
 from duly.rules.recurrence.recurrence import Recurrence
 from duly.rules.rule import Minus, Rule, Union
 from duly.rules.spaced import Spaced

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from duly.errors import RuleError
-from duly.rules.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
+from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
 from duly.rules.wall import DAY
 from duly.rules.words import WEEKDAYS
 

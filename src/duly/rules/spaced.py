@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
+from duly.durations import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
-from duly.rules.duration import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
-from duly.rules.instants import from_us, to_us
+from duly.instants import from_us, to_us
 from duly.rules.rule import Minus, Rule, clause, wrapped
 
 _NEVER = datetime(2199, 12, 31, 23, 59, 59, tzinfo=UTC)

@@ -30,8 +30,8 @@ from typing import Literal, NamedTuple, cast, get_args
 import tzdata
 
 from duly.errors import RuleError
+from duly.instants import to_us
 from duly.rules.days import LAST_YEAR
-from duly.rules.instants import to_us
 from duly.rules.tzif import read_changes
 from duly.rules.wall import HOUR, SECOND
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import NamedTuple
 
-from duly.rules.instants import from_us
+from duly.instants import from_us
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 

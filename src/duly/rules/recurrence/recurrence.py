@@ -19,9 +19,9 @@ from functools import cached_property
 from itertools import groupby
 
 from duly.errors import RuleError
+from duly.instants import FIRST_US, from_us
 from duly.rules.combine import Bounded
 from duly.rules.fields import check_size, never_occurs
-from duly.rules.instants import FIRST_US, from_us
 from duly.rules.once import Moments
 from duly.rules.recurrence.parts import Frequency, Recur, Stamp, completed
 from duly.rules.recurrence.text import LONGEST, read_text

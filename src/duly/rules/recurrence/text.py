@@ -14,9 +14,9 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from duly.errors import RuleError, ZoneMissing
+from duly.instants import to_us
 from duly.rules.days import FIRST_YEAR, LAST_YEAR
 from duly.rules.fields import check_size, checked_zone, close_to
-from duly.rules.instants import to_us
 from duly.rules.recurrence.parts import (
     BY_NUMBERS,
     ONE_NUMBER,

@@ -7,9 +7,9 @@ Every 2 hours on Monday to Friday in hours 8 to 18, from 2026-01-05 08:00 Europe
 
 from collections.abc import Sequence
 
+from duly.instants import from_us
 from duly.rules.bits import pack
 from duly.rules.explain import times_phrase
-from duly.rules.instants import from_us
 from duly.rules.recurrence.parts import Frequency, Recur, Stamp
 from duly.rules.wall import MINUTE, SECOND, minutes_of_day
 from duly.rules.words import MONTHS, WEEKDAYS, listed, ordinal, plural, runs

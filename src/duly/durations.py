@@ -8,7 +8,6 @@ import re
 from datetime import timedelta
 
 from duly.errors import RuleError
-from duly.rules.words import listed
 
 MICROSECOND = timedelta(microseconds=1)
 SHORTEST = timedelta(milliseconds=1)  # of what repeats
@@ -70,7 +69,8 @@ def show_duration(length: timedelta) -> str:
 def say_duration(length: timedelta) -> str:
     """``1 hour and 30 minutes``."""
     nouns = {"h": "hour", "m": "minute", "s": "second", "ms": "millisecond", "us": "microsecond"}
-    return listed([f"{count} {nouns[unit]}{'s' * (count > 1)}" for count, unit in _pieces(length)])
+    words = [f"{count} {nouns[unit]}{'s' * (count > 1)}" for count, unit in _pieces(length)]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _pieces(length: timedelta) -> list[tuple[int, str]]:

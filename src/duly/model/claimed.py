@@ -1,0 +1,117 @@
+"""A job as a worker is given it: a row, read as fast as rows can be read.
+
+Workers claim by the hundred. What most jobs never ask for (moments as datetimes, tags as a tuple)
+is made when somebody asks.
+"""
+
+import json
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import msgspec
+
+from duly.instants import from_us
+from duly.model.job import Job, Owner
+from duly.model.limit import lanes_from_json
+from duly.model.payload import Json
+from duly.model.states import State
+from duly.model.terms import Terms
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """The columns of a job in the order in which statements name them; instants in microseconds."""
+
+    id: int
+    task: str
+    args: str
+    queue: str
+    priority: int
+    tenant: str
+    submitter: str
+    title: str
+    tags: str
+    owner: str
+    version: int
+    key: str | None
+    state: str
+    created_at: int
+    due_at: int
+    ready_at: int
+    deadline: int | None
+    late: str
+    retry: str | None
+    attempt: int
+    crashes: int
+    worker: int
+    fence: int
+    claimed_at: int
+    schedule_id: int | None
+    fire_id: int | None
+    reason: str
+    limits: str | None
+    needs: str | None
+    terms_text: str | None
+    rank: int
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the moment by which it had to start had passed when it was claimed."""
+        return self.deadline is not None and self.late == "skip" and self.claimed_at > self.deadline
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing waits for its end, so that it can be finished in passing."""
+        return (
+            self.schedule_id is None
+            and self.key is None
+            and self.limits is None
+            and (self.terms_text is None or not self.terms.calls_back)
+        )
+
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms.from_json(self.terms_text)
+
+    @cached_property
+    def needed(self) -> dict[str, int]:
+        return json.loads(self.needs) if self.needs else {}
+
+    def moment(self, elapsed: float) -> datetime:
+        """The store's time, as far as a worker can know it: so many seconds after the claim."""
+        return from_us(self.claimed_at) + timedelta(seconds=elapsed)
+
+    @cached_property
+    def job(self) -> Job:
+        return Job(
+            id=self.id,
+            task=self.task,
+            args=Json(self.args),
+            queue=self.queue,
+            priority=self.priority,
+            tenant=self.tenant,
+            submitter=self.submitter,
+            title=self.title,
+            tags=tuple(json.loads(self.tags)),
+            owner=Owner(self.owner),
+            version=self.version,
+            limits=lanes_from_json(self.limits) if self.limits else (),
+            needs=self.needed,
+            terms=self.terms,
+            key=self.key,
+            state=State(self.state),
+            created_at=from_us(self.created_at),
+            due_at=from_us(self.due_at),
+            ready_at=from_us(self.ready_at),
+            deadline=None if self.deadline is None else from_us(self.deadline),
+            late=self.late,  # type: ignore[arg-type]  # one of the words, as stored
+            retry=None if self.retry is None else Json(self.retry),
+            attempt=self.attempt,
+            crashes=self.crashes,
+            worker=self.worker,
+            fence=self.fence,
+            claimed_at=from_us(self.claimed_at),
+            schedule_id=self.schedule_id,
+            fire_id=self.fire_id,
+        )

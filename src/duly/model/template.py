@@ -1,0 +1,67 @@
+"""Names and titles made from arguments: ``crm:{customer_id}``.
+
+Not ``str.format``: that reads attributes and items, and a name which somebody else wrote must not
+look into objects. Only whole arguments are put in, and only those that are one short value.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from uuid import UUID
+
+from duly.errors import InvalidValue
+
+_SCALARS = (str, int, float, bool, type(None), Decimal, UUID, date, time, timedelta, Enum)
+_BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """The template with each ``{name}`` replaced; ``{{`` and ``}}`` are braces."""
+    pieces = _pieces(template)
+    if len(pieces) == 1:
+        return pieces[0][0]
+    return "".join(
+        text if name is None else text + _shown(template, name, values) for text, name in pieces
+    )
+
+
+def names_in(template: str) -> tuple[str, ...]:
+    """The arguments it asks for, each once, in the order in which they stand."""
+    return tuple(dict.fromkeys(name for _, name in _pieces(template) if name is not None))
+
+
+@lru_cache(maxsize=1024)
+def _pieces(template: str) -> tuple[tuple[str, str | None], ...]:
+    """Each a text and the name behind it; the last one has no name."""
+    pieces: list[tuple[str, str | None]] = []
+    text, at = "", 0
+    for found in _BRACE.finditer(template):
+        text += template[at : found.start()]
+        at = found.end()
+        if found[0] in ("{{", "}}"):
+            text += found[0][0]
+        elif found[1] is not None and found[1].isidentifier():
+            pieces.append((text, found[1]))
+            text = ""
+        else:
+            raise InvalidValue(
+                f'"{template}": {found[0]} is not the name of an argument; '
+                'write it as {customer_id}, and a brace itself as "{{" or "}}"'
+            )
+    return (*pieces, (text + template[at:], None))
+
+
+def _shown(template: str, name: str, values: Mapping[str, object]) -> str:
+    if name not in values:
+        has = ", ".join(values) or "no arguments"
+        raise InvalidValue(f'"{template}": there is no argument "{name}"; there is {has}')
+    value = values[name]
+    if not isinstance(value, _SCALARS):
+        raise InvalidValue(
+            f'"{template}": "{name}" is a {type(value).__name__}, '
+            "and only a text, a number, a moment or the like can be part of a name"
+        )
+    return str(value.value if isinstance(value, Enum) else value)

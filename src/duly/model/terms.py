@@ -1,0 +1,103 @@
+"""What a job carries from its task's declaration until it ends, and the store reads only then.
+
+How long it may run, how long its result is kept, and which tasks follow its end. They are stored
+with the job, because a callback is promised when the job is, and by whichever version of the code
+made it; and a job that asks for nothing of it stores nothing.
+"""
+
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from duly.durations import parse_duration, show_duration
+from duly.errors import InvalidValue
+from duly.model.payload import Json, decode, encode
+
+KEEP_RESULT: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callback:
+    """A task to be enqueued with the number of the job that ended, as the argument of that name."""
+
+    task: str
+    queue: str = "default"
+    priority: int = 0
+    retry: Json | None = None
+    argument: str = "job_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """``keep_result`` is ``KEEP_RESULT`` if it is None, and zero for a result that nobody wants."""
+
+    timeout: timedelta | None = None
+    keep_result: timedelta | None = None
+    on_success: Callback | None = None
+    on_failure: Callback | None = None
+    on_cancelled: Callback | None = None
+
+    @property
+    def calls_back(self) -> bool:
+        return bool(self.on_success or self.on_failure or self.on_cancelled)
+
+    def as_json(self) -> Json | None:
+        """Only what was asked for, so that equal terms are equal texts; None if that is nothing."""
+        return _written(self)
+
+    @staticmethod
+    def from_json(text: str | None) -> "Terms":
+        """Read what was stored; keys written by a newer version are passed over."""
+        return _read(text) if text else NO_TERMS
+
+
+NO_TERMS: Final = Terms()
+
+
+# A million jobs have a handful of terms among them.
+@lru_cache(maxsize=4096)
+def _written(terms: Terms) -> Json | None:
+    asked = {
+        field.name: _plain(value)
+        for field in fields(terms)
+        if (value := getattr(terms, field.name)) is not None
+    }
+    return encode(asked, what="terms") if asked else None
+
+
+def _plain(value: timedelta | Callback) -> object:
+    if isinstance(value, timedelta):
+        return show_duration(value)
+    plain: dict[str, object] = {
+        "task": value.task,
+        "queue": value.queue,
+        "priority": value.priority,
+        "argument": value.argument,
+    }
+    return plain | ({} if value.retry is None else {"retry": decode(value.retry)})
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Terms:
+    stored = decode(Json(text))
+    if not isinstance(stored, dict):
+        raise InvalidValue(f"Terms: {text[:40]} is not what as_json() makes")
+    known = {field.name for field in fields(Terms)}
+    return Terms(
+        **{
+            name: _length_or_callback(value)
+            for name, value in stored.items()
+            if name in known and value is not None
+        }
+    )
+
+
+def _length_or_callback(value: Any) -> Any:  # noqa: ANN401 - JSON in, a field's type out
+    if isinstance(value, str):
+        return parse_duration(value)
+    known = {field.name for field in fields(Callback)}
+    found = {name: value[name] for name in value if name in known}
+    if found.get("retry") is not None:
+        found["retry"] = encode(found["retry"], what="retry")
+    return Callback(**found)

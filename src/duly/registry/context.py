@@ -1,0 +1,143 @@
+"""What a running task may ask: which job it is, for which moment, whether it should stop.
+
+One is made for every attempt, and most are never asked anything: it holds what it was given and
+makes the rest when somebody wants it. What reaches further, to the worker and its store, goes
+through a ``Port``.
+"""
+
+import contextvars
+import logging
+import math
+from contextvars import ContextVar, Token
+from datetime import datetime
+from typing import Any, Protocol
+
+from duly.errors import InvalidValue, NotInAJob
+from duly.model import payload
+from duly.model.claimed import Claimed
+from duly.model.job import Job
+from duly.model.outcome import storable
+from duly.model.payload import Json
+from duly.policy.retry import Retry
+
+LONGEST_MESSAGE = 1_000
+
+
+class Port(Protocol):
+    """What whoever runs the task does for it."""
+
+    def cancelled(self) -> str | None:
+        """Why the job is to stop, or None."""
+        ...
+
+    def progress(self, percent: float, message: str, meta: Json | None) -> None: ...
+
+    def transaction(self, context: "Context") -> Any:  # noqa: ANN401 - for `with` and `async with`
+        ...
+
+
+class Context:
+    """``current()``, or the first parameter of a task that says ``takes_context=True``."""
+
+    __slots__ = ("_port", "_retry", "_source")
+
+    def __init__(self, job: Job | Claimed, retry: Retry, port: Port) -> None:
+        self._source = job
+        self._retry = retry
+        self._port = port
+
+    @property
+    def job(self) -> Job:
+        source = self._source
+        return source if isinstance(source, Job) else source.job
+
+    @property
+    def claimed(self) -> Claimed | None:
+        """The job as its worker holds it; nothing outside of a worker."""
+        return self._source if isinstance(self._source, Claimed) else None
+
+    @property
+    def fire_id(self) -> int | None:
+        """The number of the due moment in its schedule's ledger, if a schedule made the job."""
+        return self._source.fire_id
+
+    @property
+    def due_at(self) -> datetime:
+        """The moment this work is for: the schedule's, the one asked for, or when it was asked."""
+        return self.job.due_at
+
+    @property
+    def attempt(self) -> int:
+        return self._source.attempt
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether an error now would end the job. Attempts that died with their worker are free."""
+        return self._source.attempt - self._source.crashes >= self._retry.attempts
+
+    @property
+    def log(self) -> logging.Logger:
+        return logging.getLogger(f"duly.job.{self._source.task}")
+
+    @property
+    def cancelled(self) -> bool:
+        return self._port.cancelled() is not None
+
+    @property
+    def reason(self) -> str:
+        """Why it was cancelled, or nothing."""
+        return self._port.cancelled() or ""
+
+    def progress(self, percent: float, message: str = "", /, **meta: object) -> None:
+        """How far it is, from 0 to 100, for those who watch."""
+        asked: object = percent
+        if not isinstance(asked, int | float) or math.isnan(within := min(max(asked, 0), 100)):
+            raise InvalidValue(f"progress({asked!r}): a number from 0 to 100")
+        shown = storable(str(message), LONGEST_MESSAGE)
+        more = payload.encode(meta, what="progress") if meta else None
+        self._port.progress(float(within), shown, more)
+
+    def transaction(self) -> Any:  # noqa: ANN401 - for `with` and `async with`; the port's own type
+        """A transaction of the job's own store: what it commits, commits the job's success too."""
+        return self._port.transaction(self)
+
+
+def current() -> Context:
+    """The context of the job that this code runs in."""
+    try:
+        return _CURRENT.get()
+    except LookupError:
+        raise NotInAJob(
+            "current() was asked where no job runs; pass what you need as an argument, or in a "
+            "test run the function inside duly.testing.context(due_at=…)"
+        ) from None
+
+
+def current_or_none() -> Context | None:
+    return _CURRENT.get(None)
+
+
+class entered:  # noqa: N801 - used as a function: `with entered(context):`
+    """Make a context the current one, for the code inside."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> Context:
+        self._token: Token[Context] = _CURRENT.set(self._context)
+        return self._context
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._token)
+
+
+def surrounding(context: Context) -> contextvars.Context:
+    """Everything that is current here, and the context, for code that runs elsewhere."""
+    surroundings = contextvars.copy_context()
+    surroundings.run(_CURRENT.set, context)
+    return surroundings
+
+
+_CURRENT: ContextVar[Context] = ContextVar("duly.current")

@@ -1,0 +1,230 @@
+"""A task as it was declared: a function, its name, and its author's choices for every run.
+
+Everything that can be known to be wrong is refused here, where the line that says it is on the
+stack, and not when the first job is made, let alone when it runs.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import PurePath
+from typing import Final, Literal, TypeAlias
+
+from duly.durations import show_duration
+from duly.errors import InvalidValue
+from duly.model.limit import MOST_LIMITS, Limit
+from duly.model.payload import check_text
+from duly.model.policies import LONGEST, choose
+from duly.model.template import names_in
+from duly.policy.retry import Retry
+from duly.registry.annotations import plain
+from duly.registry.options import (
+    Duration,
+    Priority,
+    length_of,
+    memory_of,
+    name_of,
+    names_of,
+    needs_of,
+    priority_of,
+    retry_of,
+    task_of,
+)
+from duly.registry.parameters import Parameters
+from duly.registry.signature import Signature
+
+Executor: TypeAlias = Literal["async", "thread", "process"]
+
+LONGEST_GRACE: Final = timedelta(hours=1)
+DEFAULT_RETRY: Final = Retry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Definition:
+    name: str
+    function: Callable[..., object]
+    signature: Signature
+    is_async: bool
+    executor: Executor
+    executor_named: bool  # by the author, who then knows what it cannot do
+    aliases: tuple[str, ...]
+    title: str  # a template
+    queue: str
+    priority: int
+    retry: Retry
+    timeout: timedelta | None
+    grace: timedelta
+    memory: int | None  # bytes
+    limits: tuple[Limit, ...]
+    needs: Mapping[str, int]
+    keep_result: timedelta | None  # None: not at all
+    takes_context: bool
+    on_success: str | None
+    on_failure: str | None
+    on_cancelled: str | None
+    file: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        """``tasks.py:12``."""
+        return f"{PurePath(self.file).name}:{self.line}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+
+def define(  # noqa: PLR0913 - every choice there is, by name
+    function: Callable[..., object],
+    *,
+    name: str | None = None,
+    aliases: Sequence[str] = (),
+    title: str | None = None,
+    queue: str = "default",
+    priority: Priority = 0,
+    retry: Retry | None = DEFAULT_RETRY,
+    timeout: Duration | None = None,
+    grace: Duration = "10s",
+    executor: Executor | None = None,
+    memory: str | None = None,
+    limits: Sequence[Limit] = (),
+    needs: Mapping[str, int] | None = None,
+    keep_result: Duration | None = "7d",
+    takes_context: bool = False,
+    on_success: object = None,
+    on_failure: object = None,
+    on_cancelled: object = None,
+) -> Definition:
+    """A task, or an ``InvalidValue`` that names it and says which choice cannot be kept."""
+    task = _name(function, name)
+    try:
+        is_async = _is_async(function)
+        asked_timeout = None if timeout is None else length_of("timeout", timeout, longest=LONGEST)
+        chosen = _executor(executor, is_async=is_async, timeout=asked_timeout)
+        parameters = Parameters.of(function, takes_context=takes_context, task=task)
+        file, line = _place(function)
+        return Definition(
+            name=task,
+            function=function,
+            signature=Signature(parameters, keeps_result=keep_result is not None),
+            is_async=is_async,
+            executor=chosen,
+            executor_named=executor is not None,
+            aliases=tuple(alias for alias in names_of("aliases", aliases) if alias != task),
+            title=_title(title, parameters),
+            queue=name_of("queue", queue),
+            priority=priority_of(priority),
+            retry=retry_of(retry),
+            timeout=asked_timeout,
+            grace=length_of("grace", grace, longest=LONGEST_GRACE, zero=True),
+            memory=_memory(memory, chosen),
+            limits=_limits(limits, parameters),
+            needs=needs_of({} if needs is None else needs),
+            keep_result=_kept(keep_result),
+            takes_context=takes_context,
+            on_success=task_of("on_success", on_success),
+            on_failure=task_of("on_failure", on_failure),
+            on_cancelled=task_of("on_cancelled", on_cancelled),
+            file=file,
+            line=line,
+        )
+    except InvalidValue as error:
+        raise type(error)(_naming(task, error)) from None
+
+
+def refuse_unkeepable(timeout: timedelta) -> None:
+    """A time-out for a thread by accident: nothing can end a thread."""
+    raise InvalidValue(
+        'a thread cannot be stopped: say executor="process" '
+        f'(killed after {show_duration(timeout)}), or executor="thread" (only reported), '
+        "or make it async"
+    )
+
+
+def _name(function: object, asked: str | None) -> str:
+    if not callable(function):
+        raise InvalidValue(f"{function!r} is not a function, and a task is one")
+    found = asked if asked is not None else getattr(function, "__name__", None)
+    if found is None or found == "<lambda>":
+        raise InvalidValue(f"{function!r} has no name of its own: give it one, name=…")
+    return name_of("name", found)
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    inner = plain(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise InvalidValue("it yields, and a task runs to its end: return a list instead")
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(function)
+
+
+def _executor(asked: Executor | None, *, is_async: bool, timeout: timedelta | None) -> Executor:
+    if asked is None:
+        if timeout is not None and not is_async:
+            refuse_unkeepable(timeout)
+        return "async" if is_async else "thread"
+    choose("executor", asked, Executor)
+    if asked == "async" and not is_async:
+        raise InvalidValue(
+            'executor="async": it is a plain function, and would hold up every other task: '
+            'make it async, or say executor="thread" or executor="process"'
+        )
+    if asked == "thread" and is_async:
+        raise InvalidValue(
+            'executor="thread": an async function runs on the loop: leave executor out, '
+            'or say executor="process"'
+        )
+    return asked
+
+
+def _title(asked: str | None, parameters: Parameters) -> str:
+    if asked is None:
+        return ""
+    _check_template("title", check_text(asked, "title"), parameters)
+    return asked
+
+
+def _memory(asked: str | None, executor: Executor) -> int | None:
+    if asked is None:
+        return None
+    if executor != "process":
+        raise InvalidValue(
+            f'memory="{asked}": only a process has memory of its own: say executor="process"'
+        )
+    return memory_of(asked)
+
+
+def _limits(asked: Sequence[Limit], parameters: Parameters) -> tuple[Limit, ...]:
+    found: object = asked
+    if isinstance(found, str | Limit) or not isinstance(found, Sequence):
+        raise InvalidValue(f'limits={found!r}: a list of them, [Limit("crm", rate="50/s")]')
+    if len(found) > MOST_LIMITS:
+        raise InvalidValue(f"{len(found)} limits, and at most {MOST_LIMITS} are kept")
+    for limit in found:
+        if not isinstance(limit, Limit):
+            raise InvalidValue(f'limits: {limit!r} is no Limit("crm", rate="50/s")')
+        _check_template(f'Limit("{limit.name}")', limit.name, parameters)
+    if len({limit.name for limit in found}) < len(found):
+        raise InvalidValue("limits: two have one name: put their numbers into one Limit")
+    return tuple(found)
+
+
+def _check_template(what: str, template: str, parameters: Parameters) -> None:
+    for name in names_in(template):
+        if name not in parameters.known and parameters.extra is None:
+            raise InvalidValue(f'{what}: there is no parameter "{name}"; the task is {parameters}')
+
+
+def _kept(asked: Duration | None) -> timedelta | None:
+    return None if asked is None else length_of("keep_result", asked, longest=LONGEST)
+
+
+def _place(function: Callable[..., object]) -> tuple[str, int]:
+    code = getattr(plain(function), "__code__", None)
+    return ("?", 0) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def _naming(task: str, error: InvalidValue) -> str:
+    text = str(error)
+    return text if text.startswith(task) else f"{task}: {text}"

@@ -1,0 +1,120 @@
+"""What declarations and calls say in words, as values: ``"high"``, ``"2GB"``, ``"90s"``, a task."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeAlias
+
+from duly.durations import parse_duration, show_duration
+from duly.errors import InvalidValue, RuleError
+from duly.model.job import HIGHEST, LOWEST, MOST_NEEDS
+from duly.model.payload import check_text
+from duly.policy.retry import NEVER, Retry
+
+Duration: TypeAlias = str | timedelta
+When: TypeAlias = datetime | Duration
+Priority: TypeAlias = int | Literal["high", "normal", "low", "idle"]
+
+PRIORITIES: Final = {"high": 50, "normal": 0, "low": -50, "idle": -100}
+LEAST_MEMORY: Final = 16_000_000  # less, and Python itself does not start
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)B", re.ASCII)
+_UNITS = {
+    letter + binary: base**power
+    for power, letter in enumerate("KMGT", start=1)
+    for binary, base in (("", 1_000), ("i", 1_024))
+}
+
+
+def name_of(what: str, asked: object) -> str:
+    """A name: text that is not empty."""
+    if not isinstance(asked, str):
+        raise InvalidValue(f"{what}={asked!r}: a name is text")
+    if not check_text(asked, what):
+        raise InvalidValue(f"{what}: a name is not empty")
+    return asked
+
+
+def names_of(what: str, asked: object) -> tuple[str, ...]:
+    if isinstance(asked, str) or not isinstance(asked, Iterable):
+        raise InvalidValue(f'{what}={asked!r}: several names, as {what}=("old",)')
+    return tuple(dict.fromkeys(name_of(what, name) for name in asked))
+
+
+def length_of(what: str, asked: object, *, longest: timedelta, zero: bool = False) -> timedelta:
+    """A length of time: ``"90s"``, ``"5m"``, or a timedelta."""
+    length = _parsed(what, asked)
+    if not timedelta() <= length <= longest or not (zero or length):
+        shown = show_duration(length) if length >= timedelta() else length
+        least = "from 0s" if zero else "more than 0s"
+        most = f"{longest.days:,} days" if longest.days else show_duration(longest)
+        raise InvalidValue(f'{what}="{shown}": {least}, up to {most}')
+    return length
+
+
+def when_of(what: str, asked: object) -> datetime | timedelta | None:
+    """A moment, or how long from now. What is wrong with a moment is said by who keeps it."""
+    if asked is None or isinstance(asked, datetime):
+        return asked
+    return _parsed(what, asked)
+
+
+def priority_of(asked: object) -> int:
+    if isinstance(asked, str) and asked in PRIORITIES:
+        return PRIORITIES[asked]
+    if type(asked) is not int or not LOWEST <= asked <= HIGHEST:
+        words = ", ".join(f'"{word}"' for word in PRIORITIES)
+        raise InvalidValue(
+            f"priority={asked!r}: {words}, or a whole number from {LOWEST} to {HIGHEST}, "
+            "higher is sooner"
+        )
+    return asked
+
+
+def retry_of(asked: object) -> Retry:
+    """None is for never."""
+    if asked is None:
+        return NEVER
+    if not isinstance(asked, Retry):
+        raise InvalidValue(f"retry={asked!r}: say retry=Retry(attempts=5), or None for never")
+    return asked
+
+
+def memory_of(asked: object) -> int:
+    """Bytes: ``"2GB"`` is 2,000,000,000 of them, ``"2GiB"`` 2,147,483,648."""
+    found = _MEMORY.fullmatch(asked.strip()) if isinstance(asked, str) else None
+    if found is None:
+        raise InvalidValue(f'memory={asked!r}: write it as "500MB", "2GB" or "2GiB"')
+    size: int = round(float(found[1]) * _UNITS[found[2]])
+    if not LEAST_MEMORY <= size < 2**63:
+        raise InvalidValue(f'memory="{asked}": at least {LEAST_MEMORY // 1_000_000}MB')
+    return size
+
+
+def needs_of(asked: object) -> dict[str, int]:
+    if not isinstance(asked, Mapping) or len(asked) > MOST_NEEDS:
+        raise InvalidValue(
+            f'needs={asked!r}: at most {MOST_NEEDS} amounts by name, as {{"gpu": 1}}'
+        )
+    for name, amount in asked.items():
+        name_of("needs", name)
+        if type(amount) is not int or not 0 < amount < 2**31:
+            raise InvalidValue(f'needs: "{name}" is {amount!r}, and it is a whole number from 1')
+    return dict(asked)
+
+
+def task_of(what: str, asked: object) -> str | None:
+    """The name of a task, given by its name or by the task itself."""
+    if asked is None:
+        return None
+    found = asked if isinstance(asked, str) else getattr(asked, "name", None)
+    if not isinstance(found, str):
+        raise InvalidValue(f"{what}={asked!r}: a task, or the name of one")
+    return name_of(what, found)
+
+
+def _parsed(what: str, asked: object) -> timedelta:
+    try:
+        return parse_duration(asked)  # type: ignore[arg-type]  # it refuses what is no duration
+    except RuleError as error:
+        raise InvalidValue(f"{what}: {error}") from None

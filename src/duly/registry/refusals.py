@@ -1,0 +1,114 @@
+"""Why arguments and results are refused: which task, which argument, what was expected, what came.
+
+The type checks speak of JSON (``Expected `int`, got `null` - at `$.to.zip```); who called a Python
+function is told about its parameters instead.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from duly.errors import PayloadError, SignatureChanged
+from duly.model import payload
+from duly.model.payload import DEEPEST, Json
+from duly.registry import codecs
+from duly.registry.codecs import ENCODER
+from duly.registry.parameters import Parameters
+
+ARGUMENTS: Final = "arguments"
+_LONG_NUMBER = re.compile(rb"\d{19}")
+_AT = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field (`.*`)")
+_MISSING = re.compile(r"Object missing required field (`.*`)")
+
+
+def check_storable(data: bytes, value: object, *, what: str, longest: int) -> None:
+    """Refuse what a database, or another language, would not give back.
+
+    NaN has become null by now, NUL an escape, and a long integer just digits. Hardly any text holds
+    these; whatever might is looked at closely.
+    """
+    if (
+        len(data) > longest
+        or b"null" in data
+        or b"\\u0000" in data
+        or data.count(b"[") + data.count(b"{") > DEEPEST
+        or _LONG_NUMBER.search(data)
+    ):
+        built = msgspec.to_builtins(value, enc_hook=codecs.written, str_keys=True)
+        payload.encode(built, what=what, longest=longest)
+
+
+def check_plain(task: str, name: str, value: object) -> None:
+    """What no type is said for comes back as JSON has it: a moment would come back as text."""
+    if type(value) in (str, int, bool, type(None)):
+        return
+    try:
+        payload.encode(value, what=name)
+    except PayloadError as error:
+        hint = "; annotate it with its type" if "plain JSON" in str(error) else ""
+        raise misplaced(task, f"{error}{hint}") from None
+
+
+def misplaced(task: str, sentence: str) -> PayloadError:
+    """The refusal of a ``payload`` check, which says ``arguments.to.zip: why``."""
+    where, _, why = sentence.partition(": ")
+    return _at(task, where.removeprefix(f"{ARGUMENTS}."), why)
+
+
+def misfit(task: str, error: msgspec.ValidationError) -> PayloadError:
+    why, where = _parted(error)
+    return _at(task, where or ARGUMENTS, in_python(why))
+
+
+def unwritable(task: str, given: Mapping[str, object], error: Exception) -> PayloadError:
+    for name, value in given.items():
+        try:
+            ENCODER.encode(value)
+        except RecursionError:
+            return _at(task, name, f"nested more than {DEEPEST} levels deep")
+        except UnicodeEncodeError:
+            return _at(task, name, "it holds a lone surrogate, which is no text")
+        except Exception as found:  # noqa: BLE001 - it is to be told, whatever it is
+            return _at(task, name, str(found) or type(found).__name__)
+    return PayloadError(f"{task}: {error}")
+
+
+def changed(parameters: Parameters, text: str, error: Exception) -> SignatureChanged:
+    """What the job has, what the function wants, and where the two part."""
+    why, where = _parted(error)
+    if where is None:
+        why = _UNKNOWN.sub(r"it has no parameter \1", why)
+        why = _MISSING.sub(r"the job has no \1", why)
+    spoken = in_python(why) if where is None else f"argument `{where}`: {in_python(why)}"
+    return SignatureChanged(f"the job has {_shown(text)}, the task is {parameters}: {spoken}")
+
+
+def in_python(why: str) -> str:
+    """``expected int, got None`` for ``Expected `int`, got `null```."""
+    if why.startswith("Expected "):
+        why = why.replace("`null`", "`None`").replace("`array`", "`list`").replace("`", "")
+    first = why.partition(" ")[0]
+    return why[:1].lower() + why[1:] if first.istitle() else why
+
+
+def _at(task: str, where: str, why: str) -> PayloadError:
+    spoken = where if where == ARGUMENTS else f"argument `{where}`"
+    return PayloadError(f"{task}: {spoken}: {why}")
+
+
+def _parted(error: Exception) -> tuple[str, str | None]:
+    found = _AT.fullmatch(str(error))
+    return (found[1], found[2]) if found else (str(error), None)
+
+
+def _shown(text: str) -> str:
+    try:
+        found = payload.decode(Json(text))
+    except PayloadError:
+        return text[:40]
+    if not isinstance(found, dict):
+        return text[:40]
+    return ", ".join(f"`{name}`" for name in found) or "no arguments"

@@ -1,0 +1,275 @@
+"""Tasks by name: the only way from the name in a job's row to the function that runs it.
+
+Names are bare function names, so that a task is the same one when its file moves, and in a script
+that is ``__main__`` here and ``tasks`` there. Therefore two tasks with one name are refused, with
+both places named.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Final, Protocol
+
+from duly.errors import InvalidValue, NotFound, PayloadError
+from duly.model.claimed import Claimed
+from duly.model.job import Call, IfExists
+from duly.model.limit import Lane, Limit
+from duly.model.outcome import storable
+from duly.model.payload import Json
+from duly.model.policies import LONGEST, Late
+from duly.model.template import render
+from duly.model.terms import KEEP_RESULT, Callback, Terms
+from duly.policy.retry import Retry
+from duly.registry.definition import Definition, refuse_unkeepable
+from duly.registry.options import (
+    Duration,
+    Priority,
+    When,
+    length_of,
+    priority_of,
+    retry_of,
+    when_of,
+)
+
+LONGEST_TITLE: Final = 500
+_SOME_JOB = 1
+
+
+class Unset:
+    """Nothing was said, which is not the same as None."""
+
+    def __repr__(self) -> str:
+        return "unset"
+
+
+UNSET: Final = Unset()
+
+
+class Completion(Protocol):
+    """A transaction that ends a job: for ``with`` and ``async with``."""
+
+    @property
+    def completed(self) -> bool: ...
+
+
+class OpenCompletion(Protocol):
+    def __call__(
+        self, url: str, job: Claimed, definition: Definition, *, lease: timedelta
+    ) -> Completion: ...
+
+
+class Registry:
+    # How ``transaction()`` is opened, wherever its tasks run. Whoever knows the store says so.
+    completion: OpenCompletion | None = None
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, Definition] = {}  # by name, and by every alias
+        self._limits: dict[str, tuple[Limit, Definition]] = {}
+        self._terms: dict[str, Terms] = {}
+
+    def add(self, definition: Definition) -> None:
+        """Know the task by its name and its aliases, unless another one goes by any of them."""
+        for name in definition.names:
+            known = self._definitions.get(name)
+            if known is not None and not _is_again(known, definition):
+                raise InvalidValue(_two_with_one_name(name, known, definition))
+        for limit in definition.limits:
+            self._check_limit(limit, definition)
+        for name in self._definitions.get(definition.name, definition).names:
+            self._definitions.pop(name, None)
+        for name in definition.names:
+            self._definitions[name] = definition
+        for limit in definition.limits:
+            self._limits[limit.name] = (limit, definition)
+        self._terms.clear()
+
+    def get(self, name: str) -> Definition:
+        found = self._definitions.get(name)
+        if found is None:
+            raise NotFound(f'no task is called "{name}"{self._instead(name)}')
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._definitions
+
+    def __iter__(self) -> Iterator[Definition]:
+        """Every task once, in the order in which they were declared."""
+        return iter(
+            [known for name, known in self._definitions.items() if known.name == name],
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def names(self) -> tuple[str, ...]:
+        """Every name a job may carry, aliases included."""
+        return tuple(self._definitions)
+
+    def signatures(self) -> dict[str, str]:
+        """The fingerprint of what each of the names takes."""
+        return {name: known.signature.fingerprint for name, known in self._definitions.items()}
+
+    def call(  # noqa: PLR0913 - what may be said about one call, by name
+        self,
+        definition: Definition,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        *,
+        run_after: When | None = None,
+        queue: str | None = None,
+        priority: Priority | None = None,
+        key: str | None = None,
+        if_exists: IfExists = "replace",
+        tenant: str = "",
+        start_within: Duration | None = None,
+        late: Late = "skip",
+        retry: Retry | Unset | None = UNSET,
+        timeout: Duration | Unset | None = UNSET,
+        title: str | None = None,
+        tags: Sequence[str] = (),
+        submitter: str = "",
+    ) -> Call:
+        """What the store is asked to keep: arguments, and the task's choices or the caller's."""
+        text = definition.signature.encode(args, kwargs)
+        # Read back, so that equal arguments have equal names however they were passed.
+        templates = definition.limits or (definition.title and title is None)
+        values = definition.signature.values(text) if templates else {}
+        return Call(
+            task=definition.name,
+            args=text,
+            queue=definition.queue if queue is None else queue,
+            priority=definition.priority if priority is None else priority_of(priority),
+            tenant=tenant,
+            submitter=submitter,
+            title=_title(definition.title, values) if title is None else title,
+            tags=tuple(tags) if not isinstance(tags, str) else tags,  # type: ignore[arg-type]  # Call says why not
+            limits=_lanes(definition, values),
+            needs=definition.needs,
+            terms=self._terms_for(definition, timeout),
+            run_after=when_of("run_after", run_after),
+            key=key,
+            if_exists=if_exists,
+            start_within=_length("start_within", start_within),
+            late=late,
+            retry=_retry_text(definition.retry if isinstance(retry, Unset) else retry_of(retry)),
+        )
+
+    def terms(self, definition: Definition) -> Terms:
+        """What its jobs carry to their end; a callback must be a task that is known by now."""
+        found = self._terms.get(definition.name)
+        if found is None:
+            found = self._terms[definition.name] = Terms(
+                timeout=definition.timeout,
+                keep_result=_kept(definition.keep_result),
+                on_success=self._callback(definition, "on_success", definition.on_success),
+                on_failure=self._callback(definition, "on_failure", definition.on_failure),
+                on_cancelled=self._callback(definition, "on_cancelled", definition.on_cancelled),
+            )
+        return found
+
+    def _terms_for(self, definition: Definition, timeout: Duration | Unset | None) -> Terms:
+        terms = self.terms(definition)
+        if isinstance(timeout, Unset):
+            return terms
+        asked = _length("timeout", timeout)
+        if asked is not None and definition.executor == "thread" and not definition.executor_named:
+            refuse_unkeepable(asked)
+        return replace(terms, timeout=asked)
+
+    def _callback(self, definition: Definition, what: str, name: str | None) -> Callback | None:
+        if name is None:
+            return None
+        if name not in self:
+            raise NotFound(
+                f'{definition.name}: {what}="{name}", and no task is called that'
+                f"{self._instead(name)}"
+            )
+        known = self.get(name)
+        try:
+            known.signature.encode((_SOME_JOB,), {})
+        except PayloadError as error:
+            raise InvalidValue(
+                f"{definition.name}: {what}: {known.name} is called with the number of the job "
+                f"that ended, def {known.name}(job_id: int): {error}"
+            ) from None
+        return Callback(
+            task=known.name,
+            queue=known.queue,
+            priority=known.priority,
+            retry=_retry_text(known.retry),
+            argument=known.signature.parameters.positional[0],
+        )
+
+    def _check_limit(self, limit: Limit, definition: Definition) -> None:
+        known, owner = self._limits.get(limit.name, (limit, definition))
+        if known != limit and not _is_again(owner, definition):
+            raise InvalidValue(
+                f"{limit} of {definition.name} ({definition.where}) is {known} for {owner.name} "
+                f"({owner.where}): one name is one limit, so give both the same numbers"
+            )
+
+    def _instead(self, name: str) -> str:
+        near = get_close_matches(name, self._definitions, n=1)
+        if near:
+            return f'; did you mean "{near[0]}"?'
+        known = ", ".join(sorted(self._definitions)[:10])
+        return f"; there is {known}" if known else "; no task is declared at all"
+
+
+def _is_again(known: Definition, definition: Definition) -> bool:
+    """The same lines, run once more: a module was reloaded."""
+    return (known.name, known.file, known.line) == (
+        definition.name,
+        definition.file,
+        definition.line,
+    )
+
+
+def _two_with_one_name(name: str, known: Definition, definition: Definition) -> str:
+    return (
+        f'two tasks are called "{name}": {known.name} in {known.where} and {definition.name} in '
+        f'{definition.where}; give one of them another name: name="…"'
+    )
+
+
+def _title(template: str, values: Mapping[str, object]) -> str:
+    """For people, so it is cut rather than refused."""
+    if not template:
+        return ""
+    title = storable(render(template, values))
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+
+
+def _lanes(definition: Definition, values: Mapping[str, object]) -> tuple[Lane, ...]:
+    """Each limit by its name for these arguments.
+
+    Two of one task may come to one name, as "account:{source}" and "account:{target}" do.
+    """
+    lanes: dict[str, Lane] = {}
+    for limit in definition.limits:
+        lane = limit.rendered(values)
+        other = lanes.setdefault(lane.name, lane)
+        if (other.concurrency, other.rate) != (lane.concurrency, lane.rate):
+            raise InvalidValue(
+                f'{definition.name}: its limits "{other.template}" and "{lane.template}" are both '
+                f'"{lane.name}" for these arguments, and have different numbers'
+            )
+    return tuple(lanes.values())
+
+
+def _length(what: str, asked: Duration | None) -> timedelta | None:
+    return None if asked is None else length_of(what, asked, longest=LONGEST)
+
+
+def _kept(asked: timedelta | None) -> timedelta | None:
+    """What nearly everybody wants is not written into every job."""
+    if asked is None:
+        return timedelta()
+    return None if asked == KEEP_RESULT else asked
+
+
+@lru_cache(maxsize=256)
+def _retry_text(retry: Retry) -> Json:
+    return retry.as_json()

@@ -1,0 +1,218 @@
+"""What a task takes and gives, as JSON: checked when it is promised, and again when it is kept.
+
+Between the two lies a database, and often a deployment. So what comes in is read back before it is
+stored: a wrong type is the caller's error, with the caller on the stack, and not a failed job at
+02:00. What comes out must fit the function as it is by then; if it does not, nothing is tried, and
+the job waits for somebody who knows.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2s
+from typing import Any
+
+import msgspec
+
+from duly.errors import InvalidValue, PayloadError
+from duly.model.payload import EMPTY, LONGEST_ARGS, LONGEST_RESULT, Json
+from duly.registry import codecs
+from duly.registry.annotations import (
+    RETURN,
+    described,
+    may_hold_anything,
+    refuse_unkept,
+    resolved,
+)
+from duly.registry.codecs import ENCODER
+from duly.registry.parameters import Parameters
+from duly.registry.refusals import (
+    ARGUMENTS,
+    changed,
+    check_plain,
+    check_storable,
+    in_python,
+    misfit,
+    misplaced,
+    unwritable,
+)
+
+_NOTHING = Json("null")
+
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    """The types of a function's parameters, made into what reads and checks them."""
+
+    hints: Mapping[str, Any]
+    arguments: msgspec.json.Decoder[Any]
+    loose: frozenset[str]  # parameters that take any type
+    result: msgspec.json.Decoder[Any]
+
+
+class Signature:
+    """Made once for each task. Its types are read then, or at first use if they are not there yet.
+
+    ``keeps_result`` is False for a task whose result nobody wants: it may then be of any type.
+    """
+
+    def __init__(self, parameters: Parameters, *, keeps_result: bool = True) -> None:
+        self.parameters = parameters
+        self.task = parameters.task
+        self._keeps_result = keeps_result
+        try:
+            self._types_if_known: _Types | None = self._read_types()
+        except NameError:
+            self._types_if_known = None
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., object],
+        *,
+        takes_context: bool,
+        task: str | None = None,
+        keeps_result: bool = True,
+    ) -> "Signature":
+        spoken = task or str(getattr(function, "__name__", "the task"))
+        return cls(
+            Parameters.of(function, takes_context=takes_context, task=spoken),
+            keeps_result=keeps_result,
+        )
+
+    @property
+    def starts_bare(self) -> bool:
+        """Whether it can be called without arguments."""
+        return not self.parameters.required
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Another one means that arguments which did not fit before might fit now."""
+        hints = self._types.hints
+        lines = [
+            f"{'' if name in self.parameters.required else '?'}{name}:{described(hint)}"
+            for name, hint in hints.items()
+            if name != RETURN
+        ]
+        return blake2s("\n".join(lines).encode(), digest_size=6).hexdigest()
+
+    def encode(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Json:
+        """The arguments as JSON, or a ``PayloadError`` that says which of them cannot be."""
+        given = self.parameters.bound(args, kwargs)
+        if not given:
+            return EMPTY
+        types = self._types_if_known or self._types
+        if types.loose:
+            self._check_loose(given, types.loose)
+        try:
+            data = ENCODER.encode(given)
+        except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
+            raise unwritable(self.task, given, error) from None
+        try:
+            check_storable(data, given, what=ARGUMENTS, longest=LONGEST_ARGS)
+            types.arguments.decode(data)
+            if self.parameters.extra:
+                self._read_extra(data)
+        except PayloadError as error:
+            raise misplaced(self.task, str(error)) from None
+        except msgspec.ValidationError as error:
+            raise misfit(self.task, error) from None
+        return Json(data.decode())
+
+    def decode(self, text: str) -> dict[str, object]:
+        """Keyword arguments to call the function with, or a ``SignatureChanged``."""
+        types = self._types_if_known or self._types
+        try:
+            found = types.arguments.decode(text)
+            kwargs = {
+                name: value
+                for name, value in msgspec.structs.asdict(found).items()
+                if value is not msgspec.UNSET
+            }
+            return kwargs | self._read_extra(text) if self.parameters.extra else kwargs
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise changed(self.parameters, text, error) from None
+
+    def values(self, text: str) -> dict[str, object]:
+        """What the function will see, its defaults included: for names and titles."""
+        return {**self.parameters.defaults, **self.decode(text)}
+
+    def encode_result(self, value: object) -> Json:
+        if value is None:
+            return _NOTHING
+        try:
+            data = ENCODER.encode(value)
+        except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
+            raise PayloadError(f"{self.task}: its result cannot be kept: {error}") from None
+        try:
+            check_storable(data, value, what="result", longest=LONGEST_RESULT)
+        except PayloadError as error:
+            raise PayloadError(f"{self.task}: its {error}") from None
+        return Json(data.decode())
+
+    def decode_result(self, text: str) -> object:
+        """The result, of the type that the function says it gives."""
+        types = self._types_if_known or self._types
+        try:
+            return types.result.decode(text)
+        except msgspec.DecodeError as error:
+            raise PayloadError(
+                f"{self.task}: its result is not what the function says it gives: "
+                f"{in_python(str(error))}"
+            ) from None
+
+    @property
+    def _types(self) -> _Types:
+        if self._types_if_known is None:
+            try:
+                self._types_if_known = self._read_types()
+            except NameError as error:
+                raise InvalidValue(
+                    f"{self.task}: an annotation cannot be read: {error}; define it at the top of "
+                    "a module, and import it outside of `if TYPE_CHECKING`"
+                ) from None
+        return self._types_if_known
+
+    def _read_types(self) -> _Types:
+        parameters = self.parameters
+        hints = resolved(parameters.function, parameters.annotations)
+        if not self._keeps_result:
+            hints[RETURN] = Any
+        refuse_unkept(hints, task=self.task)
+        fields = [
+            (name, hints[name])
+            if name in parameters.required
+            else (name, hints[name], msgspec.UNSET)
+            for name in parameters.names
+        ]
+        shape = msgspec.defstruct(
+            "Arguments", fields, kw_only=True, forbid_unknown_fields=parameters.extra is None
+        )
+        return _Types(
+            hints=hints,
+            arguments=msgspec.json.Decoder(shape, dec_hook=codecs.read),
+            loose=frozenset(
+                name for name in hints if name != RETURN and may_hold_anything(hints[name])
+            ),
+            result=msgspec.json.Decoder(hints[RETURN], dec_hook=codecs.read),
+        )
+
+    def _check_loose(self, given: Mapping[str, object], loose: frozenset[str]) -> None:
+        for name, value in given.items():
+            if name in loose or (self.parameters.extra in loose and not self._is_known(name)):
+                check_plain(self.task, name, value)
+
+    def _read_extra(self, text: str | bytes) -> dict[str, object]:
+        """What **kwargs takes: each read by itself, so that a refusal can name it."""
+        kind = self._types.hints[str(self.parameters.extra)]
+        found: dict[str, object] = msgspec.json.decode(text)
+        extra = {name: value for name, value in found.items() if not self._is_known(name)}
+        for name, value in extra.items():
+            try:
+                extra[name] = msgspec.convert(value, kind, dec_hook=codecs.read)
+            except msgspec.ValidationError as error:
+                raise msgspec.ValidationError(f"{error} - at `$.{name}`") from None
+        return extra
+
+    def _is_known(self, name: str) -> bool:
+        return name in self.parameters.known
