@@ -35,15 +35,17 @@ SABOTAGES = {
     "the transaction around an operation": Sabotage(torn=True),
     "the reaper": Sabotage(without=("reaper",)),
     "the look at the lease before a claim": Sabotage(
-        statements={"claim": without("and lease_until > :now")}
+        statements=dict.fromkeys(("claim", "claim_held"), without("and lease_until > :now"))
     ),
     "the refusal to renew what has expired": Sabotage(
         statements={"renew_lease": without("and lease_until > :now")}
     ),
     "the state from which a job may be claimed": Sabotage(
-        statements={"claim": without("state = 'ready' and ")}
+        statements=dict.fromkeys(("claim", "claim_held"), without("state = 'ready' and "))
     ),
     "the wait for the job in front": Sabotage(
-        statements={"free_blocked": without("and other.state <> 'blocked'")}
+        statements={
+            "free_blocked": without("and (other.state <> 'blocked' or other.waits is not null)")
+        }
     ),
 }

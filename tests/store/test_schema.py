@@ -18,7 +18,8 @@ POSTGRES = Dialect("postgres")
 
 CATALOGUE = {
     "columns": """
-        select table_name, ordinal_position, column_name, data_type, is_nullable, collation_name
+        select table_name, ordinal_position, column_name, data_type, is_nullable, collation_name,
+               column_default, generation_expression
           from information_schema.columns where table_schema = 'duly' order by 1, 2""",
     "indexes": "select tablename, indexdef from pg_indexes where schemaname = 'duly' order by 1, 2",
     "constraints": """

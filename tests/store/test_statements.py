@@ -15,10 +15,12 @@ from duly.store.statements import statements
 STORE = Path(__file__).parents[2] / "src/duly/store"
 POSTGRES = Dialect("postgres")
 DIALECTS = [SQLITE, POSTGRES, POSTGRES.without_features()]
+ONLY_POSTGRES = {"turn"}  # elsewhere jobs are finished and claimed by several statements
 
 
 def asked() -> set[str]:
     """Every statement that the store's Python names."""
+    known = {name for dialect in DIALECTS for name in statements(dialect)}
     found = set()
     for file in STORE.rglob("*.py"):
         tree = ast.parse(file.read_text())
@@ -27,13 +29,14 @@ def asked() -> set[str]:
             for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
-        found |= strings & set(statements(SQLITE))
+        found |= strings & known
     return found
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=["sqlite", "postgres", "without features"])
 def test_a_dialect_has_every_statement_and_no_other(dialect: Dialect) -> None:
-    assert set(statements(dialect)) == asked()
+    missing = ONLY_POSTGRES if dialect is SQLITE else set()
+    assert set(statements(dialect)) == asked() - missing
 
 
 @pytest.mark.parametrize("name", sorted(statements(SQLITE)))
@@ -59,13 +62,14 @@ def test_no_statement_rolls_dice_or_reads_a_clock_of_its_own(dialect: Dialect) -
     assert found == ({"ledger": "clock_timestamp"} if dialect is POSTGRES else {})
 
 
-def test_no_column_has_a_default(pg_dsn: str) -> None:
-    """A default that reads a clock would not know a test's time."""
+def test_no_default_reads_a_clock(pg_dsn: str) -> None:
+    """It would not know a test's time."""
     with psycopg.connect(pg_dsn) as connection:
         for migration in migrations(POSTGRES):
             connection.execute(migration.script.encode())
         defaults = connection.execute(
-            "select adrelid::regclass::text from pg_attrdef"
+            "select adrelid::regclass::text, pg_get_expr(adbin, adrelid) from pg_attrdef"
             " where adrelid::regclass::text like 'duly.%'"
         ).fetchall()
-    assert defaults == []
+    constant = re.compile(r"-?\d+|true|false|'[^']*'::text")
+    assert [default for default in defaults if not constant.fullmatch(default[1])] == []

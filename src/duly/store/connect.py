@@ -6,15 +6,17 @@ postgresql://user@host/database               many machines
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from duly.clock import now
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.store.database import Ask, Database, Dialect, Operation
 from duly.store.sql_store import SqlStore
+from duly.store.sqlite.database import DEADLINE as SQLITE_DEADLINE
 from duly.store.sqlite.database import SqliteDatabase
 
+POSTGRES_DEADLINE = timedelta(seconds=10)
 _POSTGRES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
 _USER = re.compile(r"//(.*)@")
@@ -30,9 +32,14 @@ def connect(
     create: bool = True,
     writes: bool = True,
     features: bool = True,
+    deadline: timedelta | None = None,
 ) -> SqlStore:
     """A store that is not open yet. ``clock`` is for tests: the store's own time otherwise."""
-    return SqlStore(database(url, clock=clock, create=create, writes=writes, features=features))
+    return SqlStore(
+        database(
+            url, clock=clock, create=create, writes=writes, features=features, deadline=deadline
+        )
+    )
 
 
 def database(
@@ -42,10 +49,29 @@ def database(
     create: bool = True,
     writes: bool = True,
     features: bool = True,
+    deadline: timedelta | None = None,
 ) -> Database:
+    """``deadline`` is how long an answer may take, if not as long as is usual."""
     if url.startswith(_POSTGRES):
-        return _postgres(url, clock, features=features)
-    return SqliteDatabase(_path(url), clock=clock or now, create=create, writes=writes)
+        return _postgres(url, clock, features=features, deadline=deadline)
+    return SqliteDatabase(
+        _path(url),
+        clock=clock or now,
+        create=create,
+        writes=writes,
+        deadline=deadline or SQLITE_DEADLINE,
+    )
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith(_POSTGRES)
+
+
+def spoken(url: str, *, features: bool = True) -> tuple[str, Dialect]:
+    """A PostgreSQL's address without what only we understand of it, and what can be done there."""
+    address, pooled = _POOLER.subn(_joint, url)
+    dialect = Dialect("postgres", notify=not pooled, session=not pooled)
+    return address, dialect if features else dialect.without_features()
 
 
 def _path(url: str) -> str:
@@ -70,20 +96,26 @@ def place(url: str) -> str:
     return path if path == ":memory:" else str(Path(path).absolute())
 
 
-def _postgres(url: str, clock: Callable[[], datetime] | None, *, features: bool) -> Database:
+def _postgres(
+    url: str,
+    clock: Callable[[], datetime] | None,
+    *,
+    features: bool,
+    deadline: timedelta | None,
+) -> Database:
     try:
         from duly.store.postgres.database import PostgresDatabase  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise StoreUnavailable(
             f'PostgreSQL needs {error.name}: pip install "duly[postgres]"'
         ) from None
-    url, pooled = _POOLER.subn(_joint, url)
-    dialect = Dialect("postgres", notify=not pooled, session=not pooled)
+    address, dialect = spoken(url, features=features)
     return PostgresDatabase(
-        url,
-        dialect=dialect if features else dialect.without_features(),
+        address,
+        dialect=dialect,
         clock=clock,
         on_missing_partition=_make_day,
+        deadline=deadline or POSTGRES_DEADLINE,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Value: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
+Value: TypeAlias = int | str | Sequence[int | None] | Sequence[str | None] | None
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -39,6 +39,11 @@ Operation: TypeAlias = Generator[Ask, list[Row], T]
 Start: TypeAlias = Callable[[], Operation[T]]
 
 
+def alone(ask: Ask) -> Operation[list[Row]]:
+    """One statement as an operation."""
+    return (yield ask)
+
+
 @dataclass(frozen=True)
 class Dialect:
     """What a database can do. Nothing that is promised rests on any of these.
@@ -51,10 +56,18 @@ class Dialect:
     skip_locked: bool = True  # else due schedules are read without a lock, and compared when set
     partitions: bool = True  # else old rows are deleted, not dropped by the day
     notify: bool = True  # else changes made by other processes are found by polling
+    turns: bool = True  # else jobs are finished and claimed by several statements
     session: bool = True  # else no setting and no prepared statement outlives a transaction
 
     def without_features(self) -> "Dialect":
-        return Dialect(self.name, skip_locked=False, partitions=False, notify=False, session=False)
+        return Dialect(
+            self.name,
+            skip_locked=False,
+            partitions=False,
+            notify=False,
+            turns=False,
+            session=False,
+        )
 
 
 class Migration(NamedTuple):
@@ -76,6 +89,10 @@ class Database(Protocol):
 
     async def write(self, start: Start[T], /) -> T:
         """Run the operation as one transaction that may write."""
+        ...
+
+    async def write_one(self, ask: Ask, /) -> list[Row]:
+        """Run a single statement that is a transaction by itself."""
         ...
 
     async def read(self, start: Start[T], /) -> T:

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
+from duly.instants import FIRST_US, LAST_US, to_us
 from duly.model.fire import Cause, Fire
 from duly.rules import Spaced
-from duly.rules.instants import FIRST_US, LAST_US, to_us
 from duly.store import held, rows
 from duly.store.database import Ask, Operation
 

@@ -9,11 +9,11 @@ from datetime import datetime
 from difflib import get_close_matches
 
 from duly.errors import NotFound
+from duly.instants import from_us, to_us
 from duly.model.payload import check_text
 from duly.model.schedule import Schedule
 from duly.policy.firing import Entry, skipped_by_pause
 from duly.rules import zone_data_version
-from duly.rules.instants import from_us, to_us
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids

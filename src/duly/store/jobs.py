@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from duly.errors import KeyTaken, NotFound, WrongState
+from duly.instants import to_us
 from duly.model.job import Attempt, Call, Job
 from duly.model.payload import check_text
 from duly.model.states import WAITING, State
-from duly.rules.instants import to_us
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
+from duly.store.ids import Ids
 from duly.store.ledger import stop
+from duly.store.retrying import revive
 from duly.store.settling import Ending, end
 
 
@@ -51,7 +53,7 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
     answers: dict[int, int] = {}
     plain = [one for one in wanted if one.call.key is None]
     if plain:
-        yield Ask("enqueue", {"batch": rows.packed(one.values() for one in plain)})
+        yield plainly(plain)
         answers |= {one.number: one.number for one in plain}
     for batch in _distinct([one for one in wanted if one.call.key is not None]):
         answers |= yield from _enqueue_keyed(batch, again=again)
@@ -61,6 +63,11 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
         if ended:
             raise EndedAlready(frozenset(number for (number,) in ended))
     return [answers[one.number] for one in wanted]
+
+
+def plainly(wanted: Sequence[Wanted]) -> Ask:
+    """Jobs without keys, which one statement makes."""
+    return Ask("enqueue", {"batch": rows.packed(one.values() for one in wanted)})
 
 
 def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:
@@ -155,7 +162,7 @@ def attempts(number: int) -> Operation[list[Attempt]]:
     return [rows.attempt(row) for row in found]
 
 
-def cancel(number: int, reason: str) -> Operation[State]:
+def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
     """End a job that waits; ask one that runs to end. One that is cancelled stays so."""
     check_text(reason, "reason")
     ending = Ending(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
@@ -164,7 +171,7 @@ def cancel(number: int, reason: str) -> Operation[State]:
         if not peeked:
             return (yield from _cancelled_before(number))
         if State(peeked[0][1]) in WAITING:
-            if (yield from end({number: ending}, peeked)):
+            if (yield from end({number: ending}, peeked, ids=ids)):
                 return State.CANCELLED
         elif (yield from stop([number], ending.reason)):
             return State.RUNNING
@@ -177,7 +184,7 @@ def _cancelled_before(number: int) -> Operation[State]:
     return job.state
 
 
-def cancel_key(task: str, key: str, reason: str) -> Operation[bool]:
+def cancel_key(task: str, key: str, reason: str, *, ids: Ids) -> Operation[bool]:
     check_text(task, "task")
     check_text(key, "key")
     held = yield Ask("hold_keys", {"rows": rows.packed([{"task": task, "key": key}])})
@@ -187,7 +194,7 @@ def cancel_key(task: str, key: str, reason: str) -> Operation[bool]:
     peeked = yield Ask("peek_jobs", {"ids": [number]})
     if not peeked:
         return False
-    yield from cancel(number, reason)
+    yield from cancel(number, reason, ids=ids)
     return True
 
 
@@ -197,15 +204,5 @@ def retry(number: int, who: str) -> Operation[Job]:
     job = yield from get(number)
     if job.state is not State.FAILED:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
-    state = State.READY
-    if job.schedule_id is not None:
-        held = rows.schedules((yield Ask("hold_schedules", {"ids": [job.schedule_id]})))
-        live = yield Ask("live_jobs", {"ids": [job.schedule_id]})
-        exclusive = held and rows.schedule(held[0]).plan.policies.overlap != "allow"
-        state = State.BLOCKED if live and exclusive else state
-    by = f" by {who}" if who else ""
-    values: dict[str, Value] = {"id": number, "state": state.value, "reason": f"retried{by}"}
-    revived = yield Ask("revive_jobs", values)
-    if revived:
-        yield Ask("forget_failed", {"id": number})
+    yield from revive([number], who)
     return (yield from get(number))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK
 from duly.model.outcome import storable
 from duly.model.schedule import Schedule
@@ -22,7 +23,6 @@ from duly.model.states import State
 from duly.policy.firing import Entry, Facts, Firing, NewJob
 from duly.policy.overlap import LiveJob
 from duly.policy.sentences import merged
-from duly.rules.instants import from_us, to_us
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids

@@ -6,16 +6,19 @@ tells it what time it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Attempt, Call, Job
+from duly.model.journal import Entry, LogLine, Note
+from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.schedule import Plan, Schedule
 from duly.model.states import State
-from duly.model.worker import WorkerInfo
+from duly.model.worker import Order, Profile, WorkerInfo
 from duly.policy.firing import Facts, Firing
 from duly.policy.verdict import Verdict
 
@@ -28,6 +31,13 @@ OVERDUE = timedelta(seconds=30)
 SCHEDULES = "schedules"  # a schedule may be due earlier than it was
 JOBS = "jobs"  # a job may be due earlier than any was
 READY = "ready"  # a job can be claimed: "ready:" and its queue
+WORKERS = "workers"  # a worker is told something, or one of its jobs is asked to end
+QUEUES = "queues"  # a queue was paused, limited or set free
+LOG = "log"  # a job has said something: "log:" and its number
+
+# Where a worker looks. See the migration that makes the column.
+NORMAL, LOW, IDLE, CAREFUL, SUSPECT = range(5)
+NO_FLOOR = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +96,7 @@ class Settlement:
     verdict: Verdict
     outcome: str  # the word for the attempt's record
     result: str | None = None
+    keep_result: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +105,62 @@ class Settled:
 
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
+    before: Sequence[int] = ()  # those of the kept that had been written before
+    freed: Sequence[str] = ()  # queues in which others became ready who waited at a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A job that succeeded and that nothing waits for."""
+
+    id: int
+    fence: int
+    result: str | None = None
+    keep: int | None = None  # how long the result is kept, in microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a worker would like to run next."""
+
+    worker: int
+    queue: str
+    tasks: Sequence[str]
+    limit: int
+    shelf: int = NORMAL
+    floor: int = NO_FLOOR  # nothing below this rank is looked for
+    after: str = ""  # on a fair queue: the tenant that was served last
+    free: Mapping[str, int] = field(default_factory=dict)  # resources that are not in use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What was written of what is done, and what is to be run next."""
+
+    jobs: Sequence[Claimed] = ()
+    kept: Sequence[int] = ()
+    refused: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """What a worker hears when it says that it is alive."""
+
+    order: Order
+    slots: int | None = None
+    signals: Mapping[int, str] = field(default_factory=dict)  # jobs asked to end, and why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneInfo:
+    """A limit under one rendered name, and who is there."""
+
+    name: str
+    template: str
+    concurrency: int | None
+    rate: Rate | None
+    running: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,27 +305,84 @@ class Jobs(Protocol):
         """Give a failed job another chance."""
         ...
 
+    async def retry_matching(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        first: int | None = None,
+        who: str = "",
+    ) -> list[int]:
+        """Give another chance to the failed jobs that match, the oldest first: their numbers.
 
-class Work(Protocol):
-    async def register(
-        self, name: str, *, queues: Sequence[str], tasks: Sequence[str], lease: timedelta
-    ) -> WorkerInfo: ...
-
-    async def renew(self, worker: int, lease: timedelta) -> bool:
-        """Prolong a lease that is alive. False: this worker is dead, and must begin anew."""
+        ``error`` is a part of the error or the reason, capital letters or not. ``first`` is how
+        many at most. Not one transaction but a row of them: what is done stays done.
+        """
         ...
 
-    async def end_lease(self, worker: int) -> None: ...
+    async def count_failed(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        """How many there are to retry."""
+        ...
+
+
+class Work(Protocol):
+    async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
+        """Begin a lease; jobs that waited for somebody who knows their task are set free."""
+        ...
+
+    async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
+        """Prolong a lease that is alive. None: this worker is dead, and must begin anew."""
+        ...
+
+    async def listen_to(self, worker: int) -> Beat | None:
+        """The same words, without prolonging anything."""
+        ...
+
+    async def end_lease(self, worker: int) -> None:
+        """Nothing of this worker runs any more: what it held may be taken back at once."""
+        ...
 
     async def workers(self) -> list[WorkerInfo]: ...
 
-    async def claim(
-        self, worker: int, *, queue: str, tasks: Sequence[str], limit: int
-    ) -> list[Job]:
-        """Take jobs to run, the most urgent first. After ``OutcomeUnknown``, ask ``held``."""
+    async def living(self) -> list[WorkerInfo]:
+        """Those whose lease has not ended."""
         ...
 
-    async def held(self, worker: int) -> list[Job]:
+    async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
+        """Give an order to the workers of a name, or to one by its number: how many there are."""
+        ...
+
+    async def turn(self, done: Sequence[Done], wish: Wish | None = None) -> Turn:
+        """Finish what is done, and take what is wished, in one go where the database can.
+
+        Only from a queue that is plain: not paused, limited or fair. After ``OutcomeUnknown``, what
+        is done may be given again, and ``held`` tells what was taken.
+        """
+        ...
+
+    async def claim(self, wish: Wish) -> list[Claimed]:
+        """Take jobs to run, the most urgent first, under the limits of their queue and their own.
+
+        After ``OutcomeUnknown``, ask ``held``.
+        """
+        ...
+
+    async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
+        """Where there is something to claim: queues and shelves."""
+        ...
+
+    async def held(self, worker: int) -> list[Claimed]:
         """The jobs that this worker has claimed and not settled."""
         ...
 
@@ -266,13 +390,38 @@ class Work(Protocol):
         """Write what became of jobs, in one go, each under the fence of its claim."""
         ...
 
-    async def signals(self, worker: int) -> Mapping[int, str]:
-        """The jobs of this worker that are asked to end, and why."""
-        ...
-
     async def set_queue(self, queue: Queue) -> None: ...
 
     async def queues(self) -> list[Queue]: ...
+
+
+class Limits(Protocol):
+    async def listed(self, *, limit: int = 1_000) -> list[LaneInfo]:
+        """The limits that jobs have met, the last used first."""
+        ...
+
+    async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
+        """Say what counts for a limit, by its name or its template, whatever code says."""
+        ...
+
+    async def unset(self, name: str) -> None: ...
+
+
+class Journal(Protocol):
+    async def write(self, entries: Sequence[Entry]) -> None:
+        """Write down what jobs have said, in one go, each only if it is run under the fence.
+
+        What a worker that lost its lease has to say is dropped, and what is too much for one job.
+        """
+        ...
+
+    async def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
+        """The lines behind the number ``after``."""
+        ...
+
+    async def note(self, job_id: int) -> Note | None:
+        """How far a job says it is."""
+        ...
 
 
 class Upkeep(Protocol):
@@ -282,6 +431,10 @@ class Upkeep(Protocol):
 
     async def sweep(self, *, limit: int) -> int:
         """The nets: free what waits behind nothing. How many were found."""
+        ...
+
+    async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
+        """Set jobs aside whose task no living worker knows, so that they hide nobody."""
         ...
 
     async def take_back(
@@ -310,6 +463,7 @@ class LostJob:
     schedule_id: int | None = None
     task: str = ""
     key: str | None = None
+    alone: bool = False  # it had crashed before, and ran in a process of its own
 
 
 Judge = Callable[[LostJob, datetime], Verdict]
@@ -326,6 +480,10 @@ class Store(Protocol):
     def jobs(self) -> Jobs: ...
     @property
     def work(self) -> Work: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def journal(self) -> Journal: ...
     @property
     def upkeep(self) -> Upkeep: ...
 

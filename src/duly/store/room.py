@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from duly.errors import OutcomeUnknown
-from duly.store.database import Database, Start
+from duly.store.database import Ask, Database, Row, Start
 from duly.store.ids import BLOCK, Dry, Ids, reserve_many
 
 T = TypeVar("T")
@@ -28,6 +28,10 @@ class Room:
                 return await self.database.write(start)
             except Dry as dry:
                 await self.more(dry.needed)
+
+    async def write_one(self, ask: Ask) -> list[Row]:
+        """A statement that is a transaction by itself."""
+        return await self.database.write_one(ask)
 
     async def insist(self, start: Start[T]) -> T:
         """Run an operation that finds out by itself whether it was done before."""

@@ -6,21 +6,29 @@ files name them.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
+import msgspec
+
+from duly.instants import from_us, to_us
+from duly.model.claimed import Claimed
 from duly.model.fire import Cause, Fire, Outcome
 from duly.model.job import Attempt, Call, Job, Owner
+from duly.model.limit import Rate, lanes_as_json, lanes_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies
+from duly.model.queue import Queue
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.model.states import State
-from duly.model.worker import WorkerInfo
-from duly.rules.instants import from_us, to_us
+from duly.model.terms import Terms
+from duly.model.worker import Host, Profile, WorkerInfo
 from duly.store.database import Row, Value
 
 _MICROSECOND = timedelta(microseconds=1)
+_ENCODER = msgspec.json.Encoder()
 
 
 class ScheduleRow(NamedTuple):
@@ -50,6 +58,9 @@ class ScheduleRow(NamedTuple):
     awaiting: int | None
     fault: str | None
     zone_data: str
+    limits: str | None
+    needs: str | None
+    terms: str | None
     now: int = 0
 
 
@@ -71,7 +82,7 @@ def length(microseconds: int | None) -> timedelta | None:
 
 def packed(rows: Iterable[Mapping[str, object]]) -> str:
     """Many rows as one JSON text: one statement, one parameter, any driver."""
-    return json.dumps(list(rows), ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(list(rows)).decode()
 
 
 def schedule(row: ScheduleRow) -> Schedule:
@@ -100,6 +111,10 @@ class HeldRow(NamedTuple):
     schedule_id: int | None
     task: str
     key: str | None
+    limits: str | None
+    terms: str | None
+    tenant: str
+    state: str
 
 
 def held(found: Iterable[Row]) -> list[HeldRow]:
@@ -130,6 +145,7 @@ def _plan(row: ScheduleRow) -> Plan:
             "policies": Policies.from_json(row.policies),
             "tags": tuple(json.loads(row.tags)),
             "owner": Owner(row.owner),
+            **_taking(row.limits, row.needs, row.terms),
         }
     except Exception as error:  # noqa: BLE001 - a newer version's choices, or somebody's hand
         said = f"this version of duly cannot read it: {error!r:.300}"
@@ -182,9 +198,26 @@ def _label_values(label: Plan | Call) -> dict[str, Value]:
         "tenant": label.tenant,
         "submitter": label.submitter,
         "title": label.title,
-        "tags": json.dumps(label.tags, ensure_ascii=False),
+        "tags": _tags(label.tags),
         "owner": label.owner.value,
         "version": label.version,
+        "limits": lanes_as_json(label.limits) if label.limits else None,
+        "needs": json.dumps(dict(label.needs), sort_keys=True) if label.needs else None,
+        "terms": label.terms.as_json(),
+    }
+
+
+@lru_cache(maxsize=1024)
+def _tags(tags: tuple[str, ...]) -> str:
+    return json.dumps(tags, ensure_ascii=False)
+
+
+def _taking(limits: str | None, needs: str | None, terms: str | None) -> dict[str, Any]:
+    """What a job or schedule asks of whoever runs it."""
+    return {
+        "limits": lanes_from_json(limits) if limits else (),
+        "needs": json.loads(needs) if needs else {},
+        "terms": Terms.from_json(terms),
     }
 
 
@@ -262,10 +295,17 @@ def job(row: Row) -> Job:
         schedule_id=row[24],
         fire_id=row[25],
         reason=row[26],
-        ended_at=moment(row[27]) if len(row) > 27 else None,
-        result=row[28] if len(row) > 27 else None,
-        error=row[29] if len(row) > 27 else None,
+        **_taking(row[27], row[28], row[29]),
+        waits=row[30],
+        waits_for=row[31],
+        ended_at=moment(row[32]),
+        result=row[33],
+        error=row[34],
     )
+
+
+def claimed(row: Row) -> Claimed:
+    return Claimed(*row)
 
 
 def attempt(row: Row) -> Attempt:
@@ -283,13 +323,57 @@ def attempt(row: Row) -> Attempt:
     )
 
 
+def profile_values(profile: Profile) -> dict[str, Value]:
+    return {
+        "name": profile.name,
+        "queues": json.dumps(list(profile.queues)),
+        "tasks": json.dumps(list(profile.tasks)),
+        "signatures": json.dumps(dict(profile.signatures)),
+        "slots": profile.slots,
+        "resources": json.dumps(dict(profile.resources)),
+        "isolates": int(profile.isolates),
+        "host": json.dumps(asdict(profile.host)),
+        "version": profile.version,
+    }
+
+
 def worker(row: Row) -> WorkerInfo:
-    number, name, queues, tasks, started, lease = row
+    (
+        number, name, queues, signatures, slots, resources, isolates, host, version,
+        started, lease, beat, running, told, told_slots,
+    ) = row  # fmt: skip
     return WorkerInfo(
         id=number,
-        name=name,
-        queues=tuple(json.loads(queues)),
-        tasks=tuple(json.loads(tasks)),
+        profile=Profile(
+            name=name,
+            queues=tuple(json.loads(queues)),
+            signatures=json.loads(signatures),
+            slots=slots,
+            resources=json.loads(resources),
+            isolates=bool(isolates),
+            host=Host(**json.loads(host)),
+            version=version,
+        ),
         started_at=from_us(started),
         lease_until=from_us(lease),
+        beat_at=from_us(beat),
+        running=running,
+        order=told,
+        slots_ordered=told_slots,
     )
+
+
+def queue(row: Row) -> Queue:
+    name, paused, note, concurrency, count, period, fair = row
+    return Queue(
+        name=name,
+        paused=bool(paused),
+        note=note,
+        concurrency=concurrency,
+        rate=rate(count, period),
+        fair=bool(fair),
+    )
+
+
+def rate(count: int | None, period: int | None) -> Rate | None:
+    return None if count is None or period is None else Rate(count, period * _MICROSECOND)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duly.errors import InvalidValue, ScheduleExists
+from duly.instants import from_us, to_us
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import Firing, first_moment
 from duly.rules import Spaced, zone_data_version
-from duly.rules.instants import from_us, to_us
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.held import get, held, note, number_of, skip_until, unknown, values_of, write_change

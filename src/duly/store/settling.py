@@ -13,11 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duly.errors import DulyError
+from duly.instants import from_us
+from duly.model.job import Call
+from duly.model.payload import encode
 from duly.model.states import ENDED, State
+from duly.model.terms import Callback, Terms
 from duly.policy.firing import moment_after_end
-from duly.rules.instants import from_us
-from duly.store import rows
+from duly.store import limits, rows
 from duly.store.database import Ask, Operation, Row
+from duly.store.ids import Ids
 from duly.store.protocol import Settled, Settlement
 from duly.store.rows import HeldRow, ScheduleRow
 
@@ -31,9 +35,10 @@ class Ending:
     crashes: int = 0
     result: str | None = None
     error: str | None = None
+    keep: int | None = None  # how long the result is kept, in microseconds
 
 
-def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
+def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]:
     """Write what became of jobs that were run, each under its fence."""
     by_id = {settlement.job.id: settlement for settlement in settlements}
     ending = [s.job for s in settlements if s.verdict.state in ENDED]
@@ -44,30 +49,45 @@ def settle(settlements: Sequence[Settlement]) -> Operation[Settled]:
     yield from _record_attempts(kept.values(), held)
     endings = {
         number: Ending(
-            s.verdict.state, s.verdict.reason, s.verdict.crashes, s.result, s.verdict.error
+            s.verdict.state,
+            s.verdict.reason,
+            s.verdict.crashes,
+            result=s.result,
+            error=s.verdict.error,
+            keep=rows.microseconds(s.keep_result),
         )
         for number, s in kept.items()
         if s.verdict.state in ENDED
     }
-    yield from _leave(endings, [row for row in held if row.id in endings], schedules)
+    yield from _leave(endings, [row for row in held if row.id in endings], schedules, ids=ids)
     again = [s for number, s in kept.items() if number not in endings]
     if again:
         yield Ask("return_jobs", {"rows": rows.packed(map(_returned, again))})
-    lost = [number for number in by_id if number not in kept]
-    mine_already = (yield from _done_before(lost, by_id)) if lost else set()
+    freed = yield from limits.leave(held)
+    lost = {
+        number: (s.job.fence, s.verdict.state) for number, s in by_id.items() if number not in kept
+    }
+    mine_already = yield from done_before(lost)
     return Settled(
         kept=[*kept, *mine_already],
         refused=[number for number in lost if number not in mine_already],
+        before=sorted(mine_already),
+        freed=freed,
     )
 
 
 def end(
-    endings: Mapping[int, Ending], peeked: Sequence[Row], *, holding: str = "hold_waiting_jobs"
+    endings: Mapping[int, Ending],
+    peeked: Sequence[Row],
+    *,
+    ids: Ids,
+    holding: str = "hold_waiting_jobs",
 ) -> Operation[list[int]]:
     """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
     schedules = yield from _lock(schedule_id for _, _, _, schedule_id, _, _ in peeked)
     held = rows.held((yield Ask(holding, {"ids": list(endings)})))
-    yield from _leave({row.id: endings[row.id] for row in held}, held, schedules)
+    yield from _leave({row.id: endings[row.id] for row in held}, held, schedules, ids=ids)
+    yield from limits.leave(held)
     return [row.id for row in held]
 
 
@@ -77,7 +97,11 @@ def _lock(wanted: Iterable[int | None]) -> Operation[list[ScheduleRow]]:
 
 
 def _leave(
-    endings: Mapping[int, Ending], held: Sequence[HeldRow], schedules: Sequence[ScheduleRow]
+    endings: Mapping[int, Ending],
+    held: Sequence[HeldRow],
+    schedules: Sequence[ScheduleRow],
+    *,
+    ids: Ids,
 ) -> Operation[None]:
     """Move jobs that are held out of the hot table, and let in who waited for them."""
     if not endings:
@@ -95,8 +119,46 @@ def _leave(
     keys = [{"task": row.task, "key": row.key, "id": row.id} for row in held if row.key is not None]
     if keys:
         yield Ask("drop_keys", {"rows": rows.packed(keys)})
+    yield from _call_back(endings, held, ids=ids)
     if any(row.schedule_id is not None for row in held):
         yield from _free(schedules, held)
+
+
+def _call_back(
+    endings: Mapping[int, Ending], held: Sequence[HeldRow], *, ids: Ids
+) -> Operation[None]:
+    """The jobs that their tasks asked for, to follow this end, in the same transaction."""
+    asked = [(row, callback) for row in held if (callback := _callback(row, endings[row.id].state))]
+    if not asked:
+        return
+    numbers = ids.draw(len(asked))
+    calls = [
+        rows.call_values(_following(row, callback), number, number)
+        for (row, callback), number in zip(asked, numbers, strict=True)
+    ]
+    yield Ask("enqueue", {"batch": rows.packed(calls)})
+
+
+def _callback(row: HeldRow, state: State) -> Callback | None:
+    terms = Terms.from_json(row.terms)
+    return {
+        State.SUCCEEDED: terms.on_success,
+        State.FAILED: terms.on_failure,
+        State.EXPIRED: terms.on_failure,
+        State.CANCELLED: terms.on_cancelled,
+    }[state]
+
+
+def _following(row: HeldRow, callback: Callback) -> Call:
+    return Call(
+        task=callback.task,
+        args=encode({callback.argument: row.id}, what="the arguments of a callback"),
+        queue=callback.queue,
+        priority=callback.priority,
+        retry=callback.retry,
+        tenant=row.tenant,
+        title=f"after job {row.id}",
+    )
 
 
 def _free(schedules: Sequence[ScheduleRow], held: Sequence[HeldRow]) -> Operation[None]:
@@ -150,14 +212,13 @@ def _record_attempts(settlements: Iterable[Settlement], held: Sequence[HeldRow])
         yield Ask("record_attempts", {"rows": rows.packed(records)})
 
 
-def _done_before(lost: Sequence[int], by_id: Mapping[int, Settlement]) -> Operation[set[int]]:
-    """Jobs that are not held because this very settlement was written, and its answer lost."""
-    found = yield Ask("whose", {"ids": list(lost)})
-    return {
-        number
-        for number, state, fence in found
-        if fence == by_id[number].job.fence and state == by_id[number].verdict.state
-    }
+def done_before(lost: Mapping[int, tuple[int, State]]) -> Operation[set[int]]:
+    """Jobs that are not held because this very end was written, and its answer lost.
+
+    ``lost`` tells for each the fence under which it was to be written, and what it was to become.
+    """
+    found = (yield Ask("whose", {"ids": list(lost)})) if lost else []
+    return {number for number, state, fence in found if (fence, state) == lost[number]}
 
 
 def _ended(number: int, ending: Ending) -> dict[str, object]:
@@ -168,6 +229,7 @@ def _ended(number: int, ending: Ending) -> dict[str, object]:
         "reason": ending.reason,
         "result": ending.result,
         "error": ending.error,
+        "keep": ending.keep,
     }
 
 
@@ -180,4 +242,6 @@ def _returned(settlement: Settlement) -> dict[str, object]:
         "uncounted": 0 if verdict.counts else 1,
         "crashes": verdict.crashes,
         "reason": verdict.reason,
+        "waits": verdict.waits,
+        "waits_for": verdict.waits_for,
     }

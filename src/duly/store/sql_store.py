@@ -5,43 +5,73 @@ file; what is added here is the same for all: numbers for new rows, a second try
 and, after the commit, a nudge for those who may sleep too long otherwise.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 from duly.errors import OutcomeUnknown
+from duly.instants import EPOCH
+from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Attempt, Call, Job
+from duly.model.journal import Entry, LogLine, Note
+from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.model.states import State
-from duly.model.worker import WorkerInfo
+from duly.model.worker import Order, Profile, WorkerInfo
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
-from duly.rules.instants import EPOCH
-from duly.store import fires, held, jobs, ledger, schedules, steering, upkeep, work, zone_data
+from duly.store import (
+    claims,
+    fires,
+    held,
+    jobs,
+    journal,
+    ledger,
+    limits,
+    retrying,
+    schedules,
+    steering,
+    turning,
+    upkeep,
+    work,
+    zone_data,
+)
 from duly.store.database import Database, Start
+from duly.store.gathering import Gathering
 from duly.store.jobs import EndedAlready, Wanted
 from duly.store.protocol import (
+    CAREFUL,
     JOBS,
+    LOG,
+    QUEUES,
     READY,
     SCHEDULES,
+    WORKERS,
+    Beat,
     Decide,
     Dispatched,
+    Done,
     Fired,
     Judge,
+    LaneInfo,
     Progress,
     Retention,
     Settled,
     Settlement,
     TakenBack,
+    Turn,
+    Wish,
 )
+from duly.store.retrying import BATCH, Matching
 from duly.store.room import PATIENCE, Room
 from duly.store.settling import settle
 
 T = TypeVar("T")
 NOW = timedelta(0)
+MOST_TAILS = 10  # what more jobs than these say at once, nobody reads as it comes
 
 
 class SqlSchedules:
@@ -156,18 +186,29 @@ class SqlLedger:
 class SqlJobs:
     def __init__(self, room: Room) -> None:
         self._room = room
+        self._gathering = Gathering(self._enqueue_plain)
 
     async def enqueue(self, calls: Sequence[Call]) -> list[int]:
         numbers = await self._room.numbers(len(calls))
         wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
-        answers = await self._enqueue(wanted)
+        if any(call.key is not None for call in calls):
+            answers = await self._enqueue(wanted)
+        else:
+            await self._gathering.add(wanted)
+            answers = numbers
         self._room.nudge(*_topics(calls))
         return answers
 
-    async def _enqueue(self, wanted: Sequence[Wanted]) -> list[int]:
+    async def _enqueue_plain(self, wanted: Sequence[Wanted]) -> None:
+        """One statement, and no transaction around it; several if its answer is lost."""
+        try:
+            await self._room.write_one(jobs.plainly(wanted))
+        except OutcomeUnknown:
+            await self._enqueue(wanted, again=True)
+
+    async def _enqueue(self, wanted: Sequence[Wanted], *, again: bool = False) -> list[int]:
         """Insist, with the same numbers, until it is known that each was enqueued once."""
         done: frozenset[int] = frozenset()
-        again = False
         for _ in range(PATIENCE * 2):
             left = [one for one in wanted if one.number not in done]
             try:
@@ -199,13 +240,15 @@ class SqlJobs:
         return await self._room.read(lambda: jobs.attempts(number))
 
     async def cancel(self, number: int, *, reason: str = "") -> State:
-        state = await self._room.write(lambda: jobs.cancel(number, reason))
-        self._room.nudge(SCHEDULES, READY)
+        state = await self._room.write(lambda: jobs.cancel(number, reason, ids=self._room.ids))
+        self._room.nudge(SCHEDULES, READY, WORKERS)
         return state
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
-        there = await self._room.write(lambda: jobs.cancel_key(task, key, reason))
-        self._room.nudge(READY)
+        there = await self._room.write(
+            lambda: jobs.cancel_key(task, key, reason, ids=self._room.ids)
+        )
+        self._room.nudge(READY, WORKERS)
         return there
 
     async def retry(self, number: int, *, who: str = "") -> Job:
@@ -213,54 +256,162 @@ class SqlJobs:
         self._room.nudge(READY)
         return job
 
+    async def retry_matching(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        first: int | None = None,
+        who: str = "",
+    ) -> list[int]:
+        matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
+        left = retrying.checked(first, who)
+        place = await self._room.read(retrying.begin)
+        revived: list[int] = []
+        while left > 0:
+            ask = partial(retrying.find, matching, place, min(left, BATCH))
+            numbers, place = await self._room.read(ask)
+            if not numbers:
+                break
+            done = await self._revive(numbers, who)
+            self._room.nudge(READY)
+            revived += done
+            left -= len(done)
+        return revived
+
+    async def _revive(self, numbers: Sequence[int], who: str) -> list[int]:
+        start = partial(retrying.revive, numbers, who)
+        try:
+            return await self._room.write(start)
+        except OutcomeUnknown:
+            await self._room.insist(start)
+            return list(numbers)  # by now all of them are, and nobody can tell by whose hand
+
+    async def count_failed(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
+        return await self._room.read(lambda: retrying.count(matching))
+
 
 class SqlWork:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    async def register(
-        self, name: str, *, queues: Sequence[str], tasks: Sequence[str], lease: timedelta
-    ) -> WorkerInfo:
+    async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
         [number] = await self._room.numbers(1)
-        return await self._room.insist(
-            lambda: work.register(number, name, queues=queues, tasks=tasks, lease=lease)
-        )
+        info, freed = await self._room.insist(lambda: work.register(number, profile, lease=lease))
+        self._room.nudge(WORKERS, *(f"{READY}:{queue}" for queue in freed))
+        return info
 
-    async def renew(self, worker: int, lease: timedelta) -> bool:
-        return await self._room.write(lambda: work.renew(worker, lease))
+    async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
+        return await self._room.write(lambda: work.renew(worker, lease, running=running))
+
+    async def listen_to(self, worker: int) -> Beat | None:
+        return await self._room.read(lambda: work.listen_to(worker))
 
     async def end_lease(self, worker: int) -> None:
         await self._room.write(lambda: work.end_lease(worker))
+        self._room.nudge(WORKERS)
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._room.read(work.workers)
 
-    async def claim(
-        self, worker: int, *, queue: str, tasks: Sequence[str], limit: int
-    ) -> list[Job]:
-        return await self._room.write(
-            lambda: work.claim(worker, queue=queue, tasks=tasks, limit=limit)
-        )
+    async def living(self) -> list[WorkerInfo]:
+        return await self._room.read(work.living)
 
-    async def held(self, worker: int) -> list[Job]:
+    async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
+        told = await self._room.write(lambda: work.tell(who, order, slots=slots))
+        self._room.nudge(WORKERS)
+        return told
+
+    async def turn(self, done: Sequence[Done], wish: Wish | None = None) -> Turn:
+        if wish is not None and wish.shelf == CAREFUL:
+            wish = None  # nothing that has limits or needs resources is claimed in passing
+        if self._room.database.dialect.turns and wish is not None:
+            return await turning.turn(self._room, done, wish)
+        return await self._room.write(lambda: claims.turn(done, wish))
+
+    async def claim(self, wish: Wish) -> list[Claimed]:
+        taken = await self._room.write(lambda: claims.take(wish))
+        if taken.freed:
+            self._room.nudge(*_ready_in(taken.freed))
+        if taken.opens:
+            self._room.nudge(JOBS)
+        return taken.jobs
+
+    async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
+        return claims.places(await self._room.write_one(claims.ready(queues)))
+
+    async def held(self, worker: int) -> list[Claimed]:
         return await self._room.read(lambda: work.held(worker))
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        settled = await self._room.write(lambda: settle(settlements))
+        settled = await self._room.write(lambda: settle(settlements, ids=self._room.ids))
         if any(s.job.schedule_id is not None for s in settlements):
             self._room.nudge(SCHEDULES, READY)
-        self._room.nudge(JOBS)
+        elif any(s.verdict.state is State.READY for s in settlements):
+            self._room.nudge(READY)
+        self._room.nudge(JOBS, *_ready_in(settled.freed))
         return settled
-
-    async def signals(self, worker: int) -> Mapping[int, str]:
-        return await self._room.read(lambda: work.signals(worker))
 
     async def set_queue(self, queue: Queue) -> None:
         await self._room.write(lambda: work.set_queue(queue))
-        self._room.nudge(READY)
+        self._room.nudge(QUEUES, READY)
 
     async def queues(self) -> list[Queue]:
         return await self._room.read(work.queues)
+
+
+class SqlLimits:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def listed(self, *, limit: int = 1_000) -> list[LaneInfo]:
+        return await self._room.read(lambda: limits.listed(limit))
+
+    async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
+        await self._room.write(lambda: limits.set_rule(name, concurrency, rate))
+        self._room.nudge(READY)
+
+    async def unset(self, name: str) -> None:
+        await self._room.write(lambda: limits.drop_rule(name))
+        self._room.nudge(READY)
+
+
+class SqlJournal:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def write(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        spoke = await self._write(entries)
+        if len(spoke) <= MOST_TAILS:
+            self._room.nudge(*(f"{LOG}:{job_id}" for job_id in sorted(spoke)))
+
+    async def _write(self, entries: Sequence[Entry]) -> set[int]:
+        """Insist, with the same numbers, until it is known that each line is there once."""
+        begun: journal.Begun = {}
+        try:
+            return await self._room.write(lambda: journal.write(entries, begun))
+        except OutcomeUnknown:
+            return await self._room.insist(lambda: journal.write(entries, begun, again=True))
+
+    async def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
+        return await self._room.read(lambda: journal.logs(job_id, after, limit))
+
+    async def note(self, job_id: int) -> Note | None:
+        return await self._room.read(lambda: journal.note(job_id))
 
 
 class SqlUpkeep:
@@ -274,11 +425,16 @@ class SqlUpkeep:
         if waiting.due is not None and waiting.due <= NOW:
             queues = await self._room.write(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
-            hurried, expired = await self._room.write(lambda: upkeep.overdue(limit))
-        if queues or hurried or expired:
+            hurried, expired = await self._room.write(
+                lambda: upkeep.overdue(limit, ids=self._room.ids)
+            )
+        if waiting.opening is not None and waiting.opening <= NOW:
+            queues += await self._room.write(lambda: limits.open_lanes(limit))
+            waiting = await self._room.read(upkeep.look)
+        elif queues or hurried or expired:
             waiting = await self._room.read(upkeep.look)
         if queues or hurried:
-            self._room.nudge(*(f"{READY}:{queue}" for queue in sorted({*queues, *hurried})))
+            self._room.nudge(*_ready_in([*queues, *hurried]))
         if expired:
             self._room.nudge(SCHEDULES, READY)
         return Dispatched(
@@ -291,13 +447,18 @@ class SqlUpkeep:
             self._room.nudge(SCHEDULES, READY)
         return found
 
+    async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
+        return await self._room.write(lambda: upkeep.hold_unknown(patience=patience, limit=limit))
+
     async def take_back(
         self, judge: Judge, *, after: int, margin: timedelta, limit: int
     ) -> TakenBack:
         if not await self._room.read(lambda: upkeep.lost(after=after, margin=margin)):
             return TakenBack()
         taken = await self._room.write(
-            lambda: upkeep.take_back(judge, after=after, margin=margin, limit=limit)
+            lambda: upkeep.take_back(
+                judge, after=after, margin=margin, limit=limit, ids=self._room.ids
+            )
         )
         if taken.lost:
             self._room.nudge(READY, SCHEDULES)
@@ -327,6 +488,8 @@ class SqlStore:
         self.ledger = SqlLedger(room)
         self.jobs = SqlJobs(room)
         self.work = SqlWork(room)
+        self.limits = SqlLimits(room)
+        self.journal = SqlJournal(room)
         self.upkeep = SqlUpkeep(room)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
@@ -337,6 +500,10 @@ class SqlStore:
 
     async def close(self) -> None:
         await self.database.close()
+
+
+def _ready_in(queues: Iterable[str]) -> list[str]:
+    return [f"{READY}:{queue}" for queue in sorted(set(queues))]
 
 
 def _topics(calls: Iterable[Call]) -> list[str]:

@@ -31,11 +31,17 @@ def statements(dialect: Dialect) -> Mapping[str, str]:
             if name in found[kind]:
                 raise ValueError(f"{file.name}: there are two statements named {name}")
             found[kind][name] = _COMMENT.sub("", text).strip().rstrip(";")
-    parts = found["part"]
     return {
-        name: with_features(_PART.sub(lambda part: parts[part[1]], text), dialect)
+        name: with_features(_with_parts(text, found["part"]), dialect)
         for name, text in found["name"].items()
     }
+
+
+def _with_parts(text: str, parts: Mapping[str, str]) -> str:
+    """The text with its parts in it, and their parts in them."""
+    while (whole := _PART.sub(lambda part: parts[part[1]], text)) != text:
+        text = whole
+    return text
 
 
 def with_features(text: str, dialect: Dialect) -> str:

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, WrongState
+from duly.instants import to_us
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.policies import MOST_AT_ONCE, check_moment
 from duly.model.schedule import Pause, Schedule
 from duly.policy.firing import Entry, manual, moment_after_end, shortened
 from duly.policy.sentences import asked
 from duly.rules import Spaced
-from duly.rules.instants import to_us
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.held import get, held, note, record, skip_until, values_of, write_change

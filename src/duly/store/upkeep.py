@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from duly.instants import from_us
 from duly.model.outcome import Lost
 from duly.model.states import State
 from duly.policy.firing import HURRIED
-from duly.rules.instants import from_us
-from duly.store import rows
+from duly.store import limits, rows
 from duly.store.database import Ask, Operation
+from duly.store.ids import Ids
 from duly.store.protocol import (
     Judge,
     LostJob,
@@ -32,19 +33,21 @@ class Waiting:
 
     due: timedelta | None
     late: timedelta | None
+    opening: timedelta | None  # of a limit whose rate lets the next job through
     told: bool  # some were asked to end while they ran, and wait again
 
     @property
     def rest(self) -> timedelta | None:
-        rests = [rest for rest in (self.due, self.late) if rest is not None]
+        rests = [rest for rest in (self.due, self.late, self.opening) if rest is not None]
         return min(rests) if rests else None
 
 
 def look() -> Operation[Waiting]:
     [(due,)] = yield Ask("next_ready")
     [(late,)] = yield Ask("next_deadline")
+    [(opening,)] = yield Ask("next_opening")
     told = yield Ask("told_while_waiting", {"limit": 1})
-    return Waiting(rows.length(due), rows.length(late), bool(told))
+    return Waiting(rows.length(due), rows.length(late), rows.length(opening), told=bool(told))
 
 
 def ready(limit: int) -> Operation[list[str]]:
@@ -53,25 +56,26 @@ def ready(limit: int) -> Operation[list[str]]:
     return [queue for (queue,) in moved]
 
 
-def overdue(limit: int) -> Operation[tuple[list[str], int]]:
+def overdue(limit: int, *, ids: Ids) -> Operation[tuple[list[str], int]]:
     """Hurry late jobs, or expire them, and end those that were told to: queues, and how many ended.
 
     What somebody else holds is left for the next time: it may be held for long.
     """
     found = yield Ask("overdue_jobs", {"limit": limit})
     endings = {row[0]: Ending(State.EXPIRED, EXPIRED) for row in found if row[1] == "skip"}
-    expired = yield from _end(endings, "hold_overdue_jobs")
+    expired = yield from _end(endings, "hold_overdue_jobs", ids=ids)
     told = yield Ask("told_while_waiting", {"limit": limit})
-    yield from _end({n: Ending(State.CANCELLED, why) for n, why in told}, "hold_waiting_jobs")
+    cancelled = {number: Ending(State.CANCELLED, why) for number, why in told}
+    yield from _end(cancelled, "hold_waiting_jobs", ids=ids)
     hurried = yield from _hurry([row[0] for row in found if row[1] == "hurry"])
     return hurried, expired
 
 
-def _end(endings: Mapping[int, Ending], holding: str) -> Operation[int]:
+def _end(endings: Mapping[int, Ending], holding: str, *, ids: Ids) -> Operation[int]:
     if not endings:
         return 0
     peeked = yield Ask("peek_jobs", {"ids": list(endings)})
-    return len((yield from end(endings, peeked, holding=holding)))
+    return len((yield from end(endings, peeked, ids=ids, holding=holding)))
 
 
 def _hurry(numbers: list[int]) -> Operation[list[str]]:
@@ -94,7 +98,28 @@ def sweep(limit: int) -> Operation[int]:
     ]
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})
-    return len(ids) + len(delays)
+    return len(ids) + len(delays) + (yield from limits.sweep(limit))
+
+
+def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
+    """Set jobs aside at the heads of queues whose tasks no living worker knows."""
+    living = [rows.worker(row) for row in (yield Ask("living_workers"))]
+    known = sorted({task for worker in living for task in worker.tasks})
+    held = 0
+    for (queue,) in (yield Ask("busy_queues")):
+        found = yield Ask(
+            "unknown_jobs",
+            {
+                "queue": queue,
+                "tasks": known,
+                "patience": rows.microseconds(patience),
+                "limit": limit,
+            },
+        )
+        if found:
+            ids = [number for number, _ in found]
+            held += len((yield Ask("hold_unknown_jobs", {"ids": ids})))
+    return held
 
 
 def lost(*, after: int, margin: timedelta) -> Operation[bool]:
@@ -103,13 +128,15 @@ def lost(*, after: int, margin: timedelta) -> Operation[bool]:
     return bool((yield Ask("lost_jobs", asked)))
 
 
-def take_back(judge: Judge, *, after: int, margin: timedelta, limit: int) -> Operation[TakenBack]:
+def take_back(
+    judge: Judge, *, after: int, margin: timedelta, limit: int, ids: Ids
+) -> Operation[TakenBack]:
     """Take jobs back whose worker has no lease; the fence makes sure that nobody finished them."""
     span = rows.microseconds(margin)
     found = yield Ask("lost_jobs", {"after": after, "margin": span, "limit": limit})
     [(now,)] = yield Ask("now")
     settlements = []
-    for number, fence, attempt, crashes, retry, worker, schedule_id, task, key in found:
+    for number, fence, attempt, crashes, retry, worker, schedule_id, task, key, isolated in found:
         job = LostJob(
             id=number,
             fence=fence,
@@ -120,11 +147,13 @@ def take_back(judge: Judge, *, after: int, margin: timedelta, limit: int) -> Ope
             schedule_id=schedule_id,
             task=task,
             key=key,
+            alone=bool(isolated) and crashes > 0,
         )
         verdict = judge(job, from_us(now))
         settlements.append(Settlement(job=job, verdict=verdict, outcome=Lost.__name__.lower()))
-    settled = (yield from settle(settlements)) if settlements else None
-    kept = set(settled.kept) if settled else set()
+    settled = (yield from settle(settlements, ids=ids)) if settlements else None
+    # Two reapers may find the same: it counts for the one that came first.
+    kept = set(settled.kept) - set(settled.before) if settled else set()
     poisoned = sum(s.verdict.state is State.FAILED for s in settlements if s.job.id in kept)
     return TakenBack(
         lost=len(kept),
@@ -149,9 +178,13 @@ def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
         "prune_history": retention.history,
         "prune_failed": retention.failed,
         "prune_attempts": max(retention.failed, retention.history),
+        "prune_log": retention.history,
+        "prune_notes": retention.history,
         "prune_fires": retention.fires,
         "prune_changes": retention.fires,
+        "prune_signals": timedelta(hours=1),
         "forget_workers": timedelta(hours=1),
+        "prune_lanes": timedelta(hours=1),
     }
     return [(name, now - length // MICROSECOND) for name, length in lengths.items()]
 

@@ -1,42 +1,52 @@
-"""Operations of workers: a lease, claims under it, and what they are told.
+"""Operations of workers: a lease, and what they are told.
 
 A lease belongs to the worker, one row for all its jobs. Each claim has a fence, a number that only
 ever rises: it is stored on the jobs and must be shown to write on them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.model.claimed import Claimed
 from duly.model.payload import check_text
 from duly.model.queue import Queue
-from duly.model.worker import WorkerInfo
+from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store import rows
 from duly.store.database import Ask, Operation
+from duly.store.protocol import Beat
 
 
 def register(
-    number: int, name: str, *, queues: Sequence[str], tasks: Sequence[str], lease: timedelta
-) -> Operation[WorkerInfo]:
-    check_text(name, "name")
-    yield Ask(
-        "register_worker",
-        {
-            "id": number,
-            "name": name,
-            "queues": json.dumps(list(queues)),
-            "tasks": json.dumps(list(tasks)),
-            "lease": rows.microseconds(lease),
-        },
-    )
+    number: int, profile: Profile, *, lease: timedelta
+) -> Operation[tuple[WorkerInfo, list[str]]]:
+    """The worker, and the queues of the jobs that waited for somebody like it."""
+    check_text(profile.name, "name")
+    values = rows.profile_values(profile)
+    yield Ask("register_worker", {"id": number, "lease": rows.microseconds(lease), **values})
     found = yield Ask("list_workers")
-    return next(rows.worker(row) for row in found if row[0] == number)
+    freed = yield Ask("free_unfit_jobs", {"signatures": json.dumps(dict(profile.signatures))})
+    info = next(rows.worker(row) for row in found if row[0] == number)
+    return info, sorted({queue for (queue,) in freed})
 
 
-def renew(worker: int, lease: timedelta) -> Operation[bool]:
-    renewed = yield Ask("renew_lease", {"id": worker, "lease": rows.microseconds(lease)})
-    return bool(renewed)
+def renew(worker: int, lease: timedelta, *, running: int) -> Operation[Beat | None]:
+    asked = {"id": worker, "lease": rows.microseconds(lease), "running": running}
+    renewed = yield Ask("renew_lease", asked)
+    return (yield from _heard(worker, renewed))
+
+
+def listen_to(worker: int) -> Operation[Beat | None]:
+    told = yield Ask("worker_told", {"id": worker})
+    return (yield from _heard(worker, told))
+
+
+def _heard(worker: int, told: Sequence[tuple[Order, int | None]]) -> Operation[Beat | None]:
+    if not told:
+        return None
+    [(order, slots)] = told
+    signals = yield Ask("signals_for", {"worker": worker})
+    return Beat(order=order, slots=slots, signals={number: reason for number, _, reason in signals})
 
 
 def end_lease(worker: int) -> Operation[None]:
@@ -48,30 +58,39 @@ def workers() -> Operation[list[WorkerInfo]]:
     return [rows.worker(row) for row in found]
 
 
-def claim(worker: int, *, queue: str, tasks: Sequence[str], limit: int) -> Operation[list[Job]]:
-    [(fence,)] = yield Ask("next_fence")
-    claimed = yield Ask(
-        "claim",
-        {"worker": worker, "fence": fence, "queue": queue, "tasks": list(tasks), "limit": limit},
-    )
-    claimed.sort(key=lambda row: (row[-1], row[0]))  # an update returns its rows in any order
-    return [rows.job(row[:-1]) for row in claimed]
+def living() -> Operation[list[WorkerInfo]]:
+    found = yield Ask("living_workers")
+    return [rows.worker(row) for row in found]
 
 
-def held(worker: int) -> Operation[list[Job]]:
+def tell(who: str | int, order: Order, *, slots: int | None) -> Operation[int]:
+    name, number = (who, None) if isinstance(who, str) else (None, who)
+    told = yield Ask("tell_workers", {"name": name, "id": number, "told": order, "slots": slots})
+    return len(told)
+
+
+def held(worker: int) -> Operation[list[Claimed]]:
     found = yield Ask("held_jobs", {"worker": worker})
-    return [rows.job(row) for row in found]
-
-
-def signals(worker: int) -> Operation[Mapping[int, str]]:
-    found = yield Ask("signals_for", {"worker": worker})
-    return {number: reason for number, _, reason in found}
+    return [rows.claimed(row) for row in found]
 
 
 def set_queue(queue: Queue) -> Operation[None]:
-    yield Ask("set_queue", {"name": queue.name, "paused": int(queue.paused), "note": queue.note})
+    rate = queue.rate
+    yield Ask(
+        "set_queue",
+        {
+            "name": queue.name,
+            "paused": int(queue.paused),
+            "note": queue.note,
+            "concurrency": queue.concurrency,
+            "rate_count": rate.count if rate else None,
+            "rate_period": rows.microseconds(rate.period) if rate else None,
+            "fair": int(queue.fair),
+        },
+    )
+    yield Ask("set_fair", {"name": queue.name, "fair": int(queue.fair)})
 
 
 def queues() -> Operation[list[Queue]]:
     found = yield Ask("list_queues")
-    return [Queue(name=name, paused=bool(paused), note=note) for name, paused, note in found]
+    return [rows.queue(row) for row in found]

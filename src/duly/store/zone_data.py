@@ -6,9 +6,9 @@ undo each other's work.
 
 from contextlib import suppress
 
+from duly.instants import to_us
 from duly.model.schedule import Schedule
 from duly.rules import Spaced, zone_data_version
-from duly.rules.instants import to_us
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.rows import ScheduleRow

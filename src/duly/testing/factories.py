@@ -9,11 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.model.job import Call, Owner
+from duly.model.limit import Lane, Rate
 from duly.model.payload import Json, encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
+from duly.model.terms import Callback, Terms
+from duly.model.worker import Profile
 from duly.policy.retry import Retry
 
+NEEDED = {"the resource": 37}
 _DISTINCT_LABEL: dict[str, Any] = {
     "task": "the task",
     "queue": "the queue",
@@ -23,6 +27,20 @@ _DISTINCT_LABEL: dict[str, Any] = {
     "title": "the title",
     "tags": ("first tag", "second tag"),
     "version": 3,
+    "limits": (
+        Lane(
+            name="the lane",
+            template="the {lane}",
+            concurrency=41,
+            rate=Rate(43, timedelta(seconds=47)),
+        ),
+    ),
+    "needs": NEEDED,
+    "terms": Terms(
+        timeout=timedelta(minutes=53),
+        keep_result=timedelta(days=59),
+        on_success=Callback(task="the follower", queue="followers", argument="the argument"),
+    ),
 }
 
 
@@ -39,6 +57,13 @@ def plan(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan:
 def call(task: str = "work", **changes: Any) -> Call:
     """A call of one task, at once."""
     return Call(**{**changes, "task": task})
+
+
+def profile(name: str = "worker", **changes: Any) -> Profile:
+    """A worker of one queue that knows one task; tasks may be given without their signatures."""
+    tasks = changes.pop("tasks", ("work",))
+    signatures = {task: f"signature of {task}" for task in tasks}
+    return Profile(**{"queues": ("default",), "signatures": signatures, **changes, "name": name})
 
 
 def distinct_plan(end: datetime) -> Plan:

@@ -10,6 +10,7 @@ until they have nothing more to do.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from traceback import format_exception
@@ -17,21 +18,22 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, get_args
 
 from duly.app import connect, migrate_tables
+from duly.durations import parse_duration
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.loop import Service
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
 from duly.errors import InvalidValue
+from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Call, Job
 from duly.model.outcome import Outcome, Raised, Succeeded
-from duly.model.payload import Json, encode
+from duly.model.payload import encode
 from duly.model.policies import check_moment
 from duly.model.schedule import Plan, Schedule
-from duly.policy.retry import Retry
-from duly.policy.verdict import judge
-from duly.rules import parse_duration
-from duly.store.protocol import Settlement
+from duly.model.worker import Profile, WorkerInfo
+from duly.policy.verdict import Tried, judge
+from duly.store.protocol import Settlement, Wish
 from duly.testing.clock import VirtualClock
 
 T = TypeVar("T")
@@ -55,6 +57,7 @@ class Sandbox:
             Reaper(self.store),
         ]
         self._seen: set[int] = set()
+        self._registered: WorkerInfo | None = None
 
     def __enter__(self) -> Self:
         self._runner.__enter__()
@@ -136,29 +139,56 @@ class Sandbox:
                 return min(rests)
 
     async def _work(self, work: Callable[[Job], object]) -> list[Job]:
-        tasks = sorted({job.task for job in await self.store.jobs.page(limit=ALL_AT_ONCE)})
-        queues = sorted({job.queue for job in await self.store.jobs.page(limit=ALL_AT_ONCE)})
-        worker = await self.store.work.register("sandbox", queues=queues, tasks=tasks, lease=LEASE)
         done: list[int] = []
-        while claimed := [
-            job
-            for queue in queues
-            for job in await self.store.work.claim(
-                worker.id, queue=queue, tasks=tasks, limit=ALL_AT_ONCE
-            )
-        ]:
+        while claimed := await self._claimed():
             await self.store.work.settle(
-                [self._settled(job, _outcome(work, job)) for job in claimed]
+                [self._settled(job, _outcome(work, job.job)) for job in claimed]
             )
             done += [job.id for job in claimed]
         return [await self.store.jobs.get(number) for number in done]
 
-    def _settled(self, job: Job, outcome: Outcome) -> Settlement:
-        attempted = _Attempted(job)
-        verdict = judge(attempted, outcome, self.now, dice=0.5)
+    async def _claimed(self) -> list[Claimed]:
+        """Everything that can be run, by a worker that knows every task and has all resources."""
+        jobs = await self.store.jobs.page(limit=ALL_AT_ONCE)
+        tasks = sorted({job.task for job in jobs})
+        queues = sorted({job.queue for job in jobs})
+        worker = await self._worker(tasks, queues)
+        free = sum((Counter(job.needs) for job in jobs), Counter[str]())
+        return [
+            job
+            for queue, shelf in await self.store.work.ready(queues)
+            for job in await self.store.work.claim(
+                Wish(
+                    worker=worker,
+                    queue=queue,
+                    tasks=tasks,
+                    limit=ALL_AT_ONCE,
+                    shelf=shelf,
+                    free=free,
+                )
+            )
+        ]
+
+    async def _worker(self, tasks: Sequence[str], queues: Sequence[str]) -> int:
+        """Registered again when there are tasks that it did not know."""
+        known = self._registered.tasks if self._registered else ()
+        if self._registered is None or not set(tasks) <= set(known):
+            signatures = dict.fromkeys([*known, *tasks], "sandbox")
+            profile = Profile(name="sandbox", queues=tuple(queues), signatures=signatures)
+            self._registered = await self.store.work.register(profile, lease=LEASE)
+        return self._registered.id
+
+    def _settled(self, job: Claimed, outcome: Outcome) -> Settlement:
+        verdict = judge(Tried.of(job), outcome, self.now, dice=0.5)
         result = outcome.result if isinstance(outcome, Succeeded) else None
         word = type(outcome).__name__.lower()
-        return Settlement(job=job, verdict=verdict, outcome=word, result=result)
+        return Settlement(
+            job=job,
+            verdict=verdict,
+            outcome=word,
+            result=result,
+            keep_result=job.terms.keep_result,
+        )
 
     def _new_fires(self) -> list[Fire]:
         schedules: Sequence[Schedule] = self._await(self.store.schedules.page(limit=ALL_AT_ONCE))
@@ -191,10 +221,3 @@ def _outcome(work: Callable[[Job], object], job: Job) -> Outcome:
         outcome: Outcome = found
         return outcome
     return Succeeded(None if found is None else encode(found, what="the result"))
-
-
-class _Attempted:
-    def __init__(self, job: Job) -> None:
-        self.attempt = job.attempt
-        self.crashes = job.crashes
-        self.retry = Retry.from_json(Json(job.retry)) if job.retry else Retry()

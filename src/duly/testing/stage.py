@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors
 from psycopg.sql import SQL, Composed, Identifier
 
-from duly.rules.instants import to_us
+from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Operation, Row, Start, T
 from duly.store.migrate import migrate
 from duly.store.postgres.database import PostgresDatabase
@@ -29,7 +29,11 @@ _NOTICED = re.compile(r"\bfor (no key )?update\b|\bnextval\(")
 _for_psycopg = cache(for_psycopg)
 
 _TABLES = """
-select relname
+select relname,
+       (select array_agg(attname::text order by attnum)
+          from pg_attribute
+         where attrelid = pg_class.oid and attnum > 0 and not attisdropped
+           and attgenerated = '')
   from pg_class
  where relnamespace = 'duly'::regnamespace and relkind in ('r', 'p') and not relispartition
    and relname <> 'migration'
@@ -70,7 +74,7 @@ class Stage:
             ]
             await made[0].set_autocommit(True)
             stage = cls(dialect, made)
-            for (table,) in await stage.look(_TABLES):
+            for table, _ in await stage.look(_TABLES):
                 await made[0].execute(SQL("delete from duly.{}").format(Identifier(table)))
             yield stage
 
@@ -94,7 +98,7 @@ class Stage:
         self._kept_now = self.now
         pieces = []
         await self._own.execute(b"drop schema if exists kept cascade; create schema kept")
-        for (table,) in await self.look(_TABLES):
+        for table, columns in await self.look(_TABLES):
             name = Identifier(table)
             await self._own.execute(
                 SQL("create table kept.{0} as table duly.{0}").format(name), prepare=False
@@ -102,7 +106,9 @@ class Stage:
             pieces.append(SQL("delete from duly.{};").format(name))
             kept = await self._own.execute(SQL("select from kept.{} limit 1").format(name))
             if kept.rowcount:
-                pieces.append(SQL("insert into duly.{0} select * from kept.{0};").format(name))
+                written = SQL(", ").join(map(Identifier, columns))
+                put_back = SQL("insert into duly.{0} ({1}) select {1} from kept.{0};")
+                pieces.append(put_back.format(name, written))
         self._reset = Composed(pieces)
 
     async def reset(self) -> None:

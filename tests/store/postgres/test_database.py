@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from duly.errors import KeyTaken, SchemaMismatch, StoreUnavailable
-from duly.rules.instants import to_us
+from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Operation
 from duly.store.postgres.database import PostgresDatabase
 from tests.store.postgres.conftest import QUIET, Opened, Other

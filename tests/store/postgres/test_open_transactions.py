@@ -7,15 +7,17 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from duly.model.job import Call, Job
+from duly.model.claimed import Claimed
+from duly.model.job import Call
 from duly.model.states import Move, State
 from duly.policy.verdict import Verdict
 from duly.store.connect import connect
 from duly.store.foreign import aenqueue_on
 from duly.store.migrate import migrate
-from duly.store.protocol import Settlement
+from duly.store.protocol import Settlement, Wish
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
+from duly.testing.factories import profile
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -59,8 +61,8 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
     store: SqlStore, caller: psycopg.AsyncConnection
 ) -> None:
     await store.jobs.enqueue([Call(task="work", key="k"), *[Call(task="work")] * 9])
-    worker = await store.work.register("w", queues=["default"], tasks=["work"], lease=MINUTE)
-    jobs = await store.work.claim(worker.id, queue="default", tasks=["work"], limit=10)
+    worker = await store.work.register(profile("w"), lease=MINUTE)
+    jobs = await store.work.claim(Wish(worker=worker.id, queue="default", tasks=["work"], limit=10))
     await aenqueue_on(caller, [Call(task="work", key="k")])
     async with asyncio.timeout(5):
         settled = await store.work.settle([done(job) for job in jobs])
@@ -70,6 +72,6 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
     assert (left.key, left.state) == ("k", State.READY)
 
 
-def done(job: Job) -> Settlement:
+def done(job: Claimed) -> Settlement:
     verdict = Verdict(move=Move.SUCCEED, reason="done", crashes=0)
     return Settlement(job=job, verdict=verdict, outcome="succeeded")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duly.errors import OutcomeUnknown, StoreUnavailable
-from duly.rules.instants import to_us
+from duly.instants import to_us
 from duly.store.database import Ask, Operation
 from duly.store.sqlite.database import SqliteDatabase
 from tests.store.sqlite.ledger import STATEMENTS, Gate, ask, insert, opened, words

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from duly import clock
 from duly.errors import InvalidValue, SchemaMismatch
+from duly.instants import to_us
 from duly.model.job import Call
 from duly.model.payload import LONGEST_ARGS, check_text
-from duly.rules.instants import to_us
 from duly.store import jobs
 from duly.store.database import Ask, Dialect, Operation
 from duly.store.foreign.drivers import STYLES, Connection, Driver, Style, recognised

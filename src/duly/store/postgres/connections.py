@@ -28,23 +28,32 @@ from duly.store.database import Dialect, Row
 
 T = TypeVar("T")
 
-# A number is always a bigint: psycopg would choose the smallest type that holds it, and the server
-# would plan a statement anew for every combination of types. JSON stays text, as in SQLite.
-_TYPES = AdaptersMap(adapters)
-_TYPES.register_dumper(int, Int8Dumper)
-_TYPES.register_loader("json", TextLoader)
-_TYPES.register_loader("jsonb", TextLoader)
-
 # How long to sleep for an answer before looking again. Never zero: that is not to sleep at all.
 WAIT_SECONDS = 0.1
 
 # A peer that vanished without a word is noticed within half a minute on an idle connection.
-_KEEPALIVES = {
+KEEPALIVES = {
     "keepalives": 1,
     "keepalives_idle": 15,
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
+
+
+def use_our_types(types: AdaptersMap) -> AdaptersMap:
+    """Send and read values as the statements of the store want them.
+
+    A number is always a bigint: psycopg would choose the smallest type that holds it, and the
+    server would plan a statement anew for every combination of types. JSON stays text, as in
+    SQLite.
+    """
+    types.register_dumper(int, Int8Dumper)
+    types.register_loader("json", TextLoader)
+    types.register_loader("jsonb", TextLoader)
+    return types
+
+
+_TYPES = use_our_types(AdaptersMap(adapters))
 
 
 class Connection(AsyncConnection[Row]):
@@ -76,8 +85,8 @@ class Connector:
     """Where the database is, and how a connection to it is opened."""
 
     def __init__(self, url: str, *, dialect: Dialect, deadline: timedelta) -> None:
-        given = _read(url)
-        self.place = _place(given)
+        given = read_address(url)
+        self.place = place_of(given)
         self._conninfo = make_conninfo("", **_parameters(given, dialect, deadline=deadline))
         # psycopg counts how often a statement was asked: at 1 the second time prepares it.
         self._prepare_threshold = 1 if dialect.session else None
@@ -157,7 +166,7 @@ async def pause(seconds: float) -> None:
         timer.cancel()
 
 
-def _read(url: str) -> dict[str, Any]:
+def read_address(url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(url)
     except ProgrammingError:
@@ -168,7 +177,8 @@ def _read(url: str) -> dict[str, Any]:
         ) from None
 
 
-def _place(given: dict[str, Any]) -> str:
+def place_of(given: dict[str, Any]) -> str:
+    """The database as people may read it: without a password."""
     host = given.get("host") or given.get("hostaddr") or "the default host"
     port = f":{given['port']}" if given.get("port") else ""
     return f"PostgreSQL database {given.get('dbname', '(default)')} at {host}{port}"
@@ -178,7 +188,7 @@ def _parameters(given: dict[str, Any], dialect: Dialect, *, deadline: timedelta)
     """What the user gave, and what we would like where the user gave nothing."""
     milliseconds = deadline // timedelta(milliseconds=1)
     wished = {
-        **_KEEPALIVES,
+        **KEEPALIVES,
         "application_name": "duly",
         # Half, so that a second host can be tried; libpq allows no less than 2.
         "connect_timeout": max(2, math.ceil(deadline.total_seconds() / 2)),

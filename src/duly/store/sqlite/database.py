@@ -14,8 +14,8 @@ from weakref import WeakSet
 
 from duly import clock as wall
 from duly.errors import StoreUnavailable
-from duly.rules.instants import to_us
-from duly.store.database import Dialect, Migration, Start
+from duly.instants import to_us
+from duly.store.database import Ask, Dialect, Migration, Row, Start, alone
 from duly.store.sqlite.connection import (
     MEMORY,
     Synchronous,
@@ -32,7 +32,7 @@ from duly.store.statements import statements as statements_of
 T = TypeVar("T")
 
 # There is one writer at a time, so there are no locked rows to skip.
-SQLITE = Dialect("sqlite", skip_locked=False, partitions=False)
+SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, turns=False)
 ANY_TOPIC = "*"  # something changed, and whoever changed it did not say what
 DEADLINE = timedelta(seconds=30)
 
@@ -99,6 +99,9 @@ class SqliteDatabase:
 
     async def write(self, start: Start[T], /) -> T:
         return await self._ready(self._writer).ask(self._work(start))
+
+    async def write_one(self, ask: Ask, /) -> list[Row]:
+        return await self.write(lambda: alone(ask))
 
     async def read(self, start: Start[T], /) -> T:
         return await self._ask_reader(self._work(start))

@@ -19,24 +19,39 @@ from contextlib import AbstractAsyncContextManager
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import (
+    callbacks,
+    claiming,
     columns,
     content,
     editing,
+    fairness,
     firing,
     fixed_delay,
     idempotence,
     jobs,
+    journal,
     keys,
     lateness,
+    limit_rules,
+    limits,
     missed,
     overlap,
     pausing,
+    places,
     promotion,
+    queue_limits,
     races,
+    rates,
+    resources,
+    retrying,
     schedules,
     settling,
+    storms,
+    turns,
+    unfit,
     upkeep,
     work,
+    workers,
     zone_data,
 )
 from duly.testing.conformance.expect import Broken, NotApplicable
@@ -48,8 +63,10 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    columns, content, editing, firing, fixed_delay, idempotence, jobs, keys, lateness, missed,
-    overlap, pausing, promotion, races, schedules, settling, upkeep, work, zone_data,
+    callbacks, claiming, columns, content, editing, fairness, firing, fixed_delay, idempotence,
+    jobs, journal, keys, lateness, limit_rules, limits, missed, overlap, pausing, places, promotion,
+    queue_limits, races, rates, resources, retrying, schedules, settling, storms, turns, unfit,
+    upkeep, work, workers, zone_data,
 )  # fmt: skip
 
 

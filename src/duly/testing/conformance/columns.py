@@ -8,11 +8,12 @@ from duly.model.outcome import Raised, Succeeded
 from duly.model.payload import encode
 from duly.model.schedule import Pause
 from duly.model.states import State
+from duly.model.terms import Terms
 from duly.rules import zone_data_version
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, START, World
-from duly.testing.factories import distinct_call, distinct_plan
+from duly.testing.factories import NEEDED, distinct_call, distinct_plan
 
 YEARS = timedelta(days=2_000)
 LABEL = tuple(field.name for field in fields(Label))
@@ -93,6 +94,7 @@ async def a_moved_job_takes_every_column_of_the_new_call(world: World) -> None:
     number = await world.enqueue(replace(call, args=encode(0), queue="q", priority=0, tenant="",
                                          submitter="", title="", tags=(), version=1,
                                          owner=distinct_plan(START).owner, late="run",
+                                         limits=(), needs={}, terms=Terms(),
                                          retry=None, run_after=None))  # fmt: skip
     created = world.now
     world.wait(HOUR)
@@ -109,7 +111,7 @@ async def _to_its_end_and_back(world: World, made: Job) -> None:
     """Claim, retry, fail, revive and succeed: at each step only what must change has changed."""
     world.clock.set(made.ready_at)
     await world.dispatch()
-    [running] = await world.claim(1, queue="the queue")
+    [running] = await world.claim(1, queue="the queue", free=NEEDED)
     _only_changed(made, running, "state", "attempt", "worker", "fence", "claimed_at")
     world.wait(timedelta(seconds=3))
     await world.end(running, Raised("First", "error"))
@@ -118,7 +120,7 @@ async def _to_its_end_and_back(world: World, made: Job) -> None:
     equal(again.ready_at, world.now + timedelta(seconds=29))
     world.clock.set(again.ready_at)
     await world.dispatch()
-    [second] = await world.claim(1, queue="the queue")
+    [second] = await world.claim(1, queue="the queue", free=NEEDED)
     _only_changed(again, second, "state", "attempt", "worker", "fence", "claimed_at", "reason")
     world.wait(timedelta(seconds=5))
     await world.end(second, Raised("Second", "error"))
@@ -134,7 +136,7 @@ async def _revived(world: World, failed: Job) -> None:
     back = await world.store.jobs.retry(failed.id)
     _only_changed(failed, back, "state", "reason", "ended_at", "error", "attempt", "worker",
                   "claimed_at", "ready_at", "deadline", "key")  # fmt: skip
-    [third] = await world.claim(1, queue="the queue")
+    [third] = await world.claim(1, queue="the queue", free=NEEDED)
     world.wait(timedelta(seconds=11))
     await world.end(third, Succeeded(encode("the result")))
     ended = await world.job(failed.id)

@@ -11,7 +11,7 @@ from duly.model.states import State
 from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import LEASE, MINUTE, World
-from duly.testing.factories import call, plan
+from duly.testing.factories import call, plan, profile
 
 TEXTS = (
     "",
@@ -153,7 +153,7 @@ async def words_of_people_that_no_database_can_hold_are_refused_with_a_typed_err
             lambda text=text: schedules.run("report", who=text),
             lambda text=text: schedules.remove("report", who=text),
             lambda text=text: jobs.cancel(number, reason=text),
-            lambda text=text: work.register(text, queues=[], tasks=[], lease=LEASE),
+            lambda text=text: work.register(profile(text), lease=LEASE),
         ):
             with refused(InvalidValue):
                 await attempt()

@@ -101,7 +101,7 @@ async def a_claim_whose_answer_was_lost_can_be_asked_for(world: World) -> None:
     number = await world.enqueue(call())
     node, losing = _losing(world)
     worker = await node.new_worker()
-    losing.lose("claim")
+    losing.lose("claim_held")
     with refused(OutcomeUnknown):
         await node.claim(worker=worker)
     [job] = await world.store.work.held(worker)
@@ -192,7 +192,7 @@ async def a_claim_whose_answer_was_lost_is_undone_with_the_lease(world: World) -
     node, losing = _losing(world)
     number = await world.enqueue(call())
     worker = await node.new_worker()
-    losing.lose("claim")
+    losing.lose("claim_held")
     with refused(OutcomeUnknown):
         await node.claim(1, worker=worker)
     await world.lose(await world.job(number))

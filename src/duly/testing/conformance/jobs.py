@@ -115,12 +115,12 @@ async def a_job_that_runs_is_asked_to_end(world: World) -> None:
     number = await world.enqueue(call())
     job = await world.begin()
     equal(await world.store.jobs.cancel(number, reason="enough"), State.RUNNING)
-    signals = await world.store.work.signals(job.worker or 0)
+    signals = await world.signals(job.worker or 0)
     holds(list(signals) == [number] and "enough" in signals[number], "the worker is told why")
-    equal(await world.store.work.signals(0), {}, "and no other")
+    equal(await world.signals(0), {}, "and no other")
     await world.end(job)
     equal((await world.job(number)).state, State.SUCCEEDED, "it was quicker")
-    equal(await world.store.work.signals(job.worker or 0), {})
+    equal(await world.signals(job.worker or 0), {})
 
 
 @check
@@ -131,7 +131,7 @@ async def a_job_that_gets_another_chance_is_not_asked_to_end_any_more(world: Wor
     await world.end(running, Raised("Oops"))
     await world.store.jobs.retry(number)
     again = await world.begin()
-    equal(await world.store.work.signals(again.worker or 0), {})
+    equal(await world.signals(again.worker or 0), {})
 
 
 @check

@@ -244,4 +244,4 @@ async def a_promise_is_cancelled_by_its_key(world: World) -> None:
 async def a_promise_that_runs_is_asked_to_end_by_its_key(world: World) -> None:
     number = await _first(world, "running")
     holds(await world.store.jobs.cancel_key("work", "k"), "it was asked")
-    equal(list(await world.store.work.signals(world.worker)), [number])
+    equal(list(await world.signals()), [number])

@@ -6,7 +6,7 @@ The worst that a network can do to a commit: it happened, and the caller cannot 
 from collections.abc import Awaitable, Callable, Sequence
 
 from duly.errors import OutcomeUnknown
-from duly.store.database import Database, Dialect, Migration, Operation, Start, T
+from duly.store.database import Ask, Database, Dialect, Migration, Operation, Row, Start, T
 
 
 async def _nothing() -> None:
@@ -37,11 +37,12 @@ class LosingAnswers:
     async def write(self, start: Start[T], /) -> T:
         asked: set[str] = set()
         result = await self._inside.write(lambda: _watched(start(), asked))
-        if self._left and self._statement in asked:
-            self._left -= 1
-            self.lost += 1
-            await self._meanwhile()
-            raise OutcomeUnknown("the answer to the commit was lost, on purpose")
+        await self._perhaps(asked)
+        return result
+
+    async def write_one(self, ask: Ask, /) -> list[Row]:
+        result = await self._inside.write_one(ask)
+        await self._perhaps({ask.statement})
         return result
 
     async def read(self, start: Start[T], /) -> T:
@@ -64,6 +65,13 @@ class LosingAnswers:
 
     async def close(self) -> None:
         """See ``open``."""
+
+    async def _perhaps(self, asked: set[str]) -> None:
+        if self._left and self._statement in asked:
+            self._left -= 1
+            self.lost += 1
+            await self._meanwhile()
+            raise OutcomeUnknown("the answer to the commit was lost, on purpose")
 
 
 def _watched(operation: Operation[T], asked: set[str]) -> Operation[T]:

@@ -185,7 +185,7 @@ async def replace_asks_the_running_job_to_end_and_waits_for_it(world: World) -> 
     first = await _earlier(world, "replace", "running")
     [fire] = await world.fired_after(MINUTE)
     equal(await world.states(), ["running", "blocked"])
-    signals = await world.store.work.signals(world.worker)
+    signals = await world.signals()
     equal(list(signals), [first.id])
     holds("replaced" in signals[first.id], "the signal says why")
     equal((str(fire.outcome), await world.claim(10)), ("queued", []))
@@ -204,7 +204,7 @@ async def a_third_fire_takes_the_place_of_the_one_that_waits_to_replace(world: W
     jobs = await world.live()
     equal([(job.due_at - START, str(job.state)) for job in jobs],
           [(MINUTE, "running"), (3 * MINUTE, "blocked")])  # fmt: skip
-    equal(list(await world.store.work.signals(world.worker)), [first.id])
+    equal(list(await world.signals()), [first.id])
 
 
 @check
@@ -212,7 +212,7 @@ async def a_manual_run_replaces_too(world: World) -> None:
     first = await _earlier(world, "replace", "running")
     fire = await world.store.schedules.run("report")
     equal(str((await world.job(fire.job_id)).state), "blocked")
-    equal(list(await world.store.work.signals(world.worker)), [first.id])
+    equal(list(await world.signals()), [first.id])
 
 
 @check

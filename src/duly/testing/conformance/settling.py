@@ -209,6 +209,4 @@ async def a_promise_that_is_made_anew_forgets_that_it_was_cancelled(world: World
     equal(await world.enqueue(call(key="k", title="wanted after all")), number)
     await world.dispatch()
     again = await world.begin()
-    equal(
-        (again.title, await world.store.work.signals(again.worker or 0)), ("wanted after all", {})
-    )
+    equal((again.title, await world.signals(again.worker or 0)), ("wanted after all", {}))

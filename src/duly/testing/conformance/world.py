@@ -1,22 +1,26 @@
 """What a check can do: move the clock, be the scheduler, be a worker, and look."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Call, Job
 from duly.model.outcome import Lost, Outcome, Succeeded
 from duly.model.payload import Json
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
-from duly.policy.retry import NEVER, Retry
-from duly.policy.verdict import Verdict, judge
+from duly.policy.retry import NEVER
+from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.database import Database, Operation, T
 from duly.store.ids import Ids, reserve
 from duly.store.protocol import (
+    NORMAL,
+    SUSPECT,
     Decide,
     Dispatched,
+    Done,
     Fired,
     HeldJob,
     LostJob,
@@ -24,23 +28,21 @@ from duly.store.protocol import (
     Settlement,
     Store,
     TakenBack,
+    Turn,
+    Wish,
 )
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance.expect import NotApplicable
+from duly.testing.factories import profile
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)  # a Monday, far from any clock change
 LEASE = timedelta(seconds=15)
 MARGIN = timedelta(seconds=2)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    attempt: int
-    crashes: int
-    retry: Retry
+TASKS = ("work", "the task")
+NOTHING: Mapping[str, int] = {}
 
 
 class World:
@@ -114,11 +116,13 @@ class World:
     async def dispatch(self) -> Dispatched:
         return await self.store.upkeep.dispatch(limit=1_000)
 
-    async def new_worker(self, *, lease: timedelta = LEASE) -> int:
-        info = await self.store.work.register(
-            "worker", queues=["default"], tasks=["work"], lease=lease
-        )
-        return info.id
+    async def new_worker(self, *, lease: timedelta = LEASE, **changes: Any) -> int:
+        return (await self.store.work.register(profile(**changes), lease=lease)).id
+
+    async def the_worker(self) -> int:
+        """The one that claims when no other is named: its lease is long."""
+        self.worker = self.worker or await self.new_worker(lease=timedelta(days=4_000))
+        return self.worker
 
     async def claim(
         self,
@@ -126,27 +130,45 @@ class World:
         *,
         worker: int | None = None,
         queue: str = "default",
-        tasks: Sequence[str] = ("work", "the task"),
+        tasks: Sequence[str] = TASKS,
+        free: Mapping[str, int] = NOTHING,
     ) -> list[Job]:
-        """Claim for a worker whose lease is long, unless another is named."""
-        if worker is None:
-            self.worker = self.worker or await self.new_worker(lease=timedelta(days=4_000))
-            worker = self.worker
-        return await self.store.work.claim(worker, queue=queue, tasks=tasks, limit=limit)
+        """Claim from one shelf after the other."""
+        found: list[Job] = []
+        for shelf in range(NORMAL, SUSPECT + 1):
+            wish = await self.wish(
+                limit - len(found), worker=worker, queue=queue, tasks=tasks, shelf=shelf, free=free
+            )
+            if wish.limit > 0:
+                found += [claimed.job for claimed in await self.store.work.claim(wish)]
+        return found
+
+    async def wish(self, limit: int = 1, *, worker: int | None = None, **changes: Any) -> Wish:
+        """For a worker whose lease is long, unless another is named."""
+        worker = await self.the_worker() if worker is None else worker
+        return Wish(**{"queue": "default", "tasks": TASKS, **changes}, worker=worker, limit=limit)
+
+    async def turn(self, limit: int = 1, *done: Done, **changes: Any) -> Turn:
+        """Finish what is done, and claim in passing."""
+        return await self.store.work.turn(done, await self.wish(limit, **changes))
+
+    async def signals(self, worker: int | None = None) -> Mapping[int, str]:
+        """What a worker hears about its jobs."""
+        beat = await self.store.work.listen_to(self.worker if worker is None else worker)
+        return beat.signals if beat else {}
 
     async def begin(self) -> Job:
         """Let a worker begin the one job that is ready."""
         [job] = await self.claim(1)
         return job
 
-    async def end(self, job: Job, outcome: Outcome | None = None) -> Settled:
+    async def end(self, job: Job | Claimed, outcome: Outcome | None = None) -> Settled:
         """Let the worker say what became of a job."""
         return await self.store.work.settle([self.settlement(job, outcome)])
 
-    def settlement(self, job: Job, outcome: Outcome | None = None) -> Settlement:
+    def settlement(self, job: Job | Claimed, outcome: Outcome | None = None) -> Settlement:
         came_to = outcome or Succeeded()
-        retry = Retry.from_json(job.retry) if job.retry else NEVER
-        verdict = judge(_Tried(job.attempt, job.crashes, retry), came_to, self.now, dice=0.5)
+        verdict = judge(Tried.of(job, NEVER), came_to, self.now, dice=0.5)
         result: Json | None = came_to.result if isinstance(came_to, Succeeded) else None
         return Settlement(
             job=job, verdict=verdict, outcome=type(came_to).__name__.lower(), result=result
@@ -162,9 +184,8 @@ class World:
         worker = (await self.job(job.id)).worker
         await self.store.work.end_lease(worker or 0)
         self.worker = 0
-        self.wait(MARGIN)
         return await self.take_back()
 
 
 def judge_lost(job: LostJob, now: datetime) -> Verdict:
-    return judge(_Tried(job.attempt, job.crashes, NEVER), Lost(job.worker), now, dice=0.5)
+    return judge(Tried.of(job, NEVER), Lost(job.worker, alone=job.alone), now, dice=0.5)

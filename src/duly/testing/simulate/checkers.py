@@ -52,7 +52,8 @@ class Known:
 
     @property
     def unblocked(self) -> bool:
-        return self.state in LIVE and self.state is not State.BLOCKED
+        """Whether it is past the jobs of its schedule before it, whatever else it waits for."""
+        return self.state in LIVE and (self.state is not State.BLOCKED or bool(self.row.waits))
 
 
 class Checkers:
@@ -282,9 +283,12 @@ class Checkers:
 
 def _shown(asked: list[Asked]) -> dict[int, int]:
     """The fences that were shown to settle jobs."""
-    return {
-        row["id"]: row["fence"]
-        for ask in asked
-        if ask.statement == "hold_jobs"
-        for row in json.loads(cast(str, ask.values["rows"]))
-    }
+    shown: dict[int, int] = {}
+    for ask in asked:
+        if ask.statement == "hold_jobs":
+            rows = json.loads(cast(str, ask.values["rows"]))
+            shown |= {row["id"]: row["fence"] for row in rows}
+        elif ask.statement == "finish_plain":
+            fence = cast(int, ask.values["fence"])
+            shown |= dict.fromkeys(cast(list[int], ask.values["ids"]), fence)
+    return shown

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from duly.clock import sleep
 from duly.errors import OutcomeUnknown, StoreUnavailable
-from duly.rules.instants import to_us
-from duly.store.database import Ask, Dialect, Migration, Row, Start, T
+from duly.instants import to_us
+from duly.store.database import Ask, Dialect, Migration, Row, Start, T, alone
 from duly.store.sqlite.connection import execute
 from duly.store.sqlite.database import SQLITE
 from duly.testing.simulate.checkers import Transaction
@@ -39,6 +39,9 @@ class SimulatedDatabase:
         result = await self._transact(start, writing=True)
         await self._answer()
         return result
+
+    async def write_one(self, ask: Ask, /) -> list[Row]:
+        return await self.write(lambda: alone(ask))
 
     async def read(self, start: Start[T], /) -> T:
         result = await self._transact(start, writing=False)

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
 
+from duly.instants import from_us
 from duly.model.fire import CLOCK, Cause, Outcome
 from duly.model.policies import Policies
 from duly.model.schedule import Plan
 from duly.rules import Rule, Spaced
-from duly.rules.instants import from_us
 from duly.testing.simulate.watch import FireRow, JobRow, ScheduleRow
 
 MANY = 300_000

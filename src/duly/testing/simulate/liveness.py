@@ -24,10 +24,11 @@ OVERDUE = {
 LEFT_BEHIND = {
     "jobs wait behind nothing": """
         select id, schedule_id from duly_job as waiting
-         where state = 'blocked'
+         where state = 'blocked' and waits is null
            and not exists (select 1 from duly_job as other
                             where other.schedule_id = waiting.schedule_id
-                              and other.state <> 'blocked') order by id""",
+                              and (other.state <> 'blocked' or other.waits is not null))
+         order by id""",
     "fixed delays have neither a next moment nor a job to wait for": """
         select name, awaiting from duly_schedule
          where rule like 'spaced%' and pause is null and next_at is null

@@ -23,6 +23,7 @@ class JobRow(NamedTuple):
     key: str | None
     args: str
     retry: str | None
+    waits: str | None
 
 
 class EndRow(NamedTuple):

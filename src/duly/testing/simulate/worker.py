@@ -8,44 +8,39 @@ that nobody may take.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TypeVar, cast
+from datetime import timedelta
+from typing import TypeVar
 
 from duly.clock import sleep
 from duly.engine.wake import Wake
 from duly.errors import StoreUnavailable
-from duly.model.job import Job
+from duly.model.claimed import Claimed
 from duly.model.outcome import Late, Outcome, Raised, Returned, Stopped, Succeeded
 from duly.model.payload import Json
-from duly.policy.retry import Retry
-from duly.policy.verdict import judge
-from duly.store.protocol import Settlement, Store
+from duly.model.states import State
+from duly.model.worker import Profile
+from duly.policy.verdict import Tried, judge
+from duly.store.protocol import CAREFUL, Beat, Done, Settlement, Store, Wish
 from duly.testing.simulate.world import Host, World
 
 T = TypeVar("T")
 
 QUEUES = ("default", "other")
 TASKS = ("work", "more work")
+SIGNATURES = dict.fromkeys(TASKS, "as it was")
 
 
 @dataclass(eq=False, slots=True)
 class Run:
     """An attempt under way."""
 
-    job: Job
+    job: Claimed
     began: float
     stop: Wake
     reason: str | None = None  # why it is asked to stop, if it is
     task: asyncio.Task[None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    attempt: int
-    crashes: int
-    retry: Retry
 
 
 class Worker:
@@ -56,7 +51,7 @@ class Worker:
         self._wake = Wake()
         self._runs: dict[int, Run] = {}
         self._done: list[Settlement] = []
-        self._turn = 0
+        self._unsure = False  # whether something was claimed whose answer was lost
 
     def nudge(self, topic: str) -> None:
         if topic.startswith("ready"):
@@ -65,11 +60,10 @@ class Worker:
     async def run(self) -> None:
         """One lease after another."""
         lease = self._world.knobs.lease_length
+        profile = Profile(name=self._host.name, queues=QUEUES, signatures=SIGNATURES)
         while True:
             try:
-                info = await self._store.work.register(
-                    self._host.name, queues=QUEUES, tasks=TASKS, lease=lease
-                )
+                info = await self._store.work.register(profile, lease=lease)
             except StoreUnavailable:
                 await self._rest(1.0)
                 continue
@@ -86,41 +80,73 @@ class Worker:
         while time() - confirmed < knobs.lease * 2 / 3:
             if time() - beat >= knobs.beat:
                 beat = time()
-                renewed = await self._try(
-                    lambda: self._store.work.renew(worker, knobs.lease_length)
-                )
-                if renewed is False:
+                heard = await self._beat(worker)
+                if heard is None:
                     self._world.sometimes["lease found lost"] += 1
                     return
-                confirmed = beat if renewed else confirmed
-                await self._obey(worker)
+                confirmed = beat if heard else confirmed
+            await self._find_again(worker)
             busy = await self._claim(worker)
             await self._settle()
             await self._rest(0 if busy else knobs.poll)
 
-    async def _obey(self, worker: int) -> None:
-        signals = await self._try(lambda: self._store.work.signals(worker))
-        told: Mapping[int, str] = signals or {}
+    async def _beat(self, worker: int) -> bool | None:
+        """Whether the lease is known to be kept, or None if it is known to be lost."""
+        length = self._world.knobs.lease_length
+        try:
+            heard = await self._store.work.renew(worker, length, running=len(self._runs))
+        except StoreUnavailable:
+            return False
+        if heard is None:
+            return None
+        self._obey(heard)
+        return True
+
+    def _obey(self, heard: Beat) -> None:
         for run in self._runs.values():
-            if run.job.id in told and run.reason is None:
-                run.reason = told[run.job.id]
+            if run.job.id in heard.signals and run.reason is None:
+                run.reason = heard.signals[run.job.id]
                 run.stop.set()
+
+    async def _find_again(self, worker: int) -> None:
+        """Begin what was claimed by a claim whose answer was lost."""
+        if not self._unsure:
+            return
+        held = await self._try(lambda: self._store.work.held(worker))
+        if held is None:
+            return
+        self._unsure = False
+        for job in held:
+            if job.id not in self._runs:
+                self._world.sometimes["claim found again"] += 1
+                self._begin(job)
 
     async def _claim(self, worker: int) -> bool:
         """Whether there may be more."""
         free = self._world.knobs.slots - len(self._runs)
-        if free <= 0:
+        places = await self._try(lambda: self._store.work.ready(QUEUES)) if free > 0 else None
+        if not places or self._unsure:
             return False
-        self._turn += 1
-        queue = QUEUES[self._turn % len(QUEUES)]
-        claimed = await self._try(
-            lambda: self._store.work.claim(worker, queue=queue, tasks=TASKS, limit=free)
-        )
+        queue, shelf = self._world.dice.choice(places)
+        wish = Wish(worker=worker, queue=queue, tasks=TASKS, limit=free, shelf=shelf)
+        claimed = await self._try(lambda: self._taken(wish))
+        self._unsure = claimed is None
         for job in claimed or ():
             self._begin(job)
         return bool(claimed)
 
-    def _begin(self, job: Job) -> None:
+    async def _taken(self, wish: Wish) -> Sequence[Claimed]:
+        """With care, or in passing, when what is done is finished."""
+        if wish.shelf == CAREFUL or self._world.chance(0.5):
+            return await self._store.work.claim(wish)
+        plain = [one for one in self._done if _is_plain(one)]
+        jobs = await self._finish(plain, wish)
+        self._done = [one for one in self._done if one not in plain]
+        for one in plain:
+            self._runs.pop(one.job.id, None)
+        return jobs
+
+    def _begin(self, job: Claimed) -> None:
         run = Run(job, self._world.loop.time(), Wake())
         self._runs[job.id] = run
         run.task = self._world.loop.create_task(self._work(run), name=f"job {job.id}")
@@ -134,7 +160,9 @@ class Worker:
             if not self._host.alive or not self._world.chance(self._world.odds.bad_jobs):
                 raise
             outcome = await self._as_a_zombie(run)
-            await self._try(lambda: self._write([self._settlement(run, outcome)]))
+            one = self._settlement(run, outcome)
+            in_passing = _is_plain(one)
+            await self._try(lambda: self._finish([one]) if in_passing else self._write([one]))
             return
         self._done.append(self._settlement(run, outcome))
         self._wake.set()
@@ -148,7 +176,7 @@ class Worker:
 
     async def _outcome(self, run: Run) -> Outcome:
         world = self._world
-        if _is_late(run.job):
+        if run.job.is_late:
             return Late()
         bad = world.chance(world.odds.bad_jobs)
         if bad and world.chance(0.05):
@@ -171,7 +199,7 @@ class Worker:
             await sleep(length * 3)
         await self._host.thaw()
 
-    async def _harm(self, job: Job, *, bad: bool) -> None:
+    async def _harm(self, job: Claimed, *, bad: bool) -> None:
         """Some jobs bring their node down, or to a stop."""
         world = self._world
         poisonous = bool(world.odds.bad_jobs) and "poison" in json.loads(job.args)
@@ -193,46 +221,51 @@ class Worker:
         for settlement in done:
             self._runs.pop(settlement.job.id, None)
 
-    async def _write(self, settlements: Sequence[Settlement]) -> bool:
+    async def _finish(
+        self, plain: Sequence[Settlement], wish: Wish | None = None
+    ) -> Sequence[Claimed]:
+        done = [Done(one.job.id, one.job.fence, one.result) for one in plain]
+        turn = await self._store.work.turn(done, wish)
+        self._told(plain, kept=turn.kept, refused=turn.refused)
+        return turn.jobs
+
+    async def _write(self, settlements: Sequence[Settlement]) -> Sequence[Claimed]:
         known = self._world.checkers.settled
         before = {one.job.id for one in settlements if (one.job.id, one.job.fence) in known}
         settled = await self._store.work.settle(settlements)
+        self._world.sometimes["unknown commit resolved"] += len(before & set(settled.kept))
+        self._told(settlements, kept=settled.kept, refused=settled.refused)
+        return ()
+
+    def _told(
+        self, settlements: Sequence[Settlement], *, kept: Sequence[int], refused: Sequence[int]
+    ) -> None:
+        """Hold what the store says that it wrote against what was seen to be written."""
+        known = self._world.checkers.settled
         by_id = {one.job.id: one for one in settlements}
-        self._world.sometimes["zombie write refused"] += len(settled.refused)
-        for number in settled.kept:
+        self._world.sometimes["zombie write refused"] += len(refused)
+        for number in kept:
             one = by_id[number]
-            self._world.sometimes["unknown commit resolved"] += number in before
             became = known.get((number, one.job.fence))
             if became is not one.verdict.state:
                 self._world.violated(
                     f"{self._host.name} was told that job {number} is {one.verdict.state} by its "
                     f"fence {one.job.fence}, and by that it became {became}"
                 )
-        return True
 
     def _settlement(self, run: Run, outcome: Outcome) -> Settlement:
         job = run.job
-        retry = Retry.from_json(job.retry) if job.retry else Retry()
-        verdict = judge(
-            Tried(job.attempt, job.crashes, retry),
-            outcome,
-            self._now(run),
-            dice=self._world.dice.random(),
-        )
+        now = job.moment(self._world.loop.time() - run.began)
+        verdict = judge(Tried.of(job), outcome, now, dice=self._world.dice.random())
         result = outcome.result if isinstance(outcome, Succeeded) else None
         word = type(outcome).__name__.lower()
         return Settlement(job=job, verdict=verdict, outcome=word, result=result)
-
-    def _now(self, run: Run) -> datetime:
-        """The store's time, as far as a worker can know it: since the claim, by its own clock."""
-        claimed = cast(datetime, run.job.claimed_at)
-        return claimed + timedelta(seconds=self._world.loop.time() - run.began)
 
     def _stop_all(self) -> None:
         for run in self._runs.values():
             if run.task is not None:
                 run.task.cancel()
-        self._runs, self._done = {}, []
+        self._runs, self._done, self._unsure = {}, [], False
 
     async def _try(self, ask: Callable[[], Awaitable[T]]) -> T | None:
         try:
@@ -250,8 +283,7 @@ class Worker:
             self._world.violated(f"{task.get_name()} failed in its worker: {error!r}")
 
 
-def _is_late(job: Job) -> bool:
-    """Whether the moment by which it had to start had passed when it was claimed."""
-    if job.deadline is None or job.claimed_at is None or job.late != "skip":
-        return False
-    return job.claimed_at > job.deadline
+def _is_plain(settlement: Settlement) -> bool:
+    job = settlement.job
+    succeeded = settlement.verdict.state is State.SUCCEEDED
+    return succeeded and isinstance(job, Claimed) and job.is_plain

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from duly.clock import sleep
-from duly.rules.instants import to_us
+from duly.instants import to_us
 from duly.store.migrate import migrations
 from duly.store.sqlite.connection import apply_migration, connect
 from duly.store.sqlite.database import SQLITE

@@ -4,24 +4,37 @@ The operations are the store's own. Everybody's numbers are fixed: the rows are 
 each order, so the same ones can be used again.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from duly.model.job import Call, Job
+from duly.model.claimed import Claimed
+from duly.model.job import Call
 from duly.model.outcome import Lost, Outcome, Raised, Returned, Succeeded
 from duly.model.schedule import Plan, Schedule
+from duly.model.states import State
 from duly.policy.firing import decide
 from duly.policy.retry import Retry
-from duly.policy.verdict import Verdict, judge
+from duly.policy.verdict import Tried, Verdict, judge
 from duly.rules import zone_data_version
-from duly.store import jobs, ledger, schedules, upkeep, work
+from duly.store import claims, jobs, ledger, schedules, turning, upkeep, work
 from duly.store.database import Dialect, Operation
 from duly.store.ids import Ids
 from duly.store.jobs import Wanted
-from duly.store.protocol import Fired, LostJob, Settled, Settlement, TakenBack
+from duly.store.protocol import (
+    NORMAL,
+    Done,
+    Fired,
+    LostJob,
+    Settled,
+    Settlement,
+    TakenBack,
+    Turn,
+    Wish,
+)
 from duly.store.settling import settle
+from duly.testing.factories import profile
 from duly.testing.interleave import Explored, Order, Sessions, explore
 from duly.testing.stage import Stage
 from tests.store.postgres.interleavings.promises import BREACHES
@@ -36,13 +49,6 @@ LONG = timedelta(days=1)
 SECOND = timedelta(seconds=1)
 
 Broken: TypeAlias = Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    attempt: int
-    crashes: int
-    retry: Retry
 
 
 def numbers(block: int) -> Ids:
@@ -66,11 +72,24 @@ def enqueue(*wanted: tuple[int, Call], again: bool = False) -> Operation[list[in
     return jobs.enqueue([Wanted(call, number) for number, call in wanted], again=again)
 
 
-def claim(worker: int = WORKER, limit: int = 1, queue: str = "default") -> Operation[list[Job]]:
-    return work.claim(worker, queue=queue, tasks=["work"], limit=limit)
+def wish(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Wish:
+    return Wish(worker=worker, queue="default", tasks=["work"], limit=limit, shelf=shelf)
 
 
-def finish(*held: Job, outcome: Outcome | None = None) -> Operation[Settled]:
+def claim(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Operation[list[Claimed]]:
+    """In passing, as from a queue that has no limits."""
+    return claims.claim(wish(worker, limit, shelf))
+
+
+def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[Turn]:
+    """Finish what was claimed, and claim, in one statement."""
+    done = [Done(job.id, job.fence) for job in held]
+    [(finished, taken)] = yield turning.ask(done, wish(worker, limit))
+    jobs = [Claimed(*row) for row in json.loads(taken or "[]")]
+    return Turn(jobs=jobs, kept=json.loads(finished or "[]"))
+
+
+def finish(*held: Claimed, outcome: Outcome | None = None) -> Operation[Settled]:
     """What a worker writes about jobs that it ran: that they succeeded, unless told otherwise."""
     outcome = outcome or Succeeded()
     return settle(
@@ -78,16 +97,21 @@ def finish(*held: Job, outcome: Outcome | None = None) -> Operation[Settled]:
             Settlement(
                 job=job,
                 verdict=judge(
-                    _Tried(job.attempt, job.crashes, Retry(attempts=2, jitter=False)),
+                    Tried.of(job, Retry(attempts=2, jitter=False)),
                     outcome,
-                    job.claimed_at or job.created_at,
+                    job.moment(0),
                     dice=0.5,
                 ),
                 outcome=type(outcome).__name__.lower(),
             )
             for job in held
-        ]
+        ],
+        ids=numbers(70),
     )
+
+
+def cancel(number: int) -> Operation[State]:
+    return jobs.cancel(number, "no", ids=numbers(71))
 
 
 RAISED = Raised(error="ValueError", message="no")
@@ -96,11 +120,11 @@ RETURNED = Returned()
 
 
 def take_back() -> Operation[TakenBack]:
-    return upkeep.take_back(_judge_lost, after=0, margin=SECOND, limit=10)
+    return upkeep.take_back(_judge_lost, after=0, margin=SECOND, limit=10, ids=numbers(72))
 
 
 def _judge_lost(job: LostJob, now: datetime) -> Verdict:
-    return judge(_Tried(job.attempt, job.crashes, Retry()), Lost(job.worker), now, dice=0.5)
+    return judge(Tried.of(job), Lost(job.worker), now, dice=0.5)
 
 
 class Scene:
@@ -119,14 +143,12 @@ class Scene:
         return (await stage.run(lambda: schedules.add(plans, ids)))[0]
 
     async def worker(self, number: int = WORKER, lease: timedelta = LONG) -> None:
-        await self.stage.run(
-            lambda: work.register(number, "w", queues=["default"], tasks=["work"], lease=lease)
-        )
+        await self.stage.run(lambda: work.register(number, profile("w"), lease=lease))
 
     async def fire(self, block: int = 90) -> Fired:
         return await self.stage.run(lambda: fire(block))
 
-    async def begin(self, worker: int = WORKER) -> Job:
+    async def begin(self, worker: int = WORKER) -> Claimed:
         [job] = await self.stage.run(lambda: claim(worker))
         return job
 

@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from duly.errors import WrongState
-from duly.model.job import Call, IfExists, Job
+from duly.model.claimed import Claimed
+from duly.model.job import Call, IfExists
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
-from duly.store import jobs, upkeep
+from duly.store import upkeep
 from duly.store.jobs import EndedAlready
-from duly.store.protocol import Settled, TakenBack
+from duly.store.protocol import SUSPECT, Settled, TakenBack, Turn
 from duly.testing.factories import call
 from duly.testing.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
@@ -20,10 +21,12 @@ from tests.store.postgres.interleavings.actors import (
     WORKER,
     Broken,
     Scene,
+    cancel,
     claim,
     enqueue,
     expect,
     finish,
+    numbers,
     take_back,
 )
 
@@ -43,7 +46,7 @@ async def ready(scene: Scene, wanted: Call | None = None) -> None:
     await scene.enqueue(JOB, wanted or call())
 
 
-async def running(scene: Scene, wanted: Call | None = None) -> Job:
+async def running(scene: Scene, wanted: Call | None = None) -> Claimed:
     await ready(scene, wanted)
     return await scene.begin()
 
@@ -64,7 +67,9 @@ async def two_claims(scene: Scene) -> Explored:
     )
 
 
-async def a_claim_and_one_that_is_given_back(scene: Scene) -> Explored:
+async def a_claim_and_one_that_is_given_back(
+    scene: Scene, one: Callable[[], Program] | None = None
+) -> Explored:
     await ready(scene)
     await scene.worker(SUCCESSOR)
 
@@ -79,7 +84,9 @@ async def a_claim_and_one_that_is_given_back(scene: Scene) -> Explored:
         [last] = await scene.column("select fence from duly.job")
         return expect(not drawn or last == max(drawn), f"it fell from {max(drawn)} to {last}")
 
-    return await scene.play(the_last_is_the_highest, one=once(claim), two=claims_and_gives_back)
+    return await scene.play(
+        the_last_is_the_highest, one=one or once(claim), two=claims_and_gives_back
+    )
 
 
 async def a_zombie_and_its_successor(scene: Scene) -> Explored:
@@ -91,7 +98,7 @@ async def a_zombie_and_its_successor(scene: Scene) -> Explored:
 
     def takes_back_and_claims() -> Program:
         taken = yield take_back
-        return taken, (yield lambda: claim(SUCCESSOR))
+        return taken, (yield lambda: claim(SUCCESSOR, shelf=SUSPECT))
 
     return await scene.play(
         one_of_them_has_it(scene),
@@ -128,9 +135,7 @@ async def a_cancellation_and_a_claim(scene: Scene) -> Explored:
             return expect(state == "cancelled" and not claimed, f"it is {state}")
         return expect(state == "running" and claimed and told, f"it is {state}, told: {told}")
 
-    return await scene.play(
-        is_told, most=70, person=once(lambda: jobs.cancel(JOB, "no")), worker=once(claim)
-    )
+    return await scene.play(is_told, most=70, person=once(lambda: cancel(JOB)), worker=once(claim))
 
 
 async def a_move_and_a_claim(scene: Scene) -> Explored:
@@ -194,7 +199,7 @@ async def a_cancellation_and_an_end(scene: Scene, wanted: Call | None = None) ->
 
     return await scene.play(
         has_ended,
-        person=once(lambda: jobs.cancel(JOB, "no")),
+        person=once(lambda: cancel(JOB)),
         worker=once(lambda: finish(job)),
     )
 
@@ -278,12 +283,13 @@ def runs() -> Program:
 
 def dispatch() -> Program:
     queues = yield lambda: upkeep.ready(10)
-    yield lambda: upkeep.overdue(10)
+    yield lambda: upkeep.overdue(10, ids=numbers(73))
     return queues
 
 
-def jobs_in(result: object) -> list[Job]:
-    return [job for job in result if isinstance(job, Job)] if isinstance(result, list) else []
+def jobs_in(result: object) -> list[Claimed]:
+    result = list(result.jobs) if isinstance(result, Turn) else result
+    return [job for job in result if isinstance(job, Claimed)] if isinstance(result, list) else []
 
 
 def listed(result: object) -> list[int]:

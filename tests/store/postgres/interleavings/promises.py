@@ -71,14 +71,15 @@ select format('fixed delay %s is due at %s and awaits %s', id, next_at, awaiting
  union all
 select format('job %s waits behind nothing', id)
   from duly.job as waiting
- where state = 'blocked'
+ where state = 'blocked' and waits is null
    and not exists (select
                      from duly.job as other
-                    where other.schedule_id = waiting.schedule_id and other.state <> 'blocked')
+                    where other.schedule_id = waiting.schedule_id
+                      and (other.state <> 'blocked' or other.waits is not null))
  union all
 select format('%s jobs of schedule %s may run at once', count(*), planned.id)
   from planned join duly.job on job.schedule_id = planned.id
- where overlap is distinct from 'allow' and job.state <> 'blocked'
+ where overlap is distinct from 'allow' and (job.state <> 'blocked' or job.waits is not null)
  group by planned.id having count(*) > 1
  union all
 -- A key may be left behind by a job that ended while somebody held the key: it stands for nothing.
@@ -90,6 +91,15 @@ select format('job %s waits under key %s, which is not its own', id, key)
   from duly.job
  where key is not null and state <> 'running' and attempt = 0
    and not exists (select from duly.job_key where job_id = job.id)
+ union all
+select format('job %s stands on shelf %s', id, shelf)
+  from duly.job
+ where shelf <> case when limits is not null or needs is not null then 3
+                     when crashes > 0 then 4
+                     when priority <= -100 then 2
+                     when priority <= -50 then 1
+                     else 0
+                end
  union all
 select format('a signal is left for job %s, which is not there', job_id)
   from duly.signal

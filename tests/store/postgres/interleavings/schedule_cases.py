@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.instants import EPOCH
+from duly.model.claimed import Claimed
 from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
-from duly.rules.instants import EPOCH
 from duly.store import steering
 from duly.testing.factories import plan
 from duly.testing.interleave import Explored, Order, once
@@ -38,7 +38,7 @@ async def scheduled(scene: Scene, overlap: Overlap = "allow") -> None:
     scene.wait(25)
 
 
-async def with_a_running_job(scene: Scene, overlap: Overlap, *, behind: int = 0) -> Job:
+async def with_a_running_job(scene: Scene, overlap: Overlap, *, behind: int = 0) -> Claimed:
     """A schedule that is due, with a job that runs and as many as there can be that wait."""
     await scene.add(plan(rule=EVERY, overlap=overlap))
     await scene.worker()

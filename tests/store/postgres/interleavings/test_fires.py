@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from duly.errors import ScheduleExists
+from duly.instants import to_us
+from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Job
 from duly.model.policies import Overlap
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
-from duly.rules.instants import to_us
 from duly.store import jobs, schedules, steering, upkeep
 from duly.testing.factories import plan
 from duly.testing.interleave import Order, once
@@ -147,7 +148,7 @@ async def test_two_retries_of_one_job_are_one(scene: Scene) -> None:
     assert not found.broken, found
 
 
-async def with_a_spaced_run(scene: Scene) -> Job:
+async def with_a_spaced_run(scene: Scene) -> Claimed:
     await scene.add(plan(rule="spaced 10s", overlap="skip"))
     await scene.worker()
     scene.wait(10)

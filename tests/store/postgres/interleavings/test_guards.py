@@ -11,7 +11,7 @@ import pytest
 
 from duly.testing.interleave import Explored
 from duly.testing.stage import Stage
-from tests.store.postgres.interleavings import job_cases, schedule_cases
+from tests.store.postgres.interleavings import job_cases, schedule_cases, turn_cases
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 
 Case = Callable[[Scene], Awaitable[Explored]]
@@ -97,6 +97,19 @@ GUARDS = (
         "and :fence > 0",
     ),
     Guard(
+        "two workers take one job in passing",
+        turn_cases.two_turns,
+        "turn",
+        "and state = 'ready'",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a zombie finishes in passing what its successor runs",
+        turn_cases.a_zombie_in_passing_and_its_successor,
+        "turn",
+        "and fence = (:fences::bigint[])[array_position(:ids::bigint[], id)]",
+    ),
+    Guard(
         "a job is cancelled under the hands of its worker",
         job_cases.a_cancellation_and_a_claim,
         "hold_waiting_jobs",
@@ -138,14 +151,14 @@ GUARDS = (
         "a job is made ready before the moment it was moved to",
         job_cases.a_move_and_a_dispatcher,
         "ready_due_jobs",
-        "   and ready_at <= coalesce(:now::bigint, duly.now_us())",
+        "   and ready_at <= (select coalesce(:now::bigint, duly.now_us()))",
         dialect="optimistic",
     ),
     Guard(
         "a job expires by the deadline that it had before it was moved",
         job_cases.a_move_and_a_late_dispatcher,
         "hold_overdue_jobs",
-        "and deadline < coalesce(:now::bigint, duly.now_us())",
+        "and deadline < (select coalesce(:now::bigint, duly.now_us()))",
     ),
 )
 

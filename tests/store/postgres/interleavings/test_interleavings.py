@@ -22,8 +22,12 @@ def asking(*statements: str) -> Operation[list[object]]:
     return found
 
 
+A_QUEUE: dict[str, Value] = {
+    "name": "q", "paused": 0, "note": "", "concurrency": None, "rate_count": None,
+    "rate_period": None, "fair": 0,
+}  # fmt: skip
 _VALUES: dict[str, dict[str, Value]] = {
-    "set_queue": {"name": "q", "paused": 0, "note": ""},
+    "set_queue": A_QUEUE,
     "hold_keys": {"rows": '[{"task": "t", "key": "k"}]'},
 }
 
@@ -93,8 +97,8 @@ async def test_an_update_that_is_lost_is_seen(locking: Scene) -> None:
     await locking.stage.run(lambda: asking("set_queue"))
 
     def rises() -> Operation[None]:
-        [(_, _, note)] = yield Ask("list_queues")
-        yield Ask("set_queue", {"name": "q", "paused": 0, "note": note + "+"})
+        [(_, _, note, *_)] = yield Ask("list_queues")
+        yield Ask("set_queue", {**A_QUEUE, "note": note + "+"})
 
     async def both_count(_: Order) -> list[str]:
         [note] = await locking.column("select note from duly.queue")
@@ -125,8 +129,8 @@ async def test_where_there_are_too_many_orders_the_fewest_switches_come_first(
 
 
 async def test_an_error_of_the_database_is_a_fault(locking: Scene) -> None:
-    with locking.stage.changed("now", ("select", "select 1 / 0,")):
-        found = await locking.play(one=once(lambda: asking("now")))
+    with locking.stage.changed("next_fence", ("select", "select 1 / 0,")):
+        found = await locking.play(one=once(lambda: asking("next_fence")))
     assert found.broken
     assert "division by zero" in str(found)
 

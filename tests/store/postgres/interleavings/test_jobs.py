@@ -21,10 +21,12 @@ from tests.store.postgres.interleavings.actors import (
     WORKER,
     Broken,
     Scene,
+    cancel,
     claim,
     enqueue,
     expect,
     finish,
+    numbers,
     take_back,
 )
 from tests.store.postgres.interleavings.job_cases import (
@@ -92,7 +94,7 @@ async def test_a_job_that_fails_while_it_is_cancelled_is_tried_no_more(locking: 
 
     found = await locking.play(
         is_told,
-        person=once(lambda: jobs.cancel(JOB, "no")),
+        person=once(lambda: cancel(JOB)),
         worker=once(lambda: finish(job, outcome=RAISED)),
     )
     assert not found.broken, found
@@ -154,7 +156,7 @@ async def test_what_is_asked_after_a_cancellation_is_kept(locking: Scene) -> Non
     found = await locking.play(
         is_true,
         one=once(lambda: enqueue((OTHER, keyed()))),
-        two=once(lambda: jobs.cancel_key("work", "k", "no")),
+        two=once(lambda: jobs.cancel_key("work", "k", "no", ids=numbers(74))),
     )
     assert not found.broken, found
 
@@ -193,7 +195,7 @@ async def test_a_job_is_either_dispatched_or_cancelled(scene: Scene) -> None:
         return expect(state == "cancelled", f"it is {state}")
 
     found = await scene.play(
-        is_cancelled, most=70, dispatcher=dispatch, person=once(lambda: jobs.cancel(JOB, "no"))
+        is_cancelled, most=70, dispatcher=dispatch, person=once(lambda: cancel(JOB))
     )
     assert not found.broken, found
 

@@ -4,7 +4,7 @@ update duly.job
  where id = any(array(
            select id
              from duly.job
-            where state = 'scheduled' and ready_at <= (select {now})
+            where state = 'scheduled' and ready_at <= {now}
             order by ready_at
             limit :limit
 /*[skip_locked]
@@ -24,7 +24,7 @@ select min(ready_at) - {now}
 -- Jobs that have not begun by their deadline.
 select id, late, schedule_id, task, key
   from duly.job
- where deadline < (select {now}) and state <> 'running'
+ where deadline < {now} and state <> 'running'
  order by deadline
  limit :limit;
 
@@ -32,11 +32,12 @@ select id, late, schedule_id, task, key
 -- What is late goes first from now on, once. It keeps the age by which it has risen already.
 update duly.job
    set priority = greatest(priority, :priority::smallint), deadline = null,
+       shelf = case when shelf in (1, 2) then 0 else shelf end,
        rank = rank - (greatest(priority, :priority::smallint) - priority) * 1000000::bigint
  where id = any(array(
            select id
              from duly.job
-            where id = any(:ids::bigint[]) and state <> 'running' and deadline < (select {now})
+            where id = any(:ids::bigint[]) and state <> 'running' and deadline < {now}
             order by id
               for no key update /*[skip_locked] skip locked [skip_locked]*/))
    and state <> 'running'
@@ -52,10 +53,11 @@ select min(deadline) - {now}
 -- A net: schedules with a job that waits behind nothing.
 select distinct schedule_id
   from duly.job as waiting
- where state = 'blocked' and schedule_id is not null
+ where state = 'blocked' and waits is null and schedule_id is not null
    and not exists (select
                      from duly.job as other
-                    where other.schedule_id = waiting.schedule_id and other.state <> 'blocked')
+                    where other.schedule_id = waiting.schedule_id
+                      and (other.state <> 'blocked' or other.waits is not null))
  order by schedule_id
  limit :limit;
 
@@ -66,7 +68,7 @@ select clock.now,
        (select min(ready_at) from duly.job where state = 'scheduled' and ready_at <= clock.now),
        (select count(*) from (select from duly.job where state = 'ready' limit 10001) as ready),
        (select count(*) from (select from duly.job where state = 'running' limit 10001) as running)
-  from (select {now} as now) as clock;
+  from (select {now} as now offset 0) as clock;
 
 -- name: faulty_schedules
 select name

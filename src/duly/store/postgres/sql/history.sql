@@ -2,7 +2,7 @@
 -- Days are made ahead, so that nobody has to make one in the middle of something else.
 /*[partitions]
 select parent, instant
-  from (select {now} as now) as clock,
+  from (select {now} as now offset 0) as clock,
        unnest(array['fire', 'history']) as parent,
        generate_series(0, :days::int) as ahead,
        lateral (select clock.now + ahead * 86400000000 as instant) as day

@@ -1,7 +1,20 @@
 -- part: job
 id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
        created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
-       schedule_id, fire_id, reason
+       schedule_id, fire_id, reason, limits, needs, terms
+
+-- part: shelf
+-- Where a worker looks for a job: see the migration that made the column.
+case when limits is not null or needs is not null then 3
+            when crashes > 0 then 4
+            when priority <= -100 then 2
+            when priority <= -50 then 1
+            else 0
+        end
+
+-- part: result
+-- A result is kept as long as its task says, and not shown for longer.
+case when coalesce(result_until > {now}, true) then result end
 
 -- name: reserve_ids
 -- A block is a thousand numbers, and never given twice.
@@ -12,18 +25,19 @@ select nextval('duly.id_block');
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request)
+                      request, limits, needs, terms, fair, shelf)
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
        ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
-       greatest(ready_at, now) - priority * 1000000::bigint, id
-  from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
+       greatest(ready_at, now) - priority * 1000000::bigint, id, limits, needs, terms,
+       exists (select from duly.queue where queue.name = asked.queue and queue.fair), {shelf}
+  from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
           from jsonb_to_recordset(:batch::jsonb) as one (
                    id bigint, task text, args text, queue text, priority smallint, tenant text,
                    submitter text, title text, tags text, owner text, version int, key text,
                    run_at bigint, delay bigint, start_within bigint, late text, retry text,
-                   request bigint),
-               (select {now} as now) as clock) as asked
+                   request bigint, limits text, needs text, terms text),
+               (select {now} as now offset 0) as clock) as asked
     on conflict (id) do nothing
 returning id;
 
@@ -80,16 +94,19 @@ update duly.job
        state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
        due_at = asked.ready_at, ready_at = asked.ready_at,
        deadline = asked.ready_at + asked.start_within, late = asked.late, retry = asked.retry,
-       attempt = 0, crashes = 0, reason = '',
+       attempt = 0, crashes = 0, reason = '', waits = null, waits_for = null,
+       limits = asked.limits, needs = asked.needs, terms = asked.terms,
+       fair = exists (select from duly.queue where queue.name = asked.queue and queue.fair),
+       shelf = asked.shelf,
        rank = greatest(asked.ready_at, asked.now) - asked.priority * 1000000::bigint,
        request = asked.request
-  from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at
-          from jsonb_to_recordset(:batch::jsonb) as one (
+  from (select one.*, clock.now, coalesce(run_at, clock.now + delay) as ready_at, {shelf} as shelf
+          from (select *, 0 as crashes from jsonb_to_recordset(:batch::jsonb) as one (
                    id bigint, task text, args text, queue text, priority smallint, tenant text,
                    submitter text, title text, tags text, owner text, version int, key text,
                    run_at bigint, delay bigint, start_within bigint, late text, retry text,
-                   request bigint),
-               (select {now} as now) as clock) as asked
+                   request bigint, limits text, needs text, terms text)) as one,
+               (select {now} as now offset 0) as clock) as asked
  where job.id = asked.id
    and job.state in ('scheduled', 'blocked', 'ready')
 returning job.id;
@@ -142,16 +159,23 @@ returning job_id;
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request)
+                      request, limits, needs, terms, fair, shelf)
 select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
        made.state, clock.now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, schedule.id, made.fire_id, made.reason,
-       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.id
+       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.id, limits, needs,
+       terms, exists (select from duly.queue where queue.name = schedule.queue and queue.fair),
+       case when limits is not null or needs is not null then 3
+            when 0 > 0 then 4
+            when made.priority <= -100 then 2
+            when made.priority <= -50 then 1
+            else 0
+       end
   from jsonb_to_recordset(:rows::jsonb) as made (
            id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
            deadline bigint, late text, retry text, priority smallint, reason text)
   join duly.schedule on schedule.id = made.schedule_id
- cross join (select {now} as now) as clock
+ cross join (select {now} as now offset 0) as clock
     on conflict (id) do nothing
 returning id;
 
@@ -180,31 +204,31 @@ select schedule_id, id, state, due_at, fire_id
    for no key update;
 
 -- name: live_job
-select {job}, null::bigint, null::text, null::text
+select {job}, waits, waits_for, null::bigint, null::text, null::text
   from duly.job
  where id = :id;
 
 -- name: ended_job
-select {job}, ended_at, result, error from duly.history where id = :id
+select {job}, null::text, null::text, ended_at, {result}, error from duly.history where id = :id
  union all
-select {job}, ended_at, result, error from duly.failed where id = :id;
+select {job}, null::text, null::text, ended_at, {result}, error from duly.failed where id = :id;
 
 -- name: list_jobs
-select {job}, null::bigint, null::text, null::text
+select {job}, waits, waits_for, null::bigint, null::text, null::text
   from duly.job
  where id > :after
  order by id
  limit :limit;
 
 -- name: list_history
-select {job}, ended_at, result, error
+select {job}, null::text, null::text, ended_at, {result}, error
   from duly.history
  where ended_at >= :since and state = :state
  order by ended_at desc, id desc
  limit :limit;
 
 -- name: list_failed
-select {job}, ended_at, result, error
+select {job}, null::text, null::text, ended_at, {result}, error
   from duly.failed
  where ended_at >= :since
  order by ended_at desc, id desc

@@ -1,22 +1,27 @@
 -- part: schedule
 id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags, owner,
-       version, created_at, cursor, next_at, settled_until, revision, pause, awaiting, fault, zone_data
+       version, created_at, cursor, next_at, settled_until, revision, pause, awaiting, fault, zone_data,
+       limits, needs, terms
 
 -- part: now
--- The database is the clock. A time that is given is a test's.
-coalesce(:now::bigint, duly.now_us())
+-- The database is the clock. A time that is given is a test's. In a query of its own, so that it is
+-- asked for once and not for every row: reading a clock may cost more than writing the row.
+(select coalesce(:now::bigint, duly.now_us()))
 
 -- name: add_schedules
 -- A name that is there already gives no row: the caller sees which are missing.
 insert into duly.schedule (id, name, task, args, rule, zone, policies, queue, priority, tenant,
                            submitter, title, tags, owner, version, created_at, cursor, next_at,
-                           settled_until, revision, pause, awaiting, fault, zone_data)
+                           settled_until, revision, pause, awaiting, fault, zone_data,
+                           limits, needs, terms)
 select id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags,
-       owner, version, created_at, created_at, next_at, null, 0, null, null, null, zone_data
+       owner, version, created_at, created_at, next_at, null, 0, null, null, null, zone_data,
+       limits, needs, terms
   from jsonb_to_recordset(:rows::jsonb) as asked (
            id bigint, name text, task text, args text, rule text, zone text, policies text,
            queue text, priority smallint, tenant text, submitter text, title text, tags text,
-           owner text, version int, created_at bigint, next_at bigint, zone_data text)
+           owner text, version int, created_at bigint, next_at bigint, zone_data text, limits text,
+           needs text, terms text)
     on conflict do nothing
 returning id;
 
@@ -71,10 +76,10 @@ select {schedule}
 -- name: due_schedules
 -- Those with newer zone data are left to the nodes that have it, unless none of them comes. The
 -- moment is asked for once, in a query of its own: a function that changes is no key for an index.
-select {schedule}, (select {now})
+select {schedule}, {now}
   from duly.schedule
- where next_at <= (select {now})
-   and (zone_data <= :zone_data::text or next_at <= (select {now}) - :patience::bigint)
+ where next_at <= {now}
+   and (zone_data <= :zone_data::text or next_at <= {now} - :patience::bigint)
  order by next_at
  limit :limit
 /*[skip_locked]
@@ -116,7 +121,8 @@ returning schedule.id;
 update duly.schedule
    set task = :task, args = :args, rule = :rule, zone = :zone, policies = :policies, queue = :queue,
        priority = :priority, tenant = :tenant, submitter = :submitter, title = :title, tags = :tags,
-       owner = :owner, version = :version, cursor = greatest(cursor, :cursor::bigint),
+       owner = :owner, version = :version, limits = :limits, needs = :needs, terms = :terms,
+       cursor = greatest(cursor, :cursor::bigint),
        next_at = :next_at, settled_until = :settled_until, pause = :pause, awaiting = :awaiting,
        fault = :fault, zone_data = :zone_data, revision = revision + 1
  where id = :id;
@@ -129,7 +135,8 @@ update duly.schedule
  where id = :id;
 
 -- name: free_schedules
--- The end of the awaited job starts the delay. Comparing with the job makes a repeated end harmless.
+-- The end of the awaited job starts the delay. Comparing with the job makes a repeated end
+-- harmless.
 update duly.schedule
    set next_at = ended.next_at, awaiting = null, revision = revision + 1
   from jsonb_to_recordset(:rows::jsonb) as ended (id bigint, job_id bigint, next_at bigint)

@@ -1,39 +1,62 @@
 -- name: register_worker
-insert into duly.worker (id, name, queues, tasks, started_at, lease_until)
-select :id, :name, :queues, :tasks, now, now + :lease::bigint
-  from (select {now} as now) as clock
+insert into duly.worker (id, name, queues, tasks, signatures, slots, resources, isolates, host, version,
+                         running, beat_at, told, told_slots, started_at, lease_until)
+select :id, :name, :queues, :tasks, :signatures, :slots, :resources, :isolates::int::boolean, :host,
+       :version, 0, now, 'run', null, now, now + :lease::bigint
+  from (select {now} as now offset 0) as clock
     on conflict (id) do nothing
 returning id;
 
 -- name: renew_lease
 -- A lease that has expired is never renewed: somebody may be taking its jobs back.
 update duly.worker
-   set lease_until = {now} + :lease::bigint
+   set lease_until = {now} + :lease::bigint, beat_at = {now}, running = :running
  where id = :id and lease_until > {now}
-returning lease_until;
+returning told, told_slots;
 
 -- name: end_lease
+-- At once, and without a margin: whoever says so knows that nothing of the worker runs any more.
 update duly.worker
-   set lease_until = least(lease_until, {now})
+   set lease_until = 0
  where id = :id
 returning id;
 
--- name: list_workers
-select id, name, queues, tasks, started_at, lease_until
+-- name: tell_workers
+-- What workers of a name, or a worker, are to do.
+update duly.worker
+   set told = :told, told_slots = coalesce(:slots::int, told_slots)
+ where (name = :name or id = :id) and lease_until > {now}
+returning id;
+
+-- name: worker_told
+select told, told_slots
   from duly.worker
+ where id = :id and lease_until > {now};
+
+-- name: list_workers
+select id, name, queues, signatures, slots, resources, isolates, host, version, started_at,
+       lease_until, beat_at, running, told, told_slots
+  from duly.worker
+ order by id;
+
+-- name: living_workers
+select id, name, queues, signatures, slots, resources, isolates, host, version, started_at,
+       lease_until, beat_at, running, told, told_slots
+  from duly.worker
+ where lease_until > {now}
  order by id;
 
 -- name: lost_jobs
 -- Jobs whose worker has no lease, or no row. By absence, so that a claim which commits after its
 -- worker's row is gone is found too; paged by number, so that no row can hide those behind it.
 select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.schedule_id, job.task,
-       job.key
+       job.key, coalesce((select isolates from duly.worker where worker.id = job.worker), false)
   from duly.job
  where job.state = 'running' and job.id > :after
    and not exists (select
                      from duly.worker
                     where worker.id = job.worker
-                      and worker.lease_until + :margin::bigint > (select {now}))
+                      and worker.lease_until + :margin::bigint > {now})
  order by job.id
  limit :limit;
 
@@ -43,12 +66,68 @@ delete from duly.worker
    and not exists (select from duly.job where job.worker = worker.id and state = 'running')
 returning id;
 
+-- name: unknown_jobs
+-- The head of a queue, as far as no living worker knows the tasks.
+select id, task
+  from (select id, task
+          from duly.job
+         where state = 'ready' and queue = :queue and ready_at < {now} - :patience::bigint
+         order by shelf, rank, id
+         limit :limit) as head
+ where task <> all(:tasks::text[])
+ order by id;
+
+-- name: hold_unknown_jobs
+update duly.job
+   set state = 'blocked', waits = 'worker', waits_for = task,
+       reason = 'no worker that is running knows the task ' || task
+ where id = any(:ids::bigint[]) and state = 'ready'
+returning id;
+
+-- name: free_unfit_jobs
+-- Somebody came who knows the task, or knows another form of it.
+update duly.job
+   set state = 'ready', waits = null, waits_for = null, reason = '',
+       rank = greatest(ready_at, {now}) - priority * 1000000::bigint
+ where id = any(array(
+           select job.id
+             from duly.job
+             join jsonb_each_text(:signatures::jsonb) as known on known.key = job.task
+            where state = 'blocked' and waits in ('worker', 'signature')
+              and (waits = 'worker' or waits = 'signature' and waits_for <> known.value)
+            order by job.id
+              for no key update of job))
+   and state = 'blocked'
+returning queue;
+
+-- name: busy_queues
+-- Where something is ready: a step of the index for each queue.
+with recursive line (queue) as (
+    (select min(queue) from duly.job where state = 'ready')
+     union all
+    select (select min(duly.job.queue) from duly.job where state = 'ready' and duly.job.queue > line.queue)
+      from line
+     where line.queue is not null)
+select queue
+  from line
+ where queue is not null
+ order by queue;
+
 -- name: set_queue
-insert into duly.queue (name, paused, note)
-values (:name, :paused::int::boolean, :note)
-    on conflict (name) do update set paused = excluded.paused, note = excluded.note;
+insert into duly.queue (name, paused, note, concurrency, rate_count, rate_period, arrival, fair)
+values (:name, :paused::int::boolean, :note, :concurrency, :rate_count, :rate_period, 0,
+        :fair::int::boolean)
+    on conflict (name) do update
+   set paused = excluded.paused, note = excluded.note, concurrency = excluded.concurrency,
+       rate_count = excluded.rate_count, rate_period = excluded.rate_period, fair = excluded.fair;
+
+-- name: set_fair
+-- Jobs that wait already take turns from now on, or take none any more.
+update duly.job
+   set fair = :fair::int::boolean
+ where queue = :name and state in ('scheduled', 'blocked', 'ready') and fair <> :fair::int::boolean;
 
 -- name: list_queues
-select name, paused, note
+select name, paused, note, concurrency, rate_count, rate_period, fair
   from duly.queue
  order by name;

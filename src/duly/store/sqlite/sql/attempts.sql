@@ -1,35 +1,8 @@
--- name: next_fence
--- Rises with every claim and for ever: whoever lost its lease holds an older one.
-update duly_sequence
-   set last = last + 1
- where name = 'fence'
-returning last;
-
--- name: claim
--- Only for a worker whose lease is alive, from a queue that is not paused, and only tasks it knows.
-update duly_job
-   set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence, claimed_at = :now,
-       reason = ''
- where id in (select id
-                from duly_job
-               where state = 'ready' and queue = :queue
-                 and task in (select value from json_each(:tasks))
-               order by rank, id
-               limit :limit)
-   and exists (select 1 from duly_worker where id = :worker and lease_until > :now)
-   and not exists (select 1 from duly_queue where name = :queue and paused)
-returning {job}, rank;
-
--- name: held_jobs
-select {job}
-  from duly_job
- where worker = :worker and state = 'running'
- order by id;
-
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
 select duly_job.id, duly_job.attempt, duly_job.worker, duly_job.fence, duly_job.claimed_at,
-       duly_job.schedule_id, duly_job.task, duly_job.key
+       duly_job.schedule_id, duly_job.task, duly_job.key, duly_job.limits, duly_job.terms,
+       duly_job.tenant, duly_job.state
   from duly_job
   join (select value ->> 'id' as id, value ->> 'fence' as fence from json_each(:rows)) as mine
     on duly_job.id = mine.id and duly_job.fence = mine.fence
@@ -38,14 +11,14 @@ select duly_job.id, duly_job.attempt, duly_job.worker, duly_job.fence, duly_job.
 
 -- name: hold_waiting_jobs
 -- Those of the jobs that have not begun.
-select id, attempt, worker, fence, claimed_at, schedule_id, task, key
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state
   from duly_job
  where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
  order by id;
 
 -- name: hold_overdue_jobs
 -- Those of the jobs that have not begun, and are late still: others may have moved them.
-select id, attempt, worker, fence, claimed_at, schedule_id, task, key
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state
   from duly_job
  where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
    and deadline < :now
@@ -62,14 +35,14 @@ select id, state, fence, schedule_id, task, key
 insert into duly_history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error, request)
+                          ended_at, result, error, request, limits, needs, terms, result_until)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error,
-       request
+       request, limits, needs, terms, :now + ended.keep
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'result' as result,
-               value ->> 'error' as error
+               value ->> 'error' as error, value ->> 'keep' as keep
           from json_each(:rows)) as ended
   join duly_job on duly_job.id = ended.id
  where true
@@ -79,14 +52,14 @@ select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags,
 insert into duly_failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                          version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                          attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                         ended_at, result, error, request)
+                         ended_at, result, error, request, limits, needs, terms, result_until)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error,
-       request
+       request, limits, needs, terms, :now + ended.keep
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'result' as result,
-               value ->> 'error' as error
+               value ->> 'error' as error, value ->> 'keep' as keep
           from json_each(:rows)) as ended
   join duly_job on duly_job.id = ended.id
  where true
@@ -106,11 +79,19 @@ delete from duly_signal
 update duly_job
    set state = again.state, ready_at = again.ready_at, attempt = duly_job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
+       waits = again.waits, waits_for = again.waits_for,
+       shelf = case when duly_job.limits is not null or duly_job.needs is not null then 3
+            when again.crashes > 0 then 4
+            when duly_job.priority <= -100 then 2
+            when duly_job.priority <= -50 then 1
+            else 0
+       end,
        deadline = case when again.uncounted = 1 then duly_job.deadline end,
        rank = max(again.ready_at, :now) - duly_job.priority * 1000000
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'ready_at' as ready_at,
                value ->> 'uncounted' as uncounted, value ->> 'crashes' as crashes,
-               value ->> 'reason' as reason
+               value ->> 'reason' as reason, value ->> 'waits' as waits,
+               value ->> 'waits_for' as waits_for
           from json_each(:rows)) as again
  where duly_job.id = again.id
    and duly_job.state = 'running'
@@ -130,20 +111,23 @@ update duly_job
    set state = case when ready_at > :now then 'scheduled' else 'ready' end, reason = '',
        rank = max(ready_at, :now) - priority * 1000000
  where state = 'blocked'
+   and waits is null
    and id in (select (select waiting.id
                         from duly_job as waiting
                        where waiting.schedule_id = freed.value and waiting.state = 'blocked'
+                         and waiting.waits is null
                        order by waiting.due_at, waiting.id
                        limit 1)
                 from json_each(:ids) as freed
                where not exists (select 1
                                    from duly_job as other
-                                  where other.schedule_id = freed.value and other.state <> 'blocked'))
+                                  where other.schedule_id = freed.value
+                                    and (other.state <> 'blocked' or other.waits is not null)))
 returning id;
 
 -- name: whose
--- Where a job is that was to be finished and could not be: mine already, or no longer mine. One that
--- was taken back and ended while it waited has no worker: whoever lost it did not end it.
+-- Where a job is that was to be finished and could not be: mine already, or no longer mine. One
+-- that was taken back and ended while it waited has no worker: whoever lost it did not end it.
 select id, state, fence from duly_history
  where id in (select value from json_each(:ids)) and worker is not null
  union all
@@ -167,7 +151,8 @@ delete from duly_signal
  where job_id in (select value ->> 'id' from json_each(:batch));
 
 -- name: told_while_waiting
--- Jobs that were asked to end while they ran, and wait again: for a retry, or because they were lost.
+-- Jobs that were asked to end while they ran, and wait again: for a retry, or because they were
+-- lost.
 select duly_job.id, duly_signal.reason
   from duly_signal
   join duly_job on duly_job.id = duly_signal.job_id
@@ -182,20 +167,11 @@ select duly_signal.job_id, duly_signal.what, duly_signal.reason
  where duly_job.worker = :worker and duly_job.state = 'running'
  order by duly_signal.job_id;
 
--- name: revive_jobs
--- A failed job that is given another chance, under its own number.
-insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
-                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
-                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request)
-select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
-       :state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
-       schedule_id, fire_id, :reason, :now - priority * 1000000, request
-  from duly_failed
- where id = :id
-    on conflict (id) do nothing
-returning id;
-
--- name: forget_failed
-delete from duly_failed
- where id = :id;
+-- name: prune_signals
+-- What was said to a job that was finished in passing meanwhile, and that nobody will hear.
+delete from duly_signal
+ where job_id in (select job_id
+                    from duly_signal
+                   where at < :before and not exists (select 1 from duly_job where duly_job.id = duly_signal.job_id)
+                   limit :limit)
+returning job_id;

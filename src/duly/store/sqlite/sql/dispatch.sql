@@ -26,6 +26,7 @@ select id, late, schedule_id, task, key
 -- What is late goes first from now on, once. It keeps the age by which it has risen already.
 update duly_job
    set priority = max(priority, :priority), deadline = null,
+       shelf = case when shelf in (1, 2) then 0 else shelf end,
        rank = rank - (max(priority, :priority) - priority) * 1000000
  where id in (select value from json_each(:ids)) and state <> 'running' and deadline < :now
 returning queue;
@@ -39,10 +40,11 @@ select min(deadline) - :now
 -- A net: schedules with a job that waits behind nothing.
 select distinct schedule_id
   from duly_job as waiting
- where state = 'blocked' and schedule_id is not null
+ where state = 'blocked' and waits is null and schedule_id is not null
    and not exists (select 1
                      from duly_job as other
-                    where other.schedule_id = waiting.schedule_id and other.state <> 'blocked')
+                    where other.schedule_id = waiting.schedule_id
+                      and (other.state <> 'blocked' or other.waits is not null))
  order by schedule_id
  limit :limit;
 

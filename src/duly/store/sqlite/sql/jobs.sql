@@ -1,7 +1,20 @@
 -- part: job
 id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
        created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
-       schedule_id, fire_id, reason
+       schedule_id, fire_id, reason, limits, needs, terms
+
+-- part: shelf
+-- Where a worker looks for a job: see the migration that made the column.
+case when limits is not null or needs is not null then 3
+            when crashes > 0 then 4
+            when priority <= -100 then 2
+            when priority <= -50 then 1
+            else 0
+        end
+
+-- part: result
+-- A result is kept as long as its task says, and not shown for longer.
+case when coalesce(result_until > :now, true) then result end
 
 -- name: reserve_ids
 -- A block is a thousand numbers. They are never given twice: not after a crash, and not after a
@@ -16,11 +29,12 @@ returning last;
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request)
+                      request, limits, needs, terms, fair, shelf)
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
        ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
-       max(ready_at, now) - priority * 1000000, id
+       max(ready_at, now) - priority * 1000000, id, limits, needs, terms,
+       exists (select 1 from duly_queue where name = asked.queue and fair), {shelf}
   from (select value ->> 'id' as id, value ->> 'task' as task, value ->> 'args' as args,
                value ->> 'queue' as queue, value ->> 'priority' as priority,
                value ->> 'tenant' as tenant, value ->> 'submitter' as submitter,
@@ -29,7 +43,8 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                :now as now,
                coalesce(value ->> 'run_at', :now + (value ->> 'delay')) as ready_at,
                value ->> 'start_within' as start_within, value ->> 'late' as late,
-               value ->> 'retry' as retry
+               value ->> 'retry' as retry, value ->> 'limits' as limits,
+               value ->> 'needs' as needs, value ->> 'terms' as terms, 0 as crashes
           from json_each(:batch)) as asked
  where true
     on conflict (id) do nothing
@@ -77,7 +92,15 @@ update duly_job
        submitter = asked.submitter, title = asked.title, tags = asked.tags, owner = asked.owner,
        version = asked.version, state = case when asked.ready_at > asked.now then 'scheduled' else 'ready' end,
        due_at = asked.ready_at, ready_at = asked.ready_at, deadline = asked.ready_at + asked.start_within,
-       late = asked.late, retry = asked.retry, attempt = 0, crashes = 0, reason = '',
+       late = asked.late, retry = asked.retry, attempt = 0, crashes = 0, reason = '', waits = null,
+       waits_for = null, limits = asked.limits, needs = asked.needs, terms = asked.terms,
+       fair = exists (select 1 from duly_queue where name = asked.queue and fair),
+       shelf = case when asked.limits is not null or asked.needs is not null then 3
+            when 0 > 0 then 4
+            when asked.priority <= -100 then 2
+            when asked.priority <= -50 then 1
+            else 0
+       end,
        rank = max(asked.ready_at, asked.now) - asked.priority * 1000000, request = asked.request
   from (select value ->> 'id' as id, value ->> 'request' as request, value ->> 'args' as args, value ->> 'queue' as queue,
                value ->> 'priority' as priority, value ->> 'tenant' as tenant,
@@ -86,7 +109,8 @@ update duly_job
                :now as now,
                coalesce(value ->> 'run_at', :now + (value ->> 'delay')) as ready_at,
                value ->> 'start_within' as start_within, value ->> 'late' as late,
-               value ->> 'retry' as retry
+               value ->> 'retry' as retry, value ->> 'limits' as limits,
+               value ->> 'needs' as needs, value ->> 'terms' as terms
           from json_each(:batch)) as asked
  where duly_job.id = asked.id
    and duly_job.state in ('scheduled', 'blocked', 'ready')
@@ -133,11 +157,18 @@ returning job_id;
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request)
+                      request, limits, needs, terms, fair, shelf)
 select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
        made.state, :now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, duly_schedule.id, made.fire_id, made.reason,
-       max(made.ready_at, :now) - made.priority * 1000000, made.id
+       max(made.ready_at, :now) - made.priority * 1000000, made.id, limits, needs, terms,
+       exists (select 1 from duly_queue where name = duly_schedule.queue and fair),
+       case when limits is not null or needs is not null then 3
+            when 0 > 0 then 4
+            when made.priority <= -100 then 2
+            when made.priority <= -50 then 1
+            else 0
+       end
   from (select value ->> 'id' as id, value ->> 'schedule_id' as schedule_id,
                value ->> 'fire_id' as fire_id, value ->> 'state' as state,
                value ->> 'due_at' as due_at, value ->> 'ready_at' as ready_at,
@@ -175,31 +206,31 @@ select schedule_id, id, state, due_at, fire_id
  order by schedule_id, due_at, id;
 
 -- name: live_job
-select {job}, null, null, null
+select {job}, waits, waits_for, null, null, null
   from duly_job
  where id = :id;
 
 -- name: ended_job
-select {job}, ended_at, result, error from duly_history where id = :id
+select {job}, null, null, ended_at, {result}, error from duly_history where id = :id
  union all
-select {job}, ended_at, result, error from duly_failed where id = :id;
+select {job}, null, null, ended_at, {result}, error from duly_failed where id = :id;
 
 -- name: list_jobs
-select {job}, null, null, null
+select {job}, waits, waits_for, null, null, null
   from duly_job
  where id > :after
  order by id
  limit :limit;
 
 -- name: list_history
-select {job}, ended_at, result, error
+select {job}, null, null, ended_at, {result}, error
   from duly_history
  where ended_at >= :since and state = :state
  order by ended_at desc, id desc
  limit :limit;
 
 -- name: list_failed
-select {job}, ended_at, result, error
+select {job}, null, null, ended_at, {result}, error
   from duly_failed
  where ended_at >= :since
  order by ended_at desc, id desc

@@ -1,18 +1,21 @@
 -- part: schedule
 id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags, owner,
-       version, created_at, cursor, next_at, settled_until, revision, pause, awaiting, fault, zone_data
+       version, created_at, cursor, next_at, settled_until, revision, pause, awaiting, fault, zone_data,
+       limits, needs, terms
 
 -- name: add_schedules
 -- A name that is there already gives no row: the caller sees which are missing.
 insert into duly_schedule (id, name, task, args, rule, zone, policies, queue, priority, tenant,
                            submitter, title, tags, owner, version, created_at, cursor, next_at,
-                           settled_until, revision, pause, awaiting, fault, zone_data)
+                           settled_until, revision, pause, awaiting, fault, zone_data,
+                           limits, needs, terms)
 select value ->> 'id', value ->> 'name', value ->> 'task', value ->> 'args', value ->> 'rule',
        value ->> 'zone', value ->> 'policies', value ->> 'queue', value ->> 'priority',
        value ->> 'tenant', value ->> 'submitter', value ->> 'title', value ->> 'tags',
        value ->> 'owner', value ->> 'version', value ->> 'created_at', value ->> 'created_at',
        value ->> 'next_at',
-       null, 0, null, null, null, value ->> 'zone_data'
+       null, 0, null, null, null, value ->> 'zone_data', value ->> 'limits', value ->> 'needs',
+       value ->> 'terms'
   from json_each(:rows)
  where true
     on conflict do nothing
@@ -101,7 +104,7 @@ returning duly_schedule.id;
 update duly_schedule
    set task = :task, args = :args, rule = :rule, zone = :zone, policies = :policies, queue = :queue,
        priority = :priority, tenant = :tenant, submitter = :submitter, title = :title, tags = :tags,
-       owner = :owner, version = :version, cursor = max(cursor, :cursor), next_at = :next_at,
+       owner = :owner, version = :version, limits = :limits, needs = :needs, terms = :terms, cursor = max(cursor, :cursor), next_at = :next_at,
        settled_until = :settled_until, pause = :pause, awaiting = :awaiting, fault = :fault,
        zone_data = :zone_data, revision = revision + 1
  where id = :id;
@@ -114,7 +117,8 @@ update duly_schedule
  where id = :id;
 
 -- name: free_schedules
--- The end of the awaited job starts the delay. Comparing with the job makes a repeated end harmless.
+-- The end of the awaited job starts the delay. Comparing with the job makes a repeated end
+-- harmless.
 update duly_schedule
    set next_at = ended.next_at, awaiting = null, revision = revision + 1
   from (select value ->> 'id' as id, value ->> 'job_id' as job_id, value ->> 'next_at' as next_at

@@ -1,33 +1,57 @@
 -- name: register_worker
-insert into duly_worker (id, name, queues, tasks, started_at, lease_until)
-values (:id, :name, :queues, :tasks, :now, :now + :lease)
+insert into duly_worker (id, name, queues, tasks, signatures, slots, resources, isolates, host, version,
+                         running, beat_at, told, told_slots, started_at, lease_until)
+values (:id, :name, :queues, :tasks, :signatures, :slots, :resources, :isolates, :host, :version, 0,
+        :now, 'run', null, :now, :now + :lease)
     on conflict (id) do nothing
 returning id;
 
 -- name: renew_lease
 -- A lease that has expired is never renewed: somebody may be taking its jobs back.
 update duly_worker
-   set lease_until = :now + :lease
+   set lease_until = :now + :lease, beat_at = :now, running = :running
  where id = :id and lease_until > :now
-returning lease_until;
+returning told, told_slots;
 
 -- name: end_lease
+-- At once, and without a margin: whoever says so knows that nothing of the worker runs any more.
 update duly_worker
-   set lease_until = min(lease_until, :now)
+   set lease_until = 0
  where id = :id
 returning id;
 
--- name: list_workers
-select id, name, queues, tasks, started_at, lease_until
+-- name: tell_workers
+-- What workers of a name, or a worker, are to do.
+update duly_worker
+   set told = :told, told_slots = coalesce(:slots, told_slots)
+ where (name = :name or id = :id) and lease_until > :now
+returning id;
+
+-- name: worker_told
+select told, told_slots
   from duly_worker
+ where id = :id and lease_until > :now;
+
+-- name: list_workers
+select id, name, queues, signatures, slots, resources, isolates, host, version, started_at,
+       lease_until, beat_at, running, told, told_slots
+  from duly_worker
+ order by id;
+
+-- name: living_workers
+select id, name, queues, signatures, slots, resources, isolates, host, version, started_at,
+       lease_until, beat_at, running, told, told_slots
+  from duly_worker
+ where lease_until > :now
  order by id;
 
 -- name: lost_jobs
 -- Jobs whose worker has no lease, or no row. By absence, so that a claim which commits after its
 -- worker's row is gone is found too; paged by number, so that no row can hide those behind it.
 select duly_job.id, duly_job.fence, duly_job.attempt, duly_job.crashes, duly_job.retry,
-       duly_job.worker, duly_job.schedule_id, duly_job.task, duly_job.key
-  from duly_job
+       duly_job.worker, duly_job.schedule_id, duly_job.task, duly_job.key,
+       coalesce((select isolates from duly_worker where duly_worker.id = duly_job.worker), 0)
+  from duly_job indexed by duly_job_running
  where duly_job.state = 'running' and duly_job.id > :after
    and not exists (select 1
                      from duly_worker
@@ -42,12 +66,64 @@ delete from duly_worker
    and not exists (select 1 from duly_job where duly_job.worker = duly_worker.id and state = 'running')
 returning id;
 
+-- name: unknown_jobs
+-- The head of a queue, as far as no living worker knows the tasks.
+select id, task
+  from (select id, task
+          from duly_job
+         where state = 'ready' and queue = :queue and ready_at < :now - :patience
+         order by shelf, rank, id
+         limit :limit) as head
+ where task not in (select value from json_each(:tasks))
+ order by id;
+
+-- name: hold_unknown_jobs
+update duly_job
+   set state = 'blocked', waits = 'worker', waits_for = task,
+       reason = 'no worker that is running knows the task ' || task
+ where id in (select value from json_each(:ids)) and state = 'ready'
+returning id;
+
+-- name: free_unfit_jobs
+-- Somebody came who knows the task, or knows another form of it.
+update duly_job
+   set state = 'ready', waits = null, waits_for = null, reason = '',
+       rank = max(ready_at, :now) - priority * 1000000
+ where id in (select duly_job.id
+                from json_each(:signatures) as known
+                join duly_job on duly_job.task = known.key
+               where duly_job.state = 'blocked' and duly_job.waits in ('worker', 'signature')
+                 and (duly_job.waits = 'worker'
+                      or duly_job.waits = 'signature' and duly_job.waits_for <> known.value))
+returning queue;
+
+-- name: busy_queues
+-- Where something is ready: a step of the index for each queue.
+with recursive line (queue) as (
+    select min(queue) from duly_job where state = 'ready'
+     union all
+    select (select min(duly_job.queue) from duly_job where state = 'ready' and duly_job.queue > line.queue)
+      from line
+     where line.queue is not null)
+select queue
+  from line
+ where queue is not null
+ order by queue;
+
 -- name: set_queue
-insert into duly_queue (name, paused, note)
-values (:name, :paused, :note)
-    on conflict (name) do update set paused = excluded.paused, note = excluded.note;
+insert into duly_queue (name, paused, note, concurrency, rate_count, rate_period, arrival, fair)
+values (:name, :paused, :note, :concurrency, :rate_count, :rate_period, 0, :fair)
+    on conflict (name) do update
+   set paused = excluded.paused, note = excluded.note, concurrency = excluded.concurrency,
+       rate_count = excluded.rate_count, rate_period = excluded.rate_period, fair = excluded.fair;
+
+-- name: set_fair
+-- Jobs that wait already take turns from now on, or take none any more.
+update duly_job
+   set fair = :fair
+ where queue = :name and state in ('scheduled', 'blocked', 'ready') and fair <> :fair;
 
 -- name: list_queues
-select name, paused, note
+select name, paused, note, concurrency, rate_count, rate_period, fair
   from duly_queue
  order by name;

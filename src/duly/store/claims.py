@@ -1,0 +1,230 @@
+"""Operations that take jobs and finish those that nothing waits for.
+
+Most jobs are plain: no limit, no key, no schedule waits for their end. They are finished and
+claimed by the hundred, and everything else costs them nothing. What has limits, needs resources or
+comes from a queue with limits of its own is claimed with care: first the rows that count are
+locked, then the decision is made, here, and then it is written.
+
+Locks go down in one order everywhere: schedules, keys, jobs, limits, queues. Only a queue is locked
+before the jobs that are claimed from it, and of those only the ones that nobody holds.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
+
+from duly.model.claimed import Claimed
+from duly.model.states import State
+from duly.policy.limits import Flow, believable, enter, room
+from duly.store import limits, rows
+from duly.store.database import Ask, Operation, Row, Value
+from duly.store.protocol import CAREFUL, Done, Turn, Wish
+from duly.store.settling import done_before
+
+# How many jobs with limits or needs are looked at to find some that may run.
+MOST_CANDIDATES = 200
+# Where a claimed row has these.
+_TENANT, _RANK = (Claimed.__struct_fields__.index(name) for name in ("tenant", "rank"))
+
+
+def turn(done: Sequence[Done], wish: Wish | None) -> Operation[Turn]:
+    """Finish what is done, then take what is wished, one statement after the other."""
+    kept = yield from finish(done)
+    jobs = (yield from claim(wish)) if wish else []
+    lost = yield from refused(done, kept)
+    return turned(done, jobs, lost)
+
+
+def turned(done: Sequence[Done], jobs: Sequence[Claimed], lost: Sequence[int]) -> Turn:
+    """What is not lost is kept: written now, or before, when an answer was lost."""
+    kept = [one.id for one in done if one.id not in lost]
+    return Turn(jobs=jobs, kept=kept, refused=lost)
+
+
+def finish(done: Sequence[Done]) -> Operation[list[int]]:
+    """Move jobs that succeeded into the history: those that are still ours."""
+    kept: list[int] = []
+    for fence, batch in by_fence(done):
+        values = [[one.id, one.result, one.keep] for one in batch]
+        yield Ask("keep_plain", {"rows": json.dumps(values), "fence": fence})
+        ids = [one.id for one in batch]
+        kept += [number for (number,) in (yield Ask("finish_plain", {"ids": ids, "fence": fence}))]
+    return kept
+
+
+def by_fence(done: Iterable[Done]) -> list[tuple[int, list[Done]]]:
+    """What was claimed together is finished together, under one fence."""
+    ordered = sorted(done, key=lambda one: (one.fence, one.id))
+    return [(fence, list(batch)) for fence, batch in groupby(ordered, lambda one: one.fence)]
+
+
+def refused(done: Sequence[Done], kept: Sequence[int]) -> Operation[list[int]]:
+    """Those that were not ours any more; not those that were finished when an answer was lost."""
+    written = set(kept)
+    missing = {one.id: (one.fence, State.SUCCEEDED) for one in done if one.id not in written}
+    mine = yield from done_before(missing)
+    return [number for number in missing if number not in mine]
+
+
+def claim(wish: Wish) -> Operation[list[Claimed]]:
+    """From a queue that is plain; from any other nothing comes."""
+    asked = {**(yield from _asked(wish)), "floor": wish.floor}
+    return in_order((yield Ask("claim", asked)))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was claimed with care, and the queues in which others became ready instead."""
+
+    jobs: list[Claimed] = field(default_factory=list)
+    freed: list[str] = field(default_factory=list)
+    opens: bool = False  # whether some wait now for what the dispatcher will do
+
+
+def claim_with_care(wish: Wish) -> Operation[list[Claimed]]:
+    """From any queue, on any shelf, under all limits."""
+    return (yield from take(wish)).jobs
+
+
+def take(wish: Wish) -> Operation[Taken]:
+    """The same, and who was set free because a place was not taken."""
+    held = yield Ask("hold_queue", {"queue": wish.queue})
+    if not held:
+        return (yield from _take(wish, wish.limit, fair=False))
+    [(paused, concurrency, count, period, arrival, fair, now)] = held
+    if paused:
+        return Taken()
+    running = 0
+    if concurrency is not None:
+        [(running,)] = yield Ask("running_in_queue", {"queue": wish.queue})
+    stored = Flow(concurrency, rows.rate(count, period), held=running, arrival=arrival)
+    flow = believable(stored, now)
+    taken = yield from _take(wish, min(wish.limit, room(flow, now)), fair=bool(fair))
+    spent = enter(flow, len(taken.jobs), now).arrival if taken.jobs else flow.arrival
+    if spent != arrival:
+        yield Ask("spend_queue", {"queue": wish.queue, "arrival": spent})
+    return taken
+
+
+def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[Taken]:
+    if limit <= 0:
+        return Taken()
+    asked = {**(yield from _asked(wish)), "limit": limit}
+    turns = (yield from _turns(wish, limit)) if fair else Turns()
+    if wish.shelf == CAREFUL:
+        return (yield from _chosen(wish, limit, asked, turns))
+    if not fair:
+        return Taken(in_order((yield Ask("claim_held", asked))))
+    return Taken((yield from _in_turn(limit, asked, turns)))
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The tenants whose turn it is, in that order."""
+
+    tenants: list[str] = field(default_factory=list)
+    stragglers: bool = False  # the oldest job came while the queue was being made fair
+
+    def share(self, limit: int) -> int:
+        return max(1, limit // len(self.tenants))
+
+    def in_order(self, found: Iterable[Row], tenant: int, rank: int) -> list[Row]:
+        """Rows by turns: the first of each tenant, then the second of each, and so on."""
+        lines = {name: list[Row]() for name in self.tenants}
+        for row in sorted(found, key=lambda row: (row[rank], row[0])):
+            lines.setdefault(row[tenant], []).append(row)
+        rounds = zip_longest(*lines.values())
+        return [row for around in rounds for row in around if row is not None]
+
+
+def _turns(wish: Wish, limit: int) -> Operation[Turns]:
+    """Tenants with jobs for this worker, beginning behind the one that was served last.
+
+    Whoever has no name comes last, so that "" is served last both at the beginning and then.
+    """
+    asking: dict[str, Value] = {
+        "queue": wish.queue,
+        "tasks": list(wish.tasks),
+        "shelf": wish.shelf,
+        "limit": limit + 1,
+    }
+    found = [
+        tenant for (tenant,) in (yield Ask("waiting_tenants", {**asking, "start": wish.after}))
+    ]
+    stragglers = None in found
+    tenants = [tenant for tenant in found if tenant not in (wish.after, None)]
+    if len(tenants) < limit:
+        again = yield Ask("waiting_tenants", {**asking, "start": ""})
+        tenants += [name for (name,) in again if name is not None and name not in tenants]
+    return Turns(tenants[:limit], stragglers)
+
+
+def _in_turn(limit: int, asked: dict[str, Value], turns: Turns) -> Operation[list[Claimed]]:
+    """A job of each tenant, or several; the last one is of the tenant that was served last."""
+    jobs: list[Claimed] = []
+    if turns.stragglers or not turns.tenants:
+        jobs = in_order(
+            (yield Ask("claim_held", {**asked, "limit": 1 if turns.tenants else limit}))
+        )
+    left = limit - len(jobs)
+    if turns.tenants and left:
+        tenants = turns.tenants[:left]
+        asked |= {"tenants": tenants, "share": turns.share(left), "limit": left}
+        found = yield Ask("claim_of_tenants", asked)
+        jobs += map(rows.claimed, turns.in_order(found, _TENANT, _RANK))
+    return jobs
+
+
+def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Operation[Taken]:
+    """Of the jobs with limits or needs, the first that may run here and now."""
+    looking: dict[str, Value] = {
+        "queue": wish.queue,
+        "tasks": asked["tasks"],
+        "limit": MOST_CANDIDATES,
+    }
+    if turns.tenants and not turns.stragglers:
+        looking |= {"tenants": turns.tenants, "share": turns.share(MOST_CANDIDATES)}
+        found = turns.in_order((yield Ask("candidates_of_tenants", looking)), 4, 1)
+    else:
+        found = yield Ask("candidates", looking)
+    admitted = yield from limits.admit(found, wish, limit)
+    freed = admitted.freed
+    if len(found) == MOST_CANDIDATES and not admitted.ids:
+        freed = [*freed, wish.queue]  # there may be more behind those who wait elsewhere now
+    if not admitted.ids:
+        return Taken([], freed, admitted.opens)
+    values = {key: asked[key] for key in ("worker", "fence")}
+    claimed = yield Ask("claim_chosen", {**values, "ids": admitted.ids})
+    missed = set(admitted.ids) - {row[0] for row in claimed}
+    if missed:  # the lease has ended, and they stay ready
+        yield Ask("drop_holdings", {"ids": sorted(missed)})
+    place = {number: n for n, number in enumerate(admitted.ids)}
+    jobs = [rows.claimed(row) for row in sorted(claimed, key=lambda row: place[row[0]])]
+    return Taken(jobs, freed, admitted.opens)
+
+
+def _asked(wish: Wish) -> Operation[dict[str, Value]]:
+    [(fence,)] = yield Ask("next_fence")
+    return {
+        "worker": wish.worker,
+        "fence": fence,
+        "queue": wish.queue,
+        "tasks": list(wish.tasks),
+        "shelf": wish.shelf,
+        "limit": wish.limit,
+    }
+
+
+def in_order(found: Iterable[Row]) -> list[Claimed]:
+    """An update returns its rows in any order."""
+    return sorted(map(rows.claimed, found), key=lambda job: (job.rank, job.id))
+
+
+def ready(queues: Sequence[str]) -> Ask:
+    """One statement, which is asked so often that it is not given a transaction."""
+    return Ask("ready_shelves", {"queues": list(queues)})
+
+
+def places(found: Iterable[Row]) -> list[tuple[str, int]]:
+    return [(queue, shelf) for queue, shelf in found]

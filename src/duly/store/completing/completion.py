@@ -1,0 +1,247 @@
+"""How a job is ended in the transaction of its task.
+
+The job's row is not touched before the end of the block: while the task works, its heartbeat, a
+cancellation and whoever takes lost jobs back are not held up. At the end the job is settled as any
+other is, under its fence, by the last statements before COMMIT. If it is not this worker's any
+more, nothing is kept.
+
+An answer to COMMIT that is lost is looked for on another connection. Whoever asks for the job's row
+there waits for the first transaction to end, one way or the other, and then knows.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from types import TracebackType
+from typing import Literal, NoReturn, TypeAlias
+
+import psycopg
+from psycopg import errors
+
+from duly.clock import boottime
+from duly.errors import LeaseLost, OutcomeUnknown, WrongState
+from duly.model.payload import Json
+from duly.store import rows
+from duly.store.database import Ask, Operation
+from duly.store.ids import Dry, Ids, reserve
+from duly.store.postgres import faults
+from duly.store.postgres.connections import pause
+from duly.store.postgres.transaction import AsyncTransaction, Opener, Transaction, rest
+from duly.store.protocol import READY, SCHEDULES, HeldJob, Settled, Settlement
+from duly.store.settling import done_before, settle
+
+Found: TypeAlias = Literal["done", "open", "lost"]
+
+_TRIES = 6  # of ending a job that needs a new day, or is caught in a deadlock
+_BETWEEN_LOOKS = 0.2  # seconds
+
+
+class Completion:
+    """``with`` and ``async with``: a connection in a transaction that ends the job.
+
+    May be entered again after a block that failed. ``completed`` says whether the job has ended.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        *,
+        settlement: Callable[[Json | None], Settlement],
+        encode: Callable[[object], Json],
+    ) -> None:
+        self.completed = False
+        self._opener = opener
+        self._settlement = settlement
+        self._encode = encode
+        self._result: Json | None = None
+        self._sync: Transaction | None = None
+        self._async: AsyncTransaction | None = None
+
+    def complete(self, result: object = None, /) -> None:
+        """Say what the result of the job is."""
+        self._result = self._encode(result)
+
+    def __enter__(self) -> Transaction:
+        self._begin()
+        try:
+            self._sync = self._opener.open(self.complete)
+        except psycopg.Error as error:
+            self._explain(error)
+        return self._sync
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        transaction, self._sync = self._sync, None
+        if transaction is None:
+            raise WrongState("the block of a transaction() was left that had not been entered")
+        with closing(transaction):
+            if error is None:
+                self._end(transaction)
+
+    async def __aenter__(self) -> AsyncTransaction:
+        self._begin()
+        try:
+            self._async = await self._opener.aopen(self.complete)
+        except psycopg.Error as error:
+            self._explain(error)
+        return self._async
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        transaction, self._async = self._async, None
+        if transaction is None:
+            raise WrongState("the block of a transaction() was left that had not been entered")
+        try:
+            if error is None:
+                await self._aend(transaction)
+        finally:
+            await transaction.close()
+
+    def _begin(self) -> None:
+        if self.completed:
+            raise WrongState(
+                "the job was completed by the transaction() before: it has ended, and there is "
+                "nothing left to complete; write everything in one block"
+            )
+        if self._sync is not None or self._async is not None:
+            raise WrongState("this job is inside a transaction(); leave its block before the next")
+        self._result = None
+
+    def _end(self, transaction: Transaction) -> None:
+        settlement = self._settlement(self._result)
+        try:
+            transaction.hurry()
+            topics = transaction.run(_ending(settlement))
+            transaction.end()
+        except psycopg.Error as error:
+            if not (transaction.ending and faults.is_unknown(error)):
+                self._explain(error)
+            transaction.close()
+            self._decide(self._look(settlement), settlement.job, error)
+            topics = []
+        self.completed = True
+        transaction.nudge(topics)
+
+    async def _aend(self, transaction: AsyncTransaction) -> None:
+        settlement = self._settlement(self._result)
+        try:
+            transaction.hurry()
+            topics = await transaction.run(_ending(settlement))
+            await transaction.end()
+        except psycopg.Error as error:
+            if not (transaction.ending and faults.is_unknown(error)):
+                self._explain(error)
+            await transaction.close()
+            self._decide(await self._alook(settlement), settlement.job, error)
+            topics = []
+        self.completed = True
+        await transaction.nudge(topics)
+
+    def _explain(self, error: psycopg.Error) -> NoReturn:
+        """Raise in our own words what was wrong before anything could be kept."""
+        place = self._opener.place
+        raise faults.translated(error, place=place, committing=False) or error from error
+
+    def _look(self, settlement: Settlement) -> Found | None:
+        """What became of the job, by another connection; None if there is none to be had."""
+        until = boottime() + self._opener.patience
+        while boottime() < until:
+            try:
+                with closing(self._opener.open(self.complete)) as other:
+                    other.hurry()
+                    return other.run(_looking(settlement))
+            except psycopg.Error:
+                rest(_BETWEEN_LOOKS)
+        return None
+
+    async def _alook(self, settlement: Settlement) -> Found | None:
+        until = boottime() + self._opener.patience
+        while boottime() < until:
+            try:
+                other = await self._opener.aopen(self.complete)
+                try:
+                    other.hurry()
+                    return await other.run(_looking(settlement))
+                finally:
+                    await other.close()
+            except psycopg.Error:
+                await pause(_BETWEEN_LOOKS)
+        return None
+
+    def _decide(self, found: Found | None, job: HeldJob, error: psycopg.Error) -> None:
+        said = faults.said_by(error)
+        if found == "open":
+            raise faults.unavailable(self._opener.place, said) from error
+        if found == "lost":
+            raise _lost(job) from error
+        if found is None:
+            raise OutcomeUnknown(
+                f"{self._opener.place} was lost while job {job.id} was completed, and it did not "
+                f"come back to be asked whether it was: {said}"
+            ) from error
+
+
+def _ending(settlement: Settlement) -> Operation[list[str]]:
+    """End the job: who is to be nudged."""
+    topics = set[str]()
+    if settlement.job.schedule_id is not None:
+        topics |= {SCHEDULES, READY}
+    settled = yield from _settled(settlement, topics)
+    if settlement.job.id in settled.before:
+        raise WrongState(f"job {settlement.job.id} was completed before: nothing is written twice")
+    if settlement.job.id in settled.refused:
+        raise _lost(settlement.job)
+    return sorted(topics)
+
+
+def _settled(settlement: Settlement, topics: set[str]) -> Operation[Settled]:
+    """Settle; again if that may help: a savepoint keeps what the task has written."""
+    ids, tries = Ids(), 0
+    while True:
+        yield Ask("savepoint")
+        try:
+            return (yield from settle([settlement], ids=ids))
+        except Dry:  # there are callbacks, and they need numbers
+            topics.add(READY)
+            yield Ask("go back")
+            ids.add((yield from reserve()))
+        except (errors.DeadlockDetected, errors.CheckViolation) as error:
+            tries += 1
+            if tries == _TRIES or not _may_help(error):
+                raise
+            yield Ask("go back")
+            yield from _make_days()
+
+
+def _may_help(error: psycopg.Error) -> bool:
+    return isinstance(error, errors.DeadlockDetected) or faults.is_missing_partition(error)
+
+
+def _make_days() -> Operation[None]:
+    """Today's and tomorrow's, in the same transaction, which is about to end."""
+    for parent, instant in (yield Ask("missing_days", {"days": 1})):
+        yield Ask("make_day", {"parent": parent, "instant": instant})
+
+
+def _looking(settlement: Settlement) -> Operation[Found]:
+    job = settlement.job
+    mine = [{"id": job.id, "fence": job.fence}]
+    held = yield Ask("hold_jobs", {"rows": rows.packed(mine)})
+    if held:
+        return "open"
+    mine_already = yield from done_before({job.id: (job.fence, settlement.verdict.state)})
+    return "done" if mine_already else "lost"
+
+
+def _lost(job: HeldJob) -> LeaseLost:
+    return LeaseLost(
+        f"job {job.id} is not this worker's any more: it was taken back, and another may run it by "
+        "now; what was written in its transaction() was rolled back"
+    )

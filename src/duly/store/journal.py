@@ -1,0 +1,88 @@
+"""Operations on what jobs say while they run.
+
+Written only while the job is run under the fence of its claim: what a worker that lost its lease
+still has to say is dropped. The jobs are held first and their lines counted afterwards, in a
+statement of its own, which sees what was committed while we waited.
+"""
+
+from collections.abc import MutableMapping, Sequence
+
+from duly.instants import from_us
+from duly.model.journal import Entry, LogEntry, LogLine, Note, NoteEntry, numbered
+from duly.store import rows
+from duly.store.database import Ask, Operation
+
+# How many lines each job had, and how many bytes, when a write began.
+Begun = MutableMapping[int, tuple[int, int]]
+
+
+def write(entries: Sequence[Entry], begun: Begun, *, again: bool = False) -> Operation[set[int]]:
+    """Write down what was said: whose was kept.
+
+    ``again``: the answer to the first call was lost. It left in ``begun`` where it began, so the
+    same lines get the same numbers, and are there once.
+    """
+    speakers = {(entry.job_id, entry.fence) for entry in entries}
+    mine = [{"id": job_id, "fence": fence} for job_id, fence in sorted(speakers)]
+    held = set[tuple[int, int]]((yield Ask("hold_speakers", {"rows": rows.packed(mine)})))
+    kept = [entry for entry in entries if (entry.job_id, entry.fence) in held]
+    lines = [entry for entry in kept if isinstance(entry, LogEntry)]
+    if lines:
+        yield from _write_lines(lines, begun, again=again)
+    notes = {entry.job_id: entry for entry in kept if isinstance(entry, NoteEntry)}
+    if notes:
+        yield Ask("keep_notes", {"rows": rows.packed(map(_note_values, notes.values()))})
+    return {job_id for job_id, _ in held}
+
+
+def _write_lines(entries: Sequence[LogEntry], begun: Begun, *, again: bool) -> Operation[None]:
+    by_job: dict[int, list[LogEntry]] = {}
+    for entry in entries:
+        by_job.setdefault(entry.job_id, []).append(entry)
+    if not (again and begun):  # it may have ended before it had begun
+        found = yield Ask("log_lengths", {"ids": list(by_job)})
+        begun.update(dict.fromkeys(by_job, (0, 0)))
+        begun.update({job_id: (last, size) for job_id, last, size in found})
+    chosen = [
+        _line_values(seq, entry)
+        for job_id, said in by_job.items()
+        for seq, entry in numbered(said, *begun[job_id])
+    ]
+    if chosen:
+        yield Ask("keep_lines", {"rows": rows.packed(chosen)})
+
+
+def logs(job_id: int, after: int, limit: int) -> Operation[list[LogLine]]:
+    found = yield Ask("list_lines", {"job_id": job_id, "after": after, "limit": limit})
+    return [
+        LogLine(seq=seq, at=from_us(at), level=level, text=text, attempt=attempt)
+        for seq, at, level, text, attempt in found
+    ]
+
+
+def note(job_id: int) -> Operation[Note | None]:
+    found = yield Ask("find_note", {"job_id": job_id})
+    for percent, message, meta, at, attempt in found:
+        return Note(percent=percent, message=message, meta=meta, at=from_us(at), attempt=attempt)
+    return None
+
+
+def _line_values(seq: int, entry: LogEntry) -> dict[str, object]:
+    return {
+        "job_id": entry.job_id,
+        "seq": seq,
+        "attempt": entry.attempt,
+        "at": entry.at_us,
+        "level": entry.level,
+        "text": entry.text,
+    }
+
+
+def _note_values(entry: NoteEntry) -> dict[str, object]:
+    return {
+        "job_id": entry.job_id,
+        "attempt": entry.attempt,
+        "percent": entry.percent,
+        "message": entry.message,
+        "meta": entry.meta,
+    }

@@ -1,0 +1,224 @@
+"""Operations on limits: who enters, who leaves, and who is let in then.
+
+A limit under one rendered name is a lane. Its row is the lock; how many are in it is counted from
+the holdings, by a statement that begins after the lock was given. A job that finds a lane full
+waits there, ``blocked``, out of everybody's way. Whoever leaves a lane sets the next ones free:
+they become ready, keep their rank, and are decided about again by whoever claims. So a free place
+is never forgotten by who leaves, and never given away twice by who enters.
+
+Somebody must look at every lane at which some wait: whoever leaves it, if it is full; otherwise the
+dispatcher, at ``opens_at``, because its rate lets the next one in then, or because those who were
+set free may not have come (their queue is paused, nobody knows their task, somebody held the row).
+
+Lanes are locked in the order of their names, after the jobs. Jobs that wait are set free after the
+lanes are locked, but only those that nobody holds.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from duly.model.limit import Lane, Rate, lanes_from_json
+from duly.policy.limits import Candidate, Choice, Flow, choose, looks_again, room, why_full
+from duly.store import rows
+from duly.store.database import Ask, Operation, Row
+from duly.store.lanes import Held, look
+from duly.store.protocol import LaneInfo, Wish
+from duly.store.rows import HeldRow
+
+# How many are set free at once: they are decided about again when somebody claims.
+MOST_FREED = 100
+
+
+class Admitted(NamedTuple):
+    """Who may run, the queues of those who were set free instead of somebody, and who waits."""
+
+    ids: list[int]
+    freed: list[str]
+    opens: bool  # whether some wait now for what the dispatcher will do
+
+
+def admit(found: Sequence[Row], wish: Wish, limit: int) -> Operation[Admitted]:
+    """Which of the candidates may run here and now; the others wait where it is full."""
+    candidates = [
+        Candidate(number, _names(limits), json.loads(needs) if needs else {}, rank)
+        for number, rank, limits, needs, *_ in found
+    ]
+    held = yield from _enter({lane.name: lane for row in found for lane in _lanes(row[2])}, wish)
+    choice = choose(candidates, held.flows, free=wish.free, limit=limit, now=held.now)
+    yield from _write(choice, held)
+    crowded = held.crowded | set(choice.full.values())
+    # Places that nobody here took may be what others wait for, who came after one of these.
+    stirred = crowded if len(choice.chosen) < limit else crowded & choice.passed
+    flows = {name: flow for name, flow in choice.flows.items() if name in crowded}
+    places = {name: room(flow, held.now) for name, flow in flows.items() if name in stirred}
+    freed = yield from _let_in(places, flows, now=held.now, wish=wish)
+    opens = any(looks_again(flows[name], held.now) for name in choice.full.values())
+    return Admitted([candidate.id for candidate in choice.chosen], freed, opens)
+
+
+def leave(jobs: Iterable[HeldRow]) -> Operation[list[str]]:
+    """Let go of the places that jobs held, and set free who waited: the queues of those."""
+    with_limits = [job for job in jobs if job.limits is not None]
+    names = sorted({name for job in with_limits for name in _names(job.limits)})
+    if not names:
+        return []
+    yield Ask("hold_lanes", {"names": names})
+    yield Ask("drop_holdings", {"ids": [job.id for job in with_limits]})
+    held = yield from look(names)
+    flows = {name: flow for name, flow in held.flows.items() if name in held.crowded}
+    places = {name: room(flow, held.now) for name, flow in flows.items()}
+    return (yield from _let_in(places, flows, now=held.now))
+
+
+def open_lanes(limit: int) -> Operation[list[str]]:
+    """Let in who waited for a rate, or behind somebody who did not come: the queues of those."""
+    found = yield Ask("opening_lanes", {"limit": limit})
+    return (yield from _open([name for (name,) in found]))
+
+
+def sweep(limit: int) -> Operation[int]:
+    """The net: places of jobs that do not run, and lanes with room at which somebody waits."""
+    stale = yield Ask("stale_lanes", {"limit": limit})
+    waiting = yield Ask("waiting_lanes", {"limit": limit})
+    return len((yield from _open(sorted({name for (name,) in [*stale, *waiting]}))))
+
+
+def set_rule(name: str, concurrency: int | None, rate: Rate | None) -> Operation[list[str]]:
+    """What the operator says counts for more than what code says."""
+    yield Ask("set_lane_rule", {"name": name, **_numbers(concurrency, rate)})
+    return (yield from _reconsider(name))
+
+
+def drop_rule(name: str) -> Operation[list[str]]:
+    yield Ask("drop_lane_rule", {"name": name})
+    return (yield from _reconsider(name))
+
+
+def listed(limit: int) -> Operation[list[LaneInfo]]:
+    found = yield Ask("list_lanes", {"limit": limit})
+    return [
+        LaneInfo(
+            name=name,
+            template=template,
+            concurrency=concurrency,
+            rate=rows.rate(count, period),
+            running=running,
+            waiting=waiting,
+        )
+        for name, template, concurrency, count, period, running, waiting in found
+    ]
+
+
+def _open(names: Sequence[str]) -> Operation[list[str]]:
+    """Let in as many as there is room for; more, where none of those came who were set free."""
+    if not names:
+        return []
+    yield Ask("hold_lanes", {"names": list(names)})
+    yield Ask("drop_stale_holdings", {"names": list(names)})
+    held = yield from look(names)
+    yield from _write_lanes(held.flows, held.stored)
+    places = {
+        name: MOST_FREED if count and name in held.idle else count
+        for name, count in ((name, room(flow, held.now)) for name, flow in held.flows.items())
+        if name in held.crowded
+    }
+    return (yield from _let_in(places, held.flows, now=held.now))
+
+
+def _reconsider(name: str) -> Operation[list[str]]:
+    """Everybody who waits at a lane of this name or template is decided about again.
+
+    The lanes are locked first: who is parking a job by the old rule has then parked it.
+    """
+    names = [lane for (lane,) in (yield Ask("lanes_under", {"name": name}))]
+    if not names:
+        return []
+    yield Ask("hold_lanes", {"names": names})
+    held = yield from look(names)
+    flows = {lane: flow for lane, flow in held.flows.items() if lane in held.crowded}
+    return (yield from _let_in(dict.fromkeys(flows, MOST_FREED), flows, now=held.now))
+
+
+def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[Held]:
+    """Lock the lanes, and look at them with the numbers that count for them now."""
+    if not lanes:
+        [(now,)] = yield Ask("now")
+        return Held({}, {}, frozenset(), frozenset(), now)
+    names = sorted(lanes)
+    while len((yield Ask("hold_lanes", {"names": names}))) < len(names):
+        # Again, if somebody forgets one that was idle meanwhile.
+        made = [{"name": name, "template": lanes[name].template} for name in names]
+        yield Ask("make_lanes", {"rows": rows.packed(made)})
+    return (yield from look(names, lanes, wish))
+
+
+def _write(choice: Choice, held: Held) -> Operation[None]:
+    holdings = [
+        {"lane": lane, "job_id": candidate.id}
+        for candidate in choice.chosen
+        for lane in candidate.lanes
+    ]
+    if holdings:
+        yield Ask("add_holdings", {"rows": rows.packed(holdings)})
+    if choice.full:
+        waiting = [
+            {"id": number, "lane": lane, "reason": why_full(lane, choice.flows[lane], held.now)}
+            for number, lane in choice.full.items()
+        ]
+        yield Ask("hold_full", {"rows": rows.packed(waiting)})
+    yield from _write_lanes(choice.flows, held.stored)
+
+
+def _write_lanes(flows: Mapping[str, Flow], stored: Mapping[str, Flow]) -> Operation[None]:
+    written = [
+        {"name": name, **_numbers(flow.concurrency, flow.rate), "arrival": flow.arrival}
+        for name, flow in sorted(flows.items())
+        if flow != stored[name]
+    ]
+    if written:
+        yield Ask("write_lanes", {"rows": rows.packed(written)})
+
+
+def _let_in(
+    places: Mapping[str, int], flows: Mapping[str, Flow], *, now: int, wish: Wish | None = None
+) -> Operation[list[str]]:
+    """Set free who waits at these lanes, and say when to look again if others still do.
+
+    Whoever claims frees those whom it could have taken, if there are such.
+    """
+    wanted = [
+        {
+            "lane": name,
+            "count": min(count, MOST_FREED),
+            "queue": wish.queue if wish and flows[name].line else None,
+        }
+        for name, count in sorted(places.items())
+        if count > 0
+    ]
+    freed: list[Row] = []
+    if wanted:
+        tasks = list(wish.tasks) if wish else []
+        freed = yield Ask("free_parked", {"rows": rows.packed(wanted), "tasks": tasks})
+    again = [
+        {"name": name, "opens_at": looks_again(flow, now)} for name, flow in sorted(flows.items())
+    ]
+    if again:
+        yield Ask("set_opening", {"rows": rows.packed(again)})
+    return [queue for (queue,) in freed]
+
+
+def _numbers(concurrency: int | None, rate: Rate | None) -> dict[str, int | None]:
+    return {
+        "concurrency": concurrency,
+        "rate_count": rate.count if rate else None,
+        "rate_period": rows.microseconds(rate.period) if rate else None,
+    }
+
+
+def _lanes(limits: str | None) -> tuple[Lane, ...]:
+    return lanes_from_json(limits) if limits else ()
+
+
+def _names(limits: str | None) -> tuple[str, ...]:
+    return tuple(lane.name for lane in _lanes(limits))

@@ -1,0 +1,248 @@
+-- part: claimed
+update duly.job
+   set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence,
+       claimed_at = {now}, reason = ''
+
+-- part: alive
+-- Only for a worker whose lease is alive.
+exists (select from duly.worker where id = :worker and lease_until > {now})
+
+-- part: claimable
+-- A job that somebody has had since our fence was drawn is left to the next claim: its fence must
+-- not fall.
+state = 'ready'
+   and fence < :fence
+   and {alive}
+
+-- part: plain
+-- A queue that is paused, limited or fair is not claimed from in passing.
+not exists (select
+                     from duly.queue
+                    where name = :queue
+                      and (paused or fair or concurrency is not null or rate_count is not null))
+
+-- part: skipping
+/*[skip_locked]
+              for no key update skip locked
+[skip_locked]*/
+
+-- name: next_fence
+-- Rises with every claim and for ever: whoever lost its lease holds an older one.
+select nextval('duly.fence');
+
+-- name: claim
+-- Jobs of the tasks that the worker knows, the most urgent first. The array keeps the plan on the
+-- index, whatever the statistics say. Nothing is looked for below the floor: rank is a time, and
+-- what was claimed before has left its dead entries there.
+{claimed}
+ where id = any(array(
+           select id
+             from duly.job
+            where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+              and rank >= :floor::bigint and task = any(:tasks::text[])
+            order by rank, id
+            limit :limit
+              {skipping}))
+   and {claimable}
+   and queue = :queue
+   and {plain}
+returning {job}, rank;
+
+-- name: claim_held
+-- The same, for whoever holds the queue and has looked at its limits.
+{claimed}
+ where id = any(array(
+           select id
+             from duly.job
+            where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+              and task = any(:tasks::text[])
+            order by rank, id
+            limit :limit
+              {skipping}))
+   and {claimable}
+   and queue = :queue
+returning {job}, rank;
+
+-- part: fair_here
+state = 'ready' and fair and queue = :queue and shelf = :shelf::smallint and task = any(:tasks::text[])
+
+-- name: waiting_tenants
+-- The next tenants that have jobs ready, behind the one that came last: a step of the index for
+-- each, however many jobs they have. And nobody, if the oldest job takes no turns.
+with recursive turn (tenant, place) as (
+    (select tenant, 1
+       from duly.job
+      where {fair_here} and tenant >= :start::text
+      order by tenant
+      limit 1)
+     union all
+    select (select job.tenant
+              from duly.job
+             where {fair_here} and job.tenant > turn.tenant
+             order by job.tenant
+             limit 1),
+           place + 1
+      from turn
+     where turn.tenant is not null and place < :limit)
+select tenant
+  from turn
+ where tenant is not null
+ union all
+select null
+  from (select fair
+          from duly.job
+         where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+           and task = any(:tasks::text[])
+         order by rank, id
+         limit 1) as oldest
+ where not fair
+ order by 1;
+
+-- name: claim_of_tenants
+-- So many of each tenant.
+{claimed}
+ where id = any(array(
+           select picked.id
+             from unnest(:tenants::text[]) with ordinality as turn (tenant, place)
+            cross join lateral (select id
+                                  from duly.job
+                                 where {fair_here} and job.tenant = turn.tenant
+                                 order by rank, id
+                                 limit :share
+                                   {skipping}) as picked
+            order by turn.place
+            limit :limit))
+   and {claimable}
+   and queue = :queue
+returning {job}, rank;
+
+-- name: candidates
+-- Jobs that have limits or need resources, in the order in which they are looked at. They are held:
+-- what is decided about them is true until it is written.
+select id, rank, limits, needs, tenant
+  from duly.job
+ where state = 'ready' and queue = :queue and shelf = 3 and task = any(:tasks::text[])
+ order by rank, id
+ limit :limit
+   for no key update /*[skip_locked] skip locked [skip_locked]*/;
+
+-- name: candidates_of_tenants
+-- The same, so many of each tenant.
+select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
+  from unnest(:tenants::text[]) as turn (tenant)
+ cross join lateral (select id, rank, limits, needs, job.tenant
+                       from duly.job
+                      where state = 'ready' and fair and queue = :queue and job.tenant = turn.tenant
+                        and shelf = 3 and task = any(:tasks::text[])
+                      order by rank, id
+                      limit :share
+                        for no key update /*[skip_locked] skip locked [skip_locked]*/) as mine
+ limit :limit;
+
+-- name: claim_chosen
+{claimed}
+ where id = any(:ids::bigint[])
+   and {claimable}
+returning {job}, rank;
+
+-- name: hold_queue
+-- The row of a queue is the lock for whoever claims from it under its limits.
+select paused::int, concurrency, rate_count, rate_period, arrival, fair::int, {now}
+  from duly.queue
+ where name = :queue
+   for update;
+
+-- name: running_in_queue
+-- Asked after the queue is held, as a statement of its own: it sees every claim before ours.
+select count(*)
+  from duly.job
+ where state = 'running' and queue = :queue;
+
+-- name: spend_queue
+update duly.queue
+   set arrival = :arrival
+ where name = :queue;
+
+-- name: ready_shelves
+-- Where there is something to claim: a look at the head of each shelf of each queue.
+select asked.queue, shelf.number
+  from unnest(:queues::text[]) as asked (queue)
+ cross join generate_series(0, 4) as shelf (number)
+ where exists (select
+                 from duly.job
+                where state = 'ready' and job.queue = asked.queue and job.shelf = shelf.number)
+ order by 1, 2;
+
+-- name: keep_plain
+-- Jobs that succeeded and that nothing waits for go into the history …
+insert into duly.history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
+                          version, key, state, created_at, due_at, ready_at, deadline, late, retry,
+                          attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
+                          limits, needs, terms, ended_at, result, error, request, result_until)
+select job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       'succeeded', created_at, due_at, ready_at, deadline, late, retry, attempt, 0, worker, fence,
+       claimed_at, schedule_id, fire_id, 'succeeded at attempt ' || attempt, limits, needs, terms,
+       clock.now, mine.result, null, request, clock.now + mine.keep
+  from (select (row ->> 0)::bigint as id, row ->> 1 as result, (row ->> 2)::bigint as keep
+          from jsonb_array_elements(:rows::jsonb) as row) as mine
+  join duly.job on job.id = mine.id
+ cross join (select {now} as now offset 0) as clock
+ where job.fence = :fence and job.state = 'running'
+   for update of job;
+
+-- name: finish_plain
+-- … and out of the hot table.
+delete from duly.job
+ where id = any(:ids::bigint[]) and fence = :fence and state = 'running'
+returning id;
+
+-- name: turn
+-- The same, and the next jobs with it: one statement, one round trip, one commit. The claim does
+-- not see what the finish has freed, and nothing waits for what is finished here.
+with done as (
+    delete from duly.job
+     where id = any(:ids::bigint[]) and state = 'running'
+       and fence = (:fences::bigint[])[array_position(:ids::bigint[], id)]
+    returning {job}, request),
+kept as (
+    insert into duly.history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
+                              version, key, state, created_at, due_at, ready_at, deadline, late,
+                              retry, attempt, crashes, worker, fence, claimed_at, schedule_id,
+                              fire_id, reason, limits, needs, terms, ended_at, result, error, request,
+                              result_until)
+    select done.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+           'succeeded', created_at, due_at, ready_at, deadline, late, retry, attempt, 0, worker,
+           fence, claimed_at, schedule_id, fire_id, 'succeeded at attempt ' || attempt, limits, needs,
+           terms, clock.now, mine.result, null, request, clock.now + mine.keep
+      from done
+      join unnest(:ids::bigint[], :results::text[], :keeps::bigint[]) as mine (id, result, keep)
+        on mine.id = done.id
+     cross join (select {now} as now offset 0) as clock),
+mark as materialized (select nextval('duly.fence') as number),
+taken as (
+    update duly.job
+       set state = 'running', attempt = attempt + 1, worker = :worker, fence = mark.number,
+           claimed_at = {now}, reason = ''
+      from mark
+     where id = any(array(
+               select id
+                 from duly.job
+                where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+                  and rank >= :floor::bigint and task = any(:tasks::text[])
+                order by rank, id
+                limit :limit
+                  {skipping}))
+       and state = 'ready'
+       and job.fence < mark.number
+       and {alive}
+       and queue = :queue
+       and {plain}
+    returning {job}, rank)
+select (select json_agg(id)::text from done),
+       (select json_agg(json_build_array({job}, rank) order by rank, id)::text from taken);
+
+-- name: held_jobs
+select {job}, rank
+  from duly.job
+ where worker = :worker and state = 'running'
+ order by id;

@@ -1,0 +1,58 @@
+-- name: hold_speakers
+-- Those of the jobs that are still run under the fence. Nobody takes them back before this ends, and
+-- of two writes about one job the second begins to count when the first is done.
+select job.id, job.fence
+  from duly.job
+  join jsonb_to_recordset(:rows::jsonb) as mine (id bigint, fence bigint)
+    on job.id = mine.id and job.fence = mine.fence
+ where job.state = 'running'
+ order by job.id
+   for no key update of job;
+
+-- name: log_lengths
+select job_id, max(seq), sum(octet_length(text))::bigint
+  from duly.log
+ where job_id = any(:ids::bigint[])
+ group by job_id;
+
+-- name: keep_lines
+insert into duly.log (job_id, seq, attempt, at, level, text)
+select job_id, seq, attempt, at, level, text
+  from jsonb_to_recordset(:rows::jsonb) as said (
+           job_id bigint, seq bigint, attempt int, at bigint, level text, text text)
+    on conflict (job_id, seq) do nothing;
+
+-- name: keep_notes
+insert into duly.note (job_id, attempt, at, percent, message, meta)
+select job_id, attempt, {now}, percent, message, meta
+  from jsonb_to_recordset(:rows::jsonb) as said (
+           job_id bigint, attempt int, percent double precision, message text, meta text)
+    on conflict (job_id) do update
+   set attempt = excluded.attempt, at = excluded.at, percent = excluded.percent,
+       message = excluded.message, meta = excluded.meta;
+
+-- name: list_lines
+select seq, at, level, text, attempt
+  from duly.log
+ where job_id = :job_id and seq > :after
+ order by seq
+ limit :limit;
+
+-- name: find_note
+select percent, message, meta, at, attempt
+  from duly.note
+ where job_id = :job_id;
+
+-- name: prune_log
+delete from duly.log
+ where (job_id, seq) in (select job_id, seq
+                           from duly.log
+                          where at < :before
+                          order by at
+                          limit :limit)
+returning job_id;
+
+-- name: prune_notes
+delete from duly.note
+ where job_id = any(array(select job_id from duly.note where at < :before order by at limit :limit))
+returning job_id;

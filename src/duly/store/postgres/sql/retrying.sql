@@ -1,0 +1,60 @@
+-- part: matching
+-- Letters are compared as SQLite does it: of ASCII, capitals are the same as small ones.
+ended_at >= coalesce(:since::bigint, 0)
+   and task = coalesce(:task::text, task)
+   and queue = coalesce(:queue::text, queue)
+   and tenant = coalesce(:tenant::text, tenant)
+   and (:error::text is null
+        or strpos(lower(error collate "C"), lower(:error::text collate "C")) > 0
+        or strpos(lower(reason collate "C"), lower(:error::text collate "C")) > 0);
+
+-- name: find_failed
+-- The oldest first, behind the one that was found last.
+select id, ended_at
+  from duly.failed
+ where {matching}
+   and ended_at <= :until
+   and (ended_at, id) > (:after, :after_id)
+ order by ended_at, id
+ limit :limit;
+
+-- name: count_failed
+select count(*)
+  from duly.failed
+ where {matching};
+
+-- name: peek_failed
+-- What has to be locked before they are revived.
+select id, schedule_id
+  from duly.failed
+ where id = any(:ids::bigint[])
+ order by id;
+
+-- name: revive_jobs
+-- Failed jobs that are given another chance, under their own numbers. What they crashed is forgotten,
+-- so none of them is on the shelf of those who are run alone.
+insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request, limits, needs, terms, fair, shelf)
+select failed.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
+       again.state, created_at, due_at, clock.now, null, late, retry, 0, 0, null, fence, null,
+       schedule_id, fire_id, again.reason, clock.now - priority * 1000000::bigint, request, limits,
+       needs, terms, exists (select from duly.queue where queue.name = failed.queue and queue.fair),
+       case when limits is not null or needs is not null then 3
+            when priority <= -100 then 2
+            when priority <= -50 then 1
+            else 0
+        end
+  from duly.failed
+  join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text)
+    on failed.id = again.id
+ cross join (select {now} as now offset 0) as clock
+ order by failed.id
+   for update of failed
+    on conflict (id) do nothing
+returning id;
+
+-- name: forget_failed
+delete from duly.failed
+ where id = any(:ids::bigint[]);

@@ -1,0 +1,250 @@
+"""A connection for a task's own statements, in a transaction that is ended for it.
+
+It is psycopg's connection as everybody knows it, with psycopg's own types. The statements of the
+store go through a cursor of their own, with ours.
+
+A client that vanishes must not hold its locks longer than its lease. A server that does not answer
+is waited for, while the task works, as long as the task likes; while the job is ended, no longer
+than the lease either.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from duly.clock import boottime
+from duly.errors import WrongState
+from duly.instants import to_us
+from duly.store.database import Ask, Dialect, Operation, Row
+from duly.store.postgres.connections import (
+    KEEPALIVES,
+    WAIT_SECONDS,
+    Connection,
+    place_of,
+    read_address,
+    use_our_types,
+)
+from duly.store.postgres.text import for_psycopg
+from duly.store.statements import statements
+
+T = TypeVar("T")
+Complete = Callable[..., None]
+
+_BRACKETS = {
+    "savepoint": b"savepoint duly_end",
+    "go back": b"rollback to savepoint duly_end",
+}
+_NOTIFY = b"select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
+_ENDED_BY_ITS_BLOCK = (
+    "this transaction ends with its block, together with the job: leave the block to commit, raise "
+    "an error in it to roll back, or use tx.transaction() for a savepoint"
+)
+
+
+class Opener:
+    """Opens connections for tasks."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        dialect: Dialect,
+        lease: timedelta,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        given = read_address(address)
+        milliseconds = lease // timedelta(milliseconds=1)
+        wished = {
+            **KEEPALIVES,
+            "application_name": "duly task",
+            "connect_timeout": max(2, math.ceil(lease.total_seconds() / 2)),
+            "tcp_user_timeout": milliseconds // 2,
+        }
+        self.place = place_of(given)
+        self.patience = lease.total_seconds()
+        self.notifies = dialect.notify
+        self._conninfo = make_conninfo("", **{**wished, **given})
+        self._options: dict[str, Any] = {} if dialect.session else {"prepare_threshold": None}
+        self._dialect = dialect
+        self._clock = clock
+        # By the transaction and not by the connection: so it gets through a pooler.
+        self._first = f"set local idle_in_transaction_session_timeout = {milliseconds}".encode()
+
+    def open(self, complete: Complete) -> "Transaction":
+        transaction = Transaction.connect(self._conninfo, **self._options)
+        transaction.made_by(self, complete)
+        transaction.execute(self._first, prepare=False)
+        return transaction
+
+    async def aopen(self, complete: Complete) -> "AsyncTransaction":
+        transaction = await AsyncTransaction.connect(self._conninfo, **self._options)
+        transaction.made_by(self, complete)
+        await transaction.execute(self._first, prepare=False)
+        return transaction
+
+    def statement(self, ask: Ask) -> tuple[bytes, dict[str, object]]:
+        now = to_us(self._clock()) if self._clock else None
+        return _texts(self._dialect)[ask.statement], {**ask.values, "now": now}
+
+
+class _Task:
+    """What both kinds of connections have in common."""
+
+    _opener: Opener
+    _complete: Complete
+    _until: float | None = None
+    ending = False  # whether COMMIT was sent
+
+    def made_by(self, opener: Opener, complete: Complete) -> None:
+        self._opener = opener
+        self._complete = complete
+
+    def complete(self, result: object = None, /) -> None:
+        """Say what the result of the job is. The job ends with the block."""
+        self._complete(result)
+
+    def hurry(self) -> None:
+        """From now on, wait no longer than the lease."""
+        self._until = boottime() + self._opener.patience
+
+    def in_time(self, waiting: PQGen[T]) -> PQGen[T]:
+        """The same, which ends with an error when its time is over."""
+        try:
+            wish = next(waiting)
+            while True:
+                ready = yield wish
+                if not ready and self._until is not None and boottime() > self._until:
+                    raise psycopg.OperationalError("no answer came within the lease")
+                wish = waiting.send(ready)
+        except StopIteration as end:
+            return cast(T, end.value)
+
+
+class Transaction(_Task, psycopg.Connection[Any]):
+    def wait(
+        self, gen: PQGen[T], interval: float = WAIT_SECONDS, timeout: float | None = None
+    ) -> T:
+        limits = {} if timeout is None else {"timeout": timeout}
+        return super().wait(self.in_time(gen), interval, **limits)
+
+    def commit(self) -> None:
+        raise WrongState(_ENDED_BY_ITS_BLOCK)
+
+    def rollback(self) -> None:
+        raise WrongState(_ENDED_BY_ITS_BLOCK)
+
+    def run(self, operation: Operation[T]) -> T:
+        _check(self)
+        with closing(operation), psycopg.Cursor(self, row_factory=tuple_row) as cursor:
+            use_our_types(cursor.adapters)
+            try:
+                ask = next(operation)
+                while True:
+                    try:
+                        cursor.execute(*self._opener.statement(ask))
+                        found: list[Row] = cursor.fetchall() if cursor.description else []
+                    except psycopg.Error as error:
+                        ask = operation.throw(error)
+                    else:
+                        ask = operation.send(found)
+            except StopIteration as end:
+                return cast(T, end.value)
+
+    def end(self) -> None:
+        self.ending = True
+        super().commit()
+
+    def nudge(self, topics: Sequence[str]) -> None:
+        """Tell others, if that is possible: it is only a hint."""
+        if topics and self._opener.notifies:
+            with suppress(psycopg.Error):
+                self.execute(_NOTIFY, [list(topics)])
+                super().commit()
+
+    def close(self) -> None:
+        """Roll back what has not been committed: locks are free when this returns."""
+        self.hurry()
+        with suppress(psycopg.Error):
+            super().rollback()
+        super().close()
+
+
+class AsyncTransaction(_Task, Connection):
+    async def wait(
+        self,
+        gen: PQGen[T],
+        interval: float = WAIT_SECONDS,
+        timeout: float | None = None,  # noqa: ASYNC109 - psycopg's
+    ) -> T:
+        return await super().wait(self.in_time(gen), interval, timeout)
+
+    async def commit(self) -> None:
+        raise WrongState(_ENDED_BY_ITS_BLOCK)
+
+    async def rollback(self) -> None:
+        raise WrongState(_ENDED_BY_ITS_BLOCK)
+
+    async def run(self, operation: Operation[T]) -> T:
+        _check(self)
+        with closing(operation):
+            async with psycopg.AsyncCursor(self, row_factory=tuple_row) as cursor:
+                use_our_types(cursor.adapters)
+                try:
+                    ask = next(operation)
+                    while True:
+                        try:
+                            await cursor.execute(*self._opener.statement(ask))
+                            found: list[Row] = await cursor.fetchall() if cursor.description else []
+                        except psycopg.Error as error:
+                            ask = operation.throw(error)
+                        else:
+                            ask = operation.send(found)
+                except StopIteration as end:
+                    return cast(T, end.value)
+
+    async def end(self) -> None:
+        self.ending = True
+        await super().commit()
+
+    async def nudge(self, topics: Sequence[str]) -> None:
+        """Tell others, if that is possible: it is only a hint."""
+        if topics and self._opener.notifies:
+            with suppress(psycopg.Error):
+                await self.execute(_NOTIFY, [list(topics)])
+                await super().commit()
+
+    async def close(self) -> None:
+        """Roll back what has not been committed: locks are free when this returns."""
+        self.hurry()
+        with suppress(psycopg.Error):
+            await super().rollback()
+        await super().close()
+
+
+def rest(seconds: float) -> None:
+    """Wait between two attempts. Nothing that is tested or promised rests on how long."""
+    threading.Event().wait(seconds)
+
+
+def _check(connection: Transaction | AsyncTransaction) -> None:
+    if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        raise WrongState(
+            "the transaction was ended inside its block, by commit or rollback: what it wrote "
+            "before is not together with the job, which is not completed"
+        )
+
+
+@cache
+def _texts(dialect: Dialect) -> dict[str, bytes]:
+    texts = {name: for_psycopg(text) for name, text in statements(dialect).items()}
+    return {**texts, **_BRACKETS}

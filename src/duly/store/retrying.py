@@ -1,0 +1,129 @@
+"""Failed jobs that are given another chance: one, or all that match.
+
+A revived job is placed behind the jobs of its schedule that have not ended, unless they may
+overlap; of several that are revived together, behind the older ones too.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from duly.errors import InvalidValue
+from duly.instants import to_us
+from duly.model.payload import check_text
+from duly.model.policies import check_moment
+from duly.model.states import State
+from duly.store import rows
+from duly.store.database import Ask, Operation, Value
+
+BATCH = 100  # in one transaction
+MOST = 2**63
+LONGEST_ERROR = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """Which failed jobs are meant; None means any.
+
+    ``error`` is a part of the error or the reason, capital letters or not, and no pattern.
+    """
+
+    task: str | None = None
+    queue: str | None = None
+    tenant: str | None = None
+    error: str | None = None
+    since: datetime | None = None  # when they failed
+
+    def __post_init__(self) -> None:
+        for what in ("task", "queue", "tenant"):
+            check_text(getattr(self, what) or "", what)
+        check_text(self.error or "", "error", longest=LONGEST_ERROR)
+        if self.since is not None:
+            check_moment("since", self.since)
+
+    def values(self) -> dict[str, Value]:
+        return {**asdict(self), "since": to_us(self.since) if self.since else None}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a walk through the failed jobs has come, and where it ends.
+
+    What fails again while we walk has failed after the end, and is not met a second time.
+    """
+
+    until: int
+    ended_at: int = 0
+    id: int = 0
+
+
+def begin() -> Operation[Place]:
+    [(now,)] = yield Ask("now")
+    return Place(until=now)
+
+
+def find(matching: Matching, place: Place, limit: int) -> Operation[tuple[list[int], Place]]:
+    """The next of them, the oldest first, and where to go on."""
+    asked = {
+        **matching.values(),
+        "until": place.until,
+        "after": place.ended_at,
+        "after_id": place.id,
+        "limit": limit,
+    }
+    found = yield Ask("find_failed", asked)
+    if not found:
+        return [], place
+    last_id, last_end = found[-1]
+    return [number for number, _ in found], Place(place.until, last_end, last_id)
+
+
+def count(matching: Matching) -> Operation[int]:
+    [(found,)] = yield Ask("count_failed", matching.values())
+    return int(found)
+
+
+def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
+    """Give failed jobs another chance: those that had failed, and wait again."""
+    found = yield Ask("peek_failed", {"ids": list(numbers)})
+    schedules = dict[int, int | None](found)
+    exclusive = yield from _exclusive(schedules.values())
+    reason = f"retried by {who}" if who else "retried"
+    wanted = []
+    for number in numbers:
+        if number not in schedules:
+            continue
+        schedule = schedules[number]
+        state = State.BLOCKED if exclusive.get(schedule) else State.READY
+        if schedule in exclusive:
+            exclusive[schedule] = True
+        wanted.append({"id": number, "state": state.value, "reason": reason})
+    if not wanted:
+        return []
+    revived = {number for (number,) in (yield Ask("revive_jobs", {"rows": rows.packed(wanted)}))}
+    yield Ask("forget_failed", {"ids": sorted(revived)})
+    return [number for number in numbers if number in revived]
+
+
+def _exclusive(wanted: Iterable[int | None]) -> Operation[dict[int | None, bool]]:
+    """The schedules whose jobs come one after the other, and whether one of them is alive."""
+    ids = sorted({schedule for schedule in wanted if schedule is not None})
+    if not ids:
+        return {}
+    held = rows.schedules((yield Ask("hold_schedules", {"ids": ids})))
+    live = {row[0] for row in (yield Ask("live_jobs", {"ids": ids}))}
+    return {
+        row.id: row.id in live
+        for row in held
+        if rows.schedule(row).plan.policies.overlap != "allow"
+    }
+
+
+def checked(first: int | None, who: str) -> int:
+    """How many are to be retried."""
+    check_text(who, "who")
+    if first is None:
+        return MOST
+    if type(first) is not int or first < 0:
+        raise InvalidValue(f"first={first!r}: a whole number from 0, or None for all that match")
+    return first

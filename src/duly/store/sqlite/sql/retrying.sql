@@ -1,0 +1,58 @@
+-- part: matching
+ended_at >= coalesce(:since, 0)
+   and task = coalesce(:task, task)
+   and queue = coalesce(:queue, queue)
+   and tenant = coalesce(:tenant, tenant)
+   and (:error is null
+        or instr(lower(error), lower(:error)) > 0
+        or instr(lower(reason), lower(:error)) > 0);
+
+-- name: find_failed
+-- The oldest first, behind the one that was found last.
+select id, ended_at
+  from duly_failed
+ where {matching}
+   and ended_at <= :until
+   and (ended_at, id) > (:after, :after_id)
+ order by ended_at, id
+ limit :limit;
+
+-- name: count_failed
+select count(*)
+  from duly_failed
+ where {matching};
+
+-- name: peek_failed
+-- What has to be looked at before they are revived.
+select id, schedule_id
+  from duly_failed
+ where id in (select value from json_each(:ids))
+ order by id;
+
+-- name: revive_jobs
+-- Failed jobs that are given another chance, under their own numbers. What they crashed is forgotten,
+-- so none of them is on the shelf of those who are run alone.
+insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request, limits, needs, terms, fair, shelf)
+select duly_failed.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+       null, again.state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
+       schedule_id, fire_id, again.reason, :now - priority * 1000000, request, limits, needs, terms,
+       exists (select 1 from duly_queue where name = duly_failed.queue and fair),
+       case when limits is not null or needs is not null then 3
+            when priority <= -100 then 2
+            when priority <= -50 then 1
+            else 0
+        end
+  from duly_failed
+  join (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'reason' as reason
+          from json_each(:rows)) as again
+    on duly_failed.id = again.id
+ where true
+    on conflict (id) do nothing
+returning id;
+
+-- name: forget_failed
+delete from duly_failed
+ where id in (select value from json_each(:ids));

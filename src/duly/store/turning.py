@@ -1,0 +1,46 @@
+"""Finish and claim in one statement, where the database can do both at once.
+
+The batch comes back as one JSON text: decoding it costs a third of decoding rows. It is a statement
+on its own, so it is sent without a transaction around it: one round trip instead of three.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from duly.model.claimed import Claimed
+from duly.store import claims
+from duly.store.database import Ask
+from duly.store.protocol import Done, Turn, Wish
+from duly.store.room import Room
+
+_NUMBERS = msgspec.json.Decoder(list[int])
+_JOBS = msgspec.json.Decoder(list[Claimed])
+
+
+async def turn(room: Room, done: Sequence[Done], wish: Wish) -> Turn:
+    [(finished, taken)] = await room.write_one(ask(done, wish))
+    kept = _NUMBERS.decode(finished) if finished else []
+    jobs = _JOBS.decode(taken) if taken else []
+    refused: Sequence[int] = ()
+    if len(kept) < len(done):
+        refused = await room.read(lambda: claims.refused(done, kept))
+    return claims.turned(done, jobs, refused)
+
+
+def ask(done: Sequence[Done], wish: Wish) -> Ask:
+    return Ask(
+        "turn",
+        {
+            "ids": [one.id for one in done],
+            "fences": [one.fence for one in done],
+            "results": [one.result for one in done],
+            "keeps": [one.keep for one in done],
+            "worker": wish.worker,
+            "queue": wish.queue,
+            "tasks": list(wish.tasks),
+            "shelf": wish.shelf,
+            "floor": wish.floor,
+            "limit": wish.limit,
+        },
+    )

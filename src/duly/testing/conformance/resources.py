@@ -1,0 +1,54 @@
+"""Jobs that need resources, and what waits elsewhere: they hide nobody."""
+
+from duly.store.claims import MOST_CANDIDATES
+from duly.store.protocol import CAREFUL
+from duly.testing.conformance.expect import equal
+from duly.testing.conformance.limits import filled, lane, limited, states
+from duly.testing.conformance.registry import check
+from duly.testing.conformance.world import World
+from duly.testing.factories import call
+
+
+@check
+async def jobs_that_wait_elsewhere_hide_nobody(world: World) -> None:
+    await filled(world, 1)
+    await world.enqueue(*(limited() for _ in range(MOST_CANDIDATES + 5)))
+    number = await world.enqueue(limited(lane("disk")))
+    found = await world.claim(1) or await world.claim(1)
+    equal([job.id for job in found], [number])
+
+
+@check
+async def resources_are_respected(world: World) -> None:
+    big, small, none = await world.store.jobs.enqueue(
+        [call(needs={"gpu": 3}), call(needs={"gpu": 1}), call(needs={"gpu": 1, "disk": 1})]
+    )
+    equal([job.id for job in await world.claim(10, free={"gpu": 2})], [small])
+    equal(await states(world, [big, none]), ["ready"] * 2)
+    equal(await world.claim(10), [], "who has none takes none")
+    equal([job.id for job in await world.claim(10, free={"gpu": 4, "disk": 1})], [big, none])
+
+
+@check
+async def a_job_that_is_too_large_hides_nobody(world: World) -> None:
+    await world.enqueue(*(call(needs={"gpu": 9}) for _ in range(MOST_CANDIDATES - 1)))
+    number = await world.enqueue(call(needs={"gpu": 1}))
+    equal([job.id for job in await world.claim(1, free={"gpu": 1})], [number])
+
+
+@check
+async def a_job_that_is_too_large_does_not_keep_a_place(world: World) -> None:
+    running, _ = await filled(world, 1)
+    large, small = await world.store.jobs.enqueue([limited(needs={"gpu": 9}), limited()])
+    equal(await world.claim(10, free={"gpu": 9}), [])
+    await world.end(running)
+    equal(await states(world, [large, small]), ["ready", "blocked"])
+    found = await world.claim(10) or await world.claim(10)
+    equal([job.id for job in found], [small])
+
+
+@check
+async def only_the_careful_shelf_has_jobs_with_limits(world: World) -> None:
+    await world.enqueue(limited(priority=-100), call(needs={"gpu": 1}))
+    equal(await world.store.work.ready(["default"]), [("default", CAREFUL)])
+    equal((await world.turn(10)).jobs, [], "they are not claimed in passing")
