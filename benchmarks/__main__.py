@@ -1,4 +1,4 @@
-"""``make bench``: every benchmark, or those that are named.
+"""``make bench``: every benchmark, or those that are named, one of them with options of its own.
 
 A benchmark compares with something else in the same run and prints the ratio, because machines are
 noisy and a figure alone says little.
@@ -6,20 +6,28 @@ noisy and a figure alone says little.
 
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 
 from benchmarks import rules, schedules
+from benchmarks.queue import main as queue
 
-BENCHMARKS: dict[str, Callable[[], None]] = {
+BENCHMARKS: dict[str, Callable[..., None]] = {
     "rules": rules.main,
     "schedules": schedules.main,
+    "queue": queue.main,
 }
 
 
 def main() -> None:
-    for name in sys.argv[1:] or BENCHMARKS:
+    names = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    options = sys.argv[1 + len(names) :]
+    for name in names:
         if name not in BENCHMARKS:
             sys.exit(f'"{name}" is not a benchmark; there are: {", ".join(BENCHMARKS)}')
-        BENCHMARKS[name]()
+    if options and names != ["queue"]:
+        sys.exit(f"{options[0]} is an option of queue alone: make bench ARGS='queue {options[0]}'")
+    for name in names or BENCHMARKS:
+        BENCHMARKS[name](*([options] if options else []))
 
 
 main()

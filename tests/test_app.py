@@ -52,7 +52,8 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
     await fired.wait()
     health = await node.health()
     assert (health.ok, health.unfired_for) == (True, timedelta(0))
-    assert set(health.services) == {"scheduler", "dispatcher", "reaper", "pruner"}
+    services = {"scheduler", "dispatcher", "reaper", "pruner", "coroner"}
+    assert set(health.services) == services
     stop.set()
     await running
     await store.close()

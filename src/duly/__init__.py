@@ -1,7 +1,74 @@
-"""Schedules and background jobs for Python that survive crashes, deploys and clock changes."""
+"""Schedules and background jobs for Python that survive crashes, deploys and clock changes.
 
-from duly.errors import DulyError, RuleError
+Importing this is cheap: what is behind a name is imported when the name is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from duly.errors import (
+    DulyError,
+    JobFailed,
+    KeyTaken,
+    NotInAJob,
+    Permanent,
+    RetryAfter,
+    RuleError,
+    StoreUnavailable,
+)
+
+if TYPE_CHECKING:
+    from duly.app.duly import Duly
+    from duly.app.jobs import Job
+    from duly.app.tasks import Call
+    from duly.model.limit import Limit
+    from duly.policy.retry import Retry
+    from duly.registry.context import Context, current
 
 __version__ = "0.1.0"
 
-__all__ = ["DulyError", "RuleError", "__version__"]
+__all__ = [
+    "Call",
+    "Context",
+    "Duly",
+    "DulyError",
+    "Job",
+    "JobFailed",
+    "KeyTaken",
+    "Limit",
+    "NotInAJob",
+    "Permanent",
+    "Retry",
+    "RetryAfter",
+    "RuleError",
+    "StoreUnavailable",
+    "__version__",
+    "current",
+]
+
+_WHERE = {
+    "Call": "duly.app.tasks",
+    "Context": "duly.registry.context",
+    "Duly": "duly.app.duly",
+    "Job": "duly.app.jobs",
+    "Limit": "duly.model.limit",
+    "Retry": "duly.policy.retry",
+    "current": "duly.registry.context",
+}
+# What people ask the package for and mean of their app.
+_OF_THE_APP = ("enqueue_many", "lifespan", "run", "running", "schedule", "task")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever it is
+    if name in _WHERE:
+        found = globals()[name] = getattr(import_module(_WHERE[name]), name)
+        return found
+    if name in _OF_THE_APP:
+        raise AttributeError(
+            f"duly.{name}: duly is the package; your app is the object: from tasks import duly"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

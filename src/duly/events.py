@@ -5,7 +5,7 @@ test) decides what they mean, and owns the words. An event never carries a right
 one loses a line in a log, and nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
@@ -89,6 +89,117 @@ class JobsTakenBack:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerEnlisted:
+    """This process has a lease, and may claim."""
+
+    worker: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFenced:
+    """This worker is not sure of its lease any more: it stops its jobs and begins anew."""
+
+    worker: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerUnfenced:
+    """Jobs still run here though the lease is over: nothing can stop them but the process's end."""
+
+    worker: int
+    jobs: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDied:
+    """A worker on this machine is gone, and its lease was ended for it."""
+
+    worker: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStalled:
+    """The event loop has not turned for so long: some code on it blocks."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    job: int
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """An attempt is over. What follows is in the verdict's words."""
+
+    job: int
+    task: str
+    outcome: str
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRefused:
+    """What became of a job was not written: it is somebody else's by now."""
+
+    job: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutIgnored:
+    """A task runs longer than it may, in a thread: that can be told, and not stopped."""
+
+    job: int
+    task: str
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class JobStuck:
+    """A job was asked to stop, and has not after its grace."""
+
+    job: int
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementFailed:
+    """What became of a job could not be stored as it was; it was stored without its result."""
+
+    job: int
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class ChildNotStarted:
+    """A child died, or never answered, before it had imported the application.
+
+    Its job is given back. ``output`` is the end of what it wrote: mostly an import error.
+    """
+
+    target: str
+    reason: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReplaced:
+    """A worker process of a supervisor ended, and another one took its place."""
+
+    pid: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pruned:
     """History older than its retention was removed."""
 
@@ -106,6 +217,19 @@ Event: TypeAlias = (
     | JobsReadied
     | JobsExpired
     | JobsTakenBack
+    | WorkerEnlisted
+    | WorkerFenced
+    | WorkerUnfenced
+    | WorkerDied
+    | LoopStalled
+    | JobStarted
+    | JobEnded
+    | WriteRefused
+    | TimeoutIgnored
+    | JobStuck
+    | SettlementFailed
+    | ChildNotStarted
+    | ProcessReplaced
     | Pruned
 )
 

@@ -19,12 +19,22 @@ def test_a_node_runs_and_ends_in_order(tmp_path: Path) -> None:
     assert run("node.py", store, "--seconds", "1").splitlines()[-1] == "healthy"
 
 
+def test_a_worker_runs_coroutines_threads_and_processes(tmp_path: Path) -> None:
+    charged, reminded, crunched = run("worker.py", "--demo", folder=tmp_path).splitlines()
+    assert charged.startswith("Receipt(customer=7, total=42.5)")
+    assert "charging 7" in charged
+    assert reminded == "['reminded 0', 'reminded 1', 'reminded 2']"
+    here, there = crunched.removeprefix("here: ").split(" there: (")
+    assert not there.startswith(here)
+
+
 def test_every_example_is_tested_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"node.py", "two_schedulers.py"}
+    found = {path.name for path in EXAMPLES.glob("*.py")}
+    assert found == {"node.py", "two_schedulers.py", "worker.py"}
 
 
-def run(name: str, *words: str) -> str:
+def run(name: str, *words: str, folder: Path | None = None) -> str:
     command = [sys.executable, "-W", "error", str(EXAMPLES / name), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -26,11 +26,11 @@ def blocks(language: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_every_python_block_runs() -> None:
+def test_every_python_block_runs(tmp_path: Path) -> None:
     assert blocks("python")
     for page, text in blocks("python"):
         run = [sys.executable, "-W", "error", "-c", text]
-        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 0, f"{page}: {done.stderr}"
 
 

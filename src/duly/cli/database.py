@@ -3,28 +3,14 @@
 The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
 """
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from duly.errors import DulyError, InvalidValue, StoreUnavailable
+from duly.cli.store import NEEDS_YOU, name_store, run, store_option
 
 if TYPE_CHECKING:
     from duly.app import StoreReport
-
-T = TypeVar("T")
-
-NEEDS_YOU, USAGE, UNREACHABLE = 1, 2, 5
-
-store_option = click.option(
-    "--store",
-    envvar="DULY_STORE",
-    default="duly.db",
-    show_default=True,
-    metavar="URL",
-    help="Where duly remembers: a path, sqlite:///path or postgresql://…; also DULY_STORE.",
-)
 
 
 @click.group()
@@ -42,8 +28,8 @@ def migrate_command(store: str) -> None:
     """
     from duly.app import migrate_store
 
-    _name(store)
-    done = _run(
+    name_store(store)
+    done = run(
         migrate_store(store, report=lambda m: click.echo(f"applied  {m.number:04} {m.name}"))
     )
     click.echo(f"{len(done)} applied" if done else "nothing to do")
@@ -58,8 +44,8 @@ def check_command(store: str) -> None:
     """
     from duly.app import check_store
 
-    _name(store)
-    report = _run(check_store(store))
+    name_store(store)
+    report = run(check_store(store))
     for line in _lines(report):
         click.echo(line)
     if report.problem:
@@ -86,33 +72,3 @@ def _lines(report: "StoreReport") -> list[str]:
             f"running  {progress.running} jobs",
         ]
     return lines
-
-
-def _name(store: str) -> None:
-    from duly.app import place
-
-    try:
-        click.echo(f"store: {place(store)}", err=True)
-    except DulyError as error:
-        raise click.BadParameter(str(error), param_hint="--store") from None
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work; say what went wrong in one line, with the exit code that means it."""
-    import asyncio
-
-    try:
-        return asyncio.run(work)
-    except DulyError as error:
-        click.echo(f"Error: {error}", err=True)
-        raise SystemExit(_exit_code(error)) from None
-
-
-def _exit_code(error: DulyError) -> int:
-    match error:
-        case StoreUnavailable():
-            return UNREACHABLE
-        case InvalidValue():
-            return USAGE
-        case _:
-            return NEEDS_YOU

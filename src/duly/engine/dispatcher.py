@@ -46,6 +46,7 @@ class Dispatcher:
             self._emit(JobsExpired(count=done.expired))
         if self._steady() - self._swept >= A_MINUTE.total_seconds():
             await self._store.upkeep.sweep(limit=self._batch)
+            await self._store.upkeep.hold_unknown(patience=A_MINUTE, limit=self._batch)
             self._swept = self._steady()
         if done.rest is None:
             return A_MINUTE

@@ -4,16 +4,12 @@ Never because a job runs long: only the lease decides, by the store's clock. Who
 later with a result finds that its fence is too old.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from duly.errors import DulyError
 from duly.events import Emit, JobsTakenBack, nobody
 from duly.model.outcome import Lost
-from duly.model.payload import Json
-from duly.policy.retry import Retry
-from duly.policy.verdict import Verdict, judge
-from duly.store.protocol import LostJob, Store
+from duly.policy.verdict import Tried, Verdict, judge
+from duly.store.protocol import WORKERS, LostJob, Store
 
 BATCH = 500
 # A renewal may be judged just before the expiry and committed just after it: longer than this it
@@ -25,7 +21,7 @@ NO_REST = timedelta(0)
 
 class Reaper:
     name = "reaper"
-    topics: frozenset[str] = frozenset()
+    topics = frozenset({WORKERS})  # whose lease was ended for it is known to be dead
 
     def __init__(
         self,
@@ -53,19 +49,5 @@ class Reaper:
 
 def judged(job: LostJob, now: datetime) -> Verdict:
     """What becomes of a job that was lost with its worker. No dice: it is tried again at once."""
-    lost = Lost(worker=job.worker, reason="its lease expired")
-    return judge(_Attempted(job.attempt, job.crashes, _retry(job)), lost, now, dice=0.0)
-
-
-def _retry(job: LostJob) -> Retry:
-    try:
-        return Retry.from_json(Json(job.retry)) if job.retry else Retry()
-    except DulyError:  # a newer version's; one job must not keep the others from being taken back
-        return Retry()
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempted:
-    attempt: int
-    crashes: int
-    retry: Retry
+    lost = Lost(worker=job.worker, reason="its lease ended", alone=job.alone)
+    return judge(Tried.of(job), lost, now, dice=0.0)

@@ -1,0 +1,133 @@
+"""A new database for every round, so that no round pays for another, and a look into it."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from benchmarks.queue.contestant import Contestant, Place, Store
+from tests.infrastructure.cluster import installed_programs, running_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where new places come from."""
+
+    server: str  # the address of a PostgreSQL server whose commits wait for the disk
+    numbers: Iterator[int]
+
+    @contextmanager
+    def fresh(self, store: Store) -> Iterator[Place]:
+        with tempfile.TemporaryDirectory(prefix="duly-bench-") as folder:
+            if store == "sqlite":
+                yield Place(str(Path(folder) / "queue.db"), Path(folder))
+                return
+            name = f"round_{next(self.numbers)}"
+            with psycopg.connect(self.server, autocommit=True) as connection:
+                connection.execute(f"create database {name}")
+                try:
+                    yield Place(self.server.replace("/postgres?", f"/{name}?"), Path(folder))
+                finally:
+                    connection.execute(f"drop database {name} with (force)")
+
+
+@contextmanager
+def all_places() -> Iterator[Places]:
+    *_, programs = installed_programs().values()
+    with running_cluster(programs, durable=True) as cluster:
+        yield Places(cluster.dsn, count())
+
+
+class Watcher(Protocol):
+    """What the harness sees and does in a contestant's database."""
+
+    def more_than(self, tail: int) -> bool:
+        """Whether more than so many jobs are unfinished."""
+
+    def finished(self) -> int | None: ...
+
+    def settle(self) -> None:
+        """What its project recommends for a table that has just been filled, and a checkpoint."""
+
+    def bury(self, count: int) -> None:
+        """Make many finished jobs of the one that is there."""
+
+    def close(self) -> None: ...
+
+
+def watcher(contestant: Contestant) -> Watcher:
+    kind = PostgresWatcher if contestant.store == "postgres" else SqliteWatcher
+    return kind(contestant)
+
+
+class PostgresWatcher:
+    def __init__(self, contestant: Contestant) -> None:
+        self._contestant = contestant
+        self._connection = psycopg.connect(contestant.place.url, autocommit=True)
+
+    def more_than(self, tail: int) -> bool:
+        return self._number(few(self._contestant, tail)) > tail
+
+    def finished(self) -> int | None:
+        asked = self._contestant.finished
+        return None if asked is None else self._number(asked)
+
+    def settle(self) -> None:
+        self._connection.execute(self._contestant.settle.encode())
+        self._connection.execute("checkpoint")
+
+    def bury(self, count: int) -> None:
+        self._connection.execute(filled(self._contestant.bury, count).encode())
+        self._connection.execute("vacuum analyze")
+        self._connection.execute("checkpoint")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _number(self, asked: str) -> int:
+        row = self._connection.execute(asked.encode()).fetchone()
+        assert row
+        return int(row[0])
+
+
+class SqliteWatcher:
+    def __init__(self, contestant: Contestant) -> None:
+        self._contestant = contestant
+        self._connection = sqlite3.connect(
+            contestant.place.url, timeout=30, isolation_level=None, check_same_thread=False
+        )
+
+    def more_than(self, tail: int) -> bool:
+        return self._number(few(self._contestant, tail)) > tail
+
+    def finished(self) -> int | None:
+        asked = self._contestant.finished
+        return None if asked is None else self._number(asked)
+
+    def settle(self) -> None:
+        self._connection.executescript(self._contestant.settle)
+
+    def bury(self, count: int) -> None:
+        self._connection.executescript(filled(self._contestant.bury, count))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _number(self, asked: str) -> int:
+        return int(self._connection.execute(asked).fetchone()[0])
+
+
+def few(contestant: Contestant, tail: int) -> str:
+    """Counts no further than it must: it is asked every few milliseconds."""
+    some = f"{contestant.unfinished} limit {tail + 1}"
+    return f"select count(*) from ({some}) as unfinished"  # noqa: S608 – no stranger writes it
+
+
+def filled(statement: str, count: int) -> str:
+    return statement.replace(":count", str(count))

@@ -1,0 +1,48 @@
+"""The facade: the only place where the parts are joined."""
+
+from duly.app.duly import Duly
+from duly.app.home import SAID_BY_OPERATOR, address
+from duly.app.jobs import Job
+from duly.app.node import Health, Node
+from duly.app.running import Roles, Running, Shift, WorkerWords, serve, worker_options
+from duly.app.stores import (
+    StoreReport,
+    check_store,
+    migrate_store,
+    migrate_tables,
+    open_store,
+)
+from duly.app.talk import sentence
+from duly.app.tasks import AsyncTask, Call, Task
+from duly.engine.supervisor import Supervisor, follow
+from duly.store.connect import connect, place
+from duly.store.protocol import Store
+
+__all__ = [
+    "SAID_BY_OPERATOR",
+    "AsyncTask",
+    "Call",
+    "Duly",
+    "Health",
+    "Job",
+    "Node",
+    "Roles",
+    "Running",
+    "Shift",
+    "Store",
+    "StoreReport",
+    "Supervisor",
+    "Task",
+    "WorkerWords",
+    "address",
+    "check_store",
+    "connect",
+    "follow",
+    "migrate_store",
+    "migrate_tables",
+    "open_store",
+    "place",
+    "sentence",
+    "serve",
+    "worker_options",
+]

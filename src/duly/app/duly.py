@@ -1,0 +1,208 @@
+"""The app: what a program declares, and the way from there to jobs that run.
+
+Nothing is opened, read or started when it is made: ``duly = Duly()`` stands at the top of modules
+that are imported for all kinds of reasons.
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+from duly.app.home import Home
+from duly.app.jobs import Job
+from duly.app.running import (
+    LONGEST,
+    Roles,
+    Running,
+    Shift,
+    WorkerWords,
+    serve,
+    worker_options,
+)
+from duly.app.talk import sentence
+from duly.app.tasks import Call, Desk, TaskDecorator
+from duly.errors import InvalidValue
+from duly.events import Event
+from duly.model.claimed import Claimed
+from duly.registry import context
+from duly.registry.context import Context
+from duly.registry.definition import Definition
+from duly.registry.loading import import_all
+from duly.registry.options import Duration, length_of
+from duly.registry.registry import Completion, Registry
+from duly.store.connect import place
+
+R = TypeVar("R")
+
+
+class Duly:
+    """``url`` is where jobs are kept: a path, or postgresql://…; else DULY_URL; else ./duly.db.
+
+    ``zone`` is for rules that name none. ``imports`` are modules that declare tasks of this app:
+    whoever runs them imports those first.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, zone: str | None = None, imports: Sequence[str] = ()
+    ) -> None:
+        if isinstance(imports, str):
+            raise InvalidValue(f'imports="{imports}": several modules, as ("shop.tasks",)')
+        self.zone = zone
+        self.imports = tuple(imports)
+        self.registry = Registry()
+        self.registry.completion = _completion
+        self._home = Home(url)
+        self._desk = Desk(self.registry, self._home)
+        self._birthplace: Mapping[str, Any] = sys._getframe(1).f_globals  # noqa: SLF001
+
+    @property
+    def url(self) -> str:
+        """Where jobs are kept. Once it was asked for, it stays."""
+        return self._home.url
+
+    # Declare.
+
+    @property
+    def task(self) -> TaskDecorator:
+        """``@duly.task``, or ``@duly.task(retry=Retry(attempts=5), …)``."""
+        return TaskDecorator(self._desk)
+
+    # Do.
+
+    def enqueue_many(
+        self, calls: Iterable[Call[R]], /, *, connection: object | None = None
+    ) -> Sequence[Job[R]]:
+        """Promise to run them all, in one go; or none of them."""
+        return self._desk.enqueue(_all(calls), connection=connection, twin="duly.aenqueue_many()")
+
+    async def aenqueue_many(
+        self, calls: Iterable[Call[R]], /, *, connection: object | None = None
+    ) -> Sequence[Job[R]]:
+        return await self._desk.aenqueue(_all(calls), connection=connection)
+
+    # Ask.
+
+    def current(self) -> Context:
+        """The context of the job that this code runs in."""
+        return context.current()
+
+    # Run.
+
+    def run(self, *, scheduler: bool = True, **options: Unpack[WorkerWords]) -> None:
+        """Work here until SIGTERM or Ctrl-C: ``python tasks.py`` is then all that is needed.
+
+        The first signal lets what runs come to its end, the second one does not.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001
+        if caller.f_code.co_name == "<module>" and caller.f_globals.get("__name__") != "__main__":
+            raise InvalidValue(
+                f"run() was called while {caller.f_globals.get('__name__')} was imported; put it "
+                'under  if __name__ == "__main__":'
+            )
+        if threading.current_thread() is not threading.main_thread():
+            raise InvalidValue("run() hears signals, in the main thread; here: duly.running()")
+        asyncio.run(self._run(scheduler=scheduler, options=options))
+
+    def running(
+        self,
+        *,
+        worker: bool = True,
+        scheduler: bool = True,
+        grace: Duration = "30s",
+        **options: Unpack[WorkerWords],
+    ) -> Running:
+        """Work beside other code: ``async with`` on its loop, ``with`` in a thread.
+
+        On leaving, what runs comes to its end; what has not after the ``grace`` is stopped.
+        """
+
+        def shift() -> Shift:
+            return Shift(
+                self._roles(worker=worker, scheduler=scheduler, dedicated=False, options=options)
+            )
+
+        return Running(shift, grace=length_of("grace", grace, longest=LONGEST, zero=True))
+
+    @asynccontextmanager
+    async def lifespan(self, app: object, /) -> AsyncIterator[None]:  # noqa: ARG002 - a framework's
+        """``FastAPI(lifespan=duly.lifespan)``: works as long as the application does."""
+        async with self.running():
+            yield
+        await self.aclose()
+
+    # Tidy up.
+
+    async def aclose(self) -> None:
+        """Close the store that was opened on this event loop. It would be, with the loop."""
+        await self._home.aclose()
+
+    def close(self) -> None:
+        """Close the store of calls that were not awaited, and end their thread."""
+        self._home.close()
+
+    def __repr__(self) -> str:
+        return f"<Duly {place(self.url)}>"
+
+    async def _run(self, *, scheduler: bool, options: WorkerWords) -> None:
+        roles = self._roles(worker=True, scheduler=scheduler, dedicated=True, options=options)
+        _say(f"store: {place(self.url)}")
+        await serve(Shift(roles, _tell), _say)
+
+    def _roles(
+        self, *, worker: bool, scheduler: bool, dedicated: bool, options: WorkerWords
+    ) -> Roles:
+        import_all(self.imports)
+        return Roles(
+            url=self.url,
+            registry=self.registry,
+            worker=worker_options(dedicated=dedicated, **options) if worker else None,
+            scheduler=scheduler,
+            target=self._target(),
+        )
+
+    def _target(self) -> str | None:
+        """What another process imports to find this app, if it can."""
+        home = self._birthplace
+        name = next((name for name, value in home.items() if value is self), None)
+        module, file, spec = home.get("__name__"), home.get("__file__"), home.get("__spec__")
+        if name is None or not module:
+            return None
+        if module != "__main__":
+            return f"{module}:{name}" if module in sys.modules else None
+        if spec is not None and spec.name != "__main__":
+            return f"{spec.name}:{name}"
+        return f"{Path(file).resolve()}:{name}" if file and Path(file).is_file() else None
+
+
+def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:
+    found = list(calls)
+    for call in found:
+        if not isinstance(call, Call):
+            raise InvalidValue(f"{call!r} is no call: say task.bind(…)")
+        if call.connection is not None:
+            raise InvalidValue(
+                f"{call!r} has a connection of its own; give it once: enqueue_many(…, connection=…)"
+            )
+    return found
+
+
+def _tell(event: Event) -> None:
+    said = sentence(event)
+    if said:
+        _say(said)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - it is the program then
+
+
+def _completion(url: str, job: Claimed, definition: Definition, *, lease: timedelta) -> Completion:
+    """Opened when the first task asks: what it needs takes time to import."""
+    from duly.app.completions import completion  # noqa: PLC0415
+
+    return completion(url, job, definition, lease=lease)

@@ -1,0 +1,258 @@
+"""An app at work: in its own program, beside another one, or as nothing but a worker.
+
+A ``Shift`` is the work itself, from the first claim to an orderly end. ``Running`` has one done
+beside other code, on the loop or in a thread. ``serve`` does one until a signal ends it.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self, TypedDict, Unpack
+
+from duly.app.home import open_or_make_store
+from duly.app.node import Node
+from duly.app.talk import job_count
+from duly.app.workers import WorkerOptions, make_worker
+from duly.engine.lease import LEASE
+from duly.engine.retirement import Plans
+from duly.engine.worker import Worker
+from duly.errors import InvalidValue
+from duly.events import Emit, nobody
+from duly.registry.options import Duration, length_of, memory_of, names_of, needs_of
+from duly.registry.registry import Registry
+from duly.store.protocol import Store
+from duly.sync import Portal
+
+LONGEST: Final = timedelta(days=366)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class WorkerWords(TypedDict, total=False):
+    """What may be said about a worker, in the words that people use."""
+
+    name: str
+    queues: Sequence[str]
+    concurrency: int
+    children: int | None
+    resources: Mapping[str, int]
+    lease: Duration
+    recycle_jobs: int | None
+    recycle_memory: str | None
+    burst: bool
+    max_jobs: int | None
+    max_idle: Duration | None
+
+
+def worker_options(*, dedicated: bool, **words: Unpack[WorkerWords]) -> WorkerOptions:
+    idle, memory = words.get("max_idle"), words.get("recycle_memory")
+    return WorkerOptions(
+        name=words.get("name", ""),
+        queues=names_of("queues", words.get("queues", ("default",))),
+        concurrency=words.get("concurrency", 10),
+        children=words.get("children"),
+        resources=needs_of(words.get("resources", {})),
+        lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
+        recycle_jobs=words.get("recycle_jobs"),
+        recycle_bytes=None if memory is None else memory_of(memory),
+        plans=Plans(
+            burst=words.get("burst", False),
+            max_jobs=words.get("max_jobs"),
+            max_idle=None if idle is None else length_of("max_idle", idle, longest=LONGEST),
+        ),
+        dedicated=dedicated,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """What is to be done, and for which tasks."""
+
+    url: str
+    registry: Registry
+    worker: WorkerOptions | None
+    scheduler: bool
+    target: str | None  # what a child imports to find the same tasks
+
+    def __post_init__(self) -> None:
+        if self.worker is None or self.target is not None:
+            return
+        for definition in self.registry:
+            if definition.executor == "process":
+                raise InvalidValue(
+                    f'{definition.name} has executor="process", and a child could not import it: '
+                    "make the Duly() at the top of a module or script, under a name"
+                )
+
+
+class Shift:
+    def __init__(self, roles: Roles, emit: Emit = nobody) -> None:
+        self._roles = roles
+        self._emit = emit
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self._store: Store | None = None
+        self._node: Node | None = None
+        self.worker: Worker | None = None
+
+    @property
+    def load(self) -> int:
+        """How many jobs run here."""
+        return self.worker.load() if self.worker is not None else 0
+
+    def finish(self) -> None:
+        """Stop warm: nothing more is begun, and what runs comes to its end."""
+        self._stop.set()
+
+    def halt(self) -> None:
+        """Stop cold: what runs is stopped, and given back."""
+        self._stop.set()
+        self._hurry.set()
+
+    async def open(self) -> None:
+        """Open the store and get everything ready, or say why that cannot be."""
+        if self._store is not None:
+            return
+        store = await open_or_make_store(self._roles.url)
+        try:
+            self.worker = self._make_worker(store)
+            self._node = Node(
+                store, worker=self.worker, scheduler=self._roles.scheduler, emit=self._emit
+            )
+        except BaseException:
+            await store.close()
+            raise
+        self._store = store
+
+    async def work(self) -> None:
+        """Work until stopped."""
+        await self.open()
+        assert self._store is not None  # noqa: S101 - just opened
+        assert self._node is not None  # noqa: S101
+        try:
+            await self._node.run(self._stop, self._hurry)
+        except BaseException:
+            # Cancelled, with the whole loop perhaps. The lease is let go all the same, so that
+            # others need not wait for its end to take the jobs.
+            self._hurry.set()
+            if self.worker is not None:
+                await self.worker.stop(self._hurry)
+            raise
+        finally:
+            await self._store.close()
+
+    def _make_worker(self, store: Store) -> Worker | None:
+        roles = self._roles
+        if roles.worker is None:
+            return None
+        return make_worker(
+            store,
+            roles.registry,
+            roles.worker,
+            url=roles.url,
+            target=roles.target,
+            on_stop=self._told_to_stop,
+            emit=self._emit,
+        )
+
+    def _told_to_stop(self) -> None:
+        """By the worker itself, which says it twice for a cold stop."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+
+class Running:
+    """``async with`` works on the running loop, ``with`` in a thread beside code without one."""
+
+    def __init__(self, shift: Callable[[], Shift], *, grace: timedelta) -> None:
+        self._new_shift = shift
+        self._grace = grace.total_seconds()
+        self._shift: Shift | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._portal: Portal | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._work is not None:
+            raise RuntimeError("it is running already: ask for another duly.running()")
+        self._shift = self._new_shift()
+        await self._shift.open()
+        self._work = asyncio.create_task(self._shift.work(), name="duly")
+        self._work.add_done_callback(_tell_of_failure)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        """Stop warm, and cold once the grace is over, or whoever waits for us is cancelled."""
+        shift, work = self._shift, self._work
+        if shift is None or work is None:
+            return
+        shift.finish()
+        try:
+            await asyncio.wait({work}, timeout=self._grace)
+        finally:
+            if not work.done():
+                shift.halt()
+            self._shift = self._work = None
+            await work
+
+    def __enter__(self) -> Self:
+        self._portal = Portal("duly-running")
+        try:
+            return self._portal.call(self.__aenter__)
+        except BaseException:
+            self._portal.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        portal, self._portal = self._portal, None
+        if portal is None:
+            return
+        try:
+            portal.call(lambda: self.__aexit__(None, None, None))
+        finally:
+            portal.close()
+
+
+def _tell_of_failure(work: asyncio.Task[None]) -> None:
+    """Nobody waits for it before the end, and whoever reads the log should know."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        told = {"message": "duly does not work here any more", "exception": error, "task": work}
+        work.get_loop().call_exception_handler(told)
+
+
+async def serve(shift: Shift, say: Callable[[str], None]) -> None:
+    """Work until it is done, or a signal says stop: the first one warm, the next one cold."""
+    loop = asyncio.get_running_loop()
+    heard = 0
+
+    def hear() -> None:
+        nonlocal heard
+        heard += 1
+        if heard > 1:
+            say("stopping now")
+            shift.halt()
+            return
+        if shift.load:
+            say(f"finishing {job_count(shift.load)}; again to stop now")
+        shift.finish()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, hear)
+    try:
+        await shift.work()
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

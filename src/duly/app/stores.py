@@ -1,0 +1,75 @@
+"""Stores as applications see them: opened, brought up to date, looked at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duly.errors import InvalidValue
+from duly.store.connect import connect, database, place
+from duly.store.database import Migration
+from duly.store.migrate import Schema, check, migrate, require
+from duly.store.protocol import Progress, Store
+from duly.store.sql_store import SqlStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """What a store looks like from outside."""
+
+    place: str
+    schema: Schema
+    progress: Progress | None = None  # None: it has no tables to ask
+
+    @property
+    def problem(self) -> str | None:
+        """What needs somebody, in a sentence."""
+        if self.schema.problem or self.progress is None:
+            return self.schema.problem
+        if self.progress.faulty:
+            return (
+                f"{len(self.progress.faulty)} schedules stand still until somebody mends them: "
+                f"{', '.join(self.progress.faulty[:5])}"
+            )
+        return self.progress.problem
+
+
+async def migrate_tables(store: SqlStore) -> list[Migration]:
+    """Bring the tables of an open store to what this version works with."""
+    return await migrate(store.database)
+
+
+async def migrate_store(
+    url: str, *, report: Callable[[Migration], None] | None = None
+) -> list[Migration]:
+    """Bring the tables of a store to what this version works with."""
+    if url == ":memory:":
+        raise InvalidValue("a store in memory is gone when it is closed; give the path of a file")
+    there = database(url)
+    await there.open()
+    try:
+        return await migrate(there, report=report)
+    finally:
+        await there.close()
+
+
+async def check_store(url: str) -> StoreReport:
+    """Look at a store that is there; nothing is made or changed."""
+    store = connect(url, create=False, writes=False)
+    await store.open()
+    try:
+        schema = await check(store.database)
+        progress = await store.upkeep.progress() if schema.ok else None
+        return StoreReport(place(url), schema, progress)
+    finally:
+        await store.close()
+
+
+async def open_store(url: str) -> Store:
+    """A store that is there, open, and has the tables this version works with."""
+    store = connect(url, create=False)
+    await store.open()
+    try:
+        await require(store.database)
+    except BaseException:
+        await store.close()
+        raise
+    return store

@@ -1,0 +1,84 @@
+"""What happens in a worker, in sentences: one line for what somebody should know.
+
+Most events are only for those who count them, and say nothing here.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from duly import events
+from duly.events import Event
+from duly.rules import show_duration
+
+
+def sentence(event: Event, *, verbose: bool = False) -> str | None:
+    """What to say about an event, if anything; ``verbose`` has a line for every job."""
+    say = _NOTABLE.get(type(event)) or (_JOBS.get(type(event)) if verbose else None)
+    return None if say is None else say(event)
+
+
+def job_count(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
+def _fenced(event: events.WorkerFenced) -> str:
+    return (
+        f"fenced: not sure of its lease ({event.reason}); its jobs are stopped, and it begins anew"
+    )
+
+
+def _unfenced(event: events.WorkerUnfenced) -> str:
+    return (
+        f"{job_count(len(event.jobs))} still run here though the lease is over, and cannot be "
+        f"stopped: {', '.join(map(str, event.jobs[:10]))}"
+    )
+
+
+def _taken_back(event: events.JobsTakenBack) -> str:
+    poisoned = f"; {event.poisoned} of them failed for it" if event.poisoned else ""
+    return f"took {job_count(event.count)} back from workers that are gone{poisoned}"
+
+
+def _not_started(event: events.ChildNotStarted) -> str:
+    said = event.output.strip()
+    return f"no child could be started for {event.target}: {event.reason}" + (
+        f"\n{said}" if said else ""
+    )
+
+
+def _ended(event: events.JobEnded) -> str:
+    took = show_duration(timedelta(milliseconds=round(event.seconds * 1_000)))
+    return f"job {event.job} {event.task}: {event.reason} ({took})"
+
+
+_NOTABLE: Final[dict[type[Any], Callable[[Any], str]]] = {
+    events.TickFailed: lambda e: f"{e.service}: {type(e.error).__name__}: {e.error}",
+    events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
+    events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
+    events.ClockDistrusted: lambda e: f"the database's clock jumped by {e.jump}: nothing is fired",
+    events.ClockTrusted: lambda _: "the clocks agree again",
+    events.ScheduleFaulted: lambda e: f'schedule "{e.name}" stands still: {e.reason}',
+    events.JobsTakenBack: _taken_back,
+    events.WorkerEnlisted: lambda e: f"worker {e.name} is number {e.worker}",
+    events.WorkerFenced: _fenced,
+    events.WorkerUnfenced: _unfenced,
+    events.WorkerDied: lambda e: f"worker {e.name} ({e.worker}) of this machine is gone",
+    events.LoopStalled: lambda e: f"the event loop has not turned for {e.seconds:.0f} s",
+    events.WriteRefused: lambda e: f"refused: job {e.job} is not this worker's any more",
+    events.TimeoutIgnored: lambda e: (
+        f"job {e.job} {e.task}: still runs after {show_duration(e.after)}, in a thread, which "
+        "cannot be stopped"
+    ),
+    events.JobStuck: lambda e: f"stuck: job {e.job} {e.task} was asked to stop ({e.reason})",
+    events.SettlementFailed: lambda e: (
+        f"job {e.job}: what became of it could not be stored: {e.error}"
+    ),
+    events.ChildNotStarted: _not_started,
+    events.ProcessReplaced: lambda e: f"process {e.pid} {e.reason}; another one took its place",
+}
+
+_JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {
+    events.JobStarted: lambda e: f"job {e.job} {e.task}: started, attempt {e.attempt}",
+    events.JobEnded: _ended,
+}

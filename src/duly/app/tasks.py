@@ -1,0 +1,250 @@
+"""Tasks as their authors hold them: still the plain function, and a way to have it run elsewhere.
+
+``send(7)`` calls it here and now. ``send.enqueue(7)`` promises that some worker will. In between,
+``send.using(run_after="5m")`` is the same task with other choices, and ``send.bind(7)`` the task
+with its arguments, for whoever enqueues it later.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import update_wrapper
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from duly.app.home import Home
+from duly.app.jobs import Job, Sight
+from duly.app.words import TaskOptions, Using, refuse_unknown
+from duly.errors import InvalidValue
+from duly.model import job as model
+from duly.registry.context import Context, current
+from duly.registry.definition import Definition, define
+from duly.registry.registry import Registry
+from duly.store.foreign import aenqueue_on, enqueue_on
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Desk:
+    """Where promises are made: the tasks that there are, and the store that keeps them."""
+
+    def __init__(self, registry: Registry, home: Home) -> None:
+        self.registry = registry
+        self.home = home
+
+    def enqueue(
+        self, calls: Sequence["Call[R]"], *, connection: object | None, twin: str
+    ) -> list[Job[R]]:
+        asked = [call.asked() for call in calls]
+        if connection is None:
+            numbers = self.home.call(lambda store: store.jobs.enqueue(asked), twin=twin)
+        else:
+            numbers = enqueue_on(connection, asked)
+        return self._jobs(calls, asked, numbers)
+
+    async def aenqueue(
+        self, calls: Sequence["Call[R]"], *, connection: object | None
+    ) -> list[Job[R]]:
+        asked = [call.asked() for call in calls]
+        if connection is None:
+            numbers = await (await self.home.store()).jobs.enqueue(asked)
+        else:
+            numbers = await aenqueue_on(connection, asked)
+        return self._jobs(calls, asked, numbers)
+
+    def _jobs(
+        self, calls: Sequence["Call[R]"], asked: Sequence[model.Call], numbers: Sequence[int]
+    ) -> list[Job[R]]:
+        return [
+            Job(self.home, number, Sight.promised(promise), call.definition)
+            for call, promise, number in zip(calls, asked, numbers, strict=True)
+        ]
+
+
+class Call(Generic[R_co]):
+    """A task with its arguments, not yet enqueued."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        definition: Definition,
+        using: Using,
+        *,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> None:
+        # Names only: types may be defined further down in a module that is still being imported.
+        definition.signature.parameters.bound(args, kwargs)
+        self._desk = desk
+        self._using = using
+        self._args = args
+        self._kwargs = kwargs
+        self.definition = definition
+
+    @property
+    def task(self) -> str:
+        return self.definition.name
+
+    @property
+    def connection(self) -> object | None:
+        """The caller's own, whose transaction the job is to be part of."""
+        return self._using.get("connection")
+
+    def enqueue(self) -> Job[R_co]:
+        [job] = self._desk.enqueue([self], connection=self.connection, twin="aenqueue()")
+        return job
+
+    async def aenqueue(self) -> Job[R_co]:
+        [job] = await self._desk.aenqueue([self], connection=self.connection)
+        return job
+
+    def asked(self) -> model.Call:
+        """What the store is asked to keep: checked, and by value."""
+        choices = {
+            name: value
+            for name, value in self._using.items()
+            if name != "connection" and not (name == "tenant" and value is None)
+        }
+        return self._desk.registry.call(
+            self.definition, self._args, self._kwargs, **cast(dict[str, Any], choices)
+        )
+
+    def __repr__(self) -> str:
+        given = [repr(value) for value in self._args]
+        given += [f"{name}={value!r}" for name, value in self._kwargs.items()]
+        return f"<Call {self.task}({', '.join(given)})>"
+
+
+class Enqueueable(Generic[P, R_co]):
+    """What tasks share, however they are called."""
+
+    def __init__(self, desk: Desk, definition: Definition, using: Using) -> None:
+        update_wrapper(cast(Any, self), definition.function)
+        self._desk = desk
+        self._using = using
+        self.definition = definition
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def using(self, **choices: Unpack[Using]) -> Self:
+        """The same task with other choices for its next jobs; this one stays as it is."""
+        refuse_unknown(choices)
+        return type(self)(self._desk, self.definition, {**self._using, **choices})
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        """The task with its arguments, to be enqueued later or by others."""
+        return Call(self._desk, self.definition, self._using, args=args, kwargs=kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
+        """Promise to run it. When this returns, the promise survives whatever happens here."""
+        call: Call[R_co] = self.bind(*args, **kwargs)
+        [job] = self._desk.enqueue(
+            [call], connection=call.connection, twin=f"{self.name}.aenqueue()"
+        )
+        return job
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
+        return await self.bind(*args, **kwargs).aenqueue()
+
+    def cancel(self, *, key: str) -> bool:
+        """Call off the unfinished job that has the key: whether there was one."""
+        return self._desk.home.call(
+            lambda store: store.jobs.cancel_key(self.name, key), twin=f"{self.name}.acancel()"
+        )
+
+    async def acancel(self, *, key: str) -> bool:
+        return await (await self._desk.home.store()).jobs.cancel_key(self.name, key)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def _called(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        """The plain function, here and now; a context, if it takes one, is the current one."""
+        given = (current(), *args) if self.definition.takes_context else args
+        return self.definition.function(*given, **kwargs)
+
+
+class Task(Enqueueable[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return cast(R_co, self._called(args, kwargs))
+
+
+class AsyncTask(Enqueueable[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
+        return cast(Coroutine[Any, Any, R_co], self._called(args, kwargs))
+
+
+class ContextTaskDecorator:
+    """For a function whose first parameter is the context, which no caller gives."""
+
+    def __init__(self, desk: Desk, options: TaskOptions) -> None:
+        self._desk = desk
+        self._options = options
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a coroutine function is a function, too
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        return _declared(self._desk, function, self._options, takes_context=True)
+
+
+class TaskDecorator:
+    """``@duly.task``, and ``@duly.task(retry=…)``, which answers with another one of these."""
+
+    def __init__(self, desk: Desk, options: TaskOptions | None = None) -> None:
+        self._desk = desk
+        self._options: TaskOptions = options or {}
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a coroutine function is a function, too
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(
+        self, /, *, takes_context: Literal[True], **options: Unpack[TaskOptions]
+    ) -> ContextTaskDecorator: ...
+    @overload
+    def __call__(
+        self, /, *, takes_context: Literal[False] = False, **options: Unpack[TaskOptions]
+    ) -> "TaskDecorator": ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        takes_context: bool = False,
+        **options: Unpack[TaskOptions],
+    ) -> Any:
+        if function is not None:
+            return _declared(self._desk, function, {**self._options, **options})
+        chosen: TaskOptions = {**self._options, **options}
+        kind = ContextTaskDecorator if takes_context else TaskDecorator
+        return kind(self._desk, chosen)
+
+
+def _declared(
+    desk: Desk, function: Callable[..., Any], options: TaskOptions, *, takes_context: bool = False
+) -> Enqueueable[..., Any]:
+    if isinstance(function, Enqueueable):
+        raise InvalidValue(f"{function.name} is a task already: one @duly.task is enough")
+    definition = define(function, takes_context=takes_context, **options)
+    desk.registry.add(definition)
+    kind = AsyncTask if definition.is_async else Task
+    return kind(desk, definition, {})

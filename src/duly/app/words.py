@@ -1,0 +1,67 @@
+"""What may be said about a task, and about one of its jobs: the names, and what they take."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Protocol, TypedDict
+
+from duly.app.jobs import Job
+from duly.model.job import IfExists
+from duly.model.limit import Limit
+from duly.model.policies import Late
+from duly.policy.retry import Retry
+from duly.registry.definition import Executor
+from duly.registry.options import Duration, Priority, When
+
+
+class Using(TypedDict, total=False):
+    """What may be said about one job. ``None`` is none; what is not said, the task decides."""
+
+    run_after: When | None
+    queue: str | None
+    priority: Priority | None
+    key: str | None
+    if_exists: IfExists
+    tenant: str | None
+    start_within: Duration | None
+    late: Late
+    retry: Retry | None
+    timeout: Duration | None
+    title: str | None
+    tags: Sequence[str]
+    connection: object | None
+
+
+class Callback(Protocol):
+    """A task that is called with the number of the job that ended."""
+
+    def enqueue(self, job_id: int, /) -> Job[Any]: ...
+
+
+class TaskOptions(TypedDict, total=False):
+    """What may be said about a task, for all its jobs."""
+
+    name: str | None
+    aliases: Sequence[str]
+    title: str | None
+    queue: str
+    priority: Priority
+    retry: Retry | None
+    timeout: Duration | None
+    grace: Duration
+    executor: Executor | None
+    memory: str | None
+    limits: Sequence[Limit]
+    needs: Mapping[str, int]
+    keep_result: Duration | None
+    on_success: Callback | str | None
+    on_failure: Callback | str | None
+    on_cancelled: Callback | str | None
+
+
+def refuse_unknown(choices: Iterable[str]) -> None:
+    for name in choices:
+        if name not in Using.__annotations__:
+            near = get_close_matches(name, Using.__annotations__, n=1, cutoff=0.5)
+            instead = f"; did you mean {near[0]}=?" if near else ""
+            known = ", ".join(Using.__annotations__)
+            raise TypeError(f"using() knows no {name}={instead or f'; there are {known}'}")

@@ -1,0 +1,120 @@
+"""Workers as applications make them: a registry, a store, and everything a job may run in."""
+
+import os
+import platform
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import duly
+from duly.app.completions import completion
+from duly.engine.crew import ALONE
+from duly.engine.executors.coroutines import Coroutines
+from duly.engine.executors.process.pool import ProcessPool
+from duly.engine.executors.processes import Processes
+from duly.engine.executors.protocol import Executor
+from duly.engine.executors.threads import Threads
+from duly.engine.lease import LEASE, PATIENCE
+from duly.engine.retirement import Plans
+from duly.engine.scribe import Scribe
+from duly.engine.worker import NO_PLANS, Setup, Worker
+from duly.errors import InvalidValue
+from duly.events import Emit, nobody
+from duly.model.claimed import Claimed
+from duly.registry.definition import Definition
+from duly.registry.registry import Completion, Registry
+from duly.store.connect import connect
+from duly.store.protocol import Store
+
+MOST_SLOTS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """What may be said about a worker when it is started."""
+
+    name: str = ""  # a label for people; by default the host's name and the process's number
+    queues: tuple[str, ...] = ("default",)
+    concurrency: int = 10
+    children: int | None = None  # for tasks with executor="process"; as many as there are cores
+    resources: Mapping[str, int] = field(default_factory=dict)
+    recycle_jobs: int | None = None
+    recycle_bytes: int | None = None
+    lease: timedelta = LEASE
+    plans: Plans = NO_PLANS
+    dedicated: bool = False  # the process is nothing but a worker: it may end itself
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= MOST_SLOTS:
+            raise InvalidValue(f"concurrency={self.concurrency}: from 1 to {MOST_SLOTS}")
+        if not self.queues:
+            raise InvalidValue("a worker listens to one queue at least")
+        if not timedelta(seconds=2) <= self.lease <= timedelta(minutes=10):
+            raise InvalidValue(f"lease={self.lease}: from 2 seconds to 10 minutes")
+
+
+def make_worker(
+    store: Store,
+    registry: Registry,
+    options: WorkerOptions,
+    *,
+    url: str | None,
+    target: str | None,
+    on_stop: Callable[[], None],
+    emit: Emit = nobody,
+) -> Worker:
+    """A worker on an open store.
+
+    ``url`` is where its heartbeat finds the store by a connection of its own. ``target`` is what a
+    child imports to find the same tasks; without one there are no processes.
+    """
+    shared = url is None or url == ":memory:"
+
+    async def heart() -> Store:
+        apart = connect(url or "", create=False, deadline=PATIENCE)
+        await apart.open()
+        return apart
+
+    def executors(scribe: Scribe) -> dict[str, Executor]:
+        found: dict[str, Executor] = {"async": Coroutines(), "thread": Threads()}
+        if target is not None:
+            pool = ProcessPool(
+                target=target,
+                size=options.children or os.cpu_count() or 1,
+                recycle_jobs=options.recycle_jobs,
+                recycle_bytes=options.recycle_bytes,
+                emit=emit,
+            )
+            found["process"] = Processes(pool, listener=scribe, url=url, lease=options.lease)
+            # A child for each, and no other job after it: nobody knows what it does to its process.
+            ward = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
+            found[ALONE] = Processes(ward, listener=scribe, url=url, lease=options.lease)
+        return found
+
+    registry.completion = registry.completion or completion
+
+    def transaction(job: Claimed, definition: Definition) -> Completion:
+        return completion(url or ":memory:", job, definition, lease=options.lease)
+
+    setup = Setup(
+        name=options.name or f"{platform.node()}-{os.getpid()}",
+        queues=options.queues,
+        slots=options.concurrency,
+        resources=options.resources,
+        lease=options.lease,
+        dedicated=options.dedicated,
+        plans=options.plans,
+        version=duly.__version__,
+    )
+    return Worker(
+        store,
+        registry,
+        setup,
+        executors=executors,
+        dice=random.random,
+        on_stop=on_stop,
+        connect=None if shared else heart,
+        transaction=transaction,
+        emit=emit,
+    )

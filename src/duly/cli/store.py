@@ -1,0 +1,88 @@
+"""The store that a command is about, and what it means when something cannot be done there.
+
+The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from duly.errors import DulyError, InvalidValue, NotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from duly.app import Store
+
+T = TypeVar("T")
+
+NEEDS_YOU, USAGE, MISSING, UNREACHABLE = 1, 2, 3, 5
+ENVIRONMENT = ["DULY_URL", "DULY_STORE"]
+
+store_option = click.option(
+    "--store",
+    envvar=ENVIRONMENT,
+    default="duly.db",
+    show_default=True,
+    metavar="URL",
+    help="Where duly remembers: a path, sqlite:///path or postgresql://…; also DULY_STORE.",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json is for programs.",
+)
+
+
+def name_store(store: str) -> None:
+    """Say once, beside the output, which store this is about."""
+    from duly.app import place
+
+    try:
+        click.echo(f"store: {place(store)}", err=True)
+    except DulyError as error:
+        raise click.BadParameter(str(error), param_hint="--store") from None
+
+
+def ask(url: str, question: "Callable[[Store], Awaitable[T]]") -> T:
+    """Open a store that is there, and do something with it."""
+    from duly.app import open_store
+
+    async def asked() -> T:
+        store = await open_store(url)
+        try:
+            return await question(store)
+        finally:
+            await store.close()
+
+    name_store(url)
+    return run(asked())
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work; say what went wrong in one line, with the exit code that means it."""
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    except DulyError as error:
+        refuse(error)
+
+
+def refuse(error: DulyError) -> NoReturn:
+    click.echo(f"Error: {error}", err=True)
+    raise SystemExit(_exit_code(error)) from None
+
+
+def _exit_code(error: DulyError) -> int:
+    match error:
+        case StoreUnavailable():
+            return UNREACHABLE
+        case InvalidValue():
+            return USAGE
+        case NotFound():
+            return MISSING
+        case _:
+            return NEEDS_YOU

@@ -1,0 +1,212 @@
+"""The claimer: writes what is over, and claims what comes next.
+
+Both in one go where the store can. A worker has two of them, so that one batch is on its way while
+the next one runs; the second one only works when there is enough for both. Nothing is waited for to
+make a batch larger: what gathers while a batch is under way is the next batch, so a single job is
+claimed and finished at once, and a flood by the hundred.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeAlias, TypeVar
+
+from duly.engine.crew import ENOUGH_FOR_TWO
+from duly.engine.desk import BATCH, Desk
+from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.events import Emit, SettlementFailed, WriteRefused, nobody
+from duly.model.claimed import Claimed
+from duly.store.protocol import (
+    CAREFUL,
+    NO_FLOOR,
+    Done,
+    Settlement,
+    Turn,
+    Wish,
+)
+
+POLL = timedelta(milliseconds=500)
+SOON = timedelta(milliseconds=5)
+NO_REST = timedelta(0)
+
+End = TypeVar("End", bound=Done | Settlement)
+Write: TypeAlias = Callable[[Sequence[End]], Awaitable[None]]
+
+
+class Claimer:
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        first: bool = True,
+        emit: Emit = nobody,
+        enough: Callable[[], bool] | None = None,
+    ) -> None:
+        self.name = "claimer" if first else "second claimer"
+        self.topics = desk.topics
+        self._desk = desk
+        self._first = first
+        self._emit = emit
+        self._enough = enough or self._is_worth_it
+
+    async def tick(self) -> timedelta:
+        desk = self._desk
+        desk.pulse = desk.crew.time()
+        if desk.lost_answer:
+            return await self._adopt()
+        if not self._first and not self._enough():
+            return POLL
+        desk.busy += 1
+        try:
+            await self._settle()
+            more = await self._turn()
+        finally:
+            desk.busy -= 1
+        return NO_REST if more or not desk.crew.nothing_over else POLL
+
+    def _is_worth_it(self) -> bool:
+        crew = self._desk.crew
+        if self._desk.busy == 0:
+            return False
+        settling = len(crew.settlements) >= ENOUGH_FOR_TWO
+        return settling or len(crew.done) >= ENOUGH_FOR_TWO or crew.wanted >= ENOUGH_FOR_TWO
+
+    async def _turn(self) -> bool:
+        """Finish and claim: whether there may be more."""
+        desk = self._desk
+        asked = await desk.ask(desk.crew.wanted, plain=not self._first)
+        if asked is None:
+            await self._written(None)
+            return False
+        wish, place = asked
+        settings = await desk.settings(place.queue)
+        if settings.plain and place.shelf != CAREFUL:
+            jobs = (await self._written(wish)).jobs
+        else:
+            await self._written(None)
+            wish = replace(wish, floor=NO_FLOOR)
+            jobs = [] if settings.paused else await self._claimed(wish)
+        desk.came(jobs, wish, place)
+        return bool(jobs) or desk.nudged or not desk.rota.knows_nothing
+
+    async def _written(self, wish: Wish | None) -> Turn:
+        """Write what is done, and take what is wished."""
+        desk = self._desk
+        done = desk.crew.take_done(BATCH)
+        if not done and wish is None:
+            return Turn()
+        try:
+            if done:
+                await self._last_words()
+            turn = await desk.store.work.turn(done, wish)
+            self._refused(turn.refused, {one.id: one.fence for one in done})
+            done.clear()
+        except BaseException as error:
+            desk.lost_answer |= wish is not None and _may_be_done(error)
+            if not done or isinstance(error, StoreUnavailable) or not isinstance(error, Exception):
+                raise
+            await self._each_alone(done, self._finished)
+            return Turn()
+        finally:
+            desk.crew.done[:0] = done  # not written, or it is written again under its fence
+        return turn
+
+    async def _claimed(self, wish: Wish) -> Sequence[Claimed]:
+        try:
+            return await self._desk.store.work.claim(wish)
+        except BaseException as error:
+            self._desk.lost_answer |= _may_be_done(error)
+            raise
+
+    async def _adopt(self) -> timedelta:
+        """Take what was claimed though the answer was lost.
+
+        Alone: what the other claimer has under way looks just the same.
+        """
+        desk = self._desk
+        if desk.busy:
+            return SOON
+        desk.busy += 1
+        try:
+            worker = desk.worker
+            held = [] if worker is None else await desk.store.work.held(worker)
+            desk.lost_answer = False
+            over = {one.id for one in desk.crew.done} | {s.job.id for s in desk.crew.settlements}
+            mine = [job for job in held if not desk.crew.has(job.id) and job.id not in over]
+            desk.take(mine, worker)
+        finally:
+            desk.busy -= 1
+        return NO_REST
+
+    async def _settle(self) -> None:
+        """Write what did not simply succeed."""
+        crew = self._desk.crew
+        batch = crew.take_settlements(BATCH)
+        if not batch:
+            return
+        try:
+            await self._last_words()
+            await self._settled(batch)
+            batch.clear()
+        except StoreUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - one of them cannot be written, and which?
+            await self._each_alone(batch, self._settled)
+        finally:
+            crew.settlements[:0] = batch
+
+    async def _last_words(self) -> None:
+        """What jobs have said is written before their end: afterwards nobody would take it."""
+        scribe = self._desk.scribe
+        if scribe is not None and scribe.has_words:
+            await scribe.write()
+
+    async def _finished(self, done: Sequence[Done]) -> None:
+        turn = await self._desk.store.work.turn(done, None)
+        self._refused(turn.refused, {one.id: one.fence for one in done})
+
+    async def _settled(self, batch: Sequence[Settlement]) -> None:
+        settled = await self._desk.store.work.settle(batch)
+        self._refused(settled.refused, {one.job.id: one.job.fence for one in batch})
+
+    async def _each_alone(self, batch: list[End], write: Write[End]) -> None:
+        """One job must not keep ninety-nine from ending; and it must not run for ever itself.
+
+        What is left in the batch was not written.
+        """
+        while batch:
+            try:
+                await write(batch[:1])
+            except StoreUnavailable:
+                raise
+            except Exception as reason:  # noqa: BLE001 - whatever its result is
+                await self._speechless(batch[0], reason, write)
+            del batch[0]
+
+    async def _speechless(self, one: End, reason: Exception, write: Write[End]) -> None:
+        """Written without what cannot be stored; and if that cannot be either, it is let go."""
+        number = one.id if isinstance(one, Done) else one.job.id
+        self._emit(SettlementFailed(number, reason))
+        try:
+            await write([_without_words(one, reason)])
+        except StoreUnavailable:
+            raise
+        except Exception as worse:  # noqa: BLE001 - it stays with this worker until that ends
+            self._emit(SettlementFailed(number, worse))
+
+    def _refused(self, refused: Sequence[int], fences: dict[int, int]) -> None:
+        self._desk.refused += len(refused)
+        for number in refused:
+            self._emit(WriteRefused(number, fences[number]))
+
+
+def _may_be_done(error: BaseException) -> bool:
+    """Whether what was asked may have been done all the same."""
+    return isinstance(error, OutcomeUnknown) or not isinstance(error, StoreUnavailable)
+
+
+def _without_words(one: End, reason: Exception) -> End:
+    if isinstance(one, Done):
+        return replace(one, result=None, keep=None)
+    verdict = replace(one.verdict, error=f"what it said cannot be stored: {reason!r:.200}")
+    return replace(one, result=None, verdict=verdict)

@@ -1,0 +1,161 @@
+"""The coroner: ends the leases of workers that are known to be dead.
+
+A lease is long, because it has to outlast pauses and partitions. But most deaths are plain: a
+process was killed on a machine that is still there. A worker's row says which process it is;
+whoever is on the same machine and finds no such process knows that nothing of it can come back, and
+need not wait for the lease. This is proof and not suspicion: a process that is stopped or slow is
+still there.
+
+Children of a dead worker are looked for too: the kernel ends them with it, but not before they can
+be seen. Only when none is left are the jobs given to others.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from duly.clock import boottime
+from duly.engine.loop import EVERYBODY
+from duly.events import Emit, WorkerDied, nobody
+from duly.model.worker import Host, WorkerInfo
+from duly.store.protocol import WORKERS, Store
+
+EVERY = timedelta(milliseconds=500)
+LOOK_SECONDS = 2.0
+_PROC = Path("/proc")
+# In /proc/PID/stat, counted behind the name of the program, which may contain anything.
+_STATE, _BORN = 0, 19
+_GONE = ("Z", "X")
+
+
+class Coroner:
+    name = "coroner"
+    topics = frozenset({WORKERS})
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        emit: Emit = nobody,
+        wake: Callable[[], None] = lambda: None,
+        here: Host | None = None,
+        is_dead: Callable[[Host], bool] | None = None,
+        steady: Callable[[], float] = boottime,
+    ) -> None:
+        self._store = store
+        self._emit = emit
+        self._here = here or this_process()
+        self._is_dead = is_dead or is_dead_here
+        self._steady = steady
+        self._watch = Watch(wake)
+        self._near: list[WorkerInfo] = []
+        self._looked_at = float("-inf")
+        store.listen(self._hear)
+
+    async def tick(self) -> timedelta:
+        if not self._here.boot:
+            return timedelta(hours=1)  # a system on which nothing can be known
+        if self._steady() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = self._steady()
+            self._near = [
+                worker for worker in await self._store.work.living() if self._is_near(worker)
+            ]
+            self._watch.over({worker.profile.host.pid for worker in self._near})
+        for worker in [worker for worker in self._near if self._is_dead(worker.profile.host)]:
+            await self._store.work.end_lease(worker.id)
+            self._near.remove(worker)
+            self._emit(WorkerDied(worker.id, worker.name))
+        return EVERY
+
+    def close(self) -> None:
+        self._watch.over(set())
+
+    def _hear(self, topic: str) -> None:
+        if topic in (WORKERS, EVERYBODY):
+            self._looked_at = float("-inf")
+
+    def _is_near(self, worker: WorkerInfo) -> bool:
+        host, here = worker.profile.host, self._here
+        return (host.boot, host.space) == (here.boot, here.space) and host != here
+
+
+class Watch:
+    """Calls at once when one of the processes ends, where the kernel can tell; never elsewhere."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._watched: dict[int, int] = {}
+
+    def over(self, pids: set[int]) -> None:
+        for pid in [pid for pid in self._watched if pid not in pids]:
+            self._end(pid)
+        for pid in pids - self._watched.keys():
+            # Whoever is gone by now, or was replaced, is found by looking, not by watching.
+            with contextlib.suppress(OSError, AttributeError):
+                descriptor = os.pidfd_open(pid)
+                self._watched[pid] = descriptor
+                asyncio.get_running_loop().add_reader(descriptor, self._ended, pid)
+
+    def _ended(self, pid: int) -> None:
+        self._end(pid)
+        self._call()
+
+    def _end(self, pid: int) -> None:
+        descriptor = self._watched.pop(pid, None)
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+
+def this_process() -> Host:
+    """Who we are, as far as the system tells; nobody, where it does not."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        space = str((_PROC / "self/ns/pid").readlink())
+        pid = os.getpid()
+        return Host(boot=boot, space=space, pid=pid, born=int(_stat(pid)[_BORN]))
+    except (OSError, ValueError, IndexError):
+        return Host()
+
+
+def is_dead_here(host: Host) -> bool:
+    """Whether the process has ended, and its children with it."""
+    try:
+        found = _stat(host.pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return _is_gone(host.pid) and not _has_children(host)
+    except OSError:
+        return False
+    same = int(found[_BORN]) == host.born
+    return (not same or found[_STATE] in _GONE) and not _has_children(host)
+
+
+def _is_gone(pid: int) -> bool:
+    """What is not shown may still be there: some systems hide the processes of other users."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _stat(pid: int) -> list[str]:
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
+def _has_children(host: Host) -> bool:
+    """Whether a process is there that says of itself to be run for that worker."""
+    mark = f"\0--parent\0{host.pid}:{host.born}\0".encode()
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            try:
+                if mark in (entry / "cmdline").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False

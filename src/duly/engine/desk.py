@@ -1,0 +1,185 @@
+"""What the claimers of a worker share: what is known, and so what is asked for next.
+
+Nothing known is certain, and everything is found out by looking again: a nudge that was lost, a
+queue that is not as it was, an answer that never came.
+"""
+
+from collections.abc import Sequence
+
+from duly.engine.crew import Crew
+from duly.engine.loop import EVERYBODY
+from duly.engine.rota import Place, Rota
+from duly.engine.scribe import Scribe
+from duly.model.claimed import Claimed
+from duly.model.queue import Queue
+from duly.store.protocol import (
+    CAREFUL,
+    NO_FLOOR,
+    QUEUES,
+    READY,
+    SUSPECT,
+    Store,
+    Wish,
+)
+
+BATCH = 200
+PEEK_SECONDS = 0.4
+# A flood of normal work would otherwise hide that there is any other.
+BUSY_PEEK_SECONDS = 1.0
+SETTINGS_SECONDS = 5.0
+# Nothing is looked for more than this below the rank that was claimed last. Two transactions that
+# began together may commit in any order; what comes later still is found by a look without a floor.
+FLOOR_US = 50_000
+FLOOR_SECONDS = 1.0
+
+
+class Desk:
+    """What the claimers of a worker share."""
+
+    def __init__(
+        self, store: Store, crew: Crew, *, queues: Sequence[str], tasks: Sequence[str]
+    ) -> None:
+        self.store = store
+        self.crew = crew
+        self.tasks = tasks
+        self.worker: int | None = None  # nobody yet, or nobody any more
+        self.rota = Rota(queues)
+        self.busy = 0
+        self.refused = 0
+        self.scribe: Scribe | None = None
+        self.pulse = crew.time()
+        self.peeked_at = float("-inf")
+        self.nudged = False  # since then
+        self.lost_answer = False  # perhaps more was claimed than we know
+        self._in_vain: set[Place] = set()
+        self._settings: dict[str, Queue] = {}
+        self._settings_at = float("-inf")
+        self._tenant: dict[str, str] = {}
+        self._floors: dict[Place, tuple[int, float]] = {}
+        self.topics = frozenset(
+            {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
+        )
+        self.own_topic = f"work:{id(self)}"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is here, under way, or in doubt."""
+        return self.crew.is_idle and not self.busy and not self.lost_answer
+
+    def hear(self, topic: str) -> None:
+        """A nudge came, and the claimers wake by it too."""
+        if topic.startswith(f"{READY}:"):
+            self.rota.hint(topic.removeprefix(f"{READY}:"))
+        elif topic == READY:
+            self.rota.hint()
+        elif topic == QUEUES:
+            self._settings_at = float("-inf")
+        elif topic != EVERYBODY:
+            return
+        # A hint is only about normal work, and this may be about other. Where nobody says what has
+        # changed, looking is all that is done: a claim is a write, of which others would hear.
+        self.nudged = True
+
+    def enlisted(self, worker: int) -> None:
+        self.worker = worker
+        self.rota.hint()
+
+    async def settings(self, queue: str) -> Queue:
+        if self.crew.time() - self._settings_at >= SETTINGS_SECONDS:
+            self._settings_at = self.crew.time()
+            self._settings = {queue.name: queue for queue in await self.store.work.queues()}
+        return self._settings.get(queue) or Queue(name=queue)
+
+    async def ask(self, limit: int, *, plain: bool = False) -> tuple[Wish, Place] | None:
+        """What to ask for next, and where; only for what is ``plain``, if somebody else may ask.
+
+        For what is done one at a time, or as far as resources go, two would ask too much.
+        """
+        if self.worker is None or limit <= 0:
+            return None
+        place = self._next(plain=plain)
+        if self._should_peek(place):
+            await self._peek()
+            place = place or self._next(plain=plain)
+        if place is None or self.worker is None:
+            return None
+        wish = Wish(
+            worker=self.worker,
+            queue=place.queue,
+            tasks=self.tasks,
+            limit=min(limit, BATCH) if place.shelf != SUSPECT else self._of_suspects(limit),
+            shelf=place.shelf,
+            floor=self._floor(place),
+            after=self._tenant.get(place.queue, ""),
+            free=self.crew.free if place.shelf == CAREFUL else {},
+        )
+        return wish, place
+
+    def _next(self, *, plain: bool) -> Place | None:
+        suspects = self.crew.isolates or not self.crew.has_suspect
+        return self.rota.next(suspects=suspects and not plain, careful=not plain)
+
+    def _should_peek(self, place: Place | None) -> bool:
+        age = self.crew.time() - self.peeked_at
+        if place is None:
+            return self.nudged or age >= PEEK_SECONDS
+        return age >= BUSY_PEEK_SECONDS
+
+    async def _peek(self) -> None:
+        self.peeked_at = self.crew.time()
+        self.nudged = False  # what is heard from now on may not be seen
+        try:
+            found = await self.store.work.ready(self.rota.queues)
+        except BaseException:
+            self.nudged = True
+            raise
+        if not self._in_vain.isdisjoint(found):
+            self._settings_at = float("-inf")  # perhaps the queue is not plain any more
+        self._in_vain.clear()
+        self.rota.seen(found)
+
+    def _of_suspects(self, limit: int) -> int:
+        """One at a time, unless each runs in a process of its own: then as many as there are slots.
+
+        Nothing is claimed ahead: the next one may be what brings this worker down.
+        """
+        if not self.crew.isolates:
+            return 1
+        return max(1, min(limit, self.crew.slots - len(self.crew.running)))
+
+    def came(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
+        """What a wish brought."""
+        if len(jobs) < wish.limit:
+            if wish.floor != NO_FLOOR:
+                self._floors.pop(place, None)  # look again, from the bottom
+            else:
+                self.rota.emptied(place)
+        if jobs:
+            self._tenant[place.queue] = jobs[-1].tenant
+            self._set_floor(jobs, wish, place)
+        else:
+            self._in_vain.add(place)
+        self.take(jobs, wish.worker)
+
+    def take(self, jobs: Sequence[Claimed], worker: int | None) -> None:
+        """Run what this worker has claimed, if it is still that one."""
+        if worker == self.worker:
+            self.crew.take(jobs)
+        else:
+            self.crew.give_back(jobs, "given back unstarted: its worker lost its lease")
+
+    def _floor(self, place: Place) -> int:
+        floor, until = self._floors.get(place, (NO_FLOOR, 0.0))
+        if self.crew.time() >= until:
+            self._floors.pop(place, None)
+            return NO_FLOOR
+        return floor
+
+    def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
+        """In a flood of one priority, nothing that is ready is older than what was claimed last."""
+        same = len({job.priority for job in jobs}) == 1
+        if len(jobs) < wish.limit or not same or place.shelf == CAREFUL:
+            self._floors.pop(place, None)
+            return
+        until = self._floors.get(place, (0, self.crew.time() + FLOOR_SECONDS))[1]
+        self._floors[place] = (jobs[-1].rank - FLOOR_US, until)

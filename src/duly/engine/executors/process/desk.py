@@ -1,0 +1,58 @@
+"""Where a child's jobs come in, and what the worker says about the one that runs."""
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from duly.engine.executors.process import leash
+from duly.engine.executors.process.assignment import Assignment
+from duly.engine.executors.process.frames import Begin, Cancel, Expire, Load, ToChild
+from duly.engine.executors.process.line import Line
+
+_TIME_TO_LEAVE = 0.5  # seconds, for what the application does at its exit
+
+
+class Desk:
+    def __init__(self, line: Line, frames: Iterable[tuple[ToChild, list[int]]]) -> None:
+        self._line = line
+        self._frames = frames
+        self._waiting: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
+        self._current: Assignment | None = None
+        self._free = threading.Event()
+        self._free.set()
+        # A daemon: whatever the main thread comes to, this one must not keep the child alive.
+        threading.Thread(target=self._listen, name="duly desk", daemon=True).start()
+
+    def __iter__(self) -> Iterator[Assignment]:
+        """The jobs, one after the other, until the worker hangs up."""
+        while (assignment := self._waiting.get()) is not None:
+            yield assignment
+
+    def clear(self) -> None:
+        self._free.set()
+
+    def _listen(self) -> None:
+        for frame, descriptors in self._frames:
+            self._hear(frame, descriptors)
+        self._waiting.put(None)
+        if self._free.is_set():
+            threading.Event().wait(_TIME_TO_LEAVE)
+        leash.cut()
+
+    def _hear(self, frame: ToChild, descriptors: list[int]) -> None:
+        match frame:
+            case Begin(order=order):
+                self._free.clear()
+                self._current = Assignment(order, self._line, output=descriptors)
+                self._waiting.put(self._current)
+            case Cancel(reason=reason):
+                if self._current is not None:
+                    self._current.cancel(reason)
+            case Expire():
+                if self._current is not None:
+                    self._current.expire()
+            case Load():
+                pass
+            case _:
+                assert_never(frame)

@@ -1,0 +1,65 @@
+"""The child's end of the socket."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+from duly.engine.executors.process.frames import FromChild, Inbox, ToChild, from_worker, packed
+
+_CHUNK = 64 * 1024
+_DESCRIPTORS = 2  # come with a Begin
+
+
+class Shield(Protocol):
+    """While it is held, nothing is raised in this thread from outside."""
+
+    def __enter__(self) -> object: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class Line:
+    def __init__(self, descriptor: int, *, shield: Shield) -> None:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 – it has no name
+        self._socket = socket.socket(fileno=descriptor)
+        self._shield = shield
+        self._lock = threading.Lock()
+        self.is_ours = True
+        os.register_at_fork(after_in_child=self._forked)
+
+    def send(self, frame: FromChild) -> None:
+        """From any thread. Half a frame would garble all that follow, hence the shield."""
+        data = packed(frame)
+        with self._shield, self._lock:
+            if self.is_ours:
+                self._socket.sendall(data)
+
+    def frames(self) -> Iterator[tuple[ToChild, list[int]]]:
+        """What the worker says, with the descriptors that came with it, until it hangs up."""
+        inbox = Inbox()
+        descriptors: list[int] = []
+        while True:
+            data = self._receive(descriptors)
+            if not data:
+                return
+            for body in inbox.feed(data):
+                yield from_worker(body), descriptors[:]
+                descriptors.clear()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _receive(self, descriptors: list[int]) -> bytes:
+        try:
+            data, came, _, _ = socket.recv_fds(self._socket, _CHUNK, _DESCRIPTORS)
+        except OSError:
+            return b""
+        descriptors += came
+        return data
+
+    def _forked(self) -> None:
+        # A task has forked. Two processes that write to one socket would garble it, and the lock
+        # may have been held by a thread that is not there any more.
+        self.is_ours = False
+        self._lock = threading.Lock()

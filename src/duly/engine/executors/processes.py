@@ -1,0 +1,82 @@
+"""Runs jobs in children that can be killed: see ``process`` for how they live and die."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from duly.engine.executors.process.orders import LogLine, Order, facts_of
+from duly.engine.executors.process.pool import ProcessPool
+from duly.engine.executors.protocol import OnLoop, Over
+from duly.engine.lease import LEASE
+from duly.engine.run import Run, Why
+from duly.model.claimed import Claimed
+from duly.model.outcome import Completed, Outcome, Returned
+
+
+class Listener(Protocol):
+    """Who writes down what jobs print."""
+
+    def lines(self, job: Claimed, lines: Sequence[LogLine]) -> None: ...
+
+
+class Processes(OnLoop):
+    def __init__(
+        self,
+        pool: ProcessPool,
+        *,
+        listener: Listener,
+        url: str | None = None,
+        lease: timedelta = LEASE,
+    ) -> None:
+        self._pool = pool
+        self._listener = listener
+        self._url = url
+        self._lease = lease
+        self._tasks: set[asyncio.Task[None]] = set()  # the event loop holds tasks only weakly
+
+    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:  # noqa: ARG002
+        """The child reads the arguments by itself; here they were only found to fit."""
+        task = asyncio.get_running_loop().create_task(self._run(run, over))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        run.stopper = lambda reason: self._stop(run, task, reason)
+
+    def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
+        """The pool does it, with more means than we have."""
+
+    def kill(self) -> None:
+        self._pool.kill_everything()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def _run(self, run: Run, over: Over) -> None:
+        definition, job = run.definition, run.job
+        order = Order(
+            task=job.task,
+            args=job.args,
+            facts=facts_of(job),
+            timeout=run.timeout,
+            grace=definition.grace,
+            memory=definition.memory,
+            url=self._url,
+            lease=self._lease,
+        )
+        outcome: Outcome | Completed = Returned("interrupted: its worker stops")
+        try:
+            outcome = await self._pool.run(
+                order,
+                on_log=lambda lines: self._listener.lines(job, lines),
+                on_progress=run.progress,
+            )
+        except asyncio.CancelledError:
+            pass
+        finally:
+            over(run, outcome)
+
+    def _stop(self, run: Run, task: "asyncio.Task[None]", reason: str) -> None:
+        if run.why in (Why.FENCED, Why.INTERRUPTED):
+            task.cancel()  # which kills the child
+        else:
+            self._pool.cancel(run.job.id, reason)

@@ -1,0 +1,40 @@
+"""What runs a job: a coroutine on the loop, a thread, or a process of its own."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from duly.engine.run import Run
+from duly.model.outcome import Completed, Outcome
+
+# Told once, on the event loop, when a run is over.
+Over: TypeAlias = Callable[[Run, Outcome | Completed], None]
+
+
+class Executor(Protocol):
+    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+        """Begin, set ``run.stopper`` to what makes it end, and say ``over`` when it has."""
+        ...
+
+    def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
+        """See to it that the run is stopped when its time is over."""
+        ...
+
+    def after(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle: ...
+
+    def kill(self) -> None:
+        """From any thread, at once: end what can be ended."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class OnLoop:
+    """Timers of the running event loop."""
+
+    def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
+        run.alarm = asyncio.get_running_loop().call_later(timeout.total_seconds(), expired, run)
+
+    def after(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, callback)

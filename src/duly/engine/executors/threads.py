@@ -1,0 +1,82 @@
+"""Runs plain functions in threads. A thread can be asked to stop, and cannot be made to.
+
+The threads are daemons: a function that never returns must not keep the program from ending. What
+it was doing is then lost with its worker, and done again elsewhere.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from queue import SimpleQueue
+from typing import TypeAlias
+
+from duly.engine.execution import raised, returned
+from duly.engine.executors.protocol import OnLoop, Over
+from duly.engine.run import Run
+from duly.model.outcome import Outcome
+from duly.registry.context import Context, surrounding
+
+Work: TypeAlias = Callable[[], None]
+
+
+class Threads(OnLoop):
+    """As many threads as functions run at once; one that is idle takes the next."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[Work | None] = SimpleQueue()
+        self._idle = 0  # threads that wait, less the work that waits for one
+        self._threads = 0
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+        run.is_thread = True
+        context = Context(run.job, run.retry, run)
+        given = (context,) if run.definition.takes_context else ()
+        call = partial(run.definition.function, *given, **arguments)
+        tell = partial(_tell, asyncio.get_running_loop(), over, run)
+        self._submit(partial(_work, run, partial(surrounding(context).run, call), tell))
+
+    def kill(self) -> None:
+        """There is no such thing as killing a thread."""
+
+    async def close(self) -> None:
+        """Without waiting: what ignores that it should stop would be waited for in vain."""
+        with self._lock:
+            self._closed = True
+            threads = self._threads
+        for _ in range(threads):
+            self._waiting.put(None)
+
+    def _submit(self, work: Work) -> None:
+        with self._lock:
+            self._idle -= 1
+            hire = self._idle < 0
+            self._idle += hire
+            self._threads += hire
+        self._waiting.put(work)
+        if hire:
+            name = f"duly-job-{self._threads}"
+            threading.Thread(target=self._live, name=name, daemon=True).start()
+
+    def _live(self) -> None:
+        while (work := self._waiting.get()) is not None:
+            work()
+            del work  # and with it what the job was given, before the next one comes
+            with self._lock:
+                self._idle += 1
+
+
+def _work(run: Run, call: Callable[[], object], tell: Callable[[Outcome], None]) -> None:
+    outcome: Outcome
+    try:
+        outcome = returned(call(), run.definition)
+    except BaseException as error:  # noqa: BLE001 - also what would end an interpreter
+        outcome = raised(error, run.definition.retry)
+    tell(outcome)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, over: Over, run: Run, outcome: Outcome) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(over, run, outcome)

@@ -1,0 +1,251 @@
+"""The heartbeat: keeps one lease for all jobs of a worker, and hears what the worker is told.
+
+It lives in a thread of its own, with a connection of its own: a task that blocks the event loop
+must not cost the lease of all the others, and a loop that is blocked cannot stop anything. Where
+there can be no thread (a store in memory, a simulated world) it lives on the loop.
+
+A worker that is not sure of its lease stops its jobs before the store gives them to others, and
+takes a new number. If it cannot stop them all, a process that is nothing but a worker ends itself;
+one that is somebody's application says so.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from duly.clock import boottime
+from duly.engine.lease import LEASE, PATIENCE, Lease
+from duly.engine.wake import Wake
+from duly.errors import StoreUnavailable
+from duly.events import (
+    Emit,
+    Event,
+    LoopStalled,
+    TickFailed,
+    WorkerEnlisted,
+    WorkerFenced,
+    WorkerUnfenced,
+    nobody,
+)
+from duly.model.worker import Profile
+from duly.store.protocol import WORKERS, Beat, Store
+
+LISTEN_SECONDS = 1.0
+# How soon what failed is tried again.
+AGAIN_SECONDS = 0.1
+# What does not end then is left behind: the program must not wait for a store that is away.
+STOP_SECONDS = 5.0
+STALLED_SECONDS = 60.0
+# A loop that has not turned for this long never will: the lease is let go, and the process with it.
+HOPELESS_SECONDS = 600.0
+# Who slept past the end of the lease, alone or with the machine, finds it over. A second to stop in
+# order makes nothing worse then; an end in the midst of everything would.
+ORDERLY_SECONDS = 1.0
+EX_TEMPFAIL = 75
+
+
+class Ward(Protocol):
+    """What is kept alive, or stopped. Called on the event loop, except where it says otherwise."""
+
+    def enlisted(self, worker: int) -> None: ...
+
+    def hear(self, beat: Beat) -> None: ...
+
+    def fenced(self) -> None: ...
+
+    def load(self) -> int:
+        """How many jobs run. From any thread."""
+        ...
+
+    def running(self) -> list[int]:
+        """Which jobs run. From any thread."""
+        ...
+
+    def pulse(self) -> float:
+        """When the loop has last turned. From any thread."""
+        ...
+
+    def kill(self) -> None:
+        """End what can be ended from any thread, at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    lease: timedelta = LEASE
+    dedicated: bool = False  # whether the process is nothing but a worker, and may end itself
+    exit: Callable[[int], object] = os._exit
+
+
+class Heartbeat:
+    def __init__(
+        self,
+        ward: Ward,
+        profile: Profile,
+        *,
+        connect: Callable[[], Awaitable[Store]] | None,
+        store: Store,
+        terms: Terms,
+        emit: Emit = nobody,
+        steady: Callable[[], float] = boottime,
+    ) -> None:
+        self._ward = ward
+        self._profile = profile
+        self._connect = connect
+        self._store = store
+        self._terms = terms
+        self._say = emit
+        self._steady = steady
+        self._stopping = False
+        self._lets_go = True
+        self._wake = Wake()
+        self._home: asyncio.AbstractEventLoop | None = None  # where the ward lives
+        self._here: asyncio.AbstractEventLoop | None = None  # where the heartbeat does
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stalled = False
+
+    async def start(self) -> None:
+        self._home = asyncio.get_running_loop()
+        if self._connect is None:
+            self._task = self._home.create_task(self._live(self._store), name="heartbeat")
+            return
+        self._thread = threading.Thread(target=self._in_thread, name="duly-heartbeat", daemon=True)
+        self._thread.start()
+
+    async def stop(self, *, let_go: bool = True) -> None:
+        """Renew no more, and let go of the lease, if nothing of the worker runs any more."""
+        self._lets_go = let_go
+        self._stopping = True
+        if self._task is not None:
+            self._wake.set()
+            await asyncio.wait([self._task], timeout=STOP_SECONDS)
+            self._task.cancel()
+        if self._thread is not None:
+            if self._here is not None:
+                with contextlib.suppress(RuntimeError):  # it has ended
+                    self._here.call_soon_threadsafe(self._wake.set)
+            await asyncio.to_thread(self._thread.join, STOP_SECONDS)
+
+    def _in_thread(self) -> None:
+        asyncio.run(self._live_apart())
+
+    async def _live_apart(self) -> None:
+        self._here = asyncio.get_running_loop()
+        store: Store | None = None
+        while store is None and not self._stopping:
+            try:
+                store = await self._connect() if self._connect else None
+            except Exception as error:  # noqa: BLE001 - without a heartbeat there is no worker
+                await self._failed(error)
+        if store is None:
+            return
+        try:
+            await self._live(store)
+        finally:
+            await store.close()
+
+    async def _live(self, store: Store) -> None:
+        """One lease after another."""
+        store.listen(lambda topic: self._wake.set() if topic in (WORKERS, "*") else None)
+        while not self._stopping:
+            sent = self._steady()
+            if self._is_hopeless(sent):
+                await self._wake.rest(LISTEN_SECONDS)  # a lease would be for nothing
+                continue
+            try:
+                info = await store.work.register(self._profile, lease=self._terms.lease)
+            except Exception as error:  # noqa: BLE001 - without a heartbeat there is no worker
+                await self._failed(error)
+                continue
+            lease = Lease(self._terms.lease, sent)
+            self._emit(WorkerEnlisted(info.id, info.name))
+            self._tell(self._ward.enlisted, info.id)
+            reason = await self._keep(store, info.id, lease)
+            if reason is None:
+                if self._lets_go:
+                    await self._let_go(store, info.id)
+                return
+            await self._fence(info.id, lease, reason)
+
+    async def _keep(self, store: Store, worker: int, lease: Lease) -> str | None:
+        """Renew until told to stop: nothing. Or until it cannot be sure any more: why."""
+        while not self._stopping:
+            now = self._steady()
+            if lease.is_doubtful(now):
+                return "it could not be renewed in time"
+            if self._is_hopeless(now):
+                return "the event loop does not turn any more"
+            renewing = now >= lease.next_renewal()
+            try:
+                # Not longer than until it is doubtful: what has to be stopped needs its time.
+                async with asyncio.timeout(
+                    min(PATIENCE.total_seconds(), lease.doubtful_at() - now)
+                ):
+                    beat = await self._beat(store, worker, renewing=renewing)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lease is not renewed
+                await self._failed(error, pause=AGAIN_SECONDS)
+                continue
+            if beat is None:
+                return "it had expired"
+            if renewing:
+                lease.renewed(now)
+            self._tell(self._ward.hear, beat)
+            rest = min(LISTEN_SECONDS, lease.next_renewal() - self._steady())
+            await self._wake.rest(max(rest, 0.02))
+        return None
+
+    async def _failed(self, error: Exception, *, pause: float = LISTEN_SECONDS) -> None:
+        if not isinstance(error, StoreUnavailable | TimeoutError):
+            self._emit(TickFailed("heartbeat", error))
+        await self._wake.rest(pause)
+
+    async def _beat(self, store: Store, worker: int, *, renewing: bool) -> Beat | None:
+        if renewing:
+            load = self._ward.load()
+            return await store.work.renew(worker, self._terms.lease, running=load)
+        return await store.work.listen_to(worker)
+
+    async def _fence(self, worker: int, lease: Lease, reason: str) -> None:
+        """Stop everything before the store believes that it is over."""
+        self._emit(WorkerFenced(worker, reason))
+        self._ward.kill()
+        self._tell(self._ward.fenced)
+        last = max(lease.last_moment(), self._steady() + ORDERLY_SECONDS)
+        while self._ward.running() and self._steady() < last:
+            await self._wake.rest(0.05)
+        left = self._ward.running()
+        if not left:
+            return
+        self._emit(WorkerUnfenced(worker, left))
+        if self._terms.dedicated:
+            self._terms.exit(EX_TEMPFAIL)
+
+    async def _let_go(self, store: Store, worker: int) -> None:
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                await store.work.end_lease(worker)
+
+    def _is_hopeless(self, now: float) -> bool:
+        still = now - self._ward.pulse()
+        if still >= STALLED_SECONDS and not self._stalled:
+            self._emit(LoopStalled(still))
+        self._stalled = still >= STALLED_SECONDS
+        return still >= HOPELESS_SECONDS
+
+    def _tell(self, callback: Callable[..., object], *values: object) -> None:
+        if self._home is None:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            if self._here is None:
+                self._home.call_soon(callback, *values)
+            else:
+                self._home.call_soon_threadsafe(callback, *values)
+
+    def _emit(self, event: Event) -> None:
+        self._tell(self._say, event)

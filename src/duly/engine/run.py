@@ -1,0 +1,127 @@
+"""An attempt under way: one job, run here, and how it is stopped.
+
+An attempt is stopped for one of four reasons, and the first one counts: it was cancelled, its time
+is over, the worker stops, or the worker is not sure of its lease any more. What can be done about
+it depends on what runs it: a coroutine is cancelled, a child process is told and then killed, and a
+thread can only be asked.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Protocol
+
+from duly.model.claimed import Claimed
+from duly.model.outcome import Completed, Outcome, Returned, Stopped, TimedOut
+from duly.model.payload import Json
+from duly.policy.retry import Retry
+from duly.policy.verdict import Tried
+from duly.registry.context import Context
+from duly.registry.definition import Definition
+from duly.registry.registry import Completion
+
+
+class Why(Enum):
+    CANCELLED = "cancelled"
+    EXPIRED = "its time is over"
+    INTERRUPTED = "its worker stops"
+    FENCED = "its worker lost its lease"
+
+
+class Scribe(Protocol):
+    """Who writes down what jobs say."""
+
+    def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None: ...
+
+
+class Home(Protocol):
+    """Where an attempt runs."""
+
+    @property
+    def scribe(self) -> Scribe: ...
+    def time(self) -> float: ...
+    def transaction(self, run: "Run", /) -> Completion: ...
+
+
+class Run:
+    """Also the port through which the task's context reaches further."""
+
+    __slots__ = (
+        "_home",
+        "alarm",
+        "began",
+        "completion",
+        "definition",
+        "grace",
+        "is_thread",
+        "job",
+        "reason",
+        "stopper",
+        "timeout",
+        "why",
+    )
+
+    def __init__(self, job: Claimed, definition: Definition, home: Home) -> None:
+        self.job = job
+        self.definition = definition
+        self._home = home
+        self.began = home.time()
+        self.why: Why | None = None
+        self.reason = ""
+        self.stopper: Callable[[str], object] | None = None  # what makes it end, if anything does
+        self.alarm: asyncio.TimerHandle | None = None
+        self.grace: asyncio.TimerHandle | None = None
+        self.is_thread = False
+        self.completion: Completion | None = None  # the transaction in which it ends itself
+        self.timeout = job.terms.timeout if job.terms_text else definition.timeout
+
+    @property
+    def retry(self) -> Retry:
+        """How it is retried: as its job says, or else as its task does."""
+        if self.job.retry is None:
+            return self.definition.retry
+        return Tried.of(self.job, self.definition.retry).retry
+
+    def stop(self, why: Why, reason: str = "") -> None:
+        """Ask it to end, once for each reason; the first one is the one that counts.
+
+        Except that a thread's time-out is only a word: whatever comes behind it counts instead.
+        """
+        if why is self.why:
+            return
+        if self.why is None or (self.is_thread and self.why is Why.EXPIRED):
+            self.why = why
+            self.reason = reason or why.value
+        if self.stopper is not None:
+            self.stopper(self.reason)
+
+    def outcome(self, found: Outcome | Completed) -> Outcome | Completed:
+        """What it came to, seen together with why it was stopped, if it was."""
+        if self.completion is not None and self.completion.completed:
+            return Completed()
+        if isinstance(found, Completed):
+            return found
+        match self.why:
+            case None:
+                return found
+            case Why.CANCELLED:
+                return Stopped(self.reason)
+            case Why.EXPIRED:
+                # A thread is only told; what it comes to in the end still counts.
+                return found if self.is_thread else TimedOut(self.timeout or timedelta())
+            case Why.INTERRUPTED | Why.FENCED:
+                return Returned(self.reason)
+
+    # The port of the context.
+
+    def cancelled(self) -> str | None:
+        return None if self.why is None else self.reason
+
+    def progress(self, percent: float, message: str, meta: Json | None) -> None:
+        self._home.scribe.note(self.job, percent, message=message, meta=meta)
+
+    def transaction(self, context: Context) -> Any:  # noqa: ANN401, ARG002 - as the port says
+        if self.completion is None or not self.completion.completed:
+            self.completion = self._home.transaction(self)
+        return self.completion

@@ -1,0 +1,156 @@
+"""Several worker processes of one command, and somebody who looks after them.
+
+Each is a worker of its own, with a lease of its own; the supervisor touches no store. One that dies
+is replaced, at once the first time, and after a pause that grows if it dies again as soon as it
+lives. One that ends by itself with success has done what it was started for.
+
+They have sessions of their own, so that Ctrl-C reaches only the supervisor, which passes it on
+once. They do not outlive it: see ``follow``.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from duly.clock import boottime
+from duly.engine.executors.process.leash import identity
+from duly.engine.wake import Wake
+from duly.events import Emit, ProcessReplaced, nobody
+
+# Under this name a process finds whom it belongs to.
+SUPERVISOR: Final = "DULY_SUPERVISOR"
+# What lived this long was well when it started; its death is the first one again.
+WELL_SECONDS = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0
+# What another start would not change: a word in the command line is wrong, or there is no app.
+HOPELESS = (2, 3)
+_PR_SET_PDEATHSIG = 1
+
+
+def follow() -> None:
+    """In a process of a supervisor: die with it, however it ends (Linux)."""
+    parent = os.environ.pop(SUPERVISOR, None)
+    if parent is None:
+        return
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if identity(os.getppid()) != parent:  # it was gone before we could say so
+        os._exit(os.EX_UNAVAILABLE)
+
+
+class Supervisor:
+    """``commands`` has the words of each process; everything happens on one event loop.
+
+    Its thread must outlive the processes: the kernel kills them when it ends.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[Sequence[str]],
+        *,
+        environment: Mapping[str, str] | None = None,
+        emit: Emit = nobody,
+        time: Callable[[], float] = boottime,
+    ) -> None:
+        self._seats = [_Seat(command, time) for command in commands]
+        self._environment = {
+            **(os.environ if environment is None else environment),
+            SUPERVISOR: identity(os.getpid()),
+        }
+        self._emit = emit
+        self._stopping = asyncio.Event()
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that live."""
+        return [seat.process.pid for seat in self._seats if seat.lives and seat.process]
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Pass a signal on; nobody who ends from now on is replaced."""
+        self._stopping.set()
+        for seat in self._seats:
+            seat.wake.set()
+            if seat.lives and seat.process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    seat.process.send_signal(number)
+
+    async def run(self) -> int:
+        """Until all have ended: the code to exit with, which is the first that was hopeless."""
+        try:
+            codes = await asyncio.gather(*(self._keep(seat) for seat in self._seats))
+        finally:
+            self._kill()
+        return next((code for code in codes if code), 0)
+
+    async def _keep(self, seat: "_Seat") -> int:
+        replaced: tuple[int, str] | None = None
+        while not self._stopping.is_set():
+            process = await seat.start(self._environment)
+            if replaced is not None:
+                self._emit(ProcessReplaced(*replaced))
+            if self._stopping.is_set():  # while it was being started
+                process.terminate()
+            code = await seat.ended()
+            if code == 0 or self._stopping.is_set():
+                return 0
+            if code in HOPELESS and replaced is None:
+                self.stop()
+                return code
+            replaced = (process.pid, _said(code))
+            await seat.wake.rest(seat.pause())
+        return 0
+
+    def _kill(self) -> None:
+        for seat in self._seats:
+            if seat.lives and seat.process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    seat.process.kill()
+
+
+class _Seat:
+    """One of the processes, and those that were there before it."""
+
+    def __init__(self, command: Sequence[str], time: Callable[[], float]) -> None:
+        self._command = command
+        self._time = time
+        self._began = 0.0
+        self.process: Process | None = None
+        self.lives = False
+        self.deaths = 0  # in a row, each soon after its start
+        self.wake = Wake()
+
+    async def start(self, environment: Mapping[str, str]) -> Process:
+        self._began = self._time()
+        self.process = await asyncio.create_subprocess_exec(
+            *self._command,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.lives = True
+        return self.process
+
+    async def ended(self) -> int:
+        assert self.process is not None  # noqa: S101 - it was started
+        code = await self.process.wait()
+        self.lives = False
+        was_well = self._time() - self._began >= WELL_SECONDS
+        self.deaths = 1 if was_well else self.deaths + 1
+        return code
+
+    def pause(self) -> float:
+        return float(min(FIRST_PAUSE * 2 ** min(self.deaths - 1, 10), LONGEST_PAUSE))
+
+
+def _said(code: int) -> str:
+    if code >= 0:
+        return f"ended with {code}"
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"

@@ -1,0 +1,215 @@
+"""A worker: claims jobs, runs them, and says what became of them.
+
+Here its parts are put together: the crew that runs jobs, two claimers, the scribe, the heartbeat.
+It stops in two ways. Warm: nothing more is claimed, what has not begun is given back, and what runs
+comes to its end. Cold: what runs is stopped, too.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from duly.clock import boottime, sleep
+from duly.engine.claimer import Claimer
+from duly.engine.coroner import this_process
+from duly.engine.crew import Crew
+from duly.engine.desk import Desk
+from duly.engine.executors.protocol import Executor
+from duly.engine.heartbeat import Heartbeat
+from duly.engine.heartbeat import Terms as LeaseTerms
+from duly.engine.lease import LEASE
+from duly.engine.loop import Service
+from duly.engine.retirement import Plans, Retirement
+from duly.engine.run import Why
+from duly.engine.scribe import Ear, Scribe
+from duly.events import Emit, Event, nobody
+from duly.model.claimed import Claimed
+from duly.model.worker import Host, Profile
+from duly.registry.definition import Definition
+from duly.registry.registry import Completion, Registry
+from duly.store.protocol import Beat, Store
+
+# How long what runs is given to end when the worker stops cold.
+COLD_SECONDS = 5.0
+NO_PLANS = Plans()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a worker is to be like."""
+
+    name: str
+    queues: tuple[str, ...] = ("default",)
+    slots: int = 10
+    resources: Mapping[str, int] = field(default_factory=dict)
+    lease: timedelta = LEASE
+    dedicated: bool = False  # the process is nothing but a worker
+    plans: Plans = NO_PLANS
+    version: str = ""
+    host: Host | None = None  # None: this process
+
+
+class Worker:
+    def __init__(  # noqa: PLR0913 - its parts, by name
+        self,
+        store: Store,
+        registry: Registry,
+        setup: Setup,
+        *,
+        executors: Callable[[Scribe], Mapping[str, Executor]],
+        dice: Callable[[], float],
+        on_stop: Callable[[], None],
+        connect: Callable[[], Awaitable[Store]] | None = None,
+        transaction: Callable[[Claimed, Definition], Completion] | None = None,
+        emit: Emit = nobody,
+        time: Callable[[], float] = boottime,
+    ) -> None:
+        emit = emit if emit is nobody else _harmless(emit)
+        self._scribe = Scribe(store)
+        self._executors = executors(self._scribe)
+        self._setup = setup
+        self._on_stop = on_stop
+        self._wake: Callable[[str], None] = lambda _: None
+        self.crew = Crew(
+            registry,
+            self._executors,
+            slots=setup.slots,
+            scribe=self._scribe,
+            time=time,
+            dice=dice,
+            wake=lambda: self._wake(self.desk.own_topic),
+            resources=setup.resources,
+            most=setup.plans.max_jobs,
+            transaction=transaction,
+            emit=emit,
+        )
+        signatures = {
+            name: mark
+            for name, mark in registry.signatures().items()
+            if registry.get(name).executor in self._executors
+        }
+        self.desk = Desk(store, self.crew, queues=setup.queues, tasks=tuple(signatures))
+        self.desk.scribe = self._scribe
+        self._heartbeat = Heartbeat(
+            self,
+            Profile(
+                name=setup.name,
+                queues=setup.queues,
+                signatures=signatures,
+                slots=setup.slots,
+                resources=setup.resources,
+                isolates=self.crew.isolates,
+                host=setup.host or this_process(),
+                version=setup.version,
+            ),
+            connect=connect,
+            store=store,
+            terms=LeaseTerms(lease=setup.lease, dedicated=setup.dedicated),
+            emit=emit,
+            steady=time,
+        )
+        self._ear = Ear(self._scribe)
+        self._stopping = False
+        self._asked = 0  # how often it was asked to stop through the store
+        store.listen(self.desk.hear)
+        self.services: Sequence[Service] = (
+            Claimer(self.desk, emit=emit),
+            Claimer(self.desk, first=False, emit=emit),
+            self._scribe,
+            Retirement(self.desk, setup.plans, stop=on_stop),
+        )
+
+    async def start(self, nudge: Callable[[str], None]) -> None:
+        """Begin; ``nudge`` wakes the services of a topic."""
+        self._wake = nudge
+        self.desk.pulse = self.crew.time()
+        self._ear.__enter__()
+        await self._heartbeat.start()
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """Stop warm, and cold once ``hurry`` is set. The services still tick meanwhile."""
+        self._stopping = True
+        self.crew.accepts = False
+        self.crew.give_back_waiting("given back unstarted: its worker stops")
+        await self._until(lambda: not self.crew.running or hurry.is_set())
+        self.crew.stop_all(Why.INTERRUPTED)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COLD_SECONDS):
+                await self._until(lambda: self.desk.is_idle)
+        for executor in self._executors.values():
+            await executor.close()
+        self._ear.__exit__(None, None, None)
+        # What could not be stopped is not given to others while it may still run.
+        await self._heartbeat.stop(let_go=not self.crew.running)
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        while not true():
+            self._wake(self.desk.own_topic)
+            await sleep(0.02)
+
+    # What the heartbeat tells, on the event loop.
+
+    def enlisted(self, worker: int) -> None:
+        self.desk.enlisted(worker)
+        self._wake(self.desk.own_topic)
+
+    def hear(self, beat: Beat) -> None:
+        if beat.signals:
+            self.crew.cancel(beat.signals)
+        if beat.slots is not None and beat.slots != self.crew.slots:
+            self.crew.resize(beat.slots)
+            self._wake(self.desk.own_topic)
+        match beat.order:
+            case "run":
+                self._accept(accepts=not self._stopping)
+            case "drain":
+                self._accept(accepts=False)
+            case "stop":
+                self._ask_to_stop(1)
+            case "kill":
+                self._ask_to_stop(2)
+
+    def _accept(self, *, accepts: bool) -> None:
+        if accepts == self.crew.accepts:
+            return
+        self.crew.accepts = accepts
+        self.crew.give_back_waiting("given back unstarted: its worker is drained")
+        self._wake(self.desk.own_topic)
+
+    def _ask_to_stop(self, times: int) -> None:
+        """Once is warm and twice is cold, however often we are told."""
+        asked = max(self._asked, int(self._stopping))
+        for _ in range(times - asked):
+            self._on_stop()
+        self._asked = max(asked, times)
+
+    def fenced(self) -> None:
+        self.desk.worker = None
+        self.crew.stop_all(Why.FENCED)
+
+    # … and asks, from any thread.
+
+    def load(self) -> int:
+        return len(self.crew.running)
+
+    def running(self) -> list[int]:
+        return list(self.crew.running)
+
+    def pulse(self) -> float:
+        return self.desk.pulse
+
+    def kill(self) -> None:
+        for executor in self._executors.values():
+            executor.kill()
+
+
+def _harmless(emit: Emit) -> Emit:
+    """A listener that cannot write its log must not stop what it listens to."""
+
+    def say(event: Event) -> None:
+        with contextlib.suppress(Exception):
+            emit(event)
+
+    return say

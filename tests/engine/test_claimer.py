@@ -1,0 +1,521 @@
+"""Claiming and writing: nothing is lost, nothing is done twice, and nobody is asked too often."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.clock import sleep
+from duly.engine.claimer import Claimer
+from duly.engine.desk import Desk
+from duly.engine.loop import EVERYBODY
+from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.events import SettlementFailed, WriteRefused
+from duly.model.claimed import Claimed
+from duly.model.job import Call
+from duly.model.queue import Queue
+from duly.model.states import State
+from duly.model.terms import Callback, Terms
+from duly.store.protocol import QUEUES, Done, Settlement, Store, Wish
+from duly.testing.factories import call, profile
+from tests.engine.workshop import (
+    LONG_LEASE,
+    Bench,
+    Fault,
+    Line,
+    at_work,
+    memory_store,
+    raising,
+    until,
+)
+
+NO_REST = timedelta(0)
+
+
+async def five() -> int:
+    return 5
+
+
+async def nothing() -> None:
+    pass
+
+
+async def fail() -> None:
+    raise ValueError("oh")
+
+
+class Counter:
+    """A desk, its crew, its two claimers, and the line to their store."""
+
+    def __init__(self, store: Store, *tasks: Any, **changes: Any) -> None:
+        self.line = Line(store)
+        self.queues = changes.pop("queues", ("default",))
+        self.bench = Bench(self.line.store, *tasks, **changes)
+        self.crew = self.bench.crew
+        self.desk = Desk(
+            self.line.store, self.crew, queues=self.queues, tasks=self.bench.registry.names()
+        )
+        self.desk.scribe = self.bench.scribe
+        emit = self.bench.events.append
+        self.first = Claimer(self.desk, emit=emit)
+        self.second = Claimer(self.desk, first=False, emit=emit, enough=lambda: True)
+
+    async def open(self) -> "Counter":
+        asked = profile("tester", tasks=self.bench.registry.names(), queues=self.queues)
+        info = await self.line.store.work.register(asked, lease=LONG_LEASE)
+        self.line.store.listen(self.desk.hear)
+        self.desk.enlisted(info.id)
+        self.line.calls.clear()
+        return self
+
+    async def enqueue(self, *tasks: str, **changes: Any) -> list[int]:
+        return await self.line.store.jobs.enqueue([call(task, **changes) for task in tasks])
+
+    async def tick(self, times: int = 1) -> timedelta:
+        rest = NO_REST
+        for _ in range(times):
+            rest = await self.first.tick()
+        return rest
+
+    async def work(self) -> None:
+        """Until nothing is left to do."""
+        while True:
+            rest = await self.tick()
+            await until(lambda: not self.crew.running)
+            if rest and self.desk.is_idle:
+                return
+
+    async def states(self, numbers: list[int]) -> set[State]:
+        return {(await self.line.store.jobs.get(number)).state for number in numbers}
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with memory_store() as store:
+        yield store
+
+
+async def test_a_nudge_is_answered_by_the_next_tick(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    while not await counter.tick():
+        pass  # until it would rest
+    [number] = await counter.enqueue("five")
+    await counter.tick()
+    await until(lambda: len(counter.crew.done) == 1)
+    await counter.tick()
+    job = await store.jobs.get(number)
+    assert (job.state, job.result) == (State.SUCCEEDED, "5")
+
+
+@pytest.mark.parametrize("priority", [-50, -100])
+async def test_so_is_a_nudge_for_low_and_idle_work(store: Store, priority: int) -> None:
+    counter = await Counter(store, five).open()
+    await counter.work()
+    await counter.enqueue("five", priority=priority)
+    while not await counter.tick():
+        pass
+    await until(lambda: counter.crew.ended == 1)
+
+
+@pytest.mark.parametrize("verb", ["turn", "ready"])
+async def test_a_nudge_that_comes_while_it_looks_is_not_forgotten(store: Store, verb: str) -> None:
+    counter = await Counter(store, nothing).open()
+    await counter.work()
+
+    async def late(real: Fault, *args: object) -> object:
+        answer = await real(*args)
+        counter.line.faults.clear()
+        await counter.enqueue("nothing")  # committed, and told, before the answer is here
+        return answer
+
+    counter.line.faults[f"work.{verb}"] = late
+    counter.desk.hear("ready:default")
+    await counter.tick(4)
+    await until(lambda: counter.crew.ended == 1)
+
+
+async def test_who_was_told_nothing_does_not_look_again_at_once(store: Store) -> None:
+    counter = await Counter(store, nothing).open()
+    await counter.work()
+    counter.line.calls.clear()
+    await counter.tick(5)
+    assert counter.line.calls == {}
+    counter.bench.now += 0.5
+    await counter.tick(5)
+    assert counter.line.calls == {"work.ready": 1}
+
+
+async def test_there_is_no_rest_while_more_is_known(store: Store) -> None:
+    counter = await Counter(store, nothing, queues=("a", "b"), slots=1).open()
+    await counter.enqueue("nothing", queue="a")
+    await counter.enqueue("nothing", queue="b")
+    assert await counter.tick() == NO_REST
+
+
+async def test_what_ends_while_something_is_written_is_written_at_once(store: Store) -> None:
+    counter = await Counter(store, fail).open()
+    first, second = await counter.enqueue("fail", "fail")
+    jobs = await counter.bench.store.work.claim(
+        Wish(worker=counter.desk.worker or 0, queue="default", tasks=["fail"], limit=2)
+    )
+    counter.crew.take(jobs[:1])
+    await until(lambda: len(counter.crew.settlements) == 1)
+
+    async def meanwhile(real: Fault, *args: object) -> object:
+        counter.line.faults.clear()
+        counter.crew.take(jobs[1:])
+        await until(lambda: len(counter.crew.settlements) == 1)
+        return await real(*args)
+
+    counter.line.faults["work.settle"] = meanwhile
+    assert await counter.tick() == NO_REST
+    await counter.tick()
+    assert await counter.states([first, second]) == {State.SCHEDULED}
+
+
+async def test_a_flood_is_claimed_and_finished_by_the_batch(store: Store) -> None:
+    counter = await Counter(store, nothing, slots=100).open()
+    numbers = await counter.enqueue(*["nothing"] * 1_000)
+    await counter.work()
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+    assert counter.line.calls["work.turn"] < 30
+
+
+async def test_low_work_is_done_during_a_flood(store: Store) -> None:
+    counter = await Counter(store, nothing, slots=10).open()
+    await counter.enqueue(*["nothing"] * 30)
+    await counter.tick()
+    [low] = await counter.enqueue("nothing", priority=-50)
+    for _ in range(40):
+        await counter.enqueue(*["nothing"] * 10)
+        counter.bench.now += 0.1
+        await counter.tick()
+        await until(lambda: not counter.crew.running)
+    assert await counter.states([low]) == {State.SUCCEEDED}
+
+
+async def test_two_claimers_do_every_job_once(store: Store) -> None:
+    ran: list[int] = []
+
+    async def count(number: int) -> None:
+        ran.append(number)
+        await sleep(0)
+
+    counter = await Counter(store, count, slots=100).open()
+    calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(1_000)]  # type: ignore[arg-type]
+    numbers = await store.jobs.enqueue(calls)
+    while len(ran) < 1_000 or not counter.desk.is_idle:
+        await asyncio.gather(counter.first.tick(), counter.second.tick())
+    assert sorted(ran) == list(range(1_000))
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+    assert counter.desk.refused == 0
+
+
+async def test_only_one_of_two_claimers_asks_for_what_needs_care(store: Store) -> None:
+    counter = await Counter(store, nothing, resources={"gpu": 1}).open()
+    await counter.enqueue("nothing", needs={"gpu": 1})
+    await counter.enqueue("nothing", needs={"gpu": 1})
+    counter.desk.nudged = True
+    asked = [await counter.desk.ask(5, plain=True) for _ in range(16)]
+    assert {found[1].shelf for found in asked if found} <= {0}
+    counter.desk.rota.seen(await store.work.ready(["default"]))
+    assert await counter.desk.ask(5, plain=True) is None
+    assert await counter.desk.ask(5) is not None
+
+
+# When the store is away.
+
+
+@pytest.mark.parametrize("call_", ["work.turn", "work.queues", "work.ready"])
+async def test_what_is_done_is_kept_until_it_is_written(store: Store, call_: str) -> None:
+    counter = await Counter(store, five).open()
+    numbers = await counter.enqueue("five", "five")
+    await counter.tick()
+    await until(lambda: len(counter.crew.done) == 2)
+    counter.line.faults[call_] = raising(StoreUnavailable)
+    counter.desk.hear(QUEUES)
+    counter.desk.hear("ready:default")
+    counter.bench.now += 100
+    with pytest.raises(StoreUnavailable):
+        await counter.tick()
+    assert len(counter.crew.done) == 2
+    counter.line.faults.clear()
+    await counter.work()
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, OutcomeUnknown])
+async def test_what_did_not_succeed_is_kept_until_it_is_written(
+    store: Store, error: type[Exception]
+) -> None:
+    counter = await Counter(store, fail).open()
+    numbers = await counter.enqueue("fail", "fail")
+    await counter.tick()
+    await until(lambda: len(counter.crew.settlements) == 2)
+    counter.line.faults["work.settle"] = raising(error)
+    with pytest.raises(error):
+        await counter.tick()
+    counter.line.faults.clear()
+    await counter.work()
+    assert await counter.states(numbers) == {State.SCHEDULED}
+
+
+async def test_a_tick_that_is_cut_off_leaves_everything_to_the_next(store: Store) -> None:
+    counter = await Counter(store, five, fail).open()
+    numbers = await counter.enqueue("five", "fail")
+    await counter.tick()
+    await until(lambda: not counter.crew.running)
+
+    async def hang(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    for verb in ("work.settle", "work.turn"):
+        counter.line.faults = {verb: hang}
+        tick = asyncio.create_task(counter.first.tick())
+        await until(lambda verb=verb: counter.line.calls[verb] > 0)  # type: ignore[misc]
+        await sleep(0)
+        tick.cancel()
+        await asyncio.gather(tick, return_exceptions=True)
+    assert counter.desk.busy == 0
+    counter.line.faults.clear()
+    await counter.work()
+    assert await counter.states(numbers) == {State.SUCCEEDED, State.SCHEDULED}
+
+
+async def test_jobs_whose_claim_was_never_answered_are_run_once(store: Store) -> None:
+    ran: list[int] = []
+
+    async def count(number: int) -> None:
+        ran.append(number)
+
+    counter = await Counter(store, count).open()
+
+    async def deaf(real: Fault, *args: object) -> object:
+        await real(*args)
+        raise OutcomeUnknown("the answer was lost")
+
+    calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(5)]  # type: ignore[arg-type]
+    numbers = await store.jobs.enqueue(calls)
+    counter.line.faults["work.turn"] = deaf
+    with pytest.raises(OutcomeUnknown):
+        await counter.tick()
+    counter.line.faults = {"work.held": raising(StoreUnavailable)}  # as connections do when lost
+    with pytest.raises(StoreUnavailable):
+        await counter.tick()
+    counter.line.faults.clear()
+    await counter.work()
+    assert sorted(ran) == [0, 1, 2, 3, 4]
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+
+
+async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Store) -> None:
+    ran: list[int] = []
+
+    async def count(number: int) -> None:
+        ran.append(number)
+
+    counter = await Counter(store, count, slots=3).open()
+    calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(6)]  # type: ignore[arg-type]
+    numbers = await store.jobs.enqueue(calls)
+    await counter.tick()
+    await until(lambda: len(counter.crew.done) == 3)
+    answered = asyncio.Event()
+
+    async def slow(real: Fault, done: Sequence[Done], wish: Wish | None) -> object:
+        counter.line.faults["work.turn"] = deaf
+        await answered.wait()
+        return await real(done, wish)
+
+    async def deaf(real: Fault, *args: object) -> object:
+        counter.line.faults.clear()
+        await real(*args)
+        raise OutcomeUnknown("the answer was lost")
+
+    counter.line.faults["work.turn"] = slow
+    slowly = asyncio.create_task(counter.second.tick())  # with the three that are done
+    await until(lambda: counter.desk.busy == 1 and not counter.crew.done)
+    with pytest.raises(OutcomeUnknown):
+        await counter.tick()
+    for _ in range(3):
+        await counter.tick()
+    assert len(ran) <= 6
+    answered.set()
+    await slowly
+    await counter.work()
+    assert sorted(ran) == [0, 1, 2, 3, 4, 5]
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+    assert counter.desk.refused == 0
+
+
+async def test_what_comes_to_a_worker_that_lost_its_lease_meanwhile_is_given_back(
+    store: Store,
+) -> None:
+    counter = await Counter(store, five).open()
+    numbers = await counter.enqueue("five")
+
+    async def fenced_meanwhile(real: Fault, *args: object) -> object:
+        turn = await real(*args)
+        counter.desk.worker = None
+        return turn
+
+    counter.line.faults["work.turn"] = fenced_meanwhile
+    await counter.tick()
+    assert not counter.crew.running
+    await counter.tick()
+    assert counter.crew.ended == 0
+    assert await counter.states(numbers) == {State.READY}
+
+
+async def test_a_write_on_a_job_that_somebody_else_has_is_refused_and_told(store: Store) -> None:
+    counter = await Counter(store, five, fail).open()
+    await counter.enqueue("five", "fail")
+    await counter.tick()
+    await until(lambda: not counter.crew.running)
+    crew = counter.crew
+    crew.done[0] = Done(crew.done[0].id, 4711)
+    [settled] = crew.settlements
+    assert isinstance(settled.job, Claimed)
+    crew.settlements = [replace(settled, job=msgspec.structs.replace(settled.job, fence=4711))]
+    await counter.tick()
+    assert {event.fence for event in counter.bench.heard(WriteRefused)} == {4711}
+    assert counter.desk.refused == 2
+
+
+# What cannot be stored.
+
+
+async def test_one_end_that_cannot_be_stored_does_not_keep_others_from_theirs(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    numbers = await counter.enqueue(*["five"] * 6, terms=Terms(on_success=Callback(task="none")))
+    await counter.tick()
+    await until(lambda: len(counter.crew.settlements) == 6)
+
+    async def picky(real: Fault, batch: Sequence[Settlement]) -> object:
+        if any(one.job.id == numbers[2] and one.result for one in batch):
+            raise ValueError("no such character")
+        return await real(batch)
+
+    counter.line.faults["work.settle"] = picky
+    await counter.tick()
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+    assert [event.job for event in counter.bench.heard(SettlementFailed)] == [numbers[2]]
+    assert [(await store.jobs.get(number)).result for number in numbers[1:4]] == ["5", None, "5"]
+
+
+async def test_nor_does_a_plain_result(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    numbers = await counter.enqueue(*["five"] * 6)
+    await counter.tick()
+    await until(lambda: len(counter.crew.done) == 6)
+
+    async def picky(real: Fault, done: Sequence[Done], wish: Wish | None = None) -> object:
+        if any(one.id == numbers[2] and one.result for one in done):
+            raise ValueError("no such character")
+        return await real(done, wish)
+
+    counter.line.faults["work.turn"] = picky
+    await counter.work()
+    assert await counter.states(numbers) == {State.SUCCEEDED}
+    assert [event.job for event in counter.bench.heard(SettlementFailed)] == [numbers[2]]
+
+
+async def test_what_can_never_be_stored_is_let_go(store: Store) -> None:
+    counter = await Counter(store, fail).open()
+    numbers = await counter.enqueue("fail", "fail", "fail")
+    await counter.tick()
+    await until(lambda: len(counter.crew.settlements) == 3)
+
+    async def picky(real: Fault, batch: Sequence[Settlement]) -> object:
+        if any(one.job.id == numbers[0] for one in batch):
+            raise ValueError("never")
+        return await real(batch)
+
+    counter.line.faults["work.settle"] = picky
+    await counter.work()
+    assert await counter.states(numbers[1:]) == {State.SCHEDULED}
+    assert len(counter.bench.heard(SettlementFailed)) == 2
+
+
+async def test_a_store_that_goes_away_in_the_middle_of_that_loses_nothing(store: Store) -> None:
+    counter = await Counter(store, fail).open()
+    numbers = await counter.enqueue("fail", "fail", "fail")
+    await counter.tick()
+    await until(lambda: len(counter.crew.settlements) == 3)
+
+    async def worse_and_worse(real: Fault, batch: Sequence[Settlement]) -> object:
+        if len(batch) > 1 or batch[0].verdict.error is None:
+            raise ValueError("no such character")
+        if batch[0].job.id == numbers[1]:
+            raise StoreUnavailable("gone")
+        return await real(batch)
+
+    counter.line.faults["work.settle"] = worse_and_worse
+    with pytest.raises(StoreUnavailable):
+        await counter.tick()
+    assert len(counter.crew.settlements) == 2
+    counter.line.faults.clear()
+    await counter.work()
+    assert await counter.states(numbers) == {State.SCHEDULED}
+
+
+# How often the store is asked.
+
+
+async def calls_in_a_second(line: Line) -> int:
+    await sleep(0.3)  # what there is to find out has been found out
+    line.calls.clear()
+    await sleep(1)
+    return sum(line.calls[f"work.{verb}"] for verb in ("turn", "claim", "ready", "queues"))
+
+
+async def test_a_worker_that_has_nothing_to_do_asks_now_and_then(store: Store) -> None:
+    line = Line(store)
+    async with at_work(line.store, nothing):
+        assert 1 <= await calls_in_a_second(line) <= 8
+
+
+async def test_what_cannot_be_claimed_here_is_not_asked_for_all_the_time(store: Store) -> None:
+    await store.jobs.enqueue(
+        [call("stranger", queue="unknown", priority=p) for p in (0, -50, -100)]
+    )
+    await store.work.set_queue(Queue(name="paused", paused=True))
+    await store.jobs.enqueue([call("nothing", queue="paused")])
+    await store.jobs.enqueue([call("nothing", queue="needs", needs={"gpu": 1})])
+    await store.work.set_queue(Queue(name="full", concurrency=1))
+    await store.jobs.enqueue([call("nothing", queue="full"), call("nothing", queue="full")])
+    other = await store.work.register(profile(tasks=("nothing",)), lease=LONG_LEASE)
+    wish = Wish(worker=other.id, queue="full", tasks=["nothing"], limit=1)
+    assert len(await store.work.claim(wish)) == 1
+    queues = ("unknown", "paused", "needs", "full")
+    assert len(await store.work.ready(queues)) == 6
+    line = Line(store)
+    async with at_work(line.store, nothing, slots=100, queues=queues) as shift:
+        assert await calls_in_a_second(line) <= 40
+        assert shift.worker.crew.ended == 0
+
+
+async def test_where_nobody_says_what_has_changed_a_look_is_enough(store: Store) -> None:
+    counter = await Counter(store, nothing).open()
+    await counter.work()
+    counter.line.calls.clear()
+    counter.desk.hear(EVERYBODY)
+    await counter.tick()
+    assert counter.line.calls == {"work.ready": 1}
+
+
+async def test_a_queue_that_is_not_plain_any_more_is_found_out(store: Store) -> None:
+    counter = await Counter(store, nothing).open()
+    await counter.work()
+    [number] = await counter.enqueue("nothing", tenant="somebody")
+    await store.work.set_queue(Queue(name="default", fair=True))
+    counter.desk._settings_at = counter.bench.now  # as if nobody had said so
+    await counter.work()
+    counter.bench.now += 0.5
+    await counter.work()
+    counter.bench.now += 0.5
+    await counter.work()
+    assert await counter.states([number]) == {State.SUCCEEDED}

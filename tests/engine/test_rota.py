@@ -1,0 +1,100 @@
+"""Where a worker looks next: turns, ratios, and what is not certain."""
+
+import pytest
+
+from duly.engine.rota import Place, Rota
+from duly.store.protocol import CAREFUL, IDLE, LOW, NORMAL, SUSPECT
+
+
+def looks(rota: Rota, count: int, *, suspects: bool = True) -> list[tuple[str, int] | None]:
+    return [rota.next(suspects=suspects) for _ in range(count)]
+
+
+def test_a_worker_that_was_told_nothing_looks_nowhere() -> None:
+    assert Rota(["a", "b"]).next() is None
+
+
+def test_queues_take_turns() -> None:
+    rota = Rota(["a", "b", "c"])
+    rota.hint()
+    assert [place.queue for _ in range(6) if (place := rota.next())] == ["a", "b", "c"] * 2
+
+
+def test_a_queue_that_was_empty_loses_its_turn() -> None:
+    rota = Rota(["a", "b", "c"])
+    rota.hint()
+    rota.emptied(Place("b", NORMAL))
+    assert looks(rota, 4) == [("a", NORMAL), ("c", NORMAL)] * 2
+
+
+def test_a_hint_names_its_queue() -> None:
+    rota = Rota(["a", "b"])
+    rota.hint("b")
+    assert looks(rota, 2) == [("b", NORMAL)] * 2
+
+
+def test_a_hint_about_a_queue_of_others_is_nothing() -> None:
+    rota = Rota(["a"])
+    rota.hint("z")
+    assert rota.next() is None
+
+
+def test_one_look_in_eight_is_for_low_work_while_there_is_normal() -> None:
+    rota = Rota(["a"])
+    rota.seen([("a", NORMAL), ("a", LOW)])
+    shelves = [place.shelf for _ in range(32) if (place := rota.next())]
+    assert shelves.count(LOW) == 4
+    assert shelves.count(NORMAL) == 28
+
+
+def test_each_queue_counts_its_own_looks() -> None:
+    rota = Rota(["a", "b"])
+    rota.seen([("a", NORMAL), ("a", LOW), ("b", NORMAL), ("b", LOW)])
+    found = looks(rota, 32)
+    assert found.count(("a", LOW)) == found.count(("b", LOW)) == 2
+
+
+def test_low_work_comes_at_once_where_there_is_no_normal() -> None:
+    rota = Rota(["a"])
+    rota.seen([("a", LOW), ("a", IDLE)])
+    assert looks(rota, 3) == [("a", LOW)] * 3
+
+
+@pytest.mark.parametrize("shelf", [NORMAL, LOW, CAREFUL, SUSPECT])
+def test_idle_work_waits_until_no_queue_has_any_other(shelf: int) -> None:
+    rota = Rota(["a", "b"])
+    rota.seen([("a", IDLE), ("b", shelf)])
+    assert looks(rota, 20) == [("b", shelf)] * 20
+    rota.emptied(Place("b", shelf))
+    assert rota.next() == ("a", IDLE)
+
+
+@pytest.mark.parametrize("shelf", [CAREFUL, SUSPECT])
+def test_a_flood_of_normal_work_hides_nothing(shelf: int) -> None:
+    rota = Rota(["a"])
+    rota.seen([("a", NORMAL), ("a", shelf)])
+    assert looks(rota, 16).count(("a", shelf)) == 2
+
+
+def test_a_suspect_waits_for_the_one_before_it() -> None:
+    rota = Rota(["a"])
+    rota.seen([("a", NORMAL), ("a", SUSPECT)])
+    assert looks(rota, 16, suspects=False) == [("a", NORMAL)] * 16
+    rota.emptied(Place("a", NORMAL))
+    assert rota.next(suspects=False) is None
+    assert rota.next(suspects=True) == ("a", SUSPECT)
+
+
+def test_who_may_not_ask_for_what_needs_care_looks_elsewhere() -> None:
+    rota = Rota(["a"])
+    rota.seen([("a", NORMAL), ("a", CAREFUL)])
+    assert {rota.next(careful=False) for _ in range(16)} == {("a", NORMAL)}
+
+
+def test_what_a_peek_does_not_show_is_not_there() -> None:
+    rota = Rota(["a", "b"])
+    rota.hint()
+    rota.seen([("b", LOW)])
+    assert looks(rota, 2) == [("b", LOW)] * 2
+    rota.seen([])
+    assert rota.knows_nothing

@@ -1,0 +1,573 @@
+"""A worker as a whole: it runs what is asked, hears what it is told, and ends as it should."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from duly.app import connect, migrate_store
+from duly.clock import boottime, sleep
+from duly.engine import worker as worker_module
+from duly.engine.executors.coroutines import Coroutines
+from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.events import (
+    JobStarted,
+    JobStuck,
+    TimeoutIgnored,
+    WorkerEnlisted,
+    WorkerFenced,
+    WorkerUnfenced,
+    WriteRefused,
+)
+from duly.model.states import State
+from duly.policy.retry import Retry
+from duly.registry.context import Context, current
+from duly.registry.definition import define
+from duly.store.protocol import Done, Store, Wish
+from duly.testing.factories import profile
+from tests.engine.workshop import (
+    LONG_LEASE,
+    PAUSE,
+    Fault,
+    Line,
+    at_work,
+    known,
+    memory_store,
+    opened,
+    raising,
+    until,
+    until_cancelled,
+)
+
+SHORT = timedelta(seconds=2)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with memory_store() as store:
+        yield store
+
+
+@pytest.fixture
+async def url(tmp_path: Path) -> str:
+    await migrate_store(str(tmp_path / "duly.db"))
+    return str(tmp_path / "duly.db")
+
+
+def heart_of(url: str) -> Callable[[], Awaitable[Store]]:
+    async def heart() -> Store:
+        store = connect(url, create=False)
+        await store.open()
+        return store
+
+    return heart
+
+
+async def five() -> int:
+    return 5
+
+
+async def nothing() -> None:
+    pass
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def fail() -> None:
+    raise ValueError("oh")
+
+
+# What it does.
+
+
+async def test_a_life_in_memory(store: Store) -> None:
+    await check_a_life(store, None)
+
+
+async def test_a_life_with_a_file(url: str) -> None:
+    async with opened(url) as store:
+        await check_a_life(store, heart_of(url))
+
+
+async def test_a_life_with_postgresql(pg_dsn: str) -> None:
+    await migrate_store(pg_dsn)
+    async with opened(pg_dsn) as store:
+        await check_a_life(store, heart_of(pg_dsn))
+
+
+async def test_two_workers_on_postgresql_share_a_flood(pg_dsn: str) -> None:
+    ran: list[int] = []
+
+    async def count(number: int) -> None:
+        ran.append(number)
+        await sleep(0.001)
+
+    await migrate_store(pg_dsn)
+    async with opened(pg_dsn) as one, opened(pg_dsn) as two:
+        registry = known(count)
+        asked = [registry.call(registry.get("count"), (), {"number": n}) for n in range(600)]
+        async with at_work(one, count, slots=5) as first, at_work(two, count, slots=5) as second:
+            numbers = await one.jobs.enqueue(asked)
+            await until(lambda: len(ran) == 600)
+            await first.leave()
+            await second.leave()
+            assert min(first.worker.crew.ended, second.worker.crew.ended) > 50
+        assert {(await one.jobs.get(number)).state for number in numbers} == {State.SUCCEEDED}
+    assert sorted(ran) == list(range(600))
+
+
+async def check_a_life(store: Store, heart: Callable[[], Awaitable[Store]] | None) -> None:
+    async def say() -> str:
+        current().log.info("said")
+        return "done"
+
+    def shout(context: Context) -> str:
+        context.log.info("shouted")
+        context.progress(50, "half")
+        return "DONE"
+
+    tasks = (say, forever, define(fail, retry=None), define(shout, takes_context=True))
+    async with at_work(store, *tasks, heart=heart) as shift:
+        numbers = await shift.enqueue("say", times=20)
+        [shouted] = await shift.enqueue("shout", key="once")
+        [failed] = await shift.enqueue("fail")
+        [cancelled] = await shift.enqueue("forever")
+        results = {(await shift.ended(number)).result for number in numbers}
+        assert results == {'"done"'}
+        assert (await shift.ended(shouted)).result == '"DONE"'
+        job = await shift.ended(failed)
+        assert (job.state, job.error and "ValueError: oh" in job.error) == (State.FAILED, True)
+        await until(lambda: cancelled in shift.worker.running())
+        await store.jobs.cancel(cancelled, reason="enough")
+        assert (await shift.ended(cancelled)).state is State.CANCELLED
+        lines = [await store.journal.logs(number) for number in (*numbers, shouted)]
+        assert [len(found) for found in lines] == [1] * 21
+        await shift.leave()
+    assert await store.work.living() == []
+    progress = await store.upkeep.progress()
+    assert (progress.ready, progress.running) == (0, 0)
+
+
+async def test_a_job_starts_long_before_anybody_would_have_looked(store: Store) -> None:
+    async with at_work(store, nothing) as shift:
+        waits = []
+        for priority in (0, 0, 0, -50, -100):
+            [number] = await shift.enqueue("nothing", priority=priority)
+            begun = boottime()
+            await until(lambda number=number: bool(shift.ends(number)))  # type: ignore[misc]
+            waits.append(boottime() - begun)
+        assert sorted(waits)[2] < 0.2
+
+
+async def test_long_jobs_are_not_hoarded(store: Store) -> None:
+    async def long() -> None:
+        await sleep(0.25)
+
+    async with at_work(store, long, slots=2) as shift:
+        numbers = await shift.enqueue("long", times=6)
+        most = 0
+        while len(shift.heard(JobStarted)) < 6:
+            held = await store.work.held(shift.number)
+            most = max(most, len(held))
+            await sleep(0.01)
+        assert most <= 3
+        for number in numbers:
+            await shift.ended(number)
+
+
+async def test_a_flood_of_small_jobs_is_claimed_by_the_batch(store: Store) -> None:
+    line = Line(store)
+    async with at_work(line.store, nothing, slots=10) as shift:
+        numbers = await shift.enqueue("nothing", times=2_000)
+        await until(lambda: shift.worker.crew.ended == 2_000)
+        await shift.leave()
+    assert line.calls["work.turn"] < 400
+    assert (await store.jobs.get(numbers[-1])).state is State.SUCCEEDED
+
+
+async def test_a_task_for_which_there_is_nothing_to_run_it_in_is_left_to_others(
+    store: Store,
+) -> None:
+    registry = known(nothing, define(five, executor="process"))
+    async with at_work(store, registry=registry, executors={"async": Coroutines()}) as shift:
+        [left], [done] = await shift.enqueue("five"), await shift.enqueue("nothing")
+        await shift.ended(done)
+        assert (await store.jobs.get(left)).state is State.READY
+        [worker] = await store.work.living()
+        assert worker.tasks == ("nothing",)
+
+
+async def test_arguments_that_do_not_fit_wait_for_somebody_whom_they_fit(store: Store) -> None:
+    async def greet(name: str) -> str:
+        return name
+
+    async def greet_twice(name: str, times: int) -> str:
+        return name * times
+
+    old = known(define(greet, name="greet"))
+    new = known(define(greet_twice, name="greet"))
+    async with at_work(store, registry=new) as shift:
+        call = old.call(old.get("greet"), (), {"name": "a"})
+        [number] = await store.jobs.enqueue([call])
+        parked = await shift.became(number, State.BLOCKED)
+        assert (parked.waits, parked.attempt) == ("signature", 0)
+    async with at_work(store, registry=old) as shift:
+        assert (await shift.ended(number)).result == '"a"'
+
+
+async def test_a_job_that_crashed_with_a_worker_runs_when_the_one_before_it_has_ended(
+    store: Store,
+) -> None:
+    here: list[int] = []
+    together: list[int] = []
+
+    async def suspicious() -> None:
+        here.append(current().job.id)
+        together.append(len(here))
+        await sleep(0.02)
+        here.remove(current().job.id)
+
+    other = await store.work.register(profile(tasks=("suspicious",)), lease=LONG_LEASE)
+    registry = known(suspicious)
+    call = registry.call(registry.get("suspicious"), (), {})
+    numbers = await store.jobs.enqueue([call] * 4)
+    wish = Wish(worker=other.id, queue="default", tasks=["suspicious"], limit=4)
+    assert len(await store.work.claim(wish)) == 4
+    await store.work.end_lease(other.id)
+    async with at_work(store, registry=registry) as shift:
+        for number in numbers:
+            assert (await shift.ended(number)).state is State.SUCCEEDED
+    assert together == [1] * 4
+
+
+# What it is told.
+
+
+@pytest.mark.parametrize("way", ["coroutine", "thread"])
+async def test_a_running_job_is_cancelled_within_a_second(store: Store, way: str) -> None:
+    def polite() -> None:
+        until_cancelled()
+
+    async with at_work(store, define(forever if way == "coroutine" else polite, name="task")) as s:
+        [number] = await s.enqueue("task")
+        await until(lambda: s.worker.load() == 1)
+        asked_at = boottime()
+        assert await store.jobs.cancel(number, reason="enough") is State.RUNNING
+        job = await s.ended(number)
+        assert job.state is State.CANCELLED
+        assert job.reason.startswith("cancelled while it ran")
+        assert job.reason.endswith("enough")
+        assert boottime() - asked_at < 1
+
+
+async def test_a_job_that_waits_for_a_slot_is_cancelled_too(store: Store) -> None:
+    async with at_work(store, forever, slots=2) as shift:
+        numbers = await shift.enqueue("forever", times=2)
+        await until(lambda: shift.worker.load() == 2)
+        shift.worker.crew.slots = 1
+        await store.jobs.cancel(numbers[1])
+        assert (await shift.ended(numbers[1])).state is State.CANCELLED
+
+
+async def test_a_drained_worker_ends_what_it_runs_and_takes_nothing_new(store: Store) -> None:
+    go = asyncio.Event()
+
+    async def wait() -> None:
+        await go.wait()
+
+    async with at_work(store, wait, nothing) as shift:
+        [running] = await shift.enqueue("wait")
+        await until(lambda: shift.worker.load() == 1)
+        await store.work.tell(shift.number, "drain")
+        await until(lambda: not shift.worker.crew.accepts)
+        [later] = await shift.enqueue("nothing")
+        go.set()
+        await shift.ended(running)
+        await sleep(0.1)
+        assert (await store.jobs.get(later)).state is State.READY
+        await store.work.tell(shift.number, "run")
+        assert (await shift.ended(later)).state is State.SUCCEEDED
+
+
+async def test_a_worker_is_scaled_while_it_works(store: Store) -> None:
+    async with at_work(store, forever, slots=1) as shift:
+        await shift.enqueue("forever", times=4)
+        await until(lambda: shift.worker.load() == 1)
+        await store.work.tell("tester", "run", slots=3)
+        await until(lambda: shift.worker.load() == 3)
+        await sleep(0.05)
+        assert shift.worker.load() == 3
+
+
+async def test_stop_is_warm_and_kill_is_cold_however_often_they_are_told(store: Store) -> None:
+    async with at_work(store, forever) as shift:
+        [number] = await shift.enqueue("forever")
+        await until(lambda: shift.worker.load() == 1)
+        for _ in range(3):
+            await store.work.tell("tester", "stop")
+            await until(lambda: shift.asked_to_stop == 1)
+            await sleep(0.05)
+        assert shift.asked_to_stop == 1
+        assert shift.worker.load() == 1
+        await store.work.tell("tester", "kill")
+        assert shift.run is not None
+        await shift.run
+        assert shift.asked_to_stop == 2
+    job = await store.jobs.get(number)
+    assert (job.state, job.attempt) == (State.READY, 0)
+
+
+# How it ends.
+
+
+async def test_a_warm_stop_ends_what_runs_and_gives_back_what_waits(store: Store) -> None:
+    go = asyncio.Event()
+
+    async def wait() -> int:
+        await go.wait()
+        return 5
+
+    async with at_work(store, wait, slots=2) as shift:
+        first, second = await shift.enqueue("wait", times=2)
+        await until(lambda: shift.worker.load() == 2)
+        shift.stop.set()
+        [third] = await shift.enqueue("wait")
+        await until(lambda: not shift.worker.crew.accepts)
+        go.set()
+        await shift.leave()
+    jobs = [await store.jobs.get(number) for number in (first, second, third)]
+    assert [job.state for job in jobs] == [State.SUCCEEDED, State.SUCCEEDED, State.READY]
+    assert jobs[2].attempt == 0
+
+
+async def test_what_is_claimed_while_a_worker_stops_is_given_back_before_it_goes(
+    store: Store,
+) -> None:
+    line = Line(store)
+    async with at_work(line.store, nothing) as shift:
+
+        async def slow(real: Fault, *args: object) -> object:
+            turn = await real(*args)
+            if turn.jobs:
+                shift.stop.set()
+                await sleep(0.2)
+            return turn
+
+        line.faults["work.turn"] = slow
+        [number] = await shift.enqueue("nothing")
+        await until(shift.stop.is_set)
+        await shift.leave()
+    job = await store.jobs.get(number)
+    assert (job.state, job.attempt, job.crashes) == (State.READY, 0, 0)
+
+
+async def test_a_cold_stop_gives_back_what_runs_and_costs_no_try(store: Store) -> None:
+    def polite() -> None:
+        until_cancelled()
+
+    async with at_work(store, forever, polite) as shift:
+        [first], [second] = await shift.enqueue("forever"), await shift.enqueue("polite")
+        await until(lambda: shift.worker.load() == 2)
+        await shift.leave(cold=True)
+    for number in (first, second):
+        job = await store.jobs.get(number)
+        assert (job.state, job.attempt, job.crashes) == (State.READY, 0, 0)
+        assert "its worker stops" in job.reason
+
+
+async def test_the_lease_outlives_a_thread_that_cannot_be_stopped(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "COLD_SECONDS", 0.1)
+    go = threading.Event()
+
+    def stubborn() -> None:
+        go.wait(10)
+
+    async with at_work(store, stubborn) as shift:
+        [number] = await shift.enqueue("stubborn")
+        await until(lambda: shift.worker.load() == 1)
+        await shift.leave(cold=True)
+        assert len(await store.work.living()) == 1
+        assert (await store.jobs.get(number)).state is State.RUNNING
+        go.set()
+        await until(lambda: shift.worker.load() == 0)
+
+
+@pytest.mark.parametrize("cold", [True, False])
+async def test_a_worker_whose_store_is_away_still_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cold: bool
+) -> None:
+    monkeypatch.setattr(worker_module, "COLD_SECONDS", 0.3)
+    line = Line(store)
+    async with at_work(line.store, nothing) as shift:
+        for verb in ("turn", "settle", "renew", "listen_to", "end_lease"):
+            line.faults[f"work.{verb}"] = raising(StoreUnavailable)
+        shift.worker.crew.done = [Done(4711, 4711)]
+        begun = boottime()
+        await shift.leave(cold=cold)
+        assert boottime() - begun < 3
+
+
+# When its lease is in doubt.
+
+
+async def test_a_worker_without_a_lease_stops_its_jobs_and_takes_another_number(
+    store: Store,
+) -> None:
+    line = Line(store)
+    async with at_work(line.store, forever, nothing, lease=SHORT) as shift:
+        [number] = await shift.enqueue("forever")
+        await until(lambda: shift.worker.load() == 1)
+        before, sent = shift.number, boottime()
+        line.faults["work.renew"] = raising(StoreUnavailable)
+        await shift.hear(WorkerFenced)
+        await until(lambda: shift.worker.load() == 0)
+        assert boottime() - sent < SHORT.total_seconds()
+        line.faults.clear()
+        await until(lambda: len(shift.heard(WorkerEnlisted)) == 2)
+        await until(lambda: shift.worker.load() == 1)  # it runs again, under the new lease
+        job = await store.jobs.get(number)
+        assert (job.attempt, job.crashes) == (1, 0)
+        assert shift.number != before
+        assert shift.heard(WorkerUnfenced) == []
+
+
+async def test_what_somebody_else_took_meanwhile_is_not_written_over(store: Store) -> None:
+    line = Line(store)
+    go = threading.Event()
+
+    def deaf() -> int:
+        go.wait(10)
+        return 5
+
+    other = await store.work.register(profile("other", tasks=("deaf",)), lease=LONG_LEASE)
+    async with at_work(line.store, deaf, lease=SHORT) as shift:
+        [number] = await shift.enqueue("deaf")
+        await until(lambda: shift.worker.load() == 1)
+        line.faults["work.register"] = raising(StoreUnavailable)
+        await store.work.end_lease(shift.number)
+        fenced = await shift.hear(WorkerFenced)
+        assert fenced.reason == "it had expired"
+        await shift.became(number, State.READY)
+        wish = Wish(worker=other.id, queue="default", tasks=["deaf"], limit=1, shelf=4)
+        await until(lambda: bool(shift.heard(WorkerUnfenced)))
+        [job] = await store.work.claim(wish)
+        go.set()
+        refused = await shift.hear(WriteRefused)
+        assert refused.job == number
+        assert refused.fence < job.fence
+        assert (await store.jobs.get(number)).worker == other.id
+        line.faults.clear()
+
+
+async def test_a_task_that_blocks_the_loop_costs_nobody_the_lease(url: str) -> None:
+    async def rude() -> None:
+        PAUSE.wait(SHORT.total_seconds() * 1.3)
+
+    async with (
+        opened(url) as store,
+        at_work(store, rude, forever, lease=SHORT, heart=heart_of(url)) as shift,
+    ):
+        [bystander] = await shift.enqueue("forever")
+        await until(lambda: shift.worker.load() == 1)
+        [number] = await shift.enqueue("rude")
+        assert (await shift.ended(number)).attempt == 1
+        await sleep(0.1)
+        assert shift.heard(WorkerFenced) == []
+        assert bystander in shift.worker.running()
+
+
+@pytest.mark.parametrize("verb", ["turn", "claim"])
+async def test_a_lost_answer_costs_nobody_a_run(store: Store, verb: str) -> None:
+    ran: list[int] = []
+
+    async def count(number: int) -> None:
+        ran.append(number)
+
+    line = Line(store)
+    needs = {"gpu": 1} if verb == "claim" else {}
+    lost = 0
+
+    async def deaf(real: Fault, *args: object) -> object:
+        nonlocal lost
+        answer = await real(*args)
+        if (answer.jobs if verb == "turn" else answer) and lost < 3:
+            lost += 1
+            raise OutcomeUnknown("the answer was lost")
+        return answer
+
+    line.faults[f"work.{verb}"] = deaf
+    task = define(count, needs=needs)
+    async with at_work(line.store, task, slots=3, resources={"gpu": 3}) as shift:
+        numbers = [(await shift.enqueue("count", number=number))[0] for number in range(12)]
+        for number in numbers:
+            await shift.ended(number)
+    assert sorted(ran) == list(range(12))
+    assert lost == 3
+
+
+async def test_every_job_of_a_restless_store_is_run_once(store: Store) -> None:
+    ran: list[int] = []
+
+    async def count(number: int) -> None:
+        ran.append(number)
+        await sleep(0)
+        if number % 5 == 0:
+            raise ValueError(number)
+
+    line = Line(store)
+    calls = 0
+
+    async def restless(real: Fault, *args: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls % 7 == 0:
+            raise StoreUnavailable("away")
+        answer = await real(*args)
+        if calls % 5 == 0:
+            raise OutcomeUnknown("lost")
+        return answer
+
+    for verb in ("turn", "settle"):
+        line.faults[f"work.{verb}"] = restless
+    task = define(count, retry=Retry(attempts=1))
+    async with at_work(line.store, task, slots=20) as shift:
+        registry = shift.registry
+        asked = [registry.call(task, (), {"number": number}) for number in range(300)]
+        numbers = await store.jobs.enqueue(asked)
+        for number in numbers:
+            await shift.ended(number)
+        assert shift.heard(WriteRefused) == []
+    assert sorted(ran) == list(range(300))
+
+
+async def test_events_of_trouble_come_through_the_worker(store: Store) -> None:
+    go = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    def slow() -> None:
+        until_cancelled()
+
+    tasks = (
+        define(stubborn, timeout="50ms", grace="50ms", retry=None),
+        define(slow, timeout="20ms", executor="thread"),
+    )
+    async with at_work(store, *tasks) as shift:
+        [stuck], [late] = await shift.enqueue("stubborn"), await shift.enqueue("slow")
+        assert (await shift.hear(JobStuck)).job == stuck
+        assert (await shift.hear(TimeoutIgnored)).job == late
+        go.set()
+        assert (await shift.ended(late)).state is State.SUCCEEDED
+        assert (await shift.ended(stuck)).reason.startswith("attempt 1 of 1 ran longer than 50ms")
