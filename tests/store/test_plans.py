@@ -56,9 +56,8 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "hold_jobs": ("job", {"rows": '[{"id": 7, "fence": 1}]'}),
     "forget_jobs": ("job", {"ids": [7]}),
     "ready_due_jobs": ("job", {"limit": 100}),
-    "next_ready": ("job", {}),
+    "look": ("job", {}),
     "overdue_jobs": ("job", {"limit": 100}),
-    "next_deadline": ("job", {}),
     "keep_history": ("job", {"rows": '[{"id": 7}]'}),
 }
 

@@ -33,6 +33,7 @@ _GONE = ("Z", "X")
 
 class Coroner:
     name = "coroner"
+    patient = True
     topics = frozenset({WORKERS})
 
     def __init__(

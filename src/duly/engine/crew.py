@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from duly.engine.execution import raised
 from duly.engine.executors.protocol import Executor
-from duly.engine.pace import AHEAD_SECONDS, Pace
+from duly.engine.pace import Pace
 from duly.engine.run import Run, Scribe, Why
 from duly.errors import InvalidValue, SignatureChanged
 from duly.events import Emit, JobEnded, JobStarted, JobStuck, TimeoutIgnored, nobody
@@ -79,7 +79,7 @@ class Crew:
         """How many more jobs there is use for."""
         if not self.accepts:
             return 0
-        ahead = int(self._pace.rate(self.ended) * AHEAD_SECONDS)
+        ahead = self._pace.ahead(self.ended, self.slots)
         here = len(self.running) + len(self._waiting)
         useful = self.slots + ahead - here
         return useful if self._most is None else min(useful, self._most - self.ended - here)
@@ -235,6 +235,7 @@ class Crew:
             if timer is not None:
                 timer.cancel()
         seconds = self.time() - run.began
+        self._pace.took(seconds)
         self._finish(run.job, run.definition, run.outcome(found), seconds=seconds)
         if self._waiting:
             self._fill()

@@ -241,11 +241,23 @@ class Heartbeat:
     def _tell(self, callback: Callable[..., object], *values: object) -> None:
         if self._home is None:
             return
+        if self._here is None:
+            self._call(self._home, callback, *values)
+            return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            if self._here is None:
-                self._home.call_soon(callback, *values)
-            else:
-                self._home.call_soon_threadsafe(callback, *values)
+            self._home.call_soon_threadsafe(callback, *values)
+
+    @staticmethod
+    def _call(
+        loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *values: object
+    ) -> None:
+        """On its own loop, at once: so everything is told in order, as a thread's words are."""
+        try:
+            callback(*values)
+        except Exception as error:  # noqa: BLE001 - the lease is kept whatever is made of the news
+            loop.call_exception_handler(
+                {"message": "a heartbeat was not heard", "exception": error}
+            )
 
     def _emit(self, event: Event) -> None:
         self._tell(self._say, event)

@@ -9,7 +9,8 @@ like to rest. Everything that keeps it going is here, once, for all of them:
   left behind may still write: the store's guards refuse what came too late, and a tick must leave
   its service fit for the next one wherever it is cut off.
 * The rest of a service that is nudged is never longer than the poll. Polling is the truth and a
-  nudge an optimisation: a lost one costs half a second. Who waits for no nudge rests as it likes.
+  nudge an optimisation: a lost one costs half a second. Who waits for no nudge rests as it likes,
+  and so does who is ``patient``: a lost nudge costs it a rest, and that is short enough.
 * How a service does is told by the age of its last good tick. That it is still there says nothing.
 
 Only the event loop's own time is used, so that all of this happens on a virtual one too. What it
@@ -144,7 +145,11 @@ class _Keeper:
                 # Nudges do not shorten it: who cannot work is not helped by being asked more often.
                 await self.halt.rest(self._pause())
             else:
-                await self.wake.rest(min(wish, self._poll()) if self.service.topics else wish)
+                await self.wake.rest(min(wish, self._poll()) if self._is_impatient else wish)
+
+    @property
+    def _is_impatient(self) -> bool:
+        return bool(self.service.topics) and not getattr(self.service, "patient", False)
 
     async def _tick(self) -> float | None:
         """How many seconds the service would like to rest; nothing if its tick was no good."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 AHEAD_SECONDS = 0.05
+_MEMORY = 8  # of how many attempts the length is remembered, about
 
 
 class Pace:
@@ -13,6 +14,22 @@ class Pace:
         self._since = time()
         self._before = 0
         self._rate = 0.0
+        self._length = 0.0
+
+    def took(self, seconds: float) -> None:
+        """An attempt has ended, so long after it began."""
+        self._length += (seconds - self._length) / _MEMORY
+
+    def ahead(self, ended: int, slots: int) -> int:
+        """How many jobs there will be room for in a moment.
+
+        Long jobs that began together end together, and that looks like a flood of short ones. But
+        slots never let more through than their number by the length of a job.
+        """
+        rate = self.rate(ended)
+        if self._length > 0:
+            rate = min(rate, slots / self._length)
+        return int(rate * AHEAD_SECONDS)
 
     def rate(self, ended: int) -> float:
         passed = self._time() - self._since

@@ -21,6 +21,7 @@ NO_REST = timedelta(0)
 
 class Reaper:
     name = "reaper"
+    patient = True
     topics = frozenset({WORKERS})  # whose lease was ended for it is known to be dead
 
     def __init__(

@@ -39,7 +39,7 @@ from duly.store import (
     work,
     zone_data,
 )
-from duly.store.database import Database, Start
+from duly.store.database import Ask, Database, Start
 from duly.store.gathering import Gathering
 from duly.store.jobs import EndedAlready, Wanted
 from duly.store.protocol import (
@@ -327,7 +327,7 @@ class SqlWork:
         return await self._room.read(work.workers)
 
     async def living(self) -> list[WorkerInfo]:
-        return await self._room.read(work.living)
+        return work.found(await self._room.write_one(Ask("living_workers")))
 
     async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
         told = await self._room.write(lambda: work.tell(who, order, slots=slots))
@@ -419,7 +419,7 @@ class SqlUpkeep:
         self._room = room
 
     async def dispatch(self, *, limit: int) -> Dispatched:
-        waiting = await self._room.read(upkeep.look)
+        waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         queues: list[str] = []
         hurried, expired = list[str](), 0
         if waiting.due is not None and waiting.due <= NOW:
@@ -430,9 +430,9 @@ class SqlUpkeep:
             )
         if waiting.opening is not None and waiting.opening <= NOW:
             queues += await self._room.write(lambda: limits.open_lanes(limit))
-            waiting = await self._room.read(upkeep.look)
+            waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         elif queues or hurried or expired:
-            waiting = await self._room.read(upkeep.look)
+            waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         if queues or hurried:
             self._room.nudge(*_ready_in([*queues, *hurried]))
         if expired:
@@ -453,7 +453,7 @@ class SqlUpkeep:
     async def take_back(
         self, judge: Judge, *, after: int, margin: timedelta, limit: int
     ) -> TakenBack:
-        if not await self._room.read(lambda: upkeep.lost(after=after, margin=margin)):
+        if not await self._room.write_one(upkeep.lost(after=after, margin=margin)):
             return TakenBack()
         taken = await self._room.write(
             lambda: upkeep.take_back(

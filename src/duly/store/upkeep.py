@@ -1,6 +1,6 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from duly.model.outcome import Lost
 from duly.model.states import State
 from duly.policy.firing import HURRIED
 from duly.store import limits, rows
-from duly.store.database import Ask, Operation
+from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Ids
 from duly.store.protocol import (
     Judge,
@@ -42,11 +42,8 @@ class Waiting:
         return min(rests) if rests else None
 
 
-def look() -> Operation[Waiting]:
-    [(due,)] = yield Ask("next_ready")
-    [(late,)] = yield Ask("next_deadline")
-    [(opening,)] = yield Ask("next_opening")
-    told = yield Ask("told_while_waiting", {"limit": 1})
+def looked(found: Sequence[Row]) -> Waiting:
+    [(due, late, opening, told)] = found
     return Waiting(rows.length(due), rows.length(late), rows.length(opening), told=bool(told))
 
 
@@ -122,10 +119,9 @@ def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
     return held
 
 
-def lost(*, after: int, margin: timedelta) -> Operation[bool]:
+def lost(*, after: int, margin: timedelta) -> Ask:
     """Whether there is anything to take back."""
-    asked = {"after": after, "margin": rows.microseconds(margin), "limit": 1}
-    return bool((yield Ask("lost_jobs", asked)))
+    return Ask("lost_jobs", {"after": after, "margin": rows.microseconds(margin), "limit": 1})
 
 
 def take_back(

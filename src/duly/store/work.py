@@ -5,7 +5,7 @@ ever rises: it is stored on the jobs and must be shown to write on them.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from duly.model.claimed import Claimed
@@ -13,7 +13,7 @@ from duly.model.payload import check_text
 from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store import rows
-from duly.store.database import Ask, Operation
+from duly.store.database import Ask, Operation, Row
 from duly.store.protocol import Beat
 
 
@@ -58,9 +58,8 @@ def workers() -> Operation[list[WorkerInfo]]:
     return [rows.worker(row) for row in found]
 
 
-def living() -> Operation[list[WorkerInfo]]:
-    found = yield Ask("living_workers")
-    return [rows.worker(row) for row in found]
+def found(living: Iterable[Row]) -> list[WorkerInfo]:
+    return [rows.worker(row) for row in living]
 
 
 def tell(who: str | int, order: Order, *, slots: int | None) -> Operation[int]:

@@ -23,7 +23,7 @@ from duly.model.fire import Outcome
 from duly.model.payload import Json
 from duly.model.states import ENDED, LIVE, TRANSITIONS, WAITING, State
 from duly.policy.retry import Retry
-from duly.policy.verdict import POISON
+from duly.policy.verdict import HAUNTED, POISON
 from duly.testing.simulate.counts import Asked, Counts
 from duly.testing.simulate.ledger import Ledger
 from duly.testing.simulate.watch import EndRow, FireRow, JobRow, KeyRow, Seen, WorkerRow
@@ -68,11 +68,14 @@ class Checkers:
         self.sometimes = sometimes
         self.violated = violated
         self.strict = True  # rows are read under locks: even for a moment nothing waits in vain
+        self.isolated = False  # what crashed once runs in a process of its own
         self.jobs: dict[int, Known] = {}
         self.counts = Counts(sometimes)
         self.ledger = Ledger(sometimes, violated)
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
+        self.taken_back: Callable[[int], None] = lambda _: None
+        self.claimed: list[tuple[int, int]] = []  # jobs and fences of the last transaction
         self._holder_lives = holder_lives
         self._of_schedule: dict[int, dict[int, Known]] = {}  # those that live
         self._leases: dict[int, int] = {}
@@ -84,6 +87,7 @@ class Checkers:
 
     def committed(self, transaction: Transaction) -> None:
         self._transaction = transaction
+        self.claimed = []
         self._latest = max(self._latest, transaction.now)
         self.counts.count(transaction.host, transaction.asked, since=transaction.since)
         if not transaction.changes:
@@ -206,6 +210,7 @@ class Checkers:
         if row.fence <= self._last_fence:
             self.violated(f"fence {row.fence} comes after fence {self._last_fence}")
         self._claimed_with = row.fence
+        self.claimed.append((row.id, row.fence))
         if row.attempt != before.attempt + 1:
             self.violated(f"job {row.id}: after attempt {before.attempt} comes {row.attempt}")
         if self._leases.get(row.worker or 0, 0) <= self._transaction.now:
@@ -226,6 +231,7 @@ class Checkers:
         self.settled[row.id, row.fence] = state
         if self._asks("lost_jobs"):
             self.sometimes["taken back"] += 1
+            self.taken_back(row.id)
             if self._holder_lives(row.worker):
                 self.sometimes["lease expired while the holder was alive"] += 1
             if self._leases.get(row.worker or 0, 0) > self._latest:
@@ -235,7 +241,7 @@ class Checkers:
         allowed = Retry.from_json(Json(row.retry)).attempts if row.retry else Retry().attempts
         if row.attempt > allowed + row.crashes:
             self.violated(f"job {row.id} waits again after attempt {row.attempt} of {allowed}")
-        if row.crashes >= POISON:
+        if row.crashes >= (HAUNTED if self.isolated else POISON):
             self.violated(f"job {row.id} waits again after {row.crashes} crashes")
 
     def _lease(self, before: WorkerRow | None, after: WorkerRow | None) -> None:

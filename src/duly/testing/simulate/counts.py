@@ -46,7 +46,14 @@ SOMETIMES = (
     "transaction ended from outside",
     "two nodes raced a fire",
     "unknown commit resolved",
-    "zombie write refused",
+    "claim adopted",
+    "coroner's certificate",
+    "fenced",
+    "idle work run",
+    "low work run",
+    "suspect run",
+    "write refused",
+    "zombie",
 )
 
 

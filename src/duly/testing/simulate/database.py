@@ -100,6 +100,7 @@ class SimulatedDatabase:
         if world.chance(world.odds.lost_answer):
             world.tell(self._host.name, "loses the answer")
             world.sometimes["answer lost"] += 1
+            world.unanswered.update(world.checkers.claimed)
             await sleep(world.dice.random() * world.knobs.deadline)
             await self._host.thaw()
             raise OutcomeUnknown("the answer to the commit was lost")
@@ -177,6 +178,8 @@ class _Turn:
     async def _step(self) -> None:
         """A moment between two statements."""
         world, host = self._world, self._host
+        if not host.alive:
+            raise asyncio.CancelledError
         roll = world.dice.random()
         odds = world.odds
         if roll < odds.at_a_statement:

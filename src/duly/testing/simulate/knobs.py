@@ -16,9 +16,10 @@ class Knobs:
     """How a world is built. It stays so."""
 
     nodes: int
+    machines: int  # on which they live; none: nobody can tell who lives on the same one
+    isolates: bool  # what crashed with a worker runs in a process of its own
     lease: float  # seconds, as all lengths here
     margin: float
-    beat: float  # between two renewals
     poll: float
     tick: float  # the longest that a service's tick may take
     deadline: float  # … and a call of the database
@@ -32,11 +33,13 @@ class Knobs:
     @classmethod
     def rolled(cls, dice: random.Random) -> "Knobs":
         lease = dice.choice((2.0, 3.0, 5.0, 12.0))
+        nodes = dice.choice((2, 2, 3, 3, 4, 5))
         return cls(
-            nodes=dice.choice((2, 2, 3, 3, 4, 5)),
+            nodes=nodes,
+            machines=dice.choice((0, 0, 2, nodes)),
+            isolates=dice.random() < 0.3,
             lease=lease,
             margin=dice.choice((0.0, 1.0, 2.0)),
-            beat=lease / dice.choice((3, 5)),
             poll=dice.choice((0.5, 1.0, 2.0, 4.0)),
             tick=dice.choice((5.0, 10.0, 30.0)),
             deadline=dice.choice((1.0, 4.0, 10.0)),

@@ -1,35 +1,50 @@
-"""A node: the real engine and a worker, in a process that may die and be started again."""
+"""A node: the real engine and a real worker, in a process that may die and be started again."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import cast
 
+from duly.engine.claimer import Claimer
+from duly.engine.coroner import Coroner
+from duly.engine.crew import ALONE
 from duly.engine.dispatcher import Dispatcher
+from duly.engine.executors.protocol import Executor
 from duly.engine.loop import Limits, Loop, Service
 from duly.engine.pruner import Pruner
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
-from duly.errors import StoreUnavailable
-from duly.events import (
-    ClockDistrusted,
-    Event,
-    ScheduleFaulted,
-    ServiceRestarted,
-    TickFailed,
-    TickStalled,
-)
-from duly.store.sql_store import SqlStore
+from duly.engine.scribe import Scribe
+from duly.engine.worker import Setup, Worker
+from duly.store.sql_store import SqlStore, SqlWork
 from duly.testing.simulate.database import SimulatedDatabase
-from duly.testing.simulate.worker import Worker
+from duly.testing.simulate.ears import Ears
+from duly.testing.simulate.stage import Stage
+from duly.testing.simulate.tasks import QUEUES, REGISTRY, RESOURCE
+from duly.testing.simulate.witness import Witness
 from duly.testing.simulate.world import Host, World
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """How a node is asked to end in order: once for warm, twice for cold."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def ask(self) -> None:
+        (self.hurry if self.asked.is_set() else self.asked).set()
 
 
 class Node:
     """One of the world's nodes, through all its incarnations."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, place: int) -> None:
         self.host: Host | None = None
         self._world = world
-        self._name = name
+        self._place = place
+        self._name = f"node {place + 1}"
         self._born = 0
         self._life: asyncio.Task[None] | None = None
         self._stays_down = False
@@ -44,7 +59,9 @@ class Node:
             return
         self._born += 1
         self._world.sometimes["restart"] += self._born > 1
-        host = self._world.host(f"{self._name}.{self._born}")
+        machines = self._world.knobs.machines
+        machine = f"machine {self._place % machines}" if machines else ""
+        host = self._world.host(f"{self._name}.{self._born}", machine)
         host.crash = self.crash
         self.host = host
         self._world.tell(host.name, "starts")
@@ -58,8 +75,11 @@ class Node:
             return
         self._world.tell(self.host.name, "crashes")
         self._world.sometimes["crash"] += 1
-        self.host.alive = False
+        self.host.die()
         self._life.cancel()
+        self._start_later()
+
+    def _start_later(self) -> None:
         down = self._world.dice.random() * self._world.knobs.lease * 1.5
         self._world.loop.call_later(down, self._restart)
 
@@ -68,49 +88,92 @@ class Node:
             self.start()
 
     async def _live(self, host: Host) -> None:
+        """Until it dies, or is asked to end."""
         world, knobs = self._world, self._world.knobs
         store = SqlStore(SimulatedDatabase(world, host))
-        worker = Worker(world, host, store)
+        store.work = cast(SqlWork, Witness(world, host, store.work))
+        stops, halt = Stops(), asyncio.Event()
+        ears = Ears(world, host)
+        worker = self._worker(store, host, stops, ears)
         limits = Limits(tick=timedelta(seconds=knobs.tick), poll=timedelta(seconds=knobs.poll))
-        loop = Loop(
-            self._services(store, host), dice=world.dice.random, emit=self._hear, limits=limits
-        )
+        services = [*self._services(store, host, ears), *self._serving(worker, ears)]
+        loop = Loop(services, dice=world.dice.random, emit=ears.hear, limits=limits)
         # It has nothing to do for days: asking it as often as the others would be most of the work.
         rarely = Limits(tick=limits.tick, poll=timedelta(minutes=1))
         pruner = Loop(
-            [Pruner(store, emit=self._hear)], dice=world.dice.random, emit=self._hear, limits=rarely
+            [Pruner(store, emit=ears.hear)], dice=world.dice.random, emit=ears.hear, limits=rarely
         )
         store.listen(loop.nudge)
-        store.listen(worker.nudge)
+        await worker.start(loop.nudge)
         async with asyncio.TaskGroup() as group:
-            group.create_task(loop.run())
-            group.create_task(pruner.run())
-            group.create_task(worker.run())
+            group.create_task(loop.run(halt))
+            group.create_task(pruner.run(halt))
+            await stops.asked.wait()
+            await worker.stop(stops.hurry)
+            halt.set()
+        self._end_in_order(host)
 
-    def _services(self, store: SqlStore, host: Host) -> list[Service]:
-        knobs, batch = self._world.knobs, self._world.knobs.batch
+    def _end_in_order(self, host: Host) -> None:
+        self._world.tell(host.name, "ends in order")
+        self._world.sometimes["stopped in order"] += 1
+        host.die()
+        self._start_later()
+
+    def _worker(self, store: SqlStore, host: Host, stops: Stops, ears: Ears) -> Worker:
+        world, knobs = self._world, self._world.knobs
+
+        def executors(scribe: Scribe) -> dict[str, Executor]:
+            stage = Stage(world, host, scribe)
+            alone: dict[str, Executor] = {}
+            if knobs.isolates:
+                alone[ALONE] = Stage(world, host, scribe, alone=True)
+            return {"async": stage, "thread": stage, "process": stage, **alone}
+
+        setup = Setup(
+            name=host.name,
+            queues=QUEUES,
+            slots=knobs.slots,
+            resources={RESOURCE: 2} if self._place == 0 else {},
+            lease=knobs.lease_length,
+            host=host.identity,
+        )
+        return Worker(
+            store,
+            REGISTRY,
+            setup,
+            executors=executors,
+            dice=world.dice.random,
+            on_stop=stops.ask,
+            emit=ears.hear,
+            time=host.steady,
+        )
+
+    def _serving(self, worker: Worker, ears: Ears) -> Sequence[Service]:
+        """The services of a worker, of which the second claimer is keener than in life."""
+
+        def keen() -> bool:
+            return worker.desk.busy > 0 and self._world.chance(0.3)
+
+        first, _, *others = worker.services
+        return [first, Claimer(worker.desk, first=False, emit=ears.hear, enough=keen), *others]
+
+    def _services(self, store: SqlStore, host: Host, ears: Ears) -> list[Service]:
+        world, knobs, batch = self._world, self._world.knobs, self._world.knobs.batch
         margin = timedelta(seconds=knobs.margin)
+        emit, steady = ears.hear, host.steady
         services: list[Service] = [
-            Scheduler(store, emit=self._hear, batch=batch, steady=host.steady),
-            Dispatcher(store, emit=self._hear, batch=batch, steady=host.steady),
-            Reaper(store, emit=self._hear, batch=batch, margin=margin),
+            Scheduler(store, emit=emit, batch=batch, steady=steady),
+            Dispatcher(store, emit=emit, batch=batch, steady=steady),
+            Reaper(store, emit=emit, batch=batch, margin=margin),
+            Coroner(
+                store,
+                emit=emit,
+                here=host.identity,
+                is_dead=lambda other: not world.processes[other].alive,
+                steady=steady,
+            ),
         ]
-        return [one for one in services if one.name not in self._world.sabotage.without]
-
-    def _hear(self, event: Event) -> None:
-        world = self._world
-        match event:
-            case TickFailed(service, error) if not isinstance(error, StoreUnavailable):
-                if self.up:
-                    world.violated(f"{self._name}'s {service} failed: {error!r}")
-            case ClockDistrusted():
-                world.sometimes["clock distrusted"] += 1
-            case TickStalled() | ServiceRestarted():
-                world.sometimes["tick stalled"] += 1
-            case ScheduleFaulted(name, reason):
-                world.violated(f'schedule "{name}" was set aside: {reason}')
-            case _:
-                pass
+        return [one for one in services if one.name not in world.sabotage.without]
 
     def _ended(self, life: asyncio.Task[None]) -> None:
         error = None if life.cancelled() else life.exception()

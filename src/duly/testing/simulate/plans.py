@@ -10,7 +10,7 @@ from duly.model.payload import Json, encode
 from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
 from duly.policy.retry import Retry
-from duly.testing.simulate.worker import QUEUES, TASKS
+from duly.testing.simulate.tasks import QUEUES, TASKS
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 KEYS = ("a", "b")
@@ -106,7 +106,7 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
     return Call(
         task=dice.choice(TASKS),
         queue=dice.choice(QUEUES),
-        priority=dice.choice((0, 0, 10)),
+        priority=dice.choice((0, 0, 10, -50, -100)),
         args=encode({"call": number, **poison}),
         run_after=after,
         key=dice.choice(KEYS) if keyed else None,

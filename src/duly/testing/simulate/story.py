@@ -1,8 +1,10 @@
 """A story, from its seed to its end: chaos, then healing, then the reckoning."""
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -43,16 +45,14 @@ class Story:
         self.world = World(seed, sabotage=sabotage)
         self._minutes = minutes
         self._dark = self._seconds = 0.0
-        self._nodes = [
-            Node(self.world, f"node {place + 1}") for place in range(self.world.knobs.nodes)
-        ]
+        self._nodes = [Node(self.world, place) for place in range(self.world.knobs.nodes)]
         self._storm = Storm(self.world, self._nodes)
         self._workload = Workload(self.world)
 
     def play(self) -> Ending:
         world = self.world
         try:
-            with world.loop:
+            with _silent_logs(), world.sabotage.at_work(), world.loop:
                 self._run()
         except BaseExceptionGroup as unseen:
             if not world.wrong:
@@ -132,3 +132,14 @@ class Story:
         checkers = self.world.checkers
         broken = [*self._workload.broken(), *checkers.unpaired(), *checkers.ledger.uncovered()]
         self.world.wrong += [f"at the end: {promise}" for promise in broken]
+
+
+@contextmanager
+def _silent_logs() -> Iterator[None]:
+    """Workers that die do not take their ears off the log of this program."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    try:
+        yield
+    finally:
+        root.handlers[:] = before

@@ -21,7 +21,7 @@ from duly.store.sql_store import SqlStore
 from duly.testing.simulate.database import SimulatedDatabase
 from duly.testing.simulate.ledger import Life
 from duly.testing.simulate.plans import KEYS, rolled_call, rolled_plan
-from duly.testing.simulate.worker import QUEUES, TASKS
+from duly.testing.simulate.tasks import QUEUES, TASKS
 from duly.testing.simulate.world import World
 
 
@@ -88,7 +88,7 @@ class Workload:
         call = asyncio.ensure_future(action(store))
 
         def crash() -> None:
-            host.alive = False
+            host.die()
             call.cancel()
 
         host.crash = crash
@@ -98,7 +98,7 @@ class Workload:
             crash()
             raise
         finally:
-            host.alive = False
+            host.die()
         error = None if call.cancelled() else call.exception()
         if error is not None and not isinstance(error, DulyError):
             world.violated(f"{action.__name__} failed: {error!r}")

@@ -10,17 +10,21 @@ import hashlib
 import random
 import sqlite3
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from duly.clock import sleep
 from duly.instants import to_us
+from duly.model.states import State
+from duly.model.worker import Host as Identity
 from duly.store.migrate import migrations
 from duly.store.sqlite.connection import apply_migration, connect
 from duly.store.sqlite.database import SQLITE
 from duly.store.statements import statements
 from duly.testing.clock import VirtualClock
+from duly.testing.simulate.acts import Acts
 from duly.testing.simulate.checkers import Checkers
 from duly.testing.simulate.knobs import Knobs, Odds
 from duly.testing.simulate.loop import VirtualLoop
@@ -36,6 +40,7 @@ DAYS = (
     datetime(2026, 11, 1, 5, 59, 40, tzinfo=UTC),
 )
 LAST_STEPS = 60
+FIRST_PID = 2**30  # no system has processes of such numbers
 
 # Where the database cannot skip locked rows, whoever holds a schedule raises its revision instead,
 # so that a decision made on what was read without a lock is void.
@@ -53,10 +58,23 @@ class Sabotage:
 
     statements: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     schema: tuple[str, ...] = ()  # run after the migrations
+    methods: Mapping[tuple[type, str], Callable[..., object]] = field(default_factory=dict)
     without: tuple[str, ...] = ()  # services
     nodes_clock: bool = False  # the database is told the time by whoever asks
     torn: bool = False  # every statement is a transaction of its own
     loose: bool = False  # only worlds in which rows are read without locks
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Replace the methods, while a story is told."""
+        before = {(owner, name): getattr(owner, name) for owner, name in self.methods}
+        try:
+            for (owner, name), method in self.methods.items():
+                setattr(owner, name, method)
+            yield
+        finally:
+            for (owner, name), method in before.items():
+                setattr(owner, name, method)
 
 
 HONEST = Sabotage()
@@ -65,13 +83,15 @@ HONEST = Sabotage()
 class Host:
     """A process on a machine. It may be dead, stand still, or be cut off from the database."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "World", name: str, identity: Identity) -> None:
         self.name = name
+        self.identity = identity
         self.alive = True
         self.frozen_until = 0.0
         self.cut_until = 0.0
-        self.crash: Callable[[], None] = self._die
+        self.crash: Callable[[], None] = self.die
         self.listeners: list[Callable[[str], None]] = []
+        self._tasks: list[asyncio.Task[None]] = []  # what it runs beside its own life
         self._world = world
         self._skew = timedelta(seconds=world.dice.uniform(-10_000, 10_000))
         self._pace = 1 + world.dice.uniform(-200e-6, 200e-6)
@@ -91,8 +111,15 @@ class Host:
         while (left := self.frozen_until - self._world.loop.time()) > 0:
             await sleep(min(left, 1.0))  # it may be over earlier
 
-    def _die(self) -> None:
+    def own(self, task: asyncio.Task[None]) -> None:
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    def die(self) -> None:
+        """Nothing of it goes on."""
         self.alive = False
+        for task in list(self._tasks):
+            task.cancel()
 
 
 class World:
@@ -127,9 +154,14 @@ class World:
         self.over = False
         self.steps: deque[str] = deque(maxlen=LAST_STEPS)
         self.workers: dict[int, Host] = {}
+        self.processes: dict[Identity, Host] = {}
+        self.unanswered: set[tuple[int, int]] = set()  # jobs and fences of claims
         self._digest = hashlib.blake2b(digest_size=16)
+        self.acts = Acts(self.violated, holder=self._holder, trusted=self._clock_is_trusted)
         self.checkers = Checkers(self.sometimes, self.violated, self._holder_lives)
         self.checkers.strict = not self.loose
+        self.checkers.isolated = self.knobs.isolates
+        self.checkers.taken_back = self.acts.taken_back
 
     @property
     def now(self) -> int:
@@ -156,8 +188,10 @@ class World:
         self.wrong.append(f"at {self.clock.now():%Y-%m-%d %H:%M:%S.%f}: {promise}")
         self.loop.stop()
 
-    def host(self, name: str) -> Host:
-        made = Host(self, name)
+    def host(self, name: str, machine: str = "") -> Host:
+        number = len(self.processes)
+        identity = Identity(boot=machine, pid=FIRST_PID + number, born=number)
+        made = self.processes[identity] = Host(self, name, identity)
         self.hosts = [host for host in self.hosts if host.alive] + [made]
         return made
 
@@ -174,6 +208,14 @@ class World:
                 for listener in host.listeners:
                     for topic in topics:
                         listener(topic)
+
+    def _holder(self, job: int) -> tuple[State, int] | None:
+        known = self.checkers.jobs.get(job)
+        return None if known is None else (known.state, known.row.fence)
+
+    def _clock_is_trusted(self) -> bool:
+        """Whether a lease is as long for the store as for its holder."""
+        return self.loop.time() > self.jumped_at + self.knobs.lease + 5
 
     def _holder_lives(self, worker: int | None) -> bool:
         host = self.workers.get(worker or 0)

@@ -15,10 +15,18 @@ update duly.job
    and ready_at <= {now}
 returning queue;
 
--- name: next_ready
-select min(ready_at) - {now}
-  from duly.job
- where state = 'scheduled';
+-- name: look
+-- How long until somebody who waits needs something: jobs that are due or late, limits whose rate
+-- lets the next one in; and whether some that wait again were asked to end while they ran.
+select (select min(ready_at) from duly.job where state = 'scheduled') - {now},
+       (select min(deadline) from duly.job where deadline is not null and state <> 'running') - {now},
+       (select min(opens_at) from duly.lane where opens_at is not null) - {now},
+       (select count(*)
+          from (select 1
+                  from duly.signal
+                  join duly.job on job.id = signal.job_id
+                 where job.state in ('scheduled', 'blocked', 'ready')
+                 limit 1) as told);
 
 -- name: overdue_jobs
 -- Jobs that have not begun by their deadline.
@@ -43,11 +51,6 @@ update duly.job
    and state <> 'running'
    and deadline < {now}
 returning queue;
-
--- name: next_deadline
-select min(deadline) - {now}
-  from duly.job
- where deadline is not null and state <> 'running';
 
 -- name: stranded_blocked
 -- A net: schedules with a job that waits behind nothing.

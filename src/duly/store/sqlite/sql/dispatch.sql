@@ -9,10 +9,18 @@ update duly_job
    and state = 'scheduled'
 returning queue;
 
--- name: next_ready
-select min(ready_at) - :now
-  from duly_job
- where state = 'scheduled';
+-- name: look
+-- How long until somebody who waits needs something: jobs that are due or late, limits whose rate
+-- lets the next one in; and whether some that wait again were asked to end while they ran.
+select (select min(ready_at) from duly_job where state = 'scheduled') - :now,
+       (select min(deadline) from duly_job where deadline is not null and state <> 'running') - :now,
+       (select min(opens_at) from duly_lane where opens_at is not null) - :now,
+       (select count(*)
+          from (select 1
+                  from duly_signal
+                 cross join duly_job on duly_job.id = duly_signal.job_id
+                 where duly_job.state in ('scheduled', 'blocked', 'ready')
+                 limit 1) as told);
 
 -- name: overdue_jobs
 -- Jobs that have not begun by their deadline.
@@ -30,11 +38,6 @@ update duly_job
        rank = rank - (max(priority, :priority) - priority) * 1000000
  where id in (select value from json_each(:ids)) and state <> 'running' and deadline < :now
 returning queue;
-
--- name: next_deadline
-select min(deadline) - :now
-  from duly_job
- where deadline is not null and state <> 'running';
 
 -- name: stranded_blocked
 -- A net: schedules with a job that waits behind nothing.

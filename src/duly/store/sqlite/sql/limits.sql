@@ -114,11 +114,6 @@ select name
  order by opens_at
  limit :limit;
 
--- name: next_opening
-select min(opens_at) - :now
-  from duly_lane
- where opens_at is not null;
-
 -- name: waiting_lanes
 -- A net: lanes at which some wait and nobody is going to look, the longest forgotten first.
 select lane.name
