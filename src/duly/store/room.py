@@ -1,11 +1,12 @@
 """What the nouns of a store share: the database, numbers for new rows, and those who listen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from duly.errors import OutcomeUnknown
 from duly.store.database import Ask, Database, Row, Start
 from duly.store.ids import BLOCK, Dry, Ids, reserve_many
+from duly.store.protocol import READY
 
 T = TypeVar("T")
 
@@ -69,3 +70,8 @@ class Room:
             for listener in self._listeners:
                 listener(topic)
         self.database.nudge(topics)
+
+
+def ready_in(queues: Iterable[str]) -> list[str]:
+    """Topics for the workers of these queues."""
+    return [f"{READY}:{queue}" for queue in sorted(set(queues))]

@@ -1,12 +1,6 @@
-"""What the engine and the application may ask of a store, whatever database is below.
+"""The nouns of a store: for each, what may be asked."""
 
-Each noun has its protocol. All calls may be made from any number of processes at once; each is one
-transaction, and each may be repeated after ``OutcomeUnknown``. The time is the store's own: nobody
-tells it what time it is.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -19,188 +13,23 @@ from duly.model.queue import Queue
 from duly.model.schedule import Plan, Schedule
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.policy.firing import Facts, Firing
-from duly.policy.verdict import Verdict
-
-Decide = Callable[[Facts, datetime], Firing]
-
-# What has been overdue for so long is nobody's business by now.
-OVERDUE = timedelta(seconds=30)
-
-# What a nudge is about.
-SCHEDULES = "schedules"  # a schedule may be due earlier than it was
-JOBS = "jobs"  # a job may be due earlier than any was
-READY = "ready"  # a job can be claimed: "ready:" and its queue
-WORKERS = "workers"  # a worker is told something, or one of its jobs is asked to end
-QUEUES = "queues"  # a queue was paused, limited or set free
-LOG = "log"  # a job has said something: "log:" and its number
-
-# Where a worker looks. See the migration that makes the column.
-NORMAL, LOW, IDLE, CAREFUL, SUSPECT = range(5)
-NO_FLOOR = -(2**63)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fired:
-    """What one pass over the due schedules came to."""
-
-    schedules: int = 0
-    fires: int = 0
-    jobs: int = 0
-    later: int = 0  # … of which so many are to wait for their moment
-    faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
-    lateness: timedelta = timedelta(0)  # of the most overdue
-    rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
-    distrusted: bool = False  # some were due, and the clock was not believed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatched:
-    """What one pass over the waiting jobs came to."""
-
-    ready: int = 0
-    hurried: int = 0
-    expired: int = 0
-    rest: timedelta | None = None  # until the next job is due or late
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenBack:
-    """What one pass over lost jobs came to."""
-
-    lost: int = 0
-    poisoned: int = 0
-    last: int = 0  # where the next page begins
-
-
-class HeldJob(Protocol):
-    """What must be known of a job to settle it: as it was claimed, or as it was found lost."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def fence(self) -> int: ...
-    @property
-    def task(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def schedule_id(self) -> int | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """What a job that was run is to become. Written only if the fence still holds."""
-
-    job: HeldJob
-    verdict: Verdict
-    outcome: str  # the word for the attempt's record
-    result: str | None = None
-    keep_result: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """Which settlements were written, and which were refused because the job is not held."""
-
-    kept: Sequence[int] = ()
-    refused: Sequence[int] = ()
-    before: Sequence[int] = ()  # those of the kept that had been written before
-    freed: Sequence[str] = ()  # queues in which others became ready who waited at a limit
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A job that succeeded and that nothing waits for."""
-
-    id: int
-    fence: int
-    result: str | None = None
-    keep: int | None = None  # how long the result is kept, in microseconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a worker would like to run next."""
-
-    worker: int
-    queue: str
-    tasks: Sequence[str]
-    limit: int
-    shelf: int = NORMAL
-    floor: int = NO_FLOOR  # nothing below this rank is looked for
-    after: str = ""  # on a fair queue: the tenant that was served last
-    free: Mapping[str, int] = field(default_factory=dict)  # resources that are not in use
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What was written of what is done, and what is to be run next."""
-
-    jobs: Sequence[Claimed] = ()
-    kept: Sequence[int] = ()
-    refused: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
-    """What a worker hears when it says that it is alive."""
-
-    order: Order
-    slots: int | None = None
-    signals: Mapping[int, str] = field(default_factory=dict)  # jobs asked to end, and why
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneInfo:
-    """A limit under one rendered name, and who is there."""
-
-    name: str
-    template: str
-    concurrency: int | None
-    rate: Rate | None
-    running: int
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What is due and not done. Health is this, not whether a process is up."""
-
-    now: datetime
-    oldest_unfired: datetime | None  # the due moment that has waited longest for a scheduler
-    oldest_undispatched: datetime | None
-    ready: int
-    running: int
-    faulty: Sequence[str] = ()  # schedules that stand still until somebody mends them
-
-    @property
-    def unfired_for(self) -> timedelta:
-        return self.now - self.oldest_unfired if self.oldest_unfired else timedelta(0)
-
-    @property
-    def problem(self) -> str | None:
-        """What is overdue so long that nobody can be working on it."""
-        if self.oldest_unfired and self.now - self.oldest_unfired > OVERDUE:
-            return (
-                f"a moment has been due since {self.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC and "
-                "nobody has fired it: is a scheduler running?"
-            )
-        if self.oldest_undispatched and self.now - self.oldest_undispatched > OVERDUE:
-            return (
-                f"a job has been due since {self.oldest_undispatched:%Y-%m-%d %H:%M:%S} UTC and "
-                "nobody has made it ready: is a scheduler running?"
-            )
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """How long what has ended is kept."""
-
-    history: timedelta = timedelta(days=14)
-    fires: timedelta = timedelta(days=90)
-    failed: timedelta = timedelta(days=30)
+from duly.policy.firing import Firing
+from duly.store.protocol.values import (
+    Beat,
+    Decide,
+    Dispatched,
+    Done,
+    Fired,
+    Judge,
+    LaneInfo,
+    Progress,
+    Retention,
+    Settled,
+    Settlement,
+    TakenBack,
+    Turn,
+    Wish,
+)
 
 
 class Schedules(Protocol):
@@ -438,7 +267,7 @@ class Upkeep(Protocol):
         ...
 
     async def take_back(
-        self, judge: "Judge", *, after: int, margin: timedelta, limit: int
+        self, judge: Judge, *, after: int, margin: timedelta, limit: int
     ) -> TakenBack:
         """Take jobs back from workers whose lease has expired."""
         ...
@@ -448,25 +277,6 @@ class Upkeep(Protocol):
         ...
 
     async def progress(self) -> Progress: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostJob:
-    """A running job whose worker has no lease."""
-
-    id: int
-    fence: int
-    attempt: int
-    crashes: int
-    retry: str | None
-    worker: int | None
-    schedule_id: int | None = None
-    task: str = ""
-    key: str | None = None
-    alone: bool = False  # it had crashed before, and ran in a process of its own
-
-
-Judge = Callable[[LostJob, datetime], Verdict]
 
 
 class Store(Protocol):

@@ -1,0 +1,150 @@
+"""Jobs, as people and programs ask for them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+
+from duly.errors import OutcomeUnknown
+from duly.model.job import Attempt, Call, Job
+from duly.model.states import State
+from duly.store import (
+    jobs,
+    retrying,
+)
+from duly.store.gathering import Gathering
+from duly.store.jobs import EndedAlready, Wanted
+from duly.store.protocol import (
+    JOBS,
+    READY,
+    SCHEDULES,
+    WORKERS,
+)
+from duly.store.retrying import BATCH, Matching
+from duly.store.room import PATIENCE, Room
+
+
+class SqlJobs:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._gathering = Gathering(self._enqueue_plain)
+
+    async def enqueue(self, calls: Sequence[Call]) -> list[int]:
+        numbers = await self._room.numbers(len(calls))
+        wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
+        if any(call.key is not None for call in calls):
+            answers = await self._enqueue(wanted)
+        else:
+            await self._gathering.add(wanted)
+            answers = numbers
+        self._room.nudge(*_topics(calls))
+        return answers
+
+    async def _enqueue_plain(self, wanted: Sequence[Wanted]) -> None:
+        """One statement, and no transaction around it; several if its answer is lost."""
+        try:
+            await self._room.write_one(jobs.plainly(wanted))
+        except OutcomeUnknown:
+            await self._enqueue(wanted, again=True)
+
+    async def _enqueue(self, wanted: Sequence[Wanted], *, again: bool = False) -> list[int]:
+        """Insist, with the same numbers, until it is known that each was enqueued once."""
+        done: frozenset[int] = frozenset()
+        for _ in range(PATIENCE * 2):
+            left = [one for one in wanted if one.number not in done]
+            try:
+                answers = await self._room.write(lambda: jobs.enqueue(left, again=again))  # noqa: B023
+            except OutcomeUnknown:
+                again = True
+            except EndedAlready as ended:
+                done |= ended.numbers
+            else:
+                found = dict(zip((one.number for one in left), answers, strict=True))
+                return [found.get(one.number, one.number) for one in wanted]
+        raise OutcomeUnknown(
+            f"{len(wanted)} jobs may or may not have been enqueued: the database's answer was lost "
+            f"{PATIENCE * 2} times"
+        )
+
+    async def get(self, number: int) -> Job:
+        return await self._room.read(lambda: jobs.get(number))
+
+    async def page(self, *, after: int = 0, limit: int = 100) -> list[Job]:
+        return await self._room.read(lambda: jobs.listed(after, limit))
+
+    async def ended(
+        self, state: State, *, since: datetime | None = None, limit: int = 100
+    ) -> list[Job]:
+        return await self._room.read(lambda: jobs.ended(state, since, limit))
+
+    async def attempts(self, number: int) -> list[Attempt]:
+        return await self._room.read(lambda: jobs.attempts(number))
+
+    async def cancel(self, number: int, *, reason: str = "") -> State:
+        state = await self._room.write(lambda: jobs.cancel(number, reason, ids=self._room.ids))
+        self._room.nudge(SCHEDULES, READY, WORKERS)
+        return state
+
+    async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
+        there = await self._room.write(
+            lambda: jobs.cancel_key(task, key, reason, ids=self._room.ids)
+        )
+        self._room.nudge(READY, WORKERS)
+        return there
+
+    async def retry(self, number: int, *, who: str = "") -> Job:
+        job = await self._room.write(lambda: jobs.retry(number, who))
+        self._room.nudge(READY)
+        return job
+
+    async def retry_matching(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        first: int | None = None,
+        who: str = "",
+    ) -> list[int]:
+        matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
+        left = retrying.checked(first, who)
+        place = await self._room.read(retrying.begin)
+        revived: list[int] = []
+        while left > 0:
+            ask = partial(retrying.find, matching, place, min(left, BATCH))
+            numbers, place = await self._room.read(ask)
+            if not numbers:
+                break
+            done = await self._revive(numbers, who)
+            self._room.nudge(READY)
+            revived += done
+            left -= len(done)
+        return revived
+
+    async def _revive(self, numbers: Sequence[int], who: str) -> list[int]:
+        start = partial(retrying.revive, numbers, who)
+        try:
+            return await self._room.write(start)
+        except OutcomeUnknown:
+            await self._room.insist(start)
+            return list(numbers)  # by now all of them are, and nobody can tell by whose hand
+
+    async def count_failed(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
+        return await self._room.read(lambda: retrying.count(matching))
+
+
+def _topics(calls: Iterable[Call]) -> list[str]:
+    """Who should wake: workers of the queues, or the dispatcher for what is due later."""
+    queues = {f"{READY}:{call.queue}" for call in calls if call.run_after is None}
+    later = [JOBS] if any(call.run_after is not None for call in calls) else []
+    return [*sorted(queues), *later]

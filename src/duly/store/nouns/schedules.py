@@ -1,0 +1,139 @@
+"""Schedules, and the ledger of what became of their moments."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from duly.instants import EPOCH
+from duly.model.fire import Fire
+from duly.model.schedule import Pause, Plan, Schedule
+from duly.policy.firing import Firing, decide
+from duly.rules import zone_data_version
+from duly.store import (
+    fires,
+    held,
+    ledger,
+    schedules,
+    steering,
+    zone_data,
+)
+from duly.store.database import Start
+from duly.store.protocol import (
+    JOBS,
+    READY,
+    SCHEDULES,
+    Decide,
+    Fired,
+)
+from duly.store.room import Room
+
+T = TypeVar("T")
+
+
+class SqlSchedules:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
+        numbers = await self._room.numbers(len(plans))
+        added = await self._room.insist(lambda: schedules.add(plans, numbers))
+        self._room.nudge(SCHEDULES)
+        return added
+
+    async def get(self, name: str) -> Schedule:
+        return await self._room.read(lambda: held.get(name))
+
+    async def page(self, *, after: str = "", limit: int = 100) -> list[Schedule]:
+        return await self._room.read(lambda: schedules.listed(after, limit))
+
+    async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
+        return await self._changed(
+            lambda: schedules.edit(name, change, who=who, decide=decide, ids=self._room.ids)
+        )
+
+    async def pause(
+        self,
+        name: str,
+        *,
+        until: datetime | None = None,
+        who: str = "",
+        note: str = "",
+        catch_up: bool = False,
+    ) -> Schedule:
+        wanted = Pause(since=EPOCH, until=until, by=who, note=note, catch_up=catch_up)
+        return await self._changed(
+            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.ids)
+        )
+
+    async def resume(self, name: str, *, who: str = "") -> Schedule:
+        return await self._changed(
+            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.ids)
+        )
+
+    async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
+        return await self._changed(
+            lambda: steering.skip_next(name, count, who=who, decide=decide, ids=self._room.ids)
+        )
+
+    async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
+        return await self._changed(
+            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.ids)
+        )
+
+    async def run(self, name: str, *, who: str = "") -> Fire:
+        [series] = await self._room.numbers(1)
+        fire = await self._room.insist(
+            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.ids)
+        )
+        self._room.nudge(SCHEDULES, READY)
+        return fire
+
+    async def remove(self, name: str, *, who: str = "") -> None:
+        await self._changed(
+            lambda: schedules.remove(name, who=who, decide=decide, ids=self._room.ids)
+        )
+
+    async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]:
+        return await self._room.read(lambda: schedules.changes(name, limit))
+
+    async def _changed(self, start: Start[T]) -> T:
+        changed = await self._room.write(start)
+        self._room.nudge(SCHEDULES)
+        return changed
+
+
+class SqlLedger:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def fire(self, decide: Decide, *, limit: int, trust: Callable[[datetime], bool]) -> Fired:
+        release = zone_data_version()
+        fired = await self._room.write(
+            lambda: ledger.fire(
+                decide, limit=limit, zone_data=release, ids=self._room.ids, trust=trust
+            )
+        )
+        if fired.later:
+            self._room.nudge(JOBS)
+        if fired.jobs > fired.later:
+            self._room.nudge(READY)
+        return fired
+
+    async def foresee(self, name: str, decide: Decide) -> Firing:
+        return await self._room.read(lambda: schedules.foresee(name, decide))
+
+    async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
+        return await self._room.write(lambda: zone_data.refresh(after, limit))
+
+    async def fires(
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+    ) -> list[Fire]:
+        return await self._room.read(lambda: fires.listed(name, since, until, limit))
+
+    async def covering(self, name: str, moment: datetime) -> Fire | None:
+        return await self._room.read(lambda: fires.covering(name, moment))

@@ -1,0 +1,85 @@
+"""What keeps things moving."""
+
+from datetime import timedelta
+from functools import partial
+
+from duly.store import (
+    limits,
+    upkeep,
+)
+from duly.store.database import Ask
+from duly.store.protocol import (
+    READY,
+    SCHEDULES,
+    Dispatched,
+    Judge,
+    Progress,
+    Retention,
+    TakenBack,
+)
+from duly.store.room import Room, ready_in
+
+NOW = timedelta(0)
+
+
+class SqlUpkeep:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def dispatch(self, *, limit: int) -> Dispatched:
+        waiting = upkeep.looked(await self._room.write_one(Ask("look")))
+        queues: list[str] = []
+        hurried, expired = list[str](), 0
+        if waiting.due is not None and waiting.due <= NOW:
+            queues = await self._room.write(lambda: upkeep.ready(limit))
+        if waiting.told or (waiting.late is not None and waiting.late < NOW):
+            hurried, expired = await self._room.write(
+                lambda: upkeep.overdue(limit, ids=self._room.ids)
+            )
+        if waiting.opening is not None and waiting.opening <= NOW:
+            queues += await self._room.write(lambda: limits.open_lanes(limit))
+            waiting = upkeep.looked(await self._room.write_one(Ask("look")))
+        elif queues or hurried or expired:
+            waiting = upkeep.looked(await self._room.write_one(Ask("look")))
+        if queues or hurried:
+            self._room.nudge(*ready_in([*queues, *hurried]))
+        if expired:
+            self._room.nudge(SCHEDULES, READY)
+        return Dispatched(
+            ready=len(queues), hurried=len(hurried), expired=expired, rest=waiting.rest
+        )
+
+    async def sweep(self, *, limit: int) -> int:
+        found = await self._room.write(lambda: upkeep.sweep(limit))
+        if found:
+            self._room.nudge(SCHEDULES, READY)
+        return found
+
+    async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
+        return await self._room.write(lambda: upkeep.hold_unknown(patience=patience, limit=limit))
+
+    async def take_back(
+        self, judge: Judge, *, after: int, margin: timedelta, limit: int
+    ) -> TakenBack:
+        if not await self._room.write_one(upkeep.lost(after=after, margin=margin)):
+            return TakenBack()
+        taken = await self._room.write(
+            lambda: upkeep.take_back(
+                judge, after=after, margin=margin, limit=limit, ids=self._room.ids
+            )
+        )
+        if taken.lost:
+            self._room.nudge(READY, SCHEDULES)
+        return taken
+
+    async def prune(self, retention: Retention, *, limit: int) -> int:
+        # One day at a time: the lock that makes or drops one is held until the commit.
+        for parent, instant in await self._room.read(upkeep.missing_days):
+            await self._room.write(partial(upkeep.make_day, parent, instant))
+        gone = await self._room.write(lambda: upkeep.prune_keys(limit))
+        for statement, before in await self._room.read(lambda: upkeep.prunable(retention)):
+            gone += await self._room.write(partial(upkeep.prune, statement, before, limit))
+        return gone
+
+    async def progress(self) -> Progress:
+        return await self._room.read(upkeep.progress)

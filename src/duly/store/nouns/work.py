@@ -1,0 +1,151 @@
+"""What workers do: claim, finish, stay alive, and what they meet on the way."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from duly.errors import OutcomeUnknown
+from duly.model.claimed import Claimed
+from duly.model.journal import Entry, LogLine, Note
+from duly.model.limit import Rate
+from duly.model.queue import Queue
+from duly.model.states import State
+from duly.model.worker import Order, Profile, WorkerInfo
+from duly.store import (
+    claims,
+    journal,
+    limits,
+    turning,
+    work,
+)
+from duly.store.database import Ask
+from duly.store.protocol import (
+    CAREFUL,
+    JOBS,
+    LOG,
+    QUEUES,
+    READY,
+    SCHEDULES,
+    WORKERS,
+    Beat,
+    Done,
+    LaneInfo,
+    Settled,
+    Settlement,
+    Turn,
+    Wish,
+)
+from duly.store.room import Room, ready_in
+from duly.store.settling import settle
+
+MOST_TAILS = 10  # what more jobs than these say at once, nobody reads as it comes
+
+
+class SqlWork:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
+        [number] = await self._room.numbers(1)
+        info, freed = await self._room.insist(lambda: work.register(number, profile, lease=lease))
+        self._room.nudge(WORKERS, *(f"{READY}:{queue}" for queue in freed))
+        return info
+
+    async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
+        return await self._room.write(lambda: work.renew(worker, lease, running=running))
+
+    async def listen_to(self, worker: int) -> Beat | None:
+        return await self._room.read(lambda: work.listen_to(worker))
+
+    async def end_lease(self, worker: int) -> None:
+        await self._room.write(lambda: work.end_lease(worker))
+        self._room.nudge(WORKERS)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._room.read(work.workers)
+
+    async def living(self) -> list[WorkerInfo]:
+        return work.found(await self._room.write_one(Ask("living_workers")))
+
+    async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
+        told = await self._room.write(lambda: work.tell(who, order, slots=slots))
+        self._room.nudge(WORKERS)
+        return told
+
+    async def turn(self, done: Sequence[Done], wish: Wish | None = None) -> Turn:
+        if wish is not None and wish.shelf == CAREFUL:
+            wish = None  # nothing that has limits or needs resources is claimed in passing
+        if self._room.database.dialect.turns and wish is not None:
+            return await turning.turn(self._room, done, wish)
+        return await self._room.write(lambda: claims.turn(done, wish))
+
+    async def claim(self, wish: Wish) -> list[Claimed]:
+        taken = await self._room.write(lambda: claims.take(wish))
+        if taken.freed:
+            self._room.nudge(*ready_in(taken.freed))
+        if taken.opens:
+            self._room.nudge(JOBS)
+        return taken.jobs
+
+    async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
+        return claims.places(await self._room.write_one(claims.ready(queues)))
+
+    async def held(self, worker: int) -> list[Claimed]:
+        return await self._room.read(lambda: work.held(worker))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        settled = await self._room.write(lambda: settle(settlements, ids=self._room.ids))
+        if any(s.job.schedule_id is not None for s in settlements):
+            self._room.nudge(SCHEDULES, READY)
+        elif any(s.verdict.state is State.READY for s in settlements):
+            self._room.nudge(READY)
+        self._room.nudge(JOBS, *ready_in(settled.freed))
+        return settled
+
+    async def set_queue(self, queue: Queue) -> None:
+        await self._room.write(lambda: work.set_queue(queue))
+        self._room.nudge(QUEUES, READY)
+
+    async def queues(self) -> list[Queue]:
+        return await self._room.read(work.queues)
+
+
+class SqlLimits:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def listed(self, *, limit: int = 1_000) -> list[LaneInfo]:
+        return await self._room.read(lambda: limits.listed(limit))
+
+    async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
+        await self._room.write(lambda: limits.set_rule(name, concurrency, rate))
+        self._room.nudge(READY)
+
+    async def unset(self, name: str) -> None:
+        await self._room.write(lambda: limits.drop_rule(name))
+        self._room.nudge(READY)
+
+
+class SqlJournal:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def write(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        spoke = await self._write(entries)
+        if len(spoke) <= MOST_TAILS:
+            self._room.nudge(*(f"{LOG}:{job_id}" for job_id in sorted(spoke)))
+
+    async def _write(self, entries: Sequence[Entry]) -> set[int]:
+        """Insist, with the same numbers, until it is known that each line is there once."""
+        begun: journal.Begun = {}
+        try:
+            return await self._room.write(lambda: journal.write(entries, begun))
+        except OutcomeUnknown:
+            return await self._room.insist(lambda: journal.write(entries, begun, again=True))
+
+    async def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
+        return await self._room.read(lambda: journal.logs(job_id, after, limit))
+
+    async def note(self, job_id: int) -> Note | None:
+        return await self._room.read(lambda: journal.note(job_id))
