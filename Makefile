@@ -32,7 +32,7 @@ check: .venv/installed-dev ## Format, lint, types and the direction of imports
 bench: .venv/installed-dev ## Measure it (ARGS="name of a benchmark")
 	$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: .venv/installed-dev ## Kill schedulers for a minute, on both stores (ARGS="--seconds 600")
+campaign: .venv/installed-dev ## Kill nodes, stop them, crash their database: every story (ARGS="kills --seconds 600")
 	$(BIN)/python -m tests.acceptance.campaign $(ARGS)
 
 simulate: .venv/installed-dev ## Play stories of a simulated world (SEEDS=1000, ARGS="--seed 7")

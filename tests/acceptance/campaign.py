@@ -1,54 +1,160 @@
-"""``make campaign``: the long kill storms, on both stores, with commits that wait for the disk.
+"""``make campaign``: every story in full length, on both stores, with commits that wait for disks.
 
-    python -m tests.acceptance.campaign [--seconds 60] [--calm]
+    python -m tests.acceptance.campaign [NAME…] [--store STORE] [--seconds SECONDS]
 
-``--calm`` kills nobody: it measures how late moments are when nothing goes wrong.
+Prints a line for each, and ends with 1 if a promise was broken or a time was missed. ``--seconds``
+is how long storms rage. ``schedulers`` is the older storm, over schedulers alone; ``--calm`` kills
+none of them, and measures how late moments are when nothing goes wrong.
 """
 
 import argparse
 import asyncio
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from tests.acceptance.storm import Storm, storm
-from tests.infrastructure.cluster import installed_programs, running_cluster
+from tests.acceptance.fleet import Impossible
+from tests.acceptance.report import Report
+from tests.acceptance.stories import kills
+from tests.acceptance.stories.fairness import a_flood_of_high, a_tenant_floods
+from tests.acceptance.stories.gone import a_node_is_gone
+from tests.acceptance.stories.kills import Weather
+from tests.acceptance.stories.limits import limits_are_kept
+from tests.acceptance.stories.poison import a_pill_is_poisoned
+from tests.acceptance.stories.stopping import nodes_are_stopped
+from tests.acceptance.stories.zombie import a_node_sleeps
+from tests.acceptance.storm import storm
+from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a story is told, and how long it may rage there."""
+
+    url: str
+    folder: Path
+    asked: argparse.Namespace
+    cluster: Cluster | None = None
+
+    @property
+    def weather(self) -> Weather:
+        return Weather(seconds=self.asked.seconds)
+
+
+Story: TypeAlias = Callable[[Stage], Awaitable[Report]]
+
+
+async def schedulers(stage: Stage) -> Report:
+    asked = stage.asked
+    found = await storm(
+        stage.url,
+        stage.folder,
+        nodes=asked.nodes,
+        schedules=asked.schedules,
+        seconds=asked.seconds,
+        pause=None if asked.calm else 2.0,
+    )
+    return Report([str(found)], broken=[*found.lost, *found.doubled])
+
+
+async def crashes(stage: Stage) -> Report:
+    if stage.cluster is None:
+        raise Impossible("there is no server that could crash")
+    return await kills.the_database_crashes(
+        stage.url,
+        stage.folder,
+        cluster=stage.cluster,
+        weather=Weather(seconds=stage.asked.seconds, pause=10.0),
+    )
+
+
+STORIES: dict[str, Story] = {
+    "gone": lambda stage: a_node_is_gone(stage.url, stage.folder),
+    "apart": lambda stage: a_node_is_gone(stage.url, stage.folder, apart=True),
+    "zombie": lambda stage: a_node_sleeps(stage.url, stage.folder),
+    "poison": lambda stage: a_pill_is_poisoned(stage.url, stage.folder),
+    "kills": lambda stage: kills.nodes_are_killed(stage.url, stage.folder, weather=stage.weather),
+    "defaults": lambda stage: kills.nodes_are_killed_under_the_defaults(
+        stage.url, stage.folder, weather=stage.weather
+    ),
+    "crashes": crashes,
+    "stopping": lambda stage: nodes_are_stopped(stage.url, stage.folder),
+    "tenants": lambda stage: a_tenant_floods(stage.url, stage.folder),
+    "flood": lambda stage: a_flood_of_high(stage.url, stage.folder),
+    "limits": lambda stage: limits_are_kept(stage.url, stage.folder, seconds=stage.asked.seconds),
+    "schedulers": schedulers,
+}
+STORES = ("sqlite", "postgres")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--schedules", type=int, default=200)
-    parser.add_argument("--calm", action="store_true")
+    asked = arguments()
+    kept = True
+    for name in asked.names or STORIES:
+        for store in [asked.store] if asked.store else STORES:
+            kept = told(name, store, asked) and kept
+    sys.exit(not kept)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(STORIES))
+    parser.add_argument("--store", choices=STORES)
+    parser.add_argument("--seconds", type=float, default=90)
+    parser.add_argument("--nodes", type=int, default=4, help="of schedulers")
+    parser.add_argument("--schedules", type=int, default=200, help="of schedulers")
+    parser.add_argument("--calm", action="store_true", help="no kills, for schedulers")
     asked = parser.parse_args()
+    unknown = set(asked.names) - set(STORIES)
+    if unknown:
+        parser.error(f"no story is called {', '.join(unknown)}: there are {', '.join(STORIES)}")
+    return asked
 
-    def raised(url: str, folder: Path) -> Storm:
-        pause = None if asked.calm else 2.0
-        return asyncio.run(
-            storm(
-                url,
-                folder,
-                nodes=asked.nodes,
-                schedules=asked.schedules,
-                seconds=asked.seconds,
-                pause=pause,
-            )
-        )
 
+def told(name: str, store: str, asked: argparse.Namespace) -> bool:
+    """Tell one story on one store: whether every promise was kept, and in time."""
+    label = f"{name:<11}{store:<9}"
+    with staged(store, asked) as stage:
+        try:
+            report = asyncio.run(_told(STORIES[name], stage))
+        except Impossible as reason:
+            print(f"{label} skipped: {reason}", flush=True)
+            return True
+        except AssertionError as error:
+            report = Report(["it did not come to its end"], broken=[_words(error)])
+    found = [f"BROKEN {line}" for line in report.broken] + [f"SLOW {line}" for line in report.slow]
+    print(f"{label} {'not ' if found else ''}kept: {report}", flush=True)
+    for line in found[:10]:
+        print(f"{label} {line}", file=sys.stderr, flush=True)
+    return not found
+
+
+async def _told(story: Story, stage: Stage) -> Report:
+    return await story(stage)
+
+
+def _words(error: AssertionError) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
+@contextmanager
+def staged(store: str, asked: argparse.Namespace) -> Iterator[Stage]:
+    """A store that nobody has used."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        results = {"sqlite": raised(str(folder / "duly.db"), folder)}
-        print(f"sqlite    {results['sqlite']}", flush=True)
-        (folder / "witness").unlink()
+        if store == "sqlite":
+            yield Stage(str(folder / "duly.db"), folder, asked)
+            return
         *_, programs = installed_programs().values()
         with running_cluster(programs, durable=True) as cluster:
-            results["postgres"] = raised(cluster.dsn, folder)
-        print(f"postgres  {results['postgres']}")
-    for store, result in results.items():
-        for line in [*result.lost, *result.doubled][:10]:
-            print(f"{store}: {line}", file=sys.stderr)
-    sys.exit(any(result.lost or result.doubled for result in results.values()))
+            yield Stage(cluster.dsn, folder, asked, cluster)
 
 
-main()
+if __name__ == "__main__":
+    main()

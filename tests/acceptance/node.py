@@ -10,23 +10,25 @@ really happened, and can be held against what the ledger says.
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from datetime import timedelta
 
-from duly.app import Node, open_store
+from duly.app import Node
 from duly.clock import sleep
 from duly.errors import StoreUnavailable
-from duly.model.job import Job
+from duly.model.claimed import Claimed
 from duly.model.states import Move
+from duly.model.worker import Profile
 from duly.policy.verdict import Verdict
-from duly.rules.instants import to_us
-from duly.store.protocol import Settlement, Store
+from duly.store.protocol import SUSPECT, Settlement, Store, Wish
+from tests.acceptance.opening import opened
 
 TASK = "witness"
 LEASE = timedelta(seconds=3)
 
 
 async def main(url: str, file: str) -> None:
-    store = await open_store(url)
+    store = await opened(url)
     witness = os.open(file, os.O_WRONLY | os.O_APPEND)
     async with asyncio.TaskGroup() as group:
         group.create_task(Node(store).run())
@@ -45,10 +47,14 @@ async def bear_witness(store: Store, file: int) -> None:
 
 async def be_a_worker(store: Store, file: int, woken: asyncio.Event) -> None:
     name = f"process {os.getpid()}"
-    worker = await store.work.register(name, queues=["default"], tasks=[TASK], lease=LEASE)
+    profile = Profile(name=name, queues=("default",), signatures={TASK: ""})
+    worker = await store.work.register(profile, lease=LEASE)
+    wish = Wish(worker=worker.id, queue="default", tasks=[TASK], limit=100)
     while await store.work.renew(worker.id, LEASE):
         woken.clear()
-        jobs = await store.work.claim(worker.id, queue="default", tasks=[TASK], limit=100)
+        jobs = (await store.work.turn([], wish)).jobs
+        # What was lost with another one lies elsewhere.
+        jobs = jobs or await store.work.claim(replace(wish, shelf=SUSPECT))
         if not jobs:
             await rest(woken)
             continue
@@ -65,11 +71,11 @@ async def rest(woken: asyncio.Event) -> None:
         pass
 
 
-def line(job: Job) -> bytes:
-    return f"{job.schedule_id} {to_us(job.due_at)} {job.id} {job.fire_id}\n".encode()
+def line(job: Claimed) -> bytes:
+    return f"{job.schedule_id} {job.due_at} {job.id} {job.fire_id}\n".encode()
 
 
-def done(job: Job) -> Settlement:
+def done(job: Claimed) -> Settlement:
     verdict = Verdict(move=Move.SUCCEED, reason="witnessed", crashes=0)
     return Settlement(job=job, verdict=verdict, outcome="succeeded")
 

@@ -24,11 +24,11 @@ from typing import TypeAlias
 from duly.app import migrate_store, open_store
 from duly.clock import boottime, sleep
 from duly.errors import StoreUnavailable
+from duly.instants import from_us
 from duly.model.fire import Fire, Outcome
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, Schedule
 from duly.rules import Rule
-from duly.rules.instants import from_us
 from duly.store.protocol import Store
 
 TASK = "witness"

@@ -60,6 +60,11 @@ class Claimer:
         try:
             await self._settle()
             more = await self._turn()
+        except StoreUnavailable:
+            # Also to see whether the store still knows what it has confirmed: a standby that took
+            # over may not.
+            desk.lost_answer = True
+            raise
         finally:
             desk.busy -= 1
         return NO_REST if more or not desk.crew.nothing_over else POLL

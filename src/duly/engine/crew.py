@@ -21,7 +21,7 @@ from duly.events import Emit, JobEnded, JobStarted, JobStuck, TimeoutIgnored, no
 from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Late, Mismatched, Outcome, Returned, Stopped, Succeeded
 from duly.model.terms import KEEP_RESULT
-from duly.policy.verdict import Tried, judge
+from duly.policy.verdict import SUSPECT, Tried, judge
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion, Registry
 from duly.store.protocol import Done, Settlement
@@ -205,8 +205,8 @@ class Crew:
             self._over(run, raised(error, run.definition.retry))
 
     def _executor(self, run: Run) -> Executor:
-        """What has crashed with a worker runs in a process of its own, if there are such."""
-        if run.job.crashes and self.isolates:
+        """What crashed with workers twice runs in a process of its own, if there are such."""
+        if run.job.crashes >= SUSPECT and self.isolates:
             return self._executors[ALONE]
         return self._executors[run.definition.executor]
 

@@ -3,8 +3,8 @@
 Three numbers are kept apart. ``Retry.attempts`` is spent by attempts that raised or ran too long.
 ``crashes`` is spent by attempts that ended with their worker: such a job may be a victim of its
 neighbours or of a deploy, so it costs no try and is run again at once; but the job that has gone
-down with its worker ``POISON`` times is probably what brings workers down, and is run no more. Once
-it has crashed, it is run in a process of its own: if its worker dies meanwhile and not that
+down with its worker ``POISON`` times is probably what brings workers down, and is run no more.
+After ``SUSPECT`` times it is run in a process of its own: if its worker dies then and not that
 process, it is probably innocent, and is given up only after ``HAUNTED`` times. The attempt's own
 number rises with either, so what has been tried is ``attempt - crashes``.
 """
@@ -33,6 +33,7 @@ from duly.model.states import Move, State, after
 from duly.policy.retry import LONGEST_WAIT, Retry, delay
 
 POISON: Final = 3
+SUSPECT: Final = 2  # crashes after which a job is run in a process of its own
 HAUNTED: Final = 10
 UNFIT: Final = "its arguments do not fit the function any more"
 _LONGEST_LINE = 200

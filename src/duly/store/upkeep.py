@@ -8,6 +8,7 @@ from duly.instants import from_us
 from duly.model.outcome import Lost
 from duly.model.states import State
 from duly.policy.firing import HURRIED
+from duly.policy.verdict import SUSPECT
 from duly.store import limits, rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Ids
@@ -143,7 +144,7 @@ def take_back(
             schedule_id=schedule_id,
             task=task,
             key=key,
-            alone=bool(isolated) and crashes > 0,
+            alone=bool(isolated) and crashes >= SUSPECT,
         )
         verdict = judge(job, from_us(now))
         settlements.append(Settlement(job=job, verdict=verdict, outcome=Lost.__name__.lower()))

@@ -1,0 +1,126 @@
+"""Two witnesses of what became of due moments: the ledger, and the file outside the system."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from duly.model.fire import Fire, Outcome
+from duly.model.payload import encode
+from duly.model.policies import Missed, Policies
+from duly.model.schedule import Plan, Schedule
+from duly.model.states import State
+from duly.rules import Rule
+from duly.store.protocol import Store
+from tests.acceptance.fleet import Fleet, idle
+from tests.acceptance.report import Report, percentile
+
+MANY = 1_000_000
+
+
+def every_second(count: int, *, end: datetime, everything: bool) -> list[Plan]:
+    """Schedules with short jobs until a moment, which all must run, or with the defaults."""
+    missed = Missed("all", at_most=1_000)
+    policies = (
+        Policies(overlap="allow", missed=missed, end=end) if everything else Policies(end=end)
+    )
+    args = encode({"seconds": 0.3}, what="the arguments")
+    return [
+        Plan(name=f"second {number:04}", rule="every 1s", task="nap", args=args, policies=policies)
+        for number in range(count)
+    ]
+
+
+async def over(store: Store) -> bool:
+    """Whether every moment of every schedule was dealt with, and every job."""
+    schedules = await store.schedules.page(limit=MANY)
+    return all(schedule.next_at is None for schedule in schedules) and await idle(store)
+
+
+async def judge_every_moment(
+    store: Store, added: Sequence[Schedule], there: Fleet, *, report: Report
+) -> None:
+    """One fire for each moment, one job for each fire, and every job is done."""
+    ran = defaultdict(set)
+    for line in there.lines("end"):
+        ran[line.schedule, line.due].add(line.job)
+    succeeded = {job.id for job in await store.jobs.ended(State.SUCCEEDED, limit=MANY)}
+    due, lost, doubled = 0, [], []
+    for schedule in added:
+        fires = await _fires(store, schedule)
+        for moment in _moments(schedule):
+            due += 1
+            rows = [fire for fire in fires if fire.due_at == moment]
+            jobs = {fire.job_id for fire in rows if fire.outcome is Outcome.QUEUED}
+            found = ran[schedule.id, moment]
+            where = f"{schedule.plan.name} at {moment:%H:%M:%S}: ledger {rows}, file {found}"
+            if not jobs or not jobs <= succeeded or not found:
+                lost.append(where)
+            if len(rows) > 1 or len(jobs | found) > 1:
+                doubled.append(where)
+    report.say(f"{due} moments due, {len(lost)} lost, {len(doubled)} doubled")
+    report.must(due > len(added), "next to nothing was due")
+    report.must(not lost, f"lost: {lost[:3]}")
+    report.must(not doubled, f"doubled: {doubled[:3]}")
+
+
+async def judge_accounts(
+    store: Store, added: Sequence[Schedule], there: Fleet, *, report: Report
+) -> None:
+    """Every moment is covered by one row, and no schedule runs twice at once."""
+    due, unaccounted, ran = 0, [], 0
+    for schedule in added:
+        fires = await _fires(store, schedule)
+        ran += sum(fire.outcome is Outcome.QUEUED for fire in fires)
+        for moment in _moments(schedule):
+            due += 1
+            rows = [fire for fire in fires if fire.covers_from <= moment <= fire.due_at]
+            if len(rows) != 1:
+                unaccounted.append(f"{schedule.plan.name} at {moment:%H:%M:%S}: {rows}")
+    failed = await store.jobs.ended(State.FAILED, limit=MANY)
+    overlaps = _overlaps(there)
+    report.say(f"{due} moments due, {len(unaccounted)} of them not accounted for, {ran} ran")
+    report.say(f"{len(overlaps)} overlapped")
+    report.must(due > len(added) and ran > len(added), "next to nothing ran")
+    report.must(not unaccounted, f"not accounted for: {unaccounted[:3]}")
+    report.must(not failed, f"failed: {failed[:3]}")
+    report.must(not overlaps, f"two runs of one schedule at once: {overlaps[:3]}")
+
+
+def lateness(there: Fleet) -> list[timedelta]:
+    """From each due moment to the beginning of the run that completed."""
+    begun = {(line.job, line.fence): line for line in there.lines("begin")}
+    ended = {line.job: begun[line.job, line.fence] for line in there.lines("end")}
+    return [line.at - line.due for line in ended.values() if line.schedule]
+
+
+def say_lateness(there: Fleet, report: Report, *, most: float) -> None:
+    lengths = lateness(there)
+    again = there.count("begin") - len({line.job for line in there.lines("begin")})
+    report.say(f"{again} runs repeated")
+    report.say(f"late p50 {percentile(lengths, 0.5):.3f} s")
+    report.within(percentile(lengths, 0.99), most, "p99")
+    report.say(f"worst {percentile(lengths, 1):.2f} s")
+
+
+def _overlaps(there: Fleet) -> list[str]:
+    spans = defaultdict(list)
+    for span in there.spans():
+        spans[span.schedule].append(span)
+    return [
+        f"{first} and {second}"
+        for found in spans.values()
+        for first, second in pairwise(sorted(found, key=lambda span: span.begin))
+        if second.begin < first.end
+    ]
+
+
+async def _fires(store: Store, schedule: Schedule) -> list[Fire]:
+    return await store.ledger.fires(schedule.plan.name, limit=MANY)
+
+
+def _moments(schedule: Schedule) -> list[datetime]:
+    rule, end = schedule.plan.kept, schedule.plan.policies.end
+    assert isinstance(rule, Rule)
+    assert end is not None
+    return list(rule.between(schedule.created_at, end, MANY))

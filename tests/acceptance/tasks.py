@@ -1,0 +1,87 @@
+"""What the jobs of the stories do: bear witness, take their time, and sometimes bring down a node.
+
+Each job appends a line to a file outside the system when it begins and when it ends, by one write
+that a kill can prevent but not tear. So the file says what really happened, and can be held against
+what the store says.
+"""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from duly.clock import boottime, now, sleep
+from duly.instants import to_us
+from duly.model.limit import Limit
+from duly.registry.context import current
+from duly.registry.definition import define
+from duly.registry.registry import Registry
+
+MOST_OF_A_KEY = 2
+PER_KEY = Limit("key:{key}", concurrency=MOST_OF_A_KEY)
+
+
+async def nap(seconds: float = 0.3, again: float | None = None) -> None:
+    """``again`` is how long it takes when it is not begun for the first time."""
+    length = _length(seconds, again)
+    witness("begin")
+    try:
+        await sleep(length)
+    except asyncio.CancelledError:
+        witness("interrupted")
+        raise
+    witness("end")
+
+
+def doze(seconds: float = 0.3, again: float | None = None) -> None:
+    """The same in a thread, which cannot be stopped."""
+    end = boottime() + _length(seconds, again)
+    witness("begin")
+    while boottime() < end:
+        signal.sigtimedwait([], min(0.05, max(0.0, end - boottime())))
+    witness("end")
+
+
+async def limited(key: str, seconds: float = 0.1) -> None:
+    await nap(seconds)
+
+
+async def quick() -> None:
+    witness("end")
+
+
+def poison() -> None:
+    """Brings down whatever runs it."""
+    witness("begin")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def witness(what: str) -> None:
+    job = current().job
+    write(what, schedule=job.schedule_id or 0, due=to_us(job.due_at), job=job.id, fence=job.fence)
+
+
+def write(what: str, *, job: int, fence: int, schedule: int = 0, due: int = 0) -> None:
+    member = os.environ.get("DULY_MEMBER", "0")
+    append("", f"{what} {schedule} {due} {job} {to_us(now())} {fence} {member}")
+
+
+def append(suffix: str, line: str) -> None:
+    name = os.environ.get("DULY_WITNESS", os.devnull) + suffix
+    file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, f"{line}\n".encode())
+    os.close(file)
+
+
+def _length(seconds: float, again: float | None) -> float:
+    if again is None:
+        return seconds
+    lines = Path(os.environ["DULY_WITNESS"]).read_text().splitlines()
+    number = str(current().job.id)
+    return again if any(line.split()[3] == number for line in lines) else seconds
+
+
+registry = Registry()
+for function in (nap, doze, quick, poison):
+    registry.add(define(function))
+registry.add(define(limited, limits=[PER_KEY]))
