@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from duly.app.tasks import Call
     from duly.model.limit import Limit
     from duly.policy.retry import Retry
+    from duly.registry.codecs import codec as codec
     from duly.registry.context import Context, current
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ _WHERE = {
     "Job": "duly.app.jobs",
     "Limit": "duly.model.limit",
     "Retry": "duly.policy.retry",
+    "codec": "duly.registry.codecs",
     "current": "duly.registry.context",
 }
 # What people ask the package for and mean of their app.

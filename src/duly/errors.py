@@ -145,6 +145,9 @@ class RetryAfter(Exception):
     """
 
     def __init__(self, delay: str | timedelta | datetime, message: str = "", /) -> None:
+        asked: object = delay
+        if not isinstance(asked, str | timedelta | datetime):
+            raise TypeError(f'RetryAfter({asked!r}): say "{asked}s", a timedelta or a moment')
         super().__init__(message or f"try again after {delay}")
         self.delay = delay
         self.message = message

@@ -146,6 +146,15 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedAfterwards:
+    """A task raised after it had completed its job in a transaction: the job has succeeded."""
+
+    job: int
+    task: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRefused:
     """What became of a job was not written: it is somebody else's by now."""
 
@@ -224,6 +233,7 @@ Event: TypeAlias = (
     | LoopStalled
     | JobStarted
     | JobEnded
+    | FailedAfterwards
     | WriteRefused
     | TimeoutIgnored
     | JobStuck
@@ -233,6 +243,7 @@ Event: TypeAlias = (
     | Pruned
 )
 
+# May be called from any thread.
 Emit: TypeAlias = Callable[[Event], None]
 
 

@@ -54,7 +54,7 @@ async def be_a_worker(store: Store, file: int, woken: asyncio.Event) -> None:
         woken.clear()
         jobs = (await store.work.turn([], wish)).jobs
         # What was lost with another one lies elsewhere.
-        jobs = jobs or await store.work.claim(replace(wish, shelf=SUSPECT))
+        jobs = jobs or (await store.work.claim(replace(wish, shelf=SUSPECT))).jobs
         if not jobs:
             await rest(woken)
             continue

@@ -219,3 +219,24 @@ def test_a_store_that_was_opened_and_forgotten_is_closed_with_its_loop() -> None
     [opened] = shop.duly._home._opened.values()
     assert isinstance(opened.keeper, AsyncGeneratorType)
     assert opened.keeper.ag_frame is None
+
+
+def test_a_failed_job_is_found_by_its_number_and_given_another_chance() -> None:
+    with shop.duly.running(scheduler=False):
+        job = shop.fail.enqueue("no")
+        with pytest.raises(JobFailed, match="no"):
+            job.result("9s")
+    found = shop.duly.jobs.get(job.id)
+    assert (found.task, found.state) == ("fail", State.FAILED)
+    assert shop.duly.jobs.count_failed(task="fail", error="ValueError") == 1
+    assert found.retry().state is State.READY
+
+
+def test_failed_jobs_are_retried_by_what_they_have_in_common_the_oldest_first() -> None:
+    with shop.duly.running(scheduler=False):
+        jobs = shop.duly.enqueue_many(shop.fail.bind(str(number)) for number in range(3))
+        for job in jobs:
+            with pytest.raises(JobFailed):
+                job.result("9s")
+    assert shop.duly.jobs.retry(task="fail", first=2) == sorted(job.id for job in jobs)[:2]
+    assert shop.duly.jobs.retry(task="another") == []

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.clock import sleep
+from duly.clock import boottime, sleep
 from duly.engine.claimer import Claimer
 from duly.engine.desk import Desk
 from duly.engine.loop import EVERYBODY
@@ -159,9 +159,8 @@ async def test_there_is_no_rest_while_more_is_known(store: Store) -> None:
 async def test_what_ends_while_something_is_written_is_written_at_once(store: Store) -> None:
     counter = await Counter(store, fail).open()
     first, second = await counter.enqueue("fail", "fail")
-    jobs = await counter.bench.store.work.claim(
-        Wish(worker=counter.desk.worker or 0, queue="default", tasks=["fail"], limit=2)
-    )
+    wish = Wish(worker=counter.desk.worker or 0, queue="default", tasks=["fail"], limit=2)
+    jobs = (await counter.bench.store.work.claim(wish)).jobs
     counter.crew.take(jobs[:1])
     await until(lambda: len(counter.crew.settlements) == 1)
 
@@ -318,11 +317,12 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
     async def count(number: int) -> None:
         ran.append(number)
 
-    counter = await Counter(store, count, slots=3).open()
+    counter = await Counter(store, count, slots=300).open()  # enough for both to ask
     calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(6)]  # type: ignore[arg-type]
-    numbers = await store.jobs.enqueue(calls)
+    numbers = await store.jobs.enqueue(calls[:3])
     await counter.tick()
     await until(lambda: len(counter.crew.done) == 3)
+    numbers += await store.jobs.enqueue(calls[3:])
     answered = asyncio.Event()
 
     async def slow(real: Fault, done: Sequence[Done], wish: Wish | None) -> object:
@@ -489,7 +489,7 @@ async def test_what_cannot_be_claimed_here_is_not_asked_for_all_the_time(store: 
     await store.jobs.enqueue([call("nothing", queue="full"), call("nothing", queue="full")])
     other = await store.work.register(profile(tasks=("nothing",)), lease=LONG_LEASE)
     wish = Wish(worker=other.id, queue="full", tasks=["nothing"], limit=1)
-    assert len(await store.work.claim(wish)) == 1
+    assert len((await store.work.claim(wish)).jobs) == 1
     queues = ("unknown", "paused", "needs", "full")
     assert len(await store.work.ready(queues)) == 6
     line = Line(store)
@@ -519,3 +519,13 @@ async def test_a_queue_that_is_not_plain_any_more_is_found_out(store: Store) -> 
     counter.bench.now += 0.5
     await counter.work()
     assert await counter.states([number]) == {State.SUCCEEDED}
+
+
+async def test_a_queue_with_limits_of_its_own_is_as_fast_as_they_allow(store: Store) -> None:
+    await store.work.set_queue(Queue(name="default", concurrency=1))
+    began = boottime()
+    async with at_work(store, nothing) as shift:
+        numbers = await shift.enqueue("nothing", times=40)
+        for number in numbers:
+            await shift.ended(number)
+    assert boottime() - began < 8  # at the poll's pace it would take twenty seconds

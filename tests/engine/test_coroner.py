@@ -158,7 +158,7 @@ async def test_a_worker_is_dead_only_when_its_children_are(
 
 
 def test_a_process_that_is_hidden_from_us_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hidden(_: Path) -> str:
+    def hidden(_: Path, **__: object) -> str:
         raise FileNotFoundError
 
     init = replace(this_process(), pid=os.getppid(), born=1)

@@ -35,6 +35,7 @@ class Ward:
         self.beats: list[Beat] = []
         self.jobs = list(jobs)
         self.fences: list[float] = []
+        self.leases: list[float] = []
         self.killed = 0
         self.stops = True
         self.turned_at = boottime()
@@ -58,6 +59,9 @@ class Ward:
 
     def pulse(self) -> float:
         return self.turned_at
+
+    def lease_until(self, moment: float) -> None:
+        self.leases.append(moment)
 
     def kill(self) -> None:
         self.killed += 1
@@ -111,6 +115,18 @@ def heart_of(url: str) -> Callable[[], Awaitable[Store]]:
         return store
 
     return heart
+
+
+async def test_who_runs_jobs_is_told_until_when_it_may(store: Store) -> None:
+    before = boottime()
+    async with Care(store, Ward(1), lease=timedelta(seconds=2)) as care:
+        await until(lambda: len(care.ward.leases) >= 3)
+        first, second, *_ = care.ward.leases
+        assert before + 1.8 <= first < second <= boottime() + 1.8
+        care.line.faults["work.renew"] = raising(StoreUnavailable)
+        told = len(care.ward.leases)
+        await until(lambda: len(care.ward.fences) == 1)
+        assert len(care.ward.leases) <= told + 1, "one may have been under way"
 
 
 async def test_a_lease_is_kept_and_let_go(store: Store) -> None:

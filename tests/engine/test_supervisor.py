@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from duly.clock import boottime, sleep
 from duly.engine import supervisor as supervising
 from duly.engine.supervisor import Supervisor
-from duly.events import Event, ProcessReplaced
+from duly.events import Event, ProcessReplaced, TickFailed
 
 PATIENCE = 10.0
 
@@ -116,6 +117,41 @@ async def test_one_that_dies_again_and_again_is_given_more_and_more_time() -> No
     supervisor.stop()
     assert await running == 0
     assert told[2] - told[1] > told[1] - told[0]
+
+
+async def test_one_that_is_killed_again_and_again_is_replaced_within_two_seconds(
+    tmp_path: Path,
+) -> None:
+    # Its clock is ten times as fast: what lived for 0.3 seconds lived for three.
+    supervisor = Supervisor([program(tmp_path)], time=lambda: 10 * boottime())
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: alive(tmp_path))
+    for _ in range(6):
+        [victim] = alive(tmp_path)
+        well = boottime() + 0.3
+        await until(lambda well=well: boottime() > well)  # type: ignore[misc]
+        killed = boottime()
+        os.kill(victim, signal.SIGKILL)
+        await until(lambda victim=victim: alive(tmp_path) - {victim})  # type: ignore[misc]
+        assert boottime() - killed < 2
+    supervisor.stop()
+    assert await running == 0
+
+
+async def test_one_that_cannot_be_started_just_now_costs_the_others_nothing(tmp_path: Path) -> None:
+    told: list[Event] = []
+    missing = tmp_path / "program"
+    supervisor = Supervisor([program(tmp_path), [str(missing)]], emit=told.append)
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: len(alive(tmp_path)) == 1 and len(told) >= 2)
+    assert all(isinstance(event, TickFailed) for event in told)
+    [healthy] = alive(tmp_path)
+    missing.write_text(f"#!/bin/sh\nexec {shlex.join(program(tmp_path))}\n")
+    missing.chmod(0o700)
+    await until(lambda: len(alive(tmp_path)) == 2)
+    assert healthy in alive(tmp_path)
+    supervisor.stop()
+    assert await running == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux does it")

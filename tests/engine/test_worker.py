@@ -237,7 +237,7 @@ async def test_a_job_that_crashed_with_a_worker_runs_when_the_one_before_it_has_
     call = registry.call(registry.get("suspicious"), (), {})
     numbers = await store.jobs.enqueue([call] * 4)
     wish = Wish(worker=other.id, queue="default", tasks=["suspicious"], limit=4)
-    assert len(await store.work.claim(wish)) == 4
+    assert len((await store.work.claim(wish)).jobs) == 4
     await store.work.end_lease(other.id)
     async with at_work(store, registry=registry) as shift:
         for number in numbers:
@@ -457,7 +457,7 @@ async def test_what_somebody_else_took_meanwhile_is_not_written_over(store: Stor
         await shift.became(number, State.READY)
         wish = Wish(worker=other.id, queue="default", tasks=["deaf"], limit=1, shelf=4)
         await until(lambda: bool(shift.heard(WorkerUnfenced)))
-        [job] = await store.work.claim(wish)
+        [job] = (await store.work.claim(wish)).jobs
         go.set()
         refused = await shift.hear(WriteRefused)
         assert refused.job == number

@@ -1,6 +1,7 @@
 """A place to put a worker to work: a real store, the tasks of a test, and ears for what is said."""
 
 import asyncio
+import inspect
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -99,8 +100,10 @@ class _Noun:
         self._name = name
         self._noun = noun
 
-    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
         real = getattr(self._noun, verb)
+        if not inspect.iscoroutinefunction(real):
+            return real  # type: ignore[no-any-return]  # what is not awaited cannot be kept waiting
         name = f"{self._name}.{verb}"
 
         async def called(*args: object, **kwargs: object) -> object:
@@ -264,7 +267,7 @@ class Bench:
             self._worker = (await self.store.work.register(asked, lease=LONG_LEASE)).id
         await self.store.jobs.enqueue([call(task, **changes) for task in tasks])
         wish = Wish(worker=self._worker, queue="default", tasks=tasks, limit=len(tasks))
-        return await self.store.work.claim(wish)
+        return list((await self.store.work.claim(wish)).jobs)
 
     async def run(self, *tasks: str, **changes: Any) -> None:
         """Claim a job of each task, and run them all to their end."""

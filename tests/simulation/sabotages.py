@@ -1,7 +1,11 @@
 """Guards to be taken away, one at a time, from a store that is otherwise as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from duly.engine.lease import Lease
+from duly.store import limits, settling
+from duly.store.database import Ask, Operation
+from duly.store.rows import HeldRow
 from duly.testing.simulate import Sabotage
 
 
@@ -9,13 +13,37 @@ def without(text: str) -> Callable[[str], str]:
     return lambda statement: statement.replace(text, "")
 
 
+def instead(text: str, other: str) -> Callable[[str], str]:
+    return lambda statement: statement.replace(text, other)
+
+
 def nothing(statement: str) -> str:
     return f"select * from ({statement}) where false"
 
 
+def leave_silently(jobs: Iterable[HeldRow]) -> Operation[list[str]]:
+    """Places are given back, and nobody is told."""
+    yield Ask("drop_holdings", {"ids": [job.id for job in jobs]})
+    return []
+
+
+def call_nobody(*_: object, **__: object) -> Operation[None]:
+    yield from ()
+
+
 SABOTAGES = {
     "the fence of whoever settles a job": Sabotage(
-        statements={"hold_jobs": without(" and duly_job.fence = mine.fence")}
+        statements={"hold_jobs": without(" and duly_job.fence = mine.fence")}, harsh=True
+    ),
+    "the fence of whoever finishes a job in passing": Sabotage(
+        statements={
+            "keep_plain": without("duly_job.fence = :fence and "),
+            "finish_plain": without("and fence = :fence "),
+        },
+        harsh=True,
+    ),
+    "the doubt of a worker about its lease": Sabotage(
+        code={(Lease, "is_doubtful"): lambda _, __: False}
     ),
     "the comparison of the revision on which a fire was decided": Sabotage(
         statements={"advance_schedules": without("and duly_schedule.revision = decided.revision")},
@@ -48,4 +76,24 @@ SABOTAGES = {
             "free_blocked": without("and (other.state <> 'blocked' or other.waits is not null)")
         }
     ),
+    "the count of those who are in a limit": Sabotage(
+        statements={
+            "look_into_lanes": instead(
+                "(select count(*) from duly_holding where duly_holding.lane = lane.name)", "0"
+            )
+        }
+    ),
+    "the count of those who run in a queue": Sabotage(
+        statements={"running_in_queue": instead("count(*)", "0 * count(*)")}
+    ),
+    "the place that is given back to a limit": Sabotage(
+        statements={"drop_holdings": instead("where", "where false and")}
+    ),
+    "the look at who waits when somebody leaves a limit": Sabotage(
+        code={(limits, "leave"): leave_silently}
+    ),
+    "the memory of a rate": Sabotage(
+        statements={"write_lanes": instead("arrival = one.arrival", "arrival = 0")}
+    ),
+    "the one callback of an end": Sabotage(code={(settling, "_call_back"): call_nobody}),
 }

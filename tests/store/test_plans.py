@@ -24,7 +24,7 @@ POSTGRES = Dialect("postgres")
 # What a worker asks for when it looks for work.
 WISH: dict[str, object] = {
     "worker": 1, "fence": 1, "queue": "default", "tasks": ["work"], "limit": 100, "shelf": 0,
-    "floor": 0,
+    "floor": 0, "free": '{"gpu": 1}',
 }  # fmt: skip
 
 # Each hot statement, with the table that is large and the values of a usual call.
@@ -40,6 +40,7 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "turn": ("job", {**WISH, "ids": [7], "fences": [1], "results": ["1"], "keeps": [1]}),
     "ready_shelves": ("job", {"queues": ["default", "other"]}),
     "candidates": ("job", WISH),
+    "passed_limits": ("job", WISH),
     "claim_of_tenants": ("job", {**WISH, "tenants": ["one", "two"], "share": 10}),
     "waiting_tenants": ("job", {**WISH, "start": ""}),
     "running_in_queue": ("job", {"queue": "default"}),
@@ -49,7 +50,14 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
         {"queue": "default", "tasks": ["work"], "patience": 1, "limit": 100},
     ),
     "free_parked": ("job", {"rows": '[{"lane": "lane 3", "count": 2}]', "tasks": ["work"]}),
-    "free_unfit_jobs": ("job", {"signatures": '{"work": "f00d"}'}),
+    "any_unfit": ("job", {}),
+    "free_unfit_jobs": (
+        "job",
+        {
+            "known": '[{"task": "work", "waits": "signature", "low": "", "high": "f00d"}]',
+            "limit": 100,
+        },
+    ),
     "lost_jobs": ("job", {"after": 0, "margin": 2_000_000, "limit": 100}),
     "keep_plain": ("job", {"rows": "[[7, null, null]]", "fence": 1}),
     "finish_plain": ("job", {"ids": [7], "fence": 1}),
@@ -68,13 +76,15 @@ MADE_FOR = {
     "turn": "job_ready",
     "ready_shelves": "job_ready",
     "candidates": "job_ready",
+    "passed_limits": "job_ready",
     "busy_queues": "job_ready",
     "waiting_tenants": "job_fair",
     "claim_of_tenants": "job_fair",
     "running_in_queue": "job_running",
     "lost_jobs": "job_running",
     "free_parked": "job_waits",
-    "free_unfit_jobs": "job_waits",
+    "any_unfit": "job_unfit",
+    "free_unfit_jobs": "job_unfit",
 }
 
 JOB = (
@@ -147,6 +157,15 @@ def test_sqlite_finds_its_rows_through_an_index(
     assert [step for step in plan if re.fullmatch(scans, step)] == []
     if name in MADE_FOR:
         assert f"INDEX duly_{MADE_FOR[name]} " in "\n".join([*plan, ""]).replace("\n", " ")
+
+
+def test_the_next_tenant_of_a_shelf_is_one_step_past_the_other_shelves(
+    sqlite: sqlite3.Connection,
+) -> None:
+    given = {**HOT["waiting_tenants"][1], "tasks": '["work"]', "now": NOW}
+    explained = f"explain query plan {statements(SQLITE)['waiting_tenants']}"
+    plan = "\n".join(row[3] for row in sqlite.execute(explained, given))
+    assert plan.count("duly_job_fair (queue=? AND shelf=? AND tenant>?)") == 2
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from duly.instants import EPOCH
 from duly.model.claimed import Claimed
 from duly.model.outcome import Succeeded
 from duly.model.payload import Json
-from duly.model.terms import KEEP_RESULT
 from duly.policy.verdict import Tried, judge
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion
@@ -25,7 +24,7 @@ def completion(url: str, job: Claimed, definition: Definition, *, lease: timedel
             verdict=verdict,
             outcome="succeeded",
             result=result,
-            keep_result=job.terms.keep_result or KEEP_RESULT,
+            keep_result=job.terms.kept,
         )
 
     return open_completion(

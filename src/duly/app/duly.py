@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar, Unpack
 
 from duly.app.home import Home
@@ -24,6 +25,7 @@ from duly.app.running import (
     serve,
     worker_options,
 )
+from duly.app.search import Jobs
 from duly.app.talk import sentence
 from duly.app.tasks import Call, Desk, TaskDecorator
 from duly.errors import InvalidValue
@@ -87,6 +89,11 @@ class Duly:
 
     # Ask.
 
+    @property
+    def jobs(self) -> Jobs:
+        """Jobs by their numbers; failed ones by what they have in common."""
+        return Jobs(self.registry, self._home)
+
     def current(self) -> Context:
         """The context of the job that this code runs in."""
         return context.current()
@@ -98,12 +105,7 @@ class Duly:
 
         The first signal lets what runs come to its end, the second one does not.
         """
-        caller = sys._getframe(1)  # noqa: SLF001
-        if caller.f_code.co_name == "<module>" and caller.f_globals.get("__name__") != "__main__":
-            raise InvalidValue(
-                f"run() was called while {caller.f_globals.get('__name__')} was imported; put it "
-                'under  if __name__ == "__main__":'
-            )
+        _refuse_while_imported(sys._getframe(1), "run()")  # noqa: SLF001
         if threading.current_thread() is not threading.main_thread():
             raise InvalidValue("run() hears signals, in the main thread; here: duly.running()")
         asyncio.run(self._run(scheduler=scheduler, options=options))
@@ -120,6 +122,7 @@ class Duly:
 
         On leaving, what runs comes to its end; what has not after the ``grace`` is stopped.
         """
+        _refuse_while_imported(sys._getframe(1), "running()")  # noqa: SLF001
 
         def shift() -> Shift:
             return Shift(
@@ -177,6 +180,15 @@ class Duly:
         if spec is not None and spec.name != "__main__":
             return f"{spec.name}:{name}"
         return f"{Path(file).resolve()}:{name}" if file and Path(file).is_file() else None
+
+
+def _refuse_while_imported(caller: FrameType, what: str) -> None:
+    """Whoever imports the tasks, a worker or its children, would start a worker by it."""
+    name = caller.f_globals.get("__name__")
+    if caller.f_code.co_name == "<module>" and name != "__main__":
+        raise InvalidValue(
+            f'{what} was called while {name} was imported; put it under  if __name__ == "__main__":'
+        )
 
 
 def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:

@@ -7,6 +7,7 @@ by ``aclose``, or with its loop.
 
 import asyncio
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,7 +16,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from duly.app.stores import migrate_tables, open_store
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, SchemaMismatch
 from duly.store.connect import connect, is_postgres, place
 from duly.store.protocol import Store
 from duly.sync import Portal
@@ -47,7 +48,10 @@ def address(given: str | None) -> str:
 async def open_or_make_store(url: str) -> Store:
     """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready."""
     if is_postgres(url):
-        return await open_store(url)
+        try:
+            return await open_store(url)
+        except SchemaMismatch as error:
+            raise SchemaMismatch(f"{error} --store {shlex.quote(place(url))}") from None
     store = connect(url)
     await store.open()
     try:
@@ -94,7 +98,7 @@ class Home:
 
         On an event loop it holds up everything else there, which is worth a word, once.
         """
-        if not self._warned and _is_on_a_loop():
+        if not self._warned and is_on_a_loop():
             self._warned = True
             warnings.warn(
                 f"called on a running event loop, which stands still meanwhile: await {twin}",
@@ -152,7 +156,7 @@ def _outside() -> int:
     return level + 1
 
 
-def _is_on_a_loop() -> bool:
+def is_on_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from duly import clock
-from duly.app.home import Home
+from duly.app.home import Home, is_on_a_loop
 from duly.durations import show_duration
-from duly.errors import JobFailed, NotFound, PayloadError, WrongState
+from duly.errors import InvalidValue, JobFailed, NotFound, PayloadError, WrongState
 from duly.model import job as model
 from duly.model.job import Attempt
 from duly.model.states import ENDED, State
@@ -147,10 +147,26 @@ class Job(Generic[R_co]):
         ``TimeoutError`` if it has not ended within the ``timeout``.
         """
         patience = _seconds(timeout)
+        if is_on_a_loop():
+            raise InvalidValue(
+                "result() on an event loop would wait for what may have to run on that very loop: "
+                "await job.aresult()"
+            )
         return self._home.call(lambda store: self._result(store, patience), twin="job.aresult()")
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - in words
         return await self._result(await self._home.store(), _seconds(timeout))
+
+    def retry(self) -> Self:
+        """Give it another chance, if it has failed."""
+        return self._home.call(self._retry, twin="job.aretry()")
+
+    async def aretry(self) -> Self:
+        return await self._retry(await self._home.store())
+
+    async def _retry(self, store: Store) -> Self:
+        await store.jobs.retry(self.id)
+        return await self._refresh(store)
 
     def cancel(self, *, reason: str = "") -> bool:
         """End it, or ask it to end if it runs: whether it had not ended before."""

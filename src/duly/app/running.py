@@ -5,22 +5,24 @@ beside other code, on the loop or in a thread. ``serve`` does one until a signal
 """
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Final, Self, TypedDict, Unpack
 
 from duly.app.home import open_or_make_store
 from duly.app.node import Node
-from duly.app.talk import job_count
+from duly.app.talk import job_count, sentence
 from duly.app.workers import WorkerOptions, make_worker
 from duly.engine.lease import LEASE
 from duly.engine.retirement import Plans
 from duly.engine.worker import Worker
 from duly.errors import InvalidValue
-from duly.events import Emit, nobody
+from duly.events import Emit, Event, WorkerEnlisted
 from duly.registry.options import Duration, length_of, memory_of, names_of, needs_of
 from duly.registry.registry import Registry
 from duly.store.protocol import Store
@@ -47,6 +49,11 @@ class WorkerWords(TypedDict, total=False):
 
 
 def worker_options(*, dedicated: bool, **words: Unpack[WorkerWords]) -> WorkerOptions:
+    known = WorkerWords.__annotations__
+    for word in [word for word in words if word not in known]:
+        near = get_close_matches(word, known, n=1)
+        meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(sorted(known))}"
+        raise InvalidValue(f"a worker knows no {word}=; {meant}")
     idle, memory = words.get("max_idle"), words.get("recycle_memory")
     return WorkerOptions(
         name=words.get("name", ""),
@@ -87,8 +94,16 @@ class Roles:
                 )
 
 
+def to_the_log(event: Event) -> None:
+    """Beside another program: what somebody should know goes where its other warnings go."""
+    said = sentence(event)
+    if said:
+        level = logging.INFO if isinstance(event, WorkerEnlisted) else logging.WARNING
+        logging.getLogger("duly").log(level, said)
+
+
 class Shift:
-    def __init__(self, roles: Roles, emit: Emit = nobody) -> None:
+    def __init__(self, roles: Roles, emit: Emit = to_the_log) -> None:
         self._roles = roles
         self._emit = emit
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()

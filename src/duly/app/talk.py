@@ -23,9 +23,7 @@ def job_count(count: int) -> str:
 
 
 def _fenced(event: events.WorkerFenced) -> str:
-    return (
-        f"fenced: not sure of its lease ({event.reason}); its jobs are stopped, and it begins anew"
-    )
+    return f"fenced: not sure of its lease ({event.reason}); its jobs are stopped"
 
 
 def _unfenced(event: events.WorkerUnfenced) -> str:
@@ -69,6 +67,9 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.TimeoutIgnored: lambda e: (
         f"job {e.job} {e.task}: still runs after {show_duration(e.after)}, in a thread, which "
         "cannot be stopped"
+    ),
+    events.FailedAfterwards: lambda e: (
+        f"job {e.job} {e.task}: after it had completed in a transaction, and so in vain: {e.error}"
     ),
     events.JobStuck: lambda e: f"stuck: job {e.job} {e.task} was asked to stop ({e.reason})",
     events.SettlementFailed: lambda e: (

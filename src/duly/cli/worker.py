@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -119,13 +120,32 @@ def _work(target: str, *, store: str | None, scheduler: bool, verbose: bool, **w
     follow()
     if store:
         os.environ[SAID_BY_OPERATOR] = address(store)
-    registry = load(target)
+    try:
+        registry = load(target)
+    except DulyError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the application does when imported
+        raise SystemExit(_not_imported(target, error)) from None
     url = str(getattr(find(target), "url", None) or address(store))
     options = worker_options(dedicated=True, **_worded(words))
     roles = Roles(url=url, registry=registry, worker=options, scheduler=scheduler, target=target)
     _say(f"store: {place(url)}")
     _say(_introduced(registry, options.queues, options.concurrency))
     run(serve(Shift(roles, _teller(verbose=verbose)), _say))
+
+
+def _not_imported(target: str, error: Exception) -> int:
+    """What its author has to know, without the steps of those who imported it."""
+    step = error.__traceback__
+    while step is not None and _is_no_step_of_theirs(step.tb_frame.f_code.co_filename):
+        step = step.tb_next
+    said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
+    _say(f"Error: {target} cannot be imported:\n{said.rstrip()}")
+    return 1
+
+
+def _is_no_step_of_theirs(file: str) -> bool:
+    return "importlib" in file or f"{os.sep}duly{os.sep}" in file
 
 
 def _worded(words: dict[str, Any]) -> "WorkerWords":

@@ -13,12 +13,13 @@ from typing import TypeAlias, TypeVar
 
 from duly.engine.crew import ENOUGH_FOR_TWO
 from duly.engine.desk import BATCH, Desk
+from duly.engine.rota import Place
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, nobody
-from duly.model.claimed import Claimed
 from duly.store.protocol import (
     CAREFUL,
     NO_FLOOR,
+    Claims,
     Done,
     Settlement,
     Turn,
@@ -57,9 +58,13 @@ class Claimer:
         if not self._first and not self._enough():
             return POLL
         desk.busy += 1
+        queues = [queue for queue in desk.crew.take_ended_in() if desk.is_limited(queue)]
+        desk.doors.ended(queues)
         try:
             await self._settle()
             more = await self._turn()
+            if queues:
+                desk.store.work.has_room(queues)
         except StoreUnavailable:
             # Also to see whether the store still knows what it has confirmed: a standby that took
             # over may not.
@@ -67,7 +72,10 @@ class Claimer:
             raise
         finally:
             desk.busy -= 1
-        return NO_REST if more or not desk.crew.nothing_over else POLL
+        if more or not desk.crew.nothing_over:
+            return NO_REST
+        look = desk.doors.next_look()
+        return POLL if look is None else min(POLL, look)
 
     def _is_worth_it(self) -> bool:
         crew = self._desk.crew
@@ -79,20 +87,25 @@ class Claimer:
     async def _turn(self) -> bool:
         """Finish and claim: whether there may be more."""
         desk = self._desk
-        asked = await desk.ask(desk.crew.wanted, plain=not self._first)
+        asked = await desk.ask(desk.crew.wanted - desk.claiming, plain=not self._first)
         if asked is None:
             await self._written(None)
             return False
         wish, place = asked
-        settings = await desk.settings(place.queue)
+        desk.claiming += wish.limit  # nobody else needs to claim these
+        try:
+            found = await self._brought(wish, place)
+        finally:
+            desk.claiming -= wish.limit
+        desk.came(found, wish, place)
+        return bool(found.jobs) or desk.knows_of_more
+
+    async def _brought(self, wish: Wish, place: Place) -> Claims:
+        settings = await self._desk.settings(place.queue)
         if settings.plain and place.shelf != CAREFUL:
-            jobs = (await self._written(wish)).jobs
-        else:
-            await self._written(None)
-            wish = replace(wish, floor=NO_FLOOR)
-            jobs = [] if settings.paused else await self._claimed(wish)
-        desk.came(jobs, wish, place)
-        return bool(jobs) or desk.nudged or not desk.rota.knows_nothing
+            return Claims(jobs=(await self._written(wish)).jobs)
+        await self._written(None)
+        return Claims() if settings.paused else await self._claimed(replace(wish, floor=NO_FLOOR))
 
     async def _written(self, wish: Wish | None) -> Turn:
         """Write what is done, and take what is wished."""
@@ -116,7 +129,7 @@ class Claimer:
             desk.crew.done[:0] = done  # not written, or it is written again under its fence
         return turn
 
-    async def _claimed(self, wish: Wish) -> Sequence[Claimed]:
+    async def _claimed(self, wish: Wish) -> Claims:
         try:
             return await self._desk.store.work.claim(wish)
         except BaseException as error:

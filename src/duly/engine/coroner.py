@@ -15,9 +15,9 @@ import contextlib
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 from duly.clock import boottime
+from duly.engine.kin import PROC, vitals
 from duly.engine.loop import EVERYBODY
 from duly.events import Emit, WorkerDied, nobody
 from duly.model.worker import Host, WorkerInfo
@@ -25,10 +25,6 @@ from duly.store.protocol import WORKERS, Store
 
 EVERY = timedelta(milliseconds=500)
 LOOK_SECONDS = 2.0
-_PROC = Path("/proc")
-# In /proc/PID/stat, counted behind the name of the program, which may contain anything.
-_STATE, _BORN = 0, 19
-_GONE = ("Z", "X")
 
 
 class Coroner:
@@ -114,10 +110,10 @@ class Watch:
 def this_process() -> Host:
     """Who we are, as far as the system tells; nobody, where it does not."""
     try:
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        space = str((_PROC / "self/ns/pid").readlink())
+        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        space = str((PROC / "self/ns/pid").readlink())
         pid = os.getpid()
-        return Host(boot=boot, space=space, pid=pid, born=int(_stat(pid)[_BORN]))
+        return Host(boot=boot, space=space, pid=pid, born=vitals(pid).born)
     except (OSError, ValueError, IndexError):
         return Host()
 
@@ -125,13 +121,13 @@ def this_process() -> Host:
 def is_dead_here(host: Host) -> bool:
     """Whether the process has ended, and its children with it."""
     try:
-        found = _stat(host.pid)
+        found = vitals(host.pid)
     except (FileNotFoundError, ProcessLookupError):
         return _is_gone(host.pid) and not _has_children(host)
     except OSError:
         return False
-    same = int(found[_BORN]) == host.born
-    return (not same or found[_STATE] in _GONE) and not _has_children(host)
+    same = found.born == host.born
+    return (not same or found.is_gone) and not _has_children(host)
 
 
 def _is_gone(pid: int) -> bool:
@@ -145,14 +141,10 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
-def _stat(pid: int) -> list[str]:
-    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-
-
 def _has_children(host: Host) -> bool:
     """Whether a process is there that says of itself to be run for that worker."""
     mark = f"\0--parent\0{host.pid}:{host.born}\0".encode()
-    for entry in _PROC.iterdir():
+    for entry in PROC.iterdir():
         if entry.name.isdecimal():
             try:
                 if mark in (entry / "cmdline").read_bytes():

@@ -14,13 +14,30 @@ from datetime import timedelta
 
 from duly.engine.execution import raised
 from duly.engine.executors.protocol import Executor
-from duly.engine.pace import Pace
+from duly.engine.pace import AHEAD_SECONDS, Pace
 from duly.engine.run import Run, Scribe, Why
+from duly.engine.seats import Seating
 from duly.errors import InvalidValue, SignatureChanged
-from duly.events import Emit, JobEnded, JobStarted, JobStuck, TimeoutIgnored, nobody
+from duly.events import (
+    Emit,
+    FailedAfterwards,
+    JobEnded,
+    JobStarted,
+    JobStuck,
+    TimeoutIgnored,
+    nobody,
+)
 from duly.model.claimed import Claimed
-from duly.model.outcome import Completed, Late, Mismatched, Outcome, Returned, Stopped, Succeeded
-from duly.model.terms import KEEP_RESULT
+from duly.model.outcome import (
+    Completed,
+    Late,
+    Mismatched,
+    Outcome,
+    Raised,
+    Returned,
+    Stopped,
+    Succeeded,
+)
 from duly.policy.verdict import SUSPECT, Tried, judge
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion, Registry
@@ -55,6 +72,7 @@ class Crew:
         self.done: list[Done] = []
         self.settlements: list[Settlement] = []
         self.ended = 0  # attempts, ever
+        self._ended_in: set[str] = set()
         self._most = most  # … that are made here at all
         self.accepts = True  # whether more may be claimed
         self._registry = registry
@@ -68,6 +86,7 @@ class Crew:
         self._waiting: deque[Claimed] = deque()
         self._resources = dict(resources or {})
         self._pace = Pace(time)
+        self._seating = Seating(executors, time=time, place_of=self._place)
 
     def time(self) -> float:
         return self._clock()
@@ -83,6 +102,18 @@ class Crew:
         here = len(self.running) + len(self._waiting)
         useful = self.slots + ahead - here
         return useful if self._most is None else min(useful, self._most - self.ended - here)
+
+    @property
+    def room(self) -> Mapping[str, int]:
+        """How many more jobs there is use for, by executor, where that is less than any number."""
+        return self._seating.room(self._waiting)
+
+    def are_limited(self, jobs: Iterable[Claimed]) -> bool:
+        """Whether one of them is for an executor that does not run any number."""
+        return any(self._seating.is_limited(job) for job in jobs)
+
+    def executor_of(self, task: str) -> str:
+        return self._registry.get(task).executor
 
     @property
     def nothing_over(self) -> bool:
@@ -122,6 +153,11 @@ class Crew:
             return
         self._waiting.extend(jobs)
         self._fill()
+        unseated = self._seating.unseated(self._waiting)
+        if unseated:
+            numbers = {job.id for job in unseated}
+            executor = next(iter(self._executors.values()))
+            executor.after(AHEAD_SECONDS, lambda: self._give_back_unseated(numbers))
 
     def resize(self, slots: int) -> None:
         self.slots = slots
@@ -131,6 +167,11 @@ class Crew:
         self._woken = False
         done, self.done = self.done[:most], self.done[most:]
         return done
+
+    def take_ended_in(self) -> set[str]:
+        """The queues in which jobs have ended since this was asked last."""
+        queues, self._ended_in = self._ended_in, set()
+        return queues
 
     def take_settlements(self, most: int) -> list[Settlement]:
         settlements, self.settlements = self.settlements[:most], self.settlements[most:]
@@ -170,8 +211,21 @@ class Crew:
     # How a job runs.
 
     def _fill(self) -> None:
+        passed_over = []
         while self._waiting and len(self.running) < self.slots:
-            self._start(self._waiting.popleft())
+            job = self._waiting.popleft()
+            if self._seating.is_full_for(job):
+                passed_over.append(job)
+            else:
+                self._start(job)
+        self._waiting.extendleft(reversed(passed_over))
+
+    def _give_back_unseated(self, numbers: set[int]) -> None:
+        """What waits for a process here may find one elsewhere."""
+        unseated = [job for job in self._seating.unseated(self._waiting) if job.id in numbers]
+        for job in unseated:
+            self._waiting.remove(job)
+        self.give_back(unseated, "given back unstarted: no process is free here")
 
     def _start(self, job: Claimed) -> None:
         definition = self._known(job)
@@ -192,6 +246,7 @@ class Crew:
             self._finish(job, definition, raised(error, definition.retry), seconds=0.0)
             return
         self.running[job.id] = run
+        self._seating.take(job)
         if self._speaks:
             self._emit(JobStarted(job.id, job.task, job.attempt))
         self._execute(run, arguments)
@@ -205,10 +260,14 @@ class Crew:
             self._over(run, raised(error, run.definition.retry))
 
     def _executor(self, run: Run) -> Executor:
+        return self._executors[self._place(run.job) or run.definition.executor]
+
+    def _place(self, job: Claimed) -> str | None:
         """What crashed with workers twice runs in a process of its own, if there are such."""
-        if run.job.crashes >= SUSPECT and self.isolates:
-            return self._executors[ALONE]
-        return self._executors[run.definition.executor]
+        if job.crashes >= SUSPECT and self.isolates:
+            return ALONE
+        definition = self._known(job)
+        return None if definition is None else definition.executor
 
     def _expired(self, run: Run) -> None:
         if run.is_thread and run.timeout is not None:
@@ -236,7 +295,12 @@ class Crew:
                 timer.cancel()
         seconds = self.time() - run.began
         self._pace.took(seconds)
-        self._finish(run.job, run.definition, run.outcome(found), seconds=seconds)
+        self._seating.leave(run.job, seconds)
+        outcome = run.outcome(found)
+        if isinstance(outcome, Completed) and isinstance(found, Raised):
+            error = f"{found.error}: {found.message}"
+            self._emit(FailedAfterwards(run.job.id, run.job.task, error))
+        self._finish(run.job, run.definition, outcome, seconds=seconds)
         if self._waiting:
             self._fill()
 
@@ -249,6 +313,7 @@ class Crew:
         seconds: float,
     ) -> None:
         self.ended += not isinstance(outcome, Returned)
+        self._ended_in.add(job.queue)
         if isinstance(outcome, Succeeded) and job.is_plain:
             self.done.append(_plainly_done(job, outcome))
             reason = "succeeded"
@@ -289,4 +354,4 @@ def _plainly_done(job: Claimed, outcome: Succeeded) -> Done:
 
 
 def _kept(job: Claimed) -> timedelta:
-    return job.terms.keep_result or KEEP_RESULT
+    return job.terms.kept

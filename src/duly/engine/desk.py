@@ -4,9 +4,10 @@ Nothing known is certain, and everything is found out by looking again: a nudge 
 queue that is not as it was, an answer that never came.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from duly.engine.crew import Crew
+from duly.engine.crew import ALONE, Crew
+from duly.engine.doors import Doors
 from duly.engine.loop import EVERYBODY
 from duly.engine.rota import Place, Rota
 from duly.engine.scribe import Scribe
@@ -18,6 +19,7 @@ from duly.store.protocol import (
     QUEUES,
     READY,
     SUSPECT,
+    Claims,
     Store,
     Wish,
 )
@@ -45,13 +47,17 @@ class Desk:
         self.worker: int | None = None  # nobody yet, or nobody any more
         self.rota = Rota(queues)
         self.busy = 0
+        self.claiming = 0  # jobs that are asked for, and have not come yet
         self.refused = 0
         self.scribe: Scribe | None = None
         self.pulse = crew.time()
         self.peeked_at = float("-inf")
         self.nudged = False  # since then
         self.lost_answer = False  # perhaps more was claimed than we know
+        self.doors = Doors(crew.time)
         self._in_vain: set[Place] = set()
+        self._passed_over: set[Place] = set()  # where there may be work for which nobody was free
+        self._crowded = False  # more came than executors had seats for
         self._settings: dict[str, Queue] = {}
         self._settings_at = float("-inf")
         self._tenant: dict[str, str] = {}
@@ -70,6 +76,7 @@ class Desk:
         """A nudge came, and the claimers wake by it too."""
         if topic.startswith(f"{READY}:"):
             self.rota.hint(topic.removeprefix(f"{READY}:"))
+            self.doors.open(topic.removeprefix(f"{READY}:"))
         elif topic == READY:
             self.rota.hint()
         elif topic == QUEUES:
@@ -95,18 +102,22 @@ class Desk:
 
         For what is done one at a time, or as far as resources go, two would ask too much.
         """
-        if self.worker is None or limit <= 0:
+        room = self.crew.room
+        tasks = self._startable(room)
+        if self.worker is None or limit <= 0 or not tasks:
             return None
-        place = self._next(plain=plain)
+        if self._crowded and tasks is self.tasks:
+            limit = max(1, min(limit, *room.values()))
+        place = self._next(plain=plain, room=room)
         if self._should_peek(place):
             await self._peek()
-            place = place or self._next(plain=plain)
+            place = place or self._next(plain=plain, room=room)
         if place is None or self.worker is None:
             return None
         wish = Wish(
             worker=self.worker,
             queue=place.queue,
-            tasks=self.tasks,
+            tasks=tasks,
             limit=min(limit, BATCH) if place.shelf != SUSPECT else self._of_suspects(limit),
             shelf=place.shelf,
             floor=self._floor(place),
@@ -115,9 +126,24 @@ class Desk:
         )
         return wish, place
 
-    def _next(self, *, plain: bool) -> Place | None:
-        suspects = self.crew.isolates or not self.crew.has_suspect
-        return self.rota.next(suspects=suspects and not plain, careful=not plain)
+    def _startable(self, room: Mapping[str, int]) -> Sequence[str]:
+        """The tasks for which an executor is free; the very same ones, if it is so for all."""
+        full = {name for name, free in room.items() if free <= 0}
+        if full:
+            tasks = tuple(task for task in self.tasks if self.crew.executor_of(task) not in full)
+            if len(tasks) < len(self.tasks):
+                self._floors.clear()  # what is passed over is older than what is claimed
+                return tasks
+        for place in self._passed_over:
+            self.rota.put_back(place)
+        self._passed_over.clear()
+        return self.tasks
+
+    def _next(self, *, plain: bool, room: Mapping[str, int]) -> Place | None:
+        suspects = room.get(ALONE, 1) > 0 if self.crew.isolates else not self.crew.has_suspect
+        return self.rota.next(
+            suspects=suspects and not plain, careful=not plain, shut=self.doors.shut_now()
+        )
 
     def _should_peek(self, place: Place | None) -> bool:
         age = self.crew.time() - self.peeked_at
@@ -147,19 +173,35 @@ class Desk:
             return 1
         return max(1, min(limit, self.crew.slots - len(self.crew.running)))
 
-    def came(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
+    @property
+    def knows_of_more(self) -> bool:
+        return self.nudged or self.rota.knows_of_more(shut=self.doors.shut_now())
+
+    def is_limited(self, queue: str) -> bool:
+        settings = self._settings.get(queue)
+        return settings is not None and settings.concurrency is not None
+
+    def came(self, found: Claims, wish: Wish, place: Place) -> None:
         """What a wish brought."""
-        if len(jobs) < wish.limit:
+        jobs, all_asked = found.jobs, wish.tasks is self.tasks
+        if found.full:
+            self.doors.shut(place.queue, found.opens_in)
+        elif len(jobs) < wish.limit:
             if wish.floor != NO_FLOOR:
                 self._floors.pop(place, None)  # look again, from the bottom
             else:
                 self.rota.emptied(place)
+        if not all_asked:
+            self._passed_over.add(place)
+        elif not jobs:
+            self._in_vain.add(place)
         if jobs:
             self._tenant[place.queue] = jobs[-1].tenant
             self._set_floor(jobs, wish, place)
-        else:
-            self._in_vain.add(place)
         self.take(jobs, wish.worker)
+        if all_asked:
+            limited = self.crew.are_limited(jobs)
+            self._crowded = limited and (self._crowded or min(self.crew.room.values()) < 0)
 
     def take(self, jobs: Sequence[Claimed], worker: int | None) -> None:
         """Run what this worker has claimed, if it is still that one."""
@@ -178,7 +220,8 @@ class Desk:
     def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
         """In a flood of one priority, nothing that is ready is older than what was claimed last."""
         same = len({job.priority for job in jobs}) == 1
-        if len(jobs) < wish.limit or not same or place.shelf == CAREFUL:
+        everything = wish.tasks is self.tasks
+        if len(jobs) < wish.limit or not same or not everything or place.shelf == CAREFUL:
             self._floors.pop(place, None)
             return
         until = self._floors.get(place, (0, self.crew.time() + FLOOR_SECONDS))[1]

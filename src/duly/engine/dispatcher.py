@@ -1,5 +1,8 @@
 """The dispatcher: makes jobs ready when they are due, and deals with those that are late.
 
+When workers come it sets those jobs free that waited for somebody like them, a batch at a time, so
+that due jobs are not kept waiting by them.
+
 Once a minute it also looks for what was left behind: a job that waits for nothing, a fixed delay
 that awaits no job. Nothing should be there; a net that is never needed is still a net.
 """
@@ -9,10 +12,12 @@ from datetime import timedelta
 
 from duly.clock import boottime
 from duly.events import Emit, JobsExpired, JobsReadied, nobody
-from duly.store.protocol import JOBS, Store
+from duly.store.protocol import JOBS, WORKERS, Store
 
 BATCH = 1_000
 A_MINUTE = timedelta(minutes=1)
+# How often it is asked whether somebody lives for whom jobs wait, if nobody says that one came.
+FITTING_SECONDS = 2.0
 NO_REST = timedelta(0)
 # Overdue and not ours: somebody holds it, perhaps for long. Look again soon, then less soon.
 HELD_ELSEWHERE = timedelta(milliseconds=5)
@@ -21,7 +26,7 @@ LONGEST_HELD = timedelta(milliseconds=500)
 
 class Dispatcher:
     name = "dispatcher"
-    topics = frozenset({JOBS})
+    topics = frozenset({JOBS, WORKERS})
 
     def __init__(
         self,
@@ -37,6 +42,12 @@ class Dispatcher:
         self._steady = steady
         self._swept = steady()
         self._held = HELD_ELSEWHERE
+        self._fitted = float("-inf")
+        store.listen(self.hear)
+
+    def hear(self, topic: str) -> None:
+        if topic == WORKERS:
+            self._fitted = float("-inf")
 
     async def tick(self) -> timedelta:
         done = await self._store.upkeep.dispatch(limit=self._batch)
@@ -48,6 +59,8 @@ class Dispatcher:
             await self._store.upkeep.sweep(limit=self._batch)
             await self._store.upkeep.hold_unknown(patience=A_MINUTE, limit=self._batch)
             self._swept = self._steady()
+        if await self._free_unfit():
+            return NO_REST
         if done.rest is None:
             return A_MINUTE
         if done.rest > NO_REST or done.ready or done.hurried or done.expired:
@@ -55,3 +68,21 @@ class Dispatcher:
             return max(done.rest, NO_REST)
         held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
         return held
+
+    async def _free_unfit(self) -> bool:
+        """Set free who waits for somebody who lives now: whether there may be more of them."""
+        before, now = self._fitted, self._steady()
+        if now - before < FITTING_SECONDS:
+            return False
+        self._fitted = now  # who comes from now on may not be seen
+        try:
+            freed = await self._store.upkeep.free_unfit(limit=self._batch)
+        except BaseException:
+            self._fitted = before
+            raise
+        if freed:
+            self._emit(JobsReadied(count=freed))
+        if freed < self._batch:
+            return False
+        self._fitted = float("-inf")
+        return True

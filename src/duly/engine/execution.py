@@ -11,6 +11,7 @@ from duly import clock
 from duly.durations import parse_duration
 from duly.errors import PayloadError, Permanent, RetryAfter
 from duly.model.outcome import Raised, Succeeded
+from duly.policy.redaction import redacted
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition
 
@@ -31,8 +32,8 @@ def returned(value: object, definition: Definition) -> Succeeded | Raised:
 def raised(error: BaseException, retry: Retry, *, permanent: bool = False) -> Raised:
     return Raised(
         error=type(error).__name__,
-        message=_message(error),
-        traceback=_traceback(error),
+        message=redacted(_message(error)),
+        traceback=redacted(_traceback(error)),
         permanent=permanent or isinstance(error, Permanent),
         retry_after=_retry_after(error),
         retryable=_is_covered(error, retry),

@@ -70,6 +70,10 @@ class Ward(Protocol):
         """When the loop has last turned. From any thread."""
         ...
 
+    def lease_until(self, moment: float) -> None:
+        """What runs may do so until then, unless more is said. From the heartbeat's thread."""
+        ...
+
     def kill(self) -> None:
         """End what can be ended from any thread, at once."""
         ...
@@ -109,6 +113,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._stalled = False
+        self._heard: Beat | None = None  # what it was told last
 
     async def start(self) -> None:
         self._home = asyncio.get_running_loop()
@@ -164,6 +169,8 @@ class Heartbeat:
                 await self._failed(error)
                 continue
             lease = Lease(self._terms.lease, sent)
+            await self._stay_with_orders(store, info.id)
+            self._ward.lease_until(lease.last_moment())
             self._emit(WorkerEnlisted(info.id, info.name))
             self._tell(self._ward.enlisted, info.id)
             reason = await self._keep(store, info.id, lease)
@@ -195,10 +202,19 @@ class Heartbeat:
                 return "it had expired"
             if renewing:
                 lease.renewed(now)
+                self._ward.lease_until(lease.last_moment())
+            self._heard = beat
             self._tell(self._ward.hear, beat)
             rest = min(LISTEN_SECONDS, lease.next_renewal() - self._steady())
             await self._wake.rest(max(rest, 0.02))
         return None
+
+    async def _stay_with_orders(self, store: Store, worker: int) -> None:
+        """Under a new number it is still the worker that was told to drain, or how many to run."""
+        heard = self._heard
+        if heard is not None and (heard.order != "run" or heard.slots is not None):
+            with contextlib.suppress(StoreUnavailable):
+                await store.work.tell(worker, heard.order, slots=heard.slots)
 
     async def _failed(self, error: Exception, *, pause: float = LISTEN_SECONDS) -> None:
         if not isinstance(error, StoreUnavailable | TimeoutError):
@@ -260,4 +276,6 @@ class Heartbeat:
             )
 
     def _emit(self, event: Event) -> None:
-        self._tell(self._say, event)
+        """From here, and not from the loop: that may never turn again, and we may end at once."""
+        with contextlib.suppress(Exception):
+            self._say(event)

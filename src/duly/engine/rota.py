@@ -9,7 +9,7 @@ Nothing here is certain: a place that is thought to hold work may be empty. A nu
 peek at the store is news, and a look that finds less than it asked for empties the place.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from duly.store.protocol import CAREFUL, IDLE, LOW, NORMAL, SUSPECT
@@ -38,6 +38,10 @@ class Rota:
     def knows_nothing(self) -> bool:
         return not any(self._shelves.values())
 
+    def knows_of_more(self, *, shut: Container[str] = ()) -> bool:
+        """Whether something is known to be ready where a look is worth it."""
+        return any(shelves for queue, shelves in self._shelves.items() if queue not in shut)
+
     def hint(self, queue: str | None = None) -> None:
         """Something became ready, in this queue or in any."""
         for name in [queue] if queue else self._line:
@@ -51,14 +55,20 @@ class Rota:
         for queue, shelf in places:
             self._shelves[queue].add(shelf)
 
+    def put_back(self, place: Place) -> None:
+        """There may be something after all."""
+        self._shelves[place.queue].add(place.shelf)
+
     def emptied(self, place: Place) -> None:
         self._shelves[place.queue].discard(place.shelf)
 
-    def next(self, *, suspects: bool = True, careful: bool = True) -> Place | None:
+    def next(
+        self, *, suspects: bool = True, careful: bool = True, shut: Container[str] = ()
+    ) -> Place | None:
         """The next place to look, and that queue goes to the end of the line."""
         unwanted = ({SUSPECT} if not suspects else set()) | ({CAREFUL} if not careful else set())
         for shelf_of in (self._work, self._idle_work):
-            for queue in self._line:
+            for queue in [queue for queue in self._line if queue not in shut]:
                 shelf = shelf_of(queue, unwanted)
                 if shelf is not None:
                     self._line.remove(queue)

@@ -13,7 +13,14 @@ from enum import Enum
 from typing import Any, Protocol
 
 from duly.model.claimed import Claimed
-from duly.model.outcome import Completed, Outcome, Returned, Stopped, TimedOut
+from duly.model.outcome import (
+    Completed,
+    Outcome,
+    Returned,
+    Stopped,
+    Succeeded,
+    TimedOut,
+)
 from duly.model.payload import Json
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried
@@ -56,6 +63,7 @@ class Run:
         "grace",
         "is_thread",
         "job",
+        "knows",
         "reason",
         "stopper",
         "timeout",
@@ -73,6 +81,7 @@ class Run:
         self.alarm: asyncio.TimerHandle | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.is_thread = False
+        self.knows = False  # whether the task has seen that it should stop
         self.completion: Completion | None = None  # the transaction in which it ends itself
         self.timeout = job.terms.timeout if job.terms_text else definition.timeout
 
@@ -111,12 +120,17 @@ class Run:
                 # A thread is only told; what it comes to in the end still counts.
                 return found if self.is_thread else TimedOut(self.timeout or timedelta())
             case Why.INTERRUPTED | Why.FENCED:
-                return Returned(self.reason)
+                # What came to a good end without knowing need not be done again.
+                ended = isinstance(found, Succeeded) and self.is_thread and not self.knows
+                return found if ended else Returned(self.reason)
 
     # The port of the context.
 
     def cancelled(self) -> str | None:
-        return None if self.why is None else self.reason
+        if self.why is None:
+            return None
+        self.knows = True
+        return self.reason
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self._home.scribe.note(self.job, percent, message=message, meta=meta)

@@ -10,38 +10,32 @@ once. They do not outlive it: see ``follow``.
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from duly.clock import boottime
-from duly.engine.executors.process.leash import identity
+from duly.engine.kin import die_with_parent, identity
 from duly.engine.wake import Wake
-from duly.events import Emit, ProcessReplaced, nobody
+from duly.events import Emit, ProcessReplaced, TickFailed, nobody
 
 # Under this name a process finds whom it belongs to.
 SUPERVISOR: Final = "DULY_SUPERVISOR"
-# What lived this long was well when it started; its death is the first one again.
-WELL_SECONDS = 10.0
+# What lived this long was able to start. Its death is the first one again, also if somebody kills
+# them one after the other.
+WELL_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0
 # What another start would not change: a word in the command line is wrong, or there is no app.
 HOPELESS = (2, 3)
-_PR_SET_PDEATHSIG = 1
 
 
 def follow() -> None:
     """In a process of a supervisor: die with it, however it ends (Linux)."""
     parent = os.environ.pop(SUPERVISOR, None)
-    if parent is None:
-        return
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if identity(os.getppid()) != parent:  # it was gone before we could say so
-        os._exit(os.EX_UNAVAILABLE)
+    if parent is not None:
+        die_with_parent(parent)
 
 
 class Supervisor:
@@ -91,7 +85,13 @@ class Supervisor:
     async def _keep(self, seat: "_Seat") -> int:
         replaced: tuple[int, str] | None = None
         while not self._stopping.is_set():
-            process = await seat.start(self._environment)
+            try:
+                process = await seat.start(self._environment)
+            except OSError as error:  # no more processes or memory just now: the others live on
+                self._emit(TickFailed("supervisor", error))
+                seat.died()
+                await seat.wake.rest(seat.pause())
+                continue
             if replaced is not None:
                 self._emit(ProcessReplaced(*replaced))
             if self._stopping.is_set():  # while it was being started
@@ -139,10 +139,13 @@ class _Seat:
     async def ended(self) -> int:
         assert self.process is not None  # noqa: S101 - it was started
         code = await self.process.wait()
+        self.died()
+        return code
+
+    def died(self) -> None:
         self.lives = False
         was_well = self._time() - self._began >= WELL_SECONDS
         self.deaths = 1 if was_well else self.deaths + 1
-        return code
 
     def pause(self) -> float:
         return float(min(FIRST_PAUSE * 2 ** min(self.deaths - 1, 10), LONGEST_PAUSE))

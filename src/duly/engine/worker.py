@@ -200,6 +200,10 @@ class Worker:
     def pulse(self) -> float:
         return self.desk.pulse
 
+    def lease_until(self, moment: float) -> None:
+        for executor in self._executors.values():
+            executor.lease_until(moment)
+
     def kill(self) -> None:
         for executor in self._executors.values():
             executor.kill()

@@ -39,6 +39,11 @@ class Terms:
     on_cancelled: Callback | None = None
 
     @property
+    def kept(self) -> timedelta:
+        """How long a result is kept."""
+        return KEEP_RESULT if self.keep_result is None else self.keep_result
+
+    @property
     def calls_back(self) -> bool:
         return bool(self.on_success or self.on_failure or self.on_cancelled)
 

@@ -11,12 +11,13 @@ before the jobs that are claimed from it, and of those only the ones that nobody
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import groupby, zip_longest
 
 from duly.model.claimed import Claimed
 from duly.model.states import State
-from duly.policy.limits import Flow, believable, enter, room
+from duly.policy.limits import Flow, believable, enter, opens_at, room
 from duly.store import limits, rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.protocol import CAREFUL, Done, Turn, Wish
@@ -24,6 +25,8 @@ from duly.store.settling import done_before
 
 # How many jobs with limits or needs are looked at to find some that may run.
 MOST_CANDIDATES = 200
+# … and how many of those that do not fit here, for whom others may wait.
+MOST_PASSED = 20
 # Where a claimed row has these.
 _TENANT, _RANK = (Claimed.__struct_fields__.index(name) for name in ("tenant", "rank"))
 
@@ -80,6 +83,8 @@ class Taken:
     jobs: list[Claimed] = field(default_factory=list)
     freed: list[str] = field(default_factory=list)
     opens: bool = False  # whether some wait now for what the dispatcher will do
+    full: bool = False  # whether the limits of the queue itself ended it
+    opens_in: timedelta | None = None  # when its rate lets the next through
 
 
 def claim_with_care(wish: Wish) -> Operation[list[Claimed]]:
@@ -100,11 +105,20 @@ def take(wish: Wish) -> Operation[Taken]:
         [(running,)] = yield Ask("running_in_queue", {"queue": wish.queue})
     stored = Flow(concurrency, rows.rate(count, period), held=running, arrival=arrival)
     flow = believable(stored, now)
-    taken = yield from _take(wish, min(wish.limit, room(flow, now)), fair=bool(fair))
-    spent = enter(flow, len(taken.jobs), now).arrival if taken.jobs else flow.arrival
-    if spent != arrival:
-        yield Ask("spend_queue", {"queue": wish.queue, "arrival": spent})
-    return taken
+    places = room(flow, now)
+    taken = yield from _take(wish, min(wish.limit, places), fair=bool(fair))
+    spent = enter(flow, len(taken.jobs), now) if taken.jobs else flow
+    if spent.arrival != arrival:
+        yield Ask("spend_queue", {"queue": wish.queue, "arrival": spent.arrival})
+    if len(taken.jobs) < places or places >= wish.limit:
+        return taken
+    return replace(taken, full=True, opens_in=_opens_in(spent, now))
+
+
+def _opens_in(flow: Flow, now: int) -> timedelta | None:
+    """How long a queue without room has none; None: until somebody leaves."""
+    opens = None if flow.is_full else opens_at(flow)
+    return None if opens is None else rows.length(max(0, opens - now))
 
 
 def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[Taken]:
@@ -147,6 +161,7 @@ def _turns(wish: Wish, limit: int) -> Operation[Turns]:
         "queue": wish.queue,
         "tasks": list(wish.tasks),
         "shelf": wish.shelf,
+        "free": json.dumps(dict(wish.free)),
         "limit": limit + 1,
     }
     found = [
@@ -181,24 +196,29 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
     looking: dict[str, Value] = {
         "queue": wish.queue,
         "tasks": asked["tasks"],
+        "free": json.dumps(dict(wish.free)),
         "limit": MOST_CANDIDATES,
     }
+    passed: list[Row] = []
     if turns.tenants and not turns.stragglers:
-        looking |= {"tenants": turns.tenants, "share": turns.share(MOST_CANDIDATES)}
-        found = turns.in_order((yield Ask("candidates_of_tenants", looking)), 4, 1)
+        asking = {**looking, "tenants": turns.tenants, "share": turns.share(MOST_CANDIDATES)}
+        found = turns.in_order((yield Ask("candidates_of_tenants", asking)), 4, 1)
     else:
         found = yield Ask("candidates", looking)
-    admitted = yield from limits.admit(found, wish, limit)
+    if len(found) < MOST_CANDIDATES:
+        passed = yield Ask("passed_limits", {**looking, "limit": MOST_PASSED})
+    admitted = yield from limits.admit(found, wish, limit, passed=passed)
     freed = admitted.freed
-    if len(found) == MOST_CANDIDATES and not admitted.ids:
+    if len(found) == MOST_CANDIDATES and admitted.parked == len(found):
         freed = [*freed, wish.queue]  # there may be more behind those who wait elsewhere now
     if not admitted.ids:
         return Taken([], freed, admitted.opens)
     values = {key: asked[key] for key in ("worker", "fence")}
     claimed = yield Ask("claim_chosen", {**values, "ids": admitted.ids})
     missed = set(admitted.ids) - {row[0] for row in claimed}
-    if missed:  # the lease has ended, and they stay ready
-        yield Ask("drop_holdings", {"ids": sorted(missed)})
+    if missed:  # the lease has ended, and they stay ready; others may wait for their places
+        unused = {number: text for number, _, text, *_ in found if number in missed and text}
+        freed = [*freed, *(yield from limits.let_go(unused))]
     place = {number: n for n, number in enumerate(admitted.ids)}
     jobs = [rows.claimed(row) for row in sorted(claimed, key=lambda row: place[row[0]])]
     return Taken(jobs, freed, admitted.opens)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from duly.errors import StoreUnavailable
 from duly.store.jobs import Wanted
 
 MOST = 5_000
@@ -54,6 +55,9 @@ class Gathering:
     ) -> None:
         try:
             await self._write([one for wanted, _ in batch for one in wanted])
+        except StoreUnavailable as error:
+            for _, written in batch:  # it is nobody's fault, and would be the same for each alone
+                _settle(written, error)
         except Exception as error:  # noqa: BLE001 - it belongs to who asked
             if len(batch) == 1:
                 _settle(batch[0][1], error)

@@ -171,7 +171,7 @@ def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
         if not peeked:
             return (yield from _cancelled_before(number))
         if State(peeked[0][1]) in WAITING:
-            if (yield from end({number: ending}, peeked, ids=ids)):
+            if (yield from end({number: ending}, peeked, ids=ids)).ids:
                 return State.CANCELLED
         elif (yield from stop([number], ending.reason)):
             return State.RUNNING

@@ -36,16 +36,24 @@ class Admitted(NamedTuple):
     ids: list[int]
     freed: list[str]
     opens: bool  # whether some wait now for what the dispatcher will do
+    parked: int  # how many wait now where it is full
 
 
-def admit(found: Sequence[Row], wish: Wish, limit: int) -> Operation[Admitted]:
-    """Which of the candidates may run here and now; the others wait where it is full."""
+def admit(
+    found: Sequence[Row], wish: Wish, limit: int, *, passed: Sequence[Row] = ()
+) -> Operation[Admitted]:
+    """Which of the candidates may run here and now; the others wait where it is full.
+
+    ``passed`` are the limits of those who do not fit here.
+    """
     candidates = [
         Candidate(number, _names(limits), json.loads(needs) if needs else {}, rank)
         for number, rank, limits, needs, *_ in found
     ]
-    held = yield from _enter({lane.name: lane for row in found for lane in _lanes(row[2])}, wish)
+    texts = [row[2] for row in found] + [limits for (limits,) in passed]
+    held = yield from _enter({lane.name: lane for text in texts for lane in _lanes(text)}, wish)
     choice = choose(candidates, held.flows, free=wish.free, limit=limit, now=held.now)
+    choice.passed.update(name for (limits,) in passed for name in _names(limits))
     yield from _write(choice, held)
     crowded = held.crowded | set(choice.full.values())
     # Places that nobody here took may be what others wait for, who came after one of these.
@@ -54,17 +62,22 @@ def admit(found: Sequence[Row], wish: Wish, limit: int) -> Operation[Admitted]:
     places = {name: room(flow, held.now) for name, flow in flows.items() if name in stirred}
     freed = yield from _let_in(places, flows, now=held.now, wish=wish)
     opens = any(looks_again(flows[name], held.now) for name in choice.full.values())
-    return Admitted([candidate.id for candidate in choice.chosen], freed, opens)
+    ids = [candidate.id for candidate in choice.chosen]
+    return Admitted(ids, freed, opens, parked=len(choice.full))
 
 
 def leave(jobs: Iterable[HeldRow]) -> Operation[list[str]]:
     """Let go of the places that jobs held, and set free who waited: the queues of those."""
-    with_limits = [job for job in jobs if job.limits is not None]
-    names = sorted({name for job in with_limits for name in _names(job.limits)})
+    return (yield from let_go({job.id: job.limits for job in jobs if job.limits is not None}))
+
+
+def let_go(limits: Mapping[int, str]) -> Operation[list[str]]:
+    """The same, for jobs by their numbers, each with its limits."""
+    names = sorted({name for text in limits.values() for name in _names(text)})
     if not names:
         return []
     yield Ask("hold_lanes", {"names": names})
-    yield Ask("drop_holdings", {"ids": [job.id for job in with_limits]})
+    yield Ask("drop_holdings", {"ids": list(limits)})
     held = yield from look(names)
     flows = {name: flow for name, flow in held.flows.items() if name in held.crowded}
     places = {name: room(flow, held.now) for name, flow in flows.items()}

@@ -1,16 +1,18 @@
 """How jobs end, or go back to waiting: the one place where a job leaves the hot table.
 
 Locks first, in the order of the house: schedules, then jobs. Then the guard: a job that is run is
-held by the fence of its claim, and whoever has an older one finds nothing to write on. A key is set
-free if nobody holds it: its holder may be in the middle of somebody's long transaction, and will
-find the job ended. Then, in the
+held by the fence of its claim, and whoever has an older one finds nothing to write on. Then, in the
 same transaction: history, the attempt's record, the key set free, the fixed delay begun, and the
 next job let in that waited behind this one. The last two look at the table again, in statements of
 their own, so that they see what was committed while we waited for the locks.
+
+A key is set free only if nobody holds it: whoever does may be in the middle of a long transaction,
+and will find the job ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from duly.errors import DulyError
 from duly.instants import from_us
@@ -59,7 +61,8 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
         for number, s in kept.items()
         if s.verdict.state in ENDED
     }
-    yield from _leave(endings, [row for row in held if row.id in endings], schedules, ids=ids)
+    ended = [row for row in held if row.id in endings]
+    followed = yield from _leave(endings, ended, schedules, ids=ids)
     again = [s for number, s in kept.items() if number not in endings]
     if again:
         yield Ask("return_jobs", {"rows": rows.packed(map(_returned, again))})
@@ -72,8 +75,15 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
         kept=[*kept, *mine_already],
         refused=[number for number in lost if number not in mine_already],
         before=sorted(mine_already),
-        freed=freed,
+        freed=[*followed, *freed],
     )
+
+
+class Ended(NamedTuple):
+    """Those that have ended now, and the queues in which others became ready for that."""
+
+    ids: list[int]
+    freed: list[str]
 
 
 def end(
@@ -82,13 +92,14 @@ def end(
     *,
     ids: Ids,
     holding: str = "hold_waiting_jobs",
-) -> Operation[list[int]]:
+) -> Operation[Ended]:
     """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
     schedules = yield from _lock(schedule_id for _, _, _, schedule_id, _, _ in peeked)
     held = rows.held((yield Ask(holding, {"ids": list(endings)})))
-    yield from _leave({row.id: endings[row.id] for row in held}, held, schedules, ids=ids)
-    yield from limits.leave(held)
-    return [row.id for row in held]
+    mine = {row.id: endings[row.id] for row in held}
+    followed = yield from _leave(mine, held, schedules, ids=ids)
+    freed = yield from limits.leave(held)
+    return Ended([row.id for row in held], [*followed, *freed])
 
 
 def _lock(wanted: Iterable[int | None]) -> Operation[list[ScheduleRow]]:
@@ -102,10 +113,13 @@ def _leave(
     schedules: Sequence[ScheduleRow],
     *,
     ids: Ids,
-) -> Operation[None]:
-    """Move jobs that are held out of the hot table, and let in who waited for them."""
+) -> Operation[list[str]]:
+    """Move jobs that are held out of the hot table, and let in who waited for them.
+
+    The queues of those that follow.
+    """
     if not endings:
-        return
+        return []
     for statement, failed in (("keep_history", False), ("keep_failed", True)):
         chosen = [
             _ended(number, ending)
@@ -119,24 +133,26 @@ def _leave(
     keys = [{"task": row.task, "key": row.key, "id": row.id} for row in held if row.key is not None]
     if keys:
         yield Ask("drop_keys", {"rows": rows.packed(keys)})
-    yield from _call_back(endings, held, ids=ids)
+    followed = yield from _call_back(endings, held, ids=ids)
     if any(row.schedule_id is not None for row in held):
         yield from _free(schedules, held)
+    return followed
 
 
 def _call_back(
     endings: Mapping[int, Ending], held: Sequence[HeldRow], *, ids: Ids
-) -> Operation[None]:
+) -> Operation[list[str]]:
     """The jobs that their tasks asked for, to follow this end, in the same transaction."""
     asked = [(row, callback) for row in held if (callback := _callback(row, endings[row.id].state))]
     if not asked:
-        return
+        return []
     numbers = ids.draw(len(asked))
     calls = [
         rows.call_values(_following(row, callback), number, number)
         for (row, callback), number in zip(asked, numbers, strict=True)
     ]
     yield Ask("enqueue", {"batch": rows.packed(calls)})
+    return [callback.queue for _, callback in asked]
 
 
 def _callback(row: HeldRow, state: State) -> Callback | None:

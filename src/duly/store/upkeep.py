@@ -1,12 +1,14 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from duly.instants import from_us
 from duly.model.outcome import Lost
 from duly.model.states import State
+from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
 from duly.policy.verdict import SUSPECT
 from duly.store import limits, rows
@@ -20,12 +22,14 @@ from duly.store.protocol import (
     Settlement,
     TakenBack,
 )
-from duly.store.settling import Ending, after_awaited, end, settle
+from duly.store.settling import Ended, Ending, after_awaited, end, settle
 
 MICROSECOND = timedelta(microseconds=1)
 DAYS_AHEAD = 30
 MOST_FAULTY = 100
 EXPIRED = "not started by its deadline"
+# In the order of the database nothing that has a name is before the one or behind the other.
+FIRST, LAST = "\x01", "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,16 @@ def ready(limit: int) -> Operation[list[str]]:
     return [queue for (queue,) in moved]
 
 
-def overdue(limit: int, *, ids: Ids) -> Operation[tuple[list[str], int]]:
-    """Hurry late jobs, or expire them, and end those that were told to: queues, and how many ended.
+class Overdue(NamedTuple):
+    """The queues of those that were hurried, how many expired, and where others are ready now."""
+
+    hurried: list[str]
+    expired: int
+    freed: list[str]
+
+
+def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
+    """Hurry late jobs, or expire them, and end those that were told to.
 
     What somebody else holds is left for the next time: it may be held for long.
     """
@@ -63,17 +75,17 @@ def overdue(limit: int, *, ids: Ids) -> Operation[tuple[list[str], int]]:
     endings = {row[0]: Ending(State.EXPIRED, EXPIRED) for row in found if row[1] == "skip"}
     expired = yield from _end(endings, "hold_overdue_jobs", ids=ids)
     told = yield Ask("told_while_waiting", {"limit": limit})
-    cancelled = {number: Ending(State.CANCELLED, why) for number, why in told}
-    yield from _end(cancelled, "hold_waiting_jobs", ids=ids)
+    stopping = {number: Ending(State.CANCELLED, why) for number, why in told}
+    cancelled = yield from _end(stopping, "hold_waiting_jobs", ids=ids)
     hurried = yield from _hurry([row[0] for row in found if row[1] == "hurry"])
-    return hurried, expired
+    return Overdue(hurried, len(expired.ids), [*expired.freed, *cancelled.freed])
 
 
-def _end(endings: Mapping[int, Ending], holding: str, *, ids: Ids) -> Operation[int]:
+def _end(endings: Mapping[int, Ending], holding: str, *, ids: Ids) -> Operation[Ended]:
     if not endings:
-        return 0
+        return Ended([], [])
     peeked = yield Ask("peek_jobs", {"ids": list(endings)})
-    return len((yield from end(endings, peeked, ids=ids, holding=holding)))
+    return (yield from end(endings, peeked, ids=ids, holding=holding))
 
 
 def _hurry(numbers: list[int]) -> Operation[list[str]]:
@@ -118,6 +130,27 @@ def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
             ids = [number for number, _ in found]
             held += len((yield Ask("hold_unknown_jobs", {"ids": ids})))
     return held
+
+
+def free_unfit(limit: int) -> Operation[list[str]]:
+    """Set jobs free that wait for somebody who lives now: their queues."""
+    living = [rows.worker(row) for row in (yield Ask("living_workers"))]
+    known = rows.packed(_fitting(living))
+    return [queue for (queue,) in (yield Ask("free_unfit_jobs", {"known": known, "limit": limit}))]
+
+
+def _fitting(living: Iterable[WorkerInfo]) -> Iterator[dict[str, str]]:
+    """What those may wait for who fit somebody: ranges, with the beginning and without the end."""
+    forms: dict[str, set[str]] = {}
+    for worker in living:
+        for task, signature in worker.profile.signatures.items():
+            forms.setdefault(task, set()).add(signature)
+    for task, signatures in sorted(forms.items()):
+        yield {"task": task, "waits": "worker", "low": "", "high": LAST}
+        # Whoever did not fit one of two forms may fit the other.
+        only = min(signatures) if len(signatures) == 1 else LAST
+        yield {"task": task, "waits": "signature", "low": "", "high": only}
+        yield {"task": task, "waits": "signature", "low": f"{only}{FIRST}", "high": LAST}
 
 
 def lost(*, after: int, margin: timedelta) -> Ask:

@@ -4,7 +4,6 @@ A lease belongs to the worker, one row for all its jobs. Each claim has a fence,
 ever rises: it is stored on the jobs and must be shown to write on them.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -16,18 +15,16 @@ from duly.store import rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.protocol import Beat
 
+# How many jobs are told at once that their queue is fair.
+MOST_TOLD = 5_000
 
-def register(
-    number: int, profile: Profile, *, lease: timedelta
-) -> Operation[tuple[WorkerInfo, list[str]]]:
-    """The worker, and the queues of the jobs that waited for somebody like it."""
+
+def register(number: int, profile: Profile, *, lease: timedelta) -> Operation[WorkerInfo]:
     check_text(profile.name, "name")
     values = rows.profile_values(profile)
     yield Ask("register_worker", {"id": number, "lease": rows.microseconds(lease), **values})
     found = yield Ask("list_workers")
-    freed = yield Ask("free_unfit_jobs", {"signatures": json.dumps(dict(profile.signatures))})
-    info = next(rows.worker(row) for row in found if row[0] == number)
-    return info, sorted({queue for (queue,) in freed})
+    return next(rows.worker(row) for row in found if row[0] == number)
 
 
 def renew(worker: int, lease: timedelta, *, running: int) -> Operation[Beat | None]:
@@ -73,8 +70,10 @@ def held(worker: int) -> Operation[list[Claimed]]:
     return [rows.claimed(row) for row in found]
 
 
-def set_queue(queue: Queue) -> Operation[None]:
+def set_queue(queue: Queue) -> Operation[bool]:
+    """Whether jobs that wait already are to be told that it is fair now, or is no more."""
     rate = queue.rate
+    was_fair = any(fair for *_, fair, _ in (yield Ask("hold_queue", {"queue": queue.name})))
     yield Ask(
         "set_queue",
         {
@@ -87,7 +86,16 @@ def set_queue(queue: Queue) -> Operation[None]:
             "fair": int(queue.fair),
         },
     )
-    yield Ask("set_fair", {"name": queue.name, "fair": int(queue.fair)})
+    return was_fair is not queue.fair
+
+
+def set_fair(queue: Queue, *, after: int) -> Operation[int | None]:
+    """Tell the next jobs that wait whether they take turns: where to go on, or None."""
+    told = yield Ask(
+        "set_fair",
+        {"name": queue.name, "fair": int(queue.fair), "after": after, "limit": MOST_TOLD},
+    )
+    return max(number for (number,) in told) if len(told) == MOST_TOLD else None
 
 
 def queues() -> Operation[list[Queue]]:

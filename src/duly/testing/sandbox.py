@@ -154,20 +154,18 @@ class Sandbox:
         queues = sorted({job.queue for job in jobs})
         worker = await self._worker(tasks, queues)
         free = sum((Counter(job.needs) for job in jobs), Counter[str]())
-        return [
-            job
-            for queue, shelf in await self.store.work.ready(queues)
-            for job in await self.store.work.claim(
-                Wish(
-                    worker=worker,
-                    queue=queue,
-                    tasks=tasks,
-                    limit=ALL_AT_ONCE,
-                    shelf=shelf,
-                    free=free,
-                )
+        wishes = [
+            Wish(
+                worker=worker,
+                queue=queue,
+                tasks=tasks,
+                limit=ALL_AT_ONCE,
+                shelf=shelf,
+                free=free,
             )
+            for queue, shelf in await self.store.work.ready(queues)
         ]
+        return [job for wish in wishes for job in (await self.store.work.claim(wish)).jobs]
 
     async def _worker(self, tasks: Sequence[str], queues: Sequence[str]) -> int:
         """Registered again when there are tasks that it did not know."""
@@ -176,6 +174,8 @@ class Sandbox:
             signatures = dict.fromkeys([*known, *tasks], "sandbox")
             profile = Profile(name="sandbox", queues=tuple(queues), signatures=signatures)
             self._registered = await self.store.work.register(profile, lease=LEASE)
+            while await self.store.upkeep.free_unfit(limit=ALL_AT_ONCE) >= ALL_AT_ONCE:
+                pass
         return self._registered.id
 
     def _settled(self, job: Claimed, outcome: Outcome) -> Settlement:

@@ -98,7 +98,7 @@ async def store(dsn: str, every_task_is_done: None) -> AsyncIterator[SqlStore]:
 async def claimed(store: SqlStore) -> Claimed:
     worker = await store.work.register(profile(), lease=LEASE)
     wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=1)
-    [job] = await store.work.claim(wish)
+    [job] = (await store.work.claim(wish)).jobs
     return job
 
 
@@ -186,7 +186,7 @@ async def test_a_job_that_was_taken_back_keeps_nothing_of_what_was_written(
         await take_back(store, job)
         worker = await store.work.register(profile(isolates=True), lease=LEASE)
         wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=1, shelf=4)
-        again.extend(await store.work.claim(wish))
+        again.extend((await store.work.claim(wish)).jobs)
 
     completion = completing(dsn, job)
     with pytest.raises(LeaseLost, match=f"job {job.id} is not this worker's any more"):

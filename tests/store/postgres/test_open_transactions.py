@@ -62,7 +62,8 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
 ) -> None:
     await store.jobs.enqueue([Call(task="work", key="k"), *[Call(task="work")] * 9])
     worker = await store.work.register(profile("w"), lease=MINUTE)
-    jobs = await store.work.claim(Wish(worker=worker.id, queue="default", tasks=["work"], limit=10))
+    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=10)
+    jobs = (await store.work.claim(wish)).jobs
     await aenqueue_on(caller, [Call(task="work", key="k")])
     async with asyncio.timeout(5):
         settled = await store.work.settle([done(job) for job in jobs])

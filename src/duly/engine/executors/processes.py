@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from duly.engine.execution import raised
 from duly.engine.executors.process.orders import LogLine, Order, facts_of
 from duly.engine.executors.process.pool import ProcessPool
 from duly.engine.executors.protocol import OnLoop, Over
@@ -30,6 +31,7 @@ class Processes(OnLoop):
         lease: timedelta = LEASE,
     ) -> None:
         self._pool = pool
+        self.seats = pool.size
         self._listener = listener
         self._url = url
         self._lease = lease
@@ -47,6 +49,9 @@ class Processes(OnLoop):
 
     def kill(self) -> None:
         self._pool.kill_everything()
+
+    def lease_until(self, moment: float) -> None:
+        self._pool.lease_until(moment)
 
     async def close(self) -> None:
         await self._pool.close()
@@ -72,6 +77,8 @@ class Processes(OnLoop):
             )
         except asyncio.CancelledError:
             pass
+        except Exception as error:  # noqa: BLE001 - as without descriptors: it is tried and told
+            outcome = raised(error, definition.retry)
         finally:
             over(run, outcome)
 

@@ -13,6 +13,11 @@ Over: TypeAlias = Callable[[Run, Outcome | Completed], None]
 
 
 class Executor(Protocol):
+    @property
+    def seats(self) -> int | None:
+        """How many jobs it runs at once; None for any number."""
+        ...
+
     def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
         """Begin, set ``run.stopper`` to what makes it end, and say ``over`` when it has."""
         ...
@@ -27,14 +32,23 @@ class Executor(Protocol):
         """From any thread, at once: end what can be ended."""
         ...
 
+    def lease_until(self, moment: float) -> None:
+        """From any thread: what can end itself does so then, if this is not called again before."""
+        ...
+
     async def close(self) -> None: ...
 
 
 class OnLoop:
-    """Timers of the running event loop."""
+    """In the process of the worker, with timers of the running event loop."""
+
+    seats: int | None = None
 
     def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
         run.alarm = asyncio.get_running_loop().call_later(timeout.total_seconds(), expired, run)
 
     def after(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(seconds, callback)
+
+    def lease_until(self, moment: float) -> None:
+        """Nothing here could outlive the worker's own doubts."""

@@ -25,7 +25,7 @@ class Threads(OnLoop):
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[Work | None] = SimpleQueue()
-        self._idle = 0  # threads that wait, less the work that waits for one
+        self._idle = 0  # threads for which no work is on its way
         self._threads = 0
         self._closed = False
         self._lock = threading.Lock()
@@ -51,14 +51,17 @@ class Threads(OnLoop):
 
     def _submit(self, work: Work) -> None:
         with self._lock:
-            self._idle -= 1
-            hire = self._idle < 0
-            self._idle += hire
-            self._threads += hire
+            if self._idle:
+                self._idle -= 1
+            else:
+                self._hire()
         self._waiting.put(work)
-        if hire:
-            name = f"duly-job-{self._threads}"
-            threading.Thread(target=self._live, name=name, daemon=True).start()
+
+    def _hire(self) -> None:
+        """Or raise, and then nothing was begun: there can be no more threads."""
+        name = f"duly-job-{self._threads + 1}"
+        threading.Thread(target=self._live, name=name, daemon=True).start()
+        self._threads += 1
 
     def _live(self) -> None:
         while (work := self._waiting.get()) is not None:

@@ -29,24 +29,24 @@ class SqlUpkeep:
     async def dispatch(self, *, limit: int) -> Dispatched:
         waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         queues: list[str] = []
-        hurried, expired = list[str](), 0
+        late = upkeep.Overdue([], 0, [])
         if waiting.due is not None and waiting.due <= NOW:
             queues = await self._room.write(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
-            hurried, expired = await self._room.write(
-                lambda: upkeep.overdue(limit, ids=self._room.ids)
-            )
+            late = await self._room.write(lambda: upkeep.overdue(limit, ids=self._room.ids))
         if waiting.opening is not None and waiting.opening <= NOW:
             queues += await self._room.write(lambda: limits.open_lanes(limit))
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
-        elif queues or hurried or expired:
+        elif queues or late.hurried or late.expired:
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
-        if queues or hurried:
-            self._room.nudge(*ready_in([*queues, *hurried]))
-        if expired:
+        self._room.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
+        if late.expired:
             self._room.nudge(SCHEDULES, READY)
         return Dispatched(
-            ready=len(queues), hurried=len(hurried), expired=expired, rest=waiting.rest
+            ready=len(queues),
+            hurried=len(late.hurried),
+            expired=late.expired,
+            rest=waiting.rest,
         )
 
     async def sweep(self, *, limit: int) -> int:
@@ -57,6 +57,13 @@ class SqlUpkeep:
 
     async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
         return await self._room.write(lambda: upkeep.hold_unknown(patience=patience, limit=limit))
+
+    async def free_unfit(self, *, limit: int) -> int:
+        if not await self._room.write_one(Ask("any_unfit")):
+            return 0
+        freed = await self._room.write(lambda: upkeep.free_unfit(limit))
+        self._room.nudge(*ready_in(freed))
+        return len(freed)
 
     async def take_back(
         self, judge: Judge, *, after: int, margin: timedelta, limit: int

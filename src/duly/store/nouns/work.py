@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from duly.errors import OutcomeUnknown
 from duly.model.claimed import Claimed
@@ -27,6 +28,7 @@ from duly.store.protocol import (
     SCHEDULES,
     WORKERS,
     Beat,
+    Claims,
     Done,
     LaneInfo,
     Settled,
@@ -46,8 +48,8 @@ class SqlWork:
 
     async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
         [number] = await self._room.numbers(1)
-        info, freed = await self._room.insist(lambda: work.register(number, profile, lease=lease))
-        self._room.nudge(WORKERS, *(f"{READY}:{queue}" for queue in freed))
+        info = await self._room.insist(lambda: work.register(number, profile, lease=lease))
+        self._room.nudge(WORKERS)
         return info
 
     async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
@@ -78,13 +80,17 @@ class SqlWork:
             return await turning.turn(self._room, done, wish)
         return await self._room.write(lambda: claims.turn(done, wish))
 
-    async def claim(self, wish: Wish) -> list[Claimed]:
+    async def claim(self, wish: Wish) -> Claims:
         taken = await self._room.write(lambda: claims.take(wish))
         if taken.freed:
             self._room.nudge(*ready_in(taken.freed))
         if taken.opens:
             self._room.nudge(JOBS)
-        return taken.jobs
+        return Claims(jobs=taken.jobs, full=taken.full, opens_in=taken.opens_in)
+
+    def has_room(self, queues: Sequence[str]) -> None:
+        if queues:
+            self._room.nudge(*ready_in(queues))
 
     async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
         return claims.places(await self._room.write_one(claims.ready(queues)))
@@ -102,8 +108,19 @@ class SqlWork:
         return settled
 
     async def set_queue(self, queue: Queue) -> None:
-        await self._room.write(lambda: work.set_queue(queue))
+        changed = await self._set_queue(queue)
         self._room.nudge(QUEUES, READY)
+        after: int | None = 0 if changed else None
+        while after is not None:
+            after = await self._room.insist(partial(work.set_fair, queue, after=after))
+
+    async def _set_queue(self, queue: Queue) -> bool:
+        """Whether it became fair, or is no more; if the answer was lost, it may have."""
+        try:
+            return await self._room.write(lambda: work.set_queue(queue))
+        except OutcomeUnknown:
+            await self._room.insist(lambda: work.set_queue(queue))
+            return True
 
     async def queues(self) -> list[Queue]:
         return await self._room.read(work.queues)

@@ -16,6 +16,7 @@ from duly.model.worker import Order, Profile, WorkerInfo
 from duly.policy.firing import Firing
 from duly.store.protocol.values import (
     Beat,
+    Claims,
     Decide,
     Dispatched,
     Done,
@@ -167,7 +168,7 @@ class Jobs(Protocol):
 
 class Work(Protocol):
     async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
-        """Begin a lease; jobs that waited for somebody who knows their task are set free."""
+        """Begin a lease."""
         ...
 
     async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
@@ -200,11 +201,15 @@ class Work(Protocol):
         """
         ...
 
-    async def claim(self, wish: Wish) -> list[Claimed]:
+    async def claim(self, wish: Wish) -> Claims:
         """Take jobs to run, the most urgent first, under the limits of their queue and their own.
 
         After ``OutcomeUnknown``, ask ``held``.
         """
+        ...
+
+    def has_room(self, queues: Sequence[str]) -> None:
+        """Tell others that jobs of these queues have ended, and the next may enter."""
         ...
 
     async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
@@ -264,6 +269,13 @@ class Upkeep(Protocol):
 
     async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
         """Set jobs aside whose task no living worker knows, so that they hide nobody."""
+        ...
+
+    async def free_unfit(self, *, limit: int) -> int:
+        """Set those free that wait for a worker who lives now, knowing their task or another form.
+
+        How many; as many as the limit: there are more.
+        """
         ...
 
     async def take_back(

@@ -96,7 +96,7 @@ class Settled:
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
     before: Sequence[int] = ()  # those of the kept that had been written before
-    freed: Sequence[str] = ()  # queues in which others became ready who waited at a limit
+    freed: Sequence[str] = ()  # queues of others who are ready now: they waited, or they follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,15 @@ class Turn:
     jobs: Sequence[Claimed] = ()
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What is to be run next, and whether the limits of the queue are why there is no more."""
+
+    jobs: Sequence[Claimed] = ()
+    full: bool = False  # as many run of this queue, or have begun, as may
+    opens_in: timedelta | None = None  # when its rate lets the next through; None: when one ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

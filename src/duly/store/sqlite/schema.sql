@@ -272,9 +272,11 @@ alter table duly_failed add column result_until integer;
 drop index duly_job_ready;
 drop index duly_job_running;
 create index duly_job_ready on duly_job (queue, shelf, rank, id) where state = 'ready';
-create index duly_job_fair on duly_job (queue, tenant, shelf, rank, id) where state = 'ready' and fair;
+create index duly_job_fair on duly_job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
 create index duly_job_running on duly_job (queue, id) where state = 'running';
 create index duly_job_waits on duly_job (waits, waits_for, rank, id) where waits is not null;
+create index duly_job_unfit on duly_job (task, waits, waits_for, id)
+    where waits in ('worker', 'signature');
 
 alter table duly_queue add column concurrency integer;
 alter table duly_queue add column rate_count integer;

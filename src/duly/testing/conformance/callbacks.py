@@ -24,7 +24,7 @@ from duly.store.ids import Ids
 from duly.store.protocol import Settled
 from duly.store.settling import settle
 from duly.store.sql_store import SqlStore
-from duly.testing.conformance.expect import equal, refused
+from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.losing import LosingAnswers
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import MINUTE, World
@@ -85,6 +85,26 @@ async def what_follows_is_a_job_like_any_other(world: World) -> None:
 
 
 @check
+async def who_runs_what_follows_is_told(world: World) -> None:
+    terms = Terms(
+        on_success=Callback(task="good", queue="one"),
+        on_cancelled=Callback(task="gone", queue="two"),
+    )
+    await world.enqueue(call(terms=terms), call(terms=terms))
+    well, stopped = await world.claim(2)
+    told: list[str] = []
+    world.store.listen(told.append)
+    await world.end(well)
+    holds("ready:one" in told, f"of {told}")
+    await world.store.jobs.cancel(stopped.id)
+    await world.end(stopped, Returned())
+    holds("ready:two" not in told, "it has not ended")
+    await world.dispatch()
+    equal((await world.job(stopped.id)).state, State.CANCELLED)
+    holds("ready:two" in told, f"of {told}")
+
+
+@check
 async def nothing_follows_an_end_for_which_nothing_was_asked(world: World) -> None:
     await world.enqueue(call(terms=Terms(on_failure=Callback(task="bad"))), call())
     for job in await world.claim(2):
@@ -99,6 +119,7 @@ async def nothing_follows_before_the_end(world: World) -> None:
     for outcome in before:
         await world.end(await world.begin(), outcome)
         await world.new_worker(signatures={"work": "new"})
+        await world.free_unfit()
         equal(await _following(world), [], f"after {outcome}")
     world.wait(MINUTE)
     await world.dispatch()

@@ -27,7 +27,8 @@ KINDS: dict[int, Call] = {
 
 
 async def _with_care(world: World, limit: int = 10, **changes: Any) -> list[Claimed]:
-    return await world.store.work.claim(await world.wish(limit, **changes))
+    wish = await world.wish(limit, **changes)
+    return list((await world.store.work.claim(wish)).jobs)
 
 
 async def _in_passing(world: World, limit: int = 10, **changes: Any) -> list[Claimed]:
@@ -114,6 +115,7 @@ async def whoever_waits_again_stands_where_it_belongs(world: World) -> None:
         equal(await world.store.work.ready(["default"]), place)
         await world.end(await world.begin(), Mismatched("it has two", "old"))
         await world.new_worker(signatures={"work": "new"})
+        await world.free_unfit()
         equal(await world.store.work.ready(["default"]), place)
         await world.end(await world.begin(), Raised("Oops"))
         world.wait(MINUTE)

@@ -1,15 +1,18 @@
 """Fair queues: tenants take turns, however many jobs one of them has."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from duly.model.claimed import Claimed
 from duly.model.outcome import Raised
 from duly.model.queue import Queue
-from duly.store.database import Ask, alone
+from duly.store import work
 from duly.store.protocol import CAREFUL, NORMAL
+from duly.store.sql_store import SqlStore
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.limits import lane, limited
+from duly.testing.conformance.losing import LosingAnswers
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import World
 from duly.testing.factories import call
@@ -36,7 +39,7 @@ class Taker:
     async def take(self, limit: int = 1) -> str:
         """The tenants of the jobs that it claimed."""
         wish = await self.world.wish(limit, shelf=self.shelf, after=self.after, free={"gpu": 99})
-        jobs: Sequence[Claimed] = await self.world.store.work.claim(wish)
+        jobs: Sequence[Claimed] = (await self.world.store.work.claim(wish)).jobs
         self.after = jobs[-1].tenant if jobs else self.after
         return "".join(job.tenant or "-" for job in jobs)
 
@@ -142,7 +145,12 @@ async def a_job_that_came_while_the_queue_became_fair_is_not_left_behind(world: 
 
 
 async def _forget_that_they_are_fair(world: World) -> None:
-    await world.database.write(lambda: alone(Ask("set_fair", {"name": "default", "fair": 0})))
+    """As if they had been written while the queue was not fair."""
+    for fair in (False, True):
+        queue = Queue(name="default", fair=fair)
+        await world.database.write(partial(work.set_queue, queue))
+        if not fair:
+            await world.database.write(partial(work.set_fair, queue, after=0))
 
 
 @check
@@ -183,3 +191,33 @@ async def a_retried_job_takes_turns(world: World) -> None:
     await of_tenants(world, ["a"] * MANY)
     await world.store.jobs.retry(number)
     equal(await Taker(world).takes(3), "aba")
+
+
+@check
+async def a_backlog_is_told_in_batches_and_only_when_the_queue_changes(world: World) -> None:
+    """One statement about all of it would outlast its deadline, and hold every row until then."""
+    database = LosingAnswers(world.database)
+    told = World(SqlStore(database), world.clock)
+    await of_tenants(world, [*["a"] * work.MOST_TOLD, "b"])
+    await make_fair(told)
+    equal(database.seen["set_fair"], 2)
+    equal(await Taker(told).takes(3), "aba")
+    await make_fair(told)
+    await told.store.work.set_queue(Queue(name="default", fair=True, note="slow today"))
+    equal(database.seen["set_fair"], 2, "nothing has changed for them")
+    await make_fair(told, fair=False)
+    equal(await Taker(told).take(3), "aaa")
+
+
+@check
+async def a_backlog_is_told_though_answers_are_lost(world: World) -> None:
+    for statement in ("set_queue", "set_fair"):
+        database = LosingAnswers(world.database)
+        losing = World(SqlStore(database), world.clock)
+        await make_fair(world, fair=False)
+        await of_tenants(world, "aaab")
+        database.lose(statement)
+        await make_fair(losing)
+        equal((database.lost, await Taker(world).takes(2)), (1, "ab"), statement)
+        for job in await world.claim(10):
+            await world.end(job)

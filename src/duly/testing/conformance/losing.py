@@ -3,6 +3,7 @@
 The worst that a network can do to a commit: it happened, and the caller cannot know.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from duly.errors import OutcomeUnknown
@@ -23,6 +24,7 @@ class LosingAnswers:
         self._left = 0
         self._meanwhile: Callable[[], Awaitable[None]] = _nothing
         self.lost = 0
+        self.seen: Counter[str] = Counter()  # in how many writes each statement was asked
 
     def lose(
         self,
@@ -67,6 +69,7 @@ class LosingAnswers:
         """See ``open``."""
 
     async def _perhaps(self, asked: set[str]) -> None:
+        self.seen.update(asked)
         if self._left and self._statement in asked:
             self._left -= 1
             self.lost += 1

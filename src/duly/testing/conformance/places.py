@@ -57,6 +57,19 @@ async def who_can_go_on_is_told(world: World) -> None:
 
 
 @check
+async def who_can_go_on_because_another_came_too_late_is_told(world: World) -> None:
+    await world.enqueue(limited(), limited(start_within=MINUTE), limited(queue="other"))
+    job = await world.begin()
+    equal([await world.claim(10), await world.claim(10, queue="other")], [[], []])
+    await world.end(job)
+    world.wait(2 * MINUTE)
+    told: list[str] = []
+    world.store.listen(told.append)
+    equal((await world.dispatch()).expired, 1)
+    holds("ready:other" in told, f"of {told}")
+
+
+@check
 async def a_lost_job_gives_its_place_back(world: World) -> None:
     running, waiting = await filled(world, 2)
     equal((await world.lose(running)).lost, 1)

@@ -6,7 +6,7 @@ from duly.model.job import Job
 from duly.model.limit import Rate
 from duly.model.outcome import Raised
 from duly.model.queue import Queue
-from duly.store.protocol import LOW, NORMAL
+from duly.store.protocol import LOW, NORMAL, Claims
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.limits import RETRY, SECOND, lane, limited
 from duly.testing.conformance.registry import check
@@ -203,3 +203,53 @@ async def it_is_told_where_there_is_something_to_claim(world: World) -> None:
     equal(await world.store.work.ready(["default", "other"]), [])
     await world.enqueue(call(), call(queue="other", priority=-50), call(queue="third"))
     equal(await world.store.work.ready(["default", "other"]), [("default", NORMAL), ("other", LOW)])
+
+
+@check
+async def a_claim_says_that_as_many_run_as_may(world: World) -> None:
+    await set_queue(world, concurrency=2)
+    await world.enqueue(*(call() for _ in range(3)))
+    wish = await world.wish(1)
+    for _ in range(2):
+        claims = await world.store.work.claim(wish)
+        equal((len(claims.jobs), claims.full), (1, False), "that was all that was wished")
+    claims = await world.store.work.claim(wish)
+    equal((claims.jobs, claims.full, claims.opens_in), ([], True, None))
+    await world.end((await running(world))[0])
+    claims = await world.store.work.claim(await world.wish(2))
+    equal((len(claims.jobs), claims.full, claims.opens_in), (1, True, None))
+
+
+@check
+async def a_claim_says_when_the_rate_lets_the_next_through(world: World) -> None:
+    await set_queue(world, rate="3/m")
+    await world.enqueue(*(call() for _ in range(3)))
+    wish = await world.wish(10)
+    claims = await world.store.work.claim(wish)
+    equal((len(claims.jobs), claims.full, claims.opens_in), (1, True, 20 * SECOND))
+    world.wait(5 * SECOND)
+    claims = await world.store.work.claim(wish)
+    equal((claims.jobs, claims.full, claims.opens_in), ([], True, 15 * SECOND))
+    world.wait(15 * SECOND)
+    equal(len((await world.store.work.claim(wish)).jobs), 1, "and then it does")
+
+
+@check
+async def a_queue_that_is_full_opens_when_one_ends_whatever_its_rate(world: World) -> None:
+    await set_queue(world, concurrency=1, rate="3/m")
+    await world.enqueue(*(call() for _ in range(3)))
+    claims = await world.store.work.claim(await world.wish(10))
+    equal((len(claims.jobs), claims.full, claims.opens_in), (1, True, None))
+
+
+@check
+async def a_queue_in_which_nothing_waits_is_not_full(world: World) -> None:
+    await set_queue(world, concurrency=3, rate="100/s")
+    await world.enqueue(call())
+    claims = await world.store.work.claim(await world.wish(10))
+    equal((len(claims.jobs), claims.full, claims.opens_in), (1, False, None))
+    await set_queue(world)
+    wish = await world.wish(10)
+    equal(await world.store.work.claim(wish), Claims(jobs=[]))
+    await set_queue(world, paused=True)
+    equal(await world.store.work.claim(wish), Claims(jobs=[]), "but paused")

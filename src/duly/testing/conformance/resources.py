@@ -1,5 +1,6 @@
 """Jobs that need resources, and what waits elsewhere: they hide nobody."""
 
+from duly.model.queue import Queue
 from duly.store.claims import MOST_CANDIDATES
 from duly.store.protocol import CAREFUL
 from duly.testing.conformance.expect import equal
@@ -31,9 +32,36 @@ async def resources_are_respected(world: World) -> None:
 
 @check
 async def a_job_that_is_too_large_hides_nobody(world: World) -> None:
-    await world.enqueue(*(call(needs={"gpu": 9}) for _ in range(MOST_CANDIDATES - 1)))
+    await world.enqueue(*(call(needs={"gpu": 9}) for _ in range(MOST_CANDIDATES + 1)))
     number = await world.enqueue(call(needs={"gpu": 1}))
     equal([job.id for job in await world.claim(1, free={"gpu": 1})], [number])
+
+
+@check
+async def jobs_that_are_too_large_wake_nobody(world: World) -> None:
+    """Whoever cannot run them would ask for them again and again, for nothing."""
+    await world.enqueue(*(call(needs={"gpu": 9}) for _ in range(MOST_CANDIDATES)))
+    wish = await world.wish(1, shelf=CAREFUL, free={"gpu": 8})
+    heard: list[str] = []
+    world.store.listen(heard.append)
+    equal((await world.store.work.claim(wish)).jobs, [])
+    equal(heard, [])
+
+
+@check
+async def a_tenant_whose_jobs_are_too_large_takes_no_turns(world: World) -> None:
+    await world.store.work.set_queue(Queue(name="default", fair=True))
+    await world.enqueue(call(tenant="a", needs={"gpu": 9}), call(tenant="b", needs={"gpu": 1}))
+    equal([job.tenant for job in await world.claim(1, free={"gpu": 1})], ["b"])
+
+
+@check
+async def a_job_needs_all_that_it_needs_and_no_more(world: World) -> None:
+    names = ['a "quoted" name', "with.dots[0]", "ünïcode", "10"]
+    number = await world.enqueue(call(needs=dict.fromkeys(names, 2)))
+    for missing in names:
+        equal(await world.claim(1, free=dict.fromkeys(names, 2) | {missing: 1}), [], missing)
+    equal([job.id for job in await world.claim(1, free=dict.fromkeys(names, 2))], [number])
 
 
 @check

@@ -6,7 +6,8 @@ from duly.model.job import Job
 from duly.model.limit import Lane
 from duly.model.outcome import Mismatched
 from duly.model.states import State
-from duly.testing.conformance.expect import equal, holds
+from duly.store.database import Ask, alone
+from duly.testing.conformance.expect import equal
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import LEASE, MINUTE, World
 from duly.testing.factories import call, plan
@@ -88,9 +89,10 @@ async def no_more_are_set_aside_at_once_than_asked_for(world: World) -> None:
 async def whoever_knows_the_task_sets_it_free(world: World) -> None:
     held = await _waiting_for_somebody(world)
     await world.new_worker()
-    equal((await world.job(held.id)).state, State.BLOCKED, "that one did not know it")
+    equal(await world.free_unfit(), 0, "that one did not know it")
     equal(await world.store.upkeep.sweep(limit=100), 0, "and the net leaves it")
     worker = await world.new_worker(tasks=["another", "strange"])
+    equal(await world.free_unfit(), 1)
     job = await world.job(held.id)
     equal((job.state, job.waits, job.waits_for, job.reason), (State.READY, None, None, ""))
     [claimed] = await world.claim(1, worker=worker, tasks=["strange"])
@@ -130,12 +132,13 @@ async def arguments_that_do_not_fit_park_the_job_and_burn_no_try(world: World) -
 async def another_signature_sets_a_parked_job_free_and_the_same_does_not(world: World) -> None:
     await world.enqueue(call())
     job = await _parked(world)
+    await world.store.work.end_lease(world.worker)
     await world.new_worker(signatures={"work": "old", "other": "new"})
-    equal((await world.job(job.id)).state, State.BLOCKED)
+    equal(await world.free_unfit(), 0)
     await world.new_worker(signatures={"other": "new"})
-    equal((await world.job(job.id)).state, State.BLOCKED, "that one does not know the task")
-    await world.new_worker(signatures={"work": "new"})
-    equal((await world.job(job.id)).state, State.READY)
+    equal(await world.free_unfit(), 0, "that one does not know the task")
+    world.worker = await world.new_worker(signatures={"work": "new"})
+    equal(await world.free_unfit(), 1)
     again = await world.begin()
     equal((again.id, again.attempt), (job.id, 1), "its first try")
     await world.end(again)
@@ -146,10 +149,13 @@ async def another_signature_sets_a_parked_job_free_and_the_same_does_not(world: 
 async def a_job_that_fits_nowhere_is_parked_again_by_each(world: World) -> None:
     number = await world.enqueue(call())
     for signature in ("first", "second", "third"):
-        await world.new_worker(signatures={"work": signature})
+        world.worker = await world.new_worker(signatures={"work": signature})
+        await world.free_unfit()
         job = await _parked(world, signature)
         equal((job.id, job.waits_for, job.attempt), (number, signature, 0))
+        await world.store.work.end_lease(world.worker)
     await world.new_worker(signatures={"work": "third"})
+    equal(await world.free_unfit(), 0)
     equal(await world.states(), ["blocked"])
 
 
@@ -185,6 +191,7 @@ async def a_job_that_waits_behind_another_is_not_set_free_by_a_worker(world: Wor
     await world.begin()
     await world.fire_after(MINUTE)
     await world.new_worker(signatures={"work": "another"})
+    equal(await world.free_unfit(), 0)
     equal(await world.states(), ["running", "blocked"])
 
 
@@ -194,5 +201,90 @@ async def those_who_are_set_free_come_in_their_order(world: World) -> None:
     world.wait(2 * MINUTE)
     equal(await _hold(world), 3)
     worker = await world.new_worker(tasks=["strange"])
-    found = await world.claim(3, worker=worker, tasks=["strange"])
-    holds([job.title for job in found] == ["a", "b", "c"], "as they were enqueued")
+    await world.enqueue(call("strange", title="younger"))
+    world.wait(SECOND)
+    equal(await world.free_unfit(), 3)
+    found = await world.claim(4, worker=worker, tasks=["strange"])
+    equal([job.title for job in found], ["a", "b", "c", "younger"], "as they were enqueued")
+
+
+@check
+async def a_parked_job_comes_before_younger_ones_when_it_is_set_free(world: World) -> None:
+    await world.enqueue(call(title="parked"))
+    job = await world.begin()
+    world.wait(MINUTE)
+    await world.enqueue(call(title="younger"))
+    world.wait(MINUTE)
+    await world.end(job, Mismatched("it has two", "old"))
+    world.wait(MINUTE)
+    worker = await world.new_worker(signatures={"work": "new"})
+    equal(await world.free_unfit(), 1)
+    equal([job.title for job in await world.claim(2, worker=worker)], ["parked", "younger"])
+
+
+@check
+async def enlisting_costs_the_same_however_many_are_set_aside(world: World) -> None:
+    """They are set free later, by somebody else, so many at a time."""
+    await world.enqueue(*(call("strange") for _ in range(5)))
+    world.wait(2 * MINUTE)
+    equal(await _hold(world), 5)
+    await world.new_worker(tasks=["strange"], lease=LONG)
+    equal(await world.states(), ["blocked"] * 5)
+    equal([await world.free_unfit(limit=2) for _ in range(4)], [2, 2, 1, 0])
+    equal(await world.states(), ["ready"] * 5)
+
+
+@check
+async def two_forms_of_a_task_are_counted_once(world: World) -> None:
+    await world.enqueue(*(call() for _ in range(5)))
+    for job in await world.claim(5):
+        await world.end(job, Mismatched("does not fit", "old"))
+    for signature in ("new", "newer"):
+        await world.new_worker(signatures={"work": signature}, lease=LONG)
+    equal([await world.free_unfit(limit=3) for _ in range(3)], [3, 2, 0])
+
+
+@check
+async def what_is_parked_after_the_new_worker_came_is_set_free_too(world: World) -> None:
+    """An old worker may still claim what only the new one can run."""
+    await world.enqueue(call())
+    world.worker = await world.new_worker(signatures={"work": "old"})
+    await world.new_worker(signatures={"work": "new"})
+    equal(await world.free_unfit(), 0)
+    await _parked(world)
+    equal(await world.free_unfit(), 1)
+
+
+@check
+async def what_is_set_aside_while_somebody_comes_is_set_free_too(world: World) -> None:
+    """Whoever set it aside had looked for workers before that one came."""
+    number = await world.enqueue(call("strange"))
+    await world.new_worker(tasks=["strange"])
+    setting_aside = Ask("hold_unknown_jobs", {"ids": [number]})
+    await world.database.write(lambda: alone(setting_aside))
+    equal(await world.states(), ["blocked"])
+    equal(await world.free_unfit(), 1)
+
+
+@check
+async def nobody_is_set_free_for_a_worker_that_is_dead(world: World) -> None:
+    held = await _waiting_for_somebody(world)
+    await world.new_worker(tasks=["strange"])
+    world.wait(LEASE)
+    equal(await world.free_unfit(), 0)
+    ended = await world.new_worker(tasks=["strange"])
+    await world.store.work.end_lease(ended)
+    equal(await world.free_unfit(), 0)
+    equal((await world.job(held.id)).state, State.BLOCKED)
+
+
+@check
+async def workers_hear_of_what_is_set_free(world: World) -> None:
+    await world.enqueue(call("strange", queue="bulk"))
+    world.wait(2 * MINUTE)
+    equal(await _hold(world), 1)
+    await world.new_worker(tasks=["strange"])
+    heard: list[str] = []
+    world.store.listen(heard.append)
+    equal(await world.free_unfit(), 1)
+    equal(heard, ["ready:bulk"])

@@ -116,6 +116,9 @@ class World:
     async def dispatch(self) -> Dispatched:
         return await self.store.upkeep.dispatch(limit=1_000)
 
+    async def free_unfit(self, *, limit: int = 1_000) -> int:
+        return await self.store.upkeep.free_unfit(limit=limit)
+
     async def new_worker(self, *, lease: timedelta = LEASE, **changes: Any) -> int:
         return (await self.store.work.register(profile(**changes), lease=lease)).id
 
@@ -140,7 +143,7 @@ class World:
                 limit - len(found), worker=worker, queue=queue, tasks=tasks, shelf=shelf, free=free
             )
             if wish.limit > 0:
-                found += [claimed.job for claimed in await self.store.work.claim(wish)]
+                found += [claimed.job for claimed in (await self.store.work.claim(wish)).jobs]
         return found
 
     async def wish(self, limit: int = 1, *, worker: int | None = None, **changes: Any) -> Wish:

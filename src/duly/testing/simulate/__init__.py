@@ -1,16 +1,18 @@
 """A simulated world, in which everything goes wrong that can, and the same again for the same seed.
 
-**What is real.** The engine (the loop with its scheduler, dispatcher, reaper and pruner), the store
-and every operation in it, and the SQL, on an in-memory SQLite: the code that runs in production,
-not a model of it. Between the two there is one replaced part, the ``Database``.
+**What is real.** The engine (the loop with its scheduler, dispatcher, reaper, coroner and pruner,
+the worker with its heartbeat and claimers), the store and every operation in it, and the SQL, on an
+in-memory SQLite: the code that runs in production, not a model of it. Two parts are replaced: the
+``Database``, and what a worker runs its jobs in.
 
 **What is simulated.** Time, which jumps to the next timer when nothing can happen; the order in
 which tasks take their turns; the network to the database, which may be slow, cut, or lose the
 answer to a commit that happened; nodes, which crash between any two statements, stand still for
 longer than their lease and go on in the middle of a call, and have clocks that are wrong by hours;
 the clock of the database, which is set forward and back; outages, and days on which everything is
-switched off. Workers are simulated, too: they do nothing, and do it badly. The seed also turns the
-knobs, from the length of a lease to the size of a batch, and writes the schedules and the clients.
+switched off. What jobs do is simulated, too: nothing, and they do it badly (``stage``). The seed
+also turns the knobs, from the length of a lease to the size of a batch, and writes the schedules
+and the clients.
 
 **What a story is.** Chaos, for some minutes. Then healing: faults end, and whatever is overdue has
 to be done within a few seconds. Then the reckoning. Some promises are checked after every commit

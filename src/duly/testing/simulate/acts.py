@@ -37,7 +37,7 @@ class Acts:
     def begin(self, act: Played) -> None:
         others = self._acts.setdefault(act.job, [])
         if self._trusted():
-            if self._holder(act.job) != (State.RUNNING, act.fence):
+            if act.believes and self._holder(act.job) != (State.RUNNING, act.fence):
                 self._violated(f"{act} begins, and for the store it is {self._holder(act.job)}")
             for other in others:
                 if other.believes:

@@ -24,9 +24,20 @@ from duly.model.payload import Json
 from duly.model.states import ENDED, LIVE, TRANSITIONS, WAITING, State
 from duly.policy.retry import Retry
 from duly.policy.verdict import HAUNTED, POISON
+from duly.testing.simulate.callbacks import Callbacks
 from duly.testing.simulate.counts import Asked, Counts
+from duly.testing.simulate.lanes import Lanes
 from duly.testing.simulate.ledger import Ledger
-from duly.testing.simulate.watch import EndRow, FireRow, JobRow, KeyRow, Seen, WorkerRow
+from duly.testing.simulate.watch import (
+    EndRow,
+    FireRow,
+    JobRow,
+    KeyRow,
+    ScheduleRow,
+    Seen,
+    SignalRow,
+    WorkerRow,
+)
 
 EDGES = {(before, after) for before, moves in TRANSITIONS.items() for after in moves.values()}
 
@@ -49,6 +60,7 @@ class Known:
     state: State
     exclusive: bool  # of a schedule whose runs must not overlap
     keyless: bool = False  # another job has taken its key over
+    returned: bool = False  # by its worker, to be ready at once, whatever the time is there
 
     @property
     def unblocked(self) -> bool:
@@ -72,6 +84,8 @@ class Checkers:
         self.jobs: dict[int, Known] = {}
         self.counts = Counts(sometimes)
         self.ledger = Ledger(sometimes, violated)
+        self.lanes = Lanes(sometimes, violated)
+        self._callbacks = Callbacks(sometimes, violated)
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
         self.taken_back: Callable[[int], None] = lambda _: None
@@ -84,6 +98,20 @@ class Checkers:
         self._touched: dict[int, None] = {}
         self._shown: dict[int, int] = {}  # the fences that this transaction shows
         self._transaction = Transaction("", 0, [], [])
+        self._eyes: dict[str, Callable[[Any, Any], None]] = {
+            "duly_job": self._job,
+            "duly_history": self._end,
+            "duly_failed": self._end,
+            "duly_schedule": self._schedule,
+            "duly_fire": self._fire,
+            "duly_worker": self._lease,
+            "duly_job_key": self._key,
+            "duly_signal": self._signal,
+            "duly_lane": self.lanes.lane,
+            "duly_holding": self.lanes.holding,
+            "duly_lane_rule": self.lanes.rule,
+            "duly_queue": self.lanes.queue,
+        }
 
     def committed(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -96,6 +124,8 @@ class Checkers:
         for table, before, after in transaction.changes:
             self._see(table, before, after)
         self._last_fence = max(self._last_fence, self._claimed_with)
+        self.lanes.judge(transaction.now)
+        self._callbacks.judge()
         for schedule_id in self._touched:
             self._overlaps(schedule_id)
         self._touched.clear()
@@ -113,23 +143,20 @@ class Checkers:
                 yield f"{job} stands for {of}"
 
     def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
-        match table:
-            case "duly_job":
-                self._job(before, after)
-            case "duly_history" | "duly_failed" if after is not None:
-                self._ended(after)
-            case "duly_schedule":
-                self.ledger.schedule(before, after, rewinds=self._asks("rewind_schedule"))
-            case "duly_fire":
-                self._fire(before, after)
-            case "duly_worker":
-                self._lease(before, after)
-            case "duly_job_key":
-                self._key(before, after)
-            case "duly_signal" if before is None and "replaced" in after.reason:
-                self.sometimes["replace signal"] += 1
-            case _:
-                pass  # a signal that was obeyed, and what was pruned
+        see = self._eyes.get(table)
+        if see is not None:
+            see(before, after)
+
+    def _schedule(self, before: ScheduleRow | None, after: ScheduleRow | None) -> None:
+        self.ledger.schedule(before, after, rewinds=self._asks("rewind_schedule"))
+
+    def _end(self, _: EndRow | None, after: EndRow | None) -> None:
+        if after is not None:  # else it was pruned
+            self._ended(after)
+
+    def _signal(self, before: SignalRow | None, after: SignalRow | None) -> None:
+        if before is None and after is not None:
+            self.sometimes["replace signal"] += "replaced" in after.reason
 
     def _job(self, before: JobRow | None, after: JobRow | None) -> None:
         if before is None:
@@ -138,6 +165,7 @@ class Checkers:
             self._gone(before)
         else:
             self._changed(before, after)
+        self.lanes.job(before, after)
 
     def _fire(self, before: FireRow | None, after: FireRow | None) -> None:
         if after is not None:
@@ -153,6 +181,8 @@ class Checkers:
             self.sometimes["failed job retried"] += 1
         elif state not in WAITING:
             self.violated(f"job {row.id} begins its life as {state}")
+        else:
+            self._callbacks.made(row)
         exclusive = self.ledger.exclusive(row.schedule_id)
         self.jobs[row.id] = made = Known(row, state, exclusive=exclusive)
         if row.key is None:  # else it may be replaced, and asked for again, before it ever runs
@@ -173,6 +203,7 @@ class Checkers:
         elif before.state == State.RUNNING and state is not State.RUNNING:
             self._left(known, state)
             self._attempts(row)
+            known.returned = state is State.READY
         if before.state == State.BLOCKED and state is not State.BLOCKED:
             self.sometimes["blocked freed"] += 1
         known.row, known.state = row, state
@@ -195,6 +226,7 @@ class Checkers:
             self._left(known, state)
         self._edge(known, state)
         known.state = state
+        self._callbacks.ended(known.row, state)
         self.sometimes[f"ended {state}"] += 1
         if row.crashes >= POISON:
             self.sometimes["poison reached"] += 1
@@ -204,7 +236,7 @@ class Checkers:
             self.violated(f"job {known.row.id} went from {known.state} to {state}")
 
     def _claimed(self, known: Known, before: JobRow, row: JobRow) -> None:
-        if row.ready_at > self._latest:
+        if row.ready_at > self._latest and not known.returned:
             early = (row.ready_at - self._latest) / 1e6
             self.violated(f"job {row.id} was begun {early} s before it was to be ready")
         if row.fence <= self._last_fence:

@@ -11,6 +11,7 @@ would read without holding it is read here outside of the turn, and others write
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import Context
 
 from duly.clock import sleep
 from duly.errors import OutcomeUnknown, StoreUnavailable
@@ -44,9 +45,7 @@ class SimulatedDatabase:
         return await self.write(lambda: alone(ask))
 
     async def read(self, start: Start[T], /) -> T:
-        result = await self._transact(start, writing=False)
-        await self._host.thaw()
-        return result
+        return await self._transact(start, writing=False)
 
     def nudge(self, topics: Sequence[str], /) -> None:
         if self._host.alive:
@@ -70,11 +69,12 @@ class SimulatedDatabase:
     async def _transact(self, start: Start[T], *, writing: bool) -> T:
         await self._reach()
         turn = _Turn(self._world, self._host, writing=writing)
+        # The database does not stand still with its client.
+        task = self._world.loop.create_task(turn.run(start), context=Context())
         try:
-            return await turn.run(start)
+            return await task
         except _TerminatedError:
             self._world.sometimes["transaction ended from outside"] += 1
-            await self._host.thaw()
             raise self._unavailable(
                 "the transaction was undone: nothing came for too long"
             ) from None
@@ -84,7 +84,6 @@ class SimulatedDatabase:
         world, host = self._world, self._host
         if not host.alive:
             raise asyncio.CancelledError
-        await host.thaw()
         await sleep(world.dice.random() * world.knobs.latency)
         until = max(world.outage_until, host.cut_until)
         if until > world.loop.time():
@@ -102,9 +101,7 @@ class SimulatedDatabase:
             world.sometimes["answer lost"] += 1
             world.unanswered.update(world.checkers.claimed)
             await sleep(world.dice.random() * world.knobs.deadline)
-            await self._host.thaw()
             raise OutcomeUnknown("the answer to the commit was lost")
-        await self._host.thaw()
 
     def _unavailable(self, why: str) -> StoreUnavailable:
         self._world.tell(self._host.name, "fails:", why)

@@ -21,8 +21,8 @@ class Storm:
         self._dice = world.dice
         self._events: tuple[tuple[Callable[[], None], int], ...] = (
             (self._crash, 4),
-            (self._freeze, 3),
-            (self._cut_off, 4),
+            (self._freeze, 5),
+            (self._cut_off, 6),
             (self._outage, 4),
             (self._clock_forward, 1),
             (self._clock_far_forward, 3),
@@ -42,7 +42,8 @@ class Storm:
         world.odds = CALM
         world.outage_until = 0.0
         for host in world.hosts:
-            host.frozen_until = host.cut_until = 0.0
+            host.frozen_until = min(host.frozen_until, world.loop.time())
+            host.cut_until = 0.0
         for node in self._nodes:
             node.start()
 
@@ -91,4 +92,5 @@ class Storm:
         self._world.tell("database", "has its clock set", f"by {seconds:.3f} s")
         self._world.sometimes["clock jump"] += 1
         self._world.jumped_at = self._world.loop.time()
+        self._world.checkers.lanes.clock_set()
         self._world.clock.advance(timedelta(seconds=seconds))

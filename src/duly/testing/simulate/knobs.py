@@ -25,6 +25,7 @@ class Knobs:
     deadline: float  # … and a call of the database
     idle: float  # … and a transaction whose client says nothing
     batch: int
+    work: float  # the longest that a job takes
     slots: int  # jobs that a worker runs at once
     nudges: float  # the share of them that arrives
     latency: float
@@ -45,6 +46,7 @@ class Knobs:
             deadline=dice.choice((1.0, 4.0, 10.0)),
             idle=dice.choice((1.0, 3.0)),
             batch=dice.choice((1, 2, 5, 50, 1_000)),
+            work=dice.choice((0.1, 5.0, 20.0)),
             slots=dice.choice((1, 3, 10)),
             nudges=dice.choice((0.0, 0.5, 0.9, 1.0)),
             latency=dice.choice((0.001, 0.005, 0.02)),
@@ -84,13 +86,13 @@ class Odds:
             return dice.choice(choices) if dice.random() < 0.6 else 0.0
 
         return cls(
-            delay=sometimes(0.01, 0.1),
+            delay=sometimes(0.01, 0.03),
             cut=sometimes(0.002, 0.02),
             crash=sometimes(0.0005, 0.002),
             freeze=sometimes(0.0003, 0.001),
             refused=sometimes(0.005, 0.05),
             lost_answer=sometimes(0.01, 0.1),
-            events=sometimes(0.03, 0.2),
+            events=sometimes(0.1, 0.3),
             bad_jobs=sometimes(0.2, 0.5),
         )
 

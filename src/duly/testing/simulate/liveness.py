@@ -38,6 +38,10 @@ LEFT_BEHIND = {
     "jobs have been ready for long": """
         select id, ready_at - :now from duly_job
          where state = 'ready' and rank + priority * 1000000 < :now - :long order by id""",
+    "jobs have waited for long at a limit or for a worker": """
+        select id, waits, waits_for, ready_at - :now from duly_job
+         where state = 'blocked' and waits is not null
+           and rank + priority * 1000000 < :now - :long order by id""",
     "jobs that wait have lost their key": """
         select duly_job.id, duly_job.key from duly_job
           left join duly_job_key on duly_job_key.task = duly_job.task

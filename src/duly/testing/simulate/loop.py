@@ -19,7 +19,7 @@ import random
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, TypeVarTuple, cast
@@ -35,6 +35,10 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Callback: TypeAlias = Callable[..., object]
 
+# Whoever has this in its context does nothing until the time that it tells.
+STILL: ContextVar[Callable[[], float]] = ContextVar("still")
+# … and is looked at again after so many seconds: it may be over earlier.
+GLANCE = 1.0
 # More callbacks at one moment than any honest program needs.
 PATIENCE = 1_000_000
 # Timers to hold before looking for cancelled ones among them.
@@ -203,12 +207,22 @@ class VirtualLoop(_Base):
             chosen = int(dice() * len(ready))
             ready[chosen], ready[-1] = ready[-1], ready[chosen]
             handle = ready.pop()
-            if handle.callback is not None:
-                self._call(handle.callback, handle)
+            if handle.callback is None or self._stands_still(handle):
+                continue
+            self._call(handle.callback, handle)
         raise TimeStandsStill(
             f"{self._patience} callbacks ran at {self._time} s, and there is no end to them; "
             f"next: {ready[:3]}"
         )
+
+    def _stands_still(self, handle: "_Handle") -> bool:
+        """Whether the callback has to wait, because its process does."""
+        still = handle.context.get(STILL)
+        if still is None or (until := still()) <= self._time:
+            return False
+        again = min(until, self._time + GLANCE)
+        heapq.heappush(self._timers, (again, next(self.numbers), handle))
+        return True
 
     def _call(self, callback: Callback, handle: "_Handle") -> None:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import cast
@@ -17,7 +18,8 @@ from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
 from duly.engine.scribe import Scribe
 from duly.engine.worker import Setup, Worker
-from duly.store.sql_store import SqlStore, SqlWork
+from duly.store.nouns.work import SqlWork
+from duly.store.sql_store import SqlStore
 from duly.testing.simulate.database import SimulatedDatabase
 from duly.testing.simulate.ears import Ears
 from duly.testing.simulate.stage import Stage
@@ -65,7 +67,8 @@ class Node:
         host.crash = self.crash
         self.host = host
         self._world.tell(host.name, "starts")
-        self._life = self._world.loop.create_task(self._live(host), name=host.name)
+        life, context = self._live(host), host.context()
+        self._life = self._world.loop.create_task(life, name=host.name, context=context)
         self._life.add_done_callback(self._ended)
 
     def crash(self, *, for_good: bool = False) -> None:
@@ -81,7 +84,7 @@ class Node:
 
     def _start_later(self) -> None:
         down = self._world.dice.random() * self._world.knobs.lease * 1.5
-        self._world.loop.call_later(down, self._restart)
+        self._world.loop.call_later(down, self._restart, context=Context())
 
     def _restart(self) -> None:
         if not self._stays_down:

@@ -3,17 +3,27 @@
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import get_args
+from typing import TypedDict, get_args
 
 from duly.model.job import Call, IfExists
+from duly.model.limit import Lane, Limit
 from duly.model.payload import Json, encode
 from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
+from duly.model.terms import NO_TERMS, Callback, Terms
 from duly.policy.retry import Retry
-from duly.testing.simulate.tasks import QUEUES, TASKS
+from duly.testing.simulate.tasks import CALLBACK, QUEUES, RESOURCE, TASKS
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 KEYS = ("a", "b")
+TENANTS = ("", "one", "two", "three")
+CUSTOMERS = (1, 2)
+LIMITS = (
+    Limit("one:{customer}", concurrency=1),
+    Limit("two", concurrency=2),
+    Limit("pace:{customer}", concurrency=2, rate="5/s"),
+    Limit("rate", rate="10/s"),
+)
 RULES = (
     "every 1s",
     "every 7s",
@@ -44,6 +54,7 @@ def rolled_plan(dice: random.Random, name: str, now: datetime) -> Plan:
         rule=rolled_rule(dice, now),
         zone=dice.choice(ZONES),
         args=encode({"of": name}),
+        **rolled_demands(dice),
     )
     return replace(plan, policies=rolled_policies(dice, plan, now))
 
@@ -97,7 +108,7 @@ def rolled_retry(dice: random.Random) -> Json | None:
 
 def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
     """What a client asks for. Its number stands in the arguments: that is how it is found again."""
-    keyed = dice.random() < 0.5
+    keyed = dice.random() < 0.3
     after: datetime | timedelta | None = None
     if dice.random() < 0.5:
         after = timedelta(seconds=dice.random() * 30)
@@ -114,6 +125,40 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
         start_within=_perhaps(dice, 1, 10),
         late=dice.choice(get_args(Late)),
         retry=rolled_retry(dice),
+        **rolled_demands(dice),
+    )
+
+
+class Demands(TypedDict):
+    tenant: str
+    limits: tuple[Lane, ...]
+    needs: dict[str, int]
+    terms: Terms
+
+
+def rolled_demands(dice: random.Random) -> Demands:
+    """What a job asks of those who run it; half of them ask nothing."""
+    if dice.random() < 0.5:
+        return Demands(tenant=dice.choice(TENANTS), limits=(), needs={}, terms=NO_TERMS)
+    count = dice.choice((0, 1, 1, 2))
+    values = {"customer": dice.choice(CUSTOMERS)}
+    return Demands(
+        tenant=dice.choice(TENANTS),
+        limits=tuple(limit.rendered(values) for limit in dice.sample(LIMITS, count)),
+        needs={RESOURCE: dice.choice((1, 2))} if dice.random() < 0.2 else {},
+        terms=rolled_terms(dice),
+    )
+
+
+def rolled_terms(dice: random.Random) -> Terms:
+    def perhaps() -> Callback | None:
+        return Callback(task=CALLBACK, queue="other") if dice.random() < 0.3 else None
+
+    return Terms(
+        timeout=_perhaps(dice, 1, 5),
+        on_success=perhaps(),
+        on_failure=perhaps(),
+        on_cancelled=perhaps(),
     )
 
 

@@ -24,6 +24,7 @@ from duly.engine.wake import Wake
 from duly.errors import Permanent, RetryAfter
 from duly.instants import to_us
 from duly.model.outcome import Lost, Outcome, Raised
+from duly.testing.simulate.knobs import CALM
 from duly.testing.simulate.world import Host, World
 
 LOW, IDLE = -50, -100  # priorities from which on work is that
@@ -50,7 +51,8 @@ class Act:
     @property
     def believes(self) -> bool:
         """Whether it goes on because nobody has told it that its lease is in doubt."""
-        return self.host.alive and not self.deaf and self.run.why is None
+        awake = self.host.alive and self.host.has_come_round
+        return awake and not self.deaf and self.run.why is None
 
     def __str__(self) -> str:
         return f"job {self.job} under fence {self.fence} at {self.host.name}"
@@ -110,21 +112,19 @@ class Stage(OnLoop):
 
     async def _take_time(self, act: Act) -> None:
         world = self._world
-        length = world.dice.random() ** 4 * (20 if world.odds.bad_jobs else 0.1)
+        length = world.dice.random() ** 3 * (0.1 if world.odds is CALM else world.knobs.work)
         if world.chance(0.1):
             act.run.progress(world.dice.random() * 100, "on the way", None)
         if act.deaf:
-            await sleep(length * 3)
+            await sleep(length * 3 + world.knobs.lease)
         else:
             await act.stop.rest(length)
-        await self._host.thaw()
         if world.chance(0.1):
             line = LogLine(to_us(self._host.wall()), "info", "nearly there")
             self._scribe.lines(act.run.job, [line])
 
     async def _come_back_as_a_zombie(self, act: Act) -> None:
         await sleep(self._world.knobs.lease * self._world.dice.random() * 2)
-        await self._host.thaw()
         self._world.tell(self._host.name, "is a zombie with", act)
         self._world.sometimes["zombie"] += 1
 
@@ -142,7 +142,7 @@ class Stage(OnLoop):
             self._bring_down(act)
         elif act.bad and world.chance(0.1):
             self._host.freeze(world.knobs.lease * (0.8 + world.dice.random()))
-            await self._host.thaw()
+            await sleep(0)
 
     def _bring_down(self, act: Act) -> None:
         self._world.tell(self._host.name, "is brought down by", act)

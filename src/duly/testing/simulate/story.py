@@ -11,6 +11,7 @@ from datetime import timedelta
 from duly.clock import sleep
 from duly.testing.simulate import liveness
 from duly.testing.simulate.faults import Storm
+from duly.testing.simulate.loop import Deadlock, TimeStandsStill
 from duly.testing.simulate.node import Node
 from duly.testing.simulate.workload import Workload
 from duly.testing.simulate.world import HONEST, Sabotage, World
@@ -73,6 +74,8 @@ class Story:
         world = self.world
         try:
             world.loop.run_until_complete(self._happen())
+        except (Deadlock, TimeStandsStill) as stuck:
+            world.wrong.append(f"at {world.clock.now():%Y-%m-%d %H:%M:%S.%f}: {stuck}")
         except RuntimeError:
             if not world.wrong:  # which stops the loop
                 raise
@@ -98,7 +101,7 @@ class Story:
 
     async def _scene(self, seconds: float) -> None:
         """Clients and faults for a while."""
-        pace = self.world.dice.choice((0.5, 2.0, 8.0))
+        pace = self.world.dice.choice((0.3, 1.0, 4.0))
         acting: list[Awaitable[None]] = [self._storm.rage()]
         acting += [self._workload.go_on(pace) for _ in range(CLIENTS)]
         tasks = [asyncio.ensure_future(one) for one in acting]
@@ -121,6 +124,7 @@ class Story:
         await sleep(world.knobs.takes_over + distrusted)
         for found in liveness.overdue(world):
             world.violated(f"after healing, {found}")
+        await self._workload.recall()
         for _ in range(HEALED // GLANCE):
             if not any(liveness.left_behind(world)):
                 return

@@ -24,6 +24,10 @@ class JobRow(NamedTuple):
     args: str
     retry: str | None
     waits: str | None
+    waits_for: str | None
+    queue: str
+    limits: str | None
+    terms: str | None
 
 
 class EndRow(NamedTuple):
@@ -76,6 +80,34 @@ class SignalRow(NamedTuple):
     reason: str
 
 
+class LaneRow(NamedTuple):
+    name: str
+    template: str
+    concurrency: int | None
+    rate_count: int | None
+    rate_period: int | None
+    opens_at: int | None
+
+
+class HoldingRow(NamedTuple):
+    lane: str
+    job_id: int
+
+
+class RuleRow(NamedTuple):
+    name: str
+    concurrency: int | None
+    rate_count: int | None
+    rate_period: int | None
+
+
+class QueueRow(NamedTuple):
+    name: str
+    concurrency: int | None
+    rate_count: int | None
+    rate_period: int | None
+
+
 ROWS: dict[str, Any] = {
     "duly_job": JobRow,
     "duly_history": EndRow,
@@ -85,6 +117,10 @@ ROWS: dict[str, Any] = {
     "duly_worker": WorkerRow,
     "duly_job_key": KeyRow,
     "duly_signal": SignalRow,
+    "duly_lane": LaneRow,
+    "duly_holding": HoldingRow,
+    "duly_lane_rule": RuleRow,
+    "duly_queue": QueueRow,
 }
 
 Seen: TypeAlias = tuple[str, Any, Any]  # the table, and its row before and after

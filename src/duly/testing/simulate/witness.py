@@ -6,8 +6,8 @@ from typing import Any
 
 from duly.model.states import State
 from duly.model.worker import Profile, WorkerInfo
+from duly.store.nouns.work import SqlWork
 from duly.store.protocol import Done, Settled, Settlement, Turn, Wish
-from duly.store.sql_store import SqlWork
 from duly.testing.simulate.world import Host, World
 
 

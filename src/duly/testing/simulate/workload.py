@@ -7,22 +7,35 @@ happened, and has happened at most once.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
+from typing import TypeVar, get_args
 
 from duly.clock import sleep
 from duly.errors import DulyError, StoreUnavailable
+from duly.model.job import Call
+from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.model.states import LIVE, State
+from duly.model.worker import Order
 from duly.store.sql_store import SqlStore
 from duly.testing.simulate.database import SimulatedDatabase
 from duly.testing.simulate.ledger import Life
-from duly.testing.simulate.plans import KEYS, rolled_call, rolled_plan
+from duly.testing.simulate.plans import CUSTOMERS, KEYS, LIMITS, rolled_call, rolled_plan
 from duly.testing.simulate.tasks import QUEUES, TASKS
 from duly.testing.simulate.world import World
+
+LIMIT_NAMES = tuple(
+    dict.fromkeys(
+        name
+        for limit in LIMITS
+        for name in (limit.name, *(limit.rendered({"customer": c}).name for c in CUSTOMERS))
+    )
+)
+T = TypeVar("T")
 
 
 class Workload:
@@ -35,7 +48,7 @@ class Workload:
         self._names: Iterator[int] = count(1)
         self._promised: dict[int, int] = {}  # the job that was promised to a call
         self._actions: tuple[tuple[Callable[[SqlStore], Awaitable[None]], int], ...] = (
-            (self._enqueue, 12),
+            (self._enqueue, 16),
             (self._cancel, 2),
             (self._cancel_key, 2),
             (self._retry, 4),
@@ -47,11 +60,13 @@ class Workload:
             (self._run, 3),
             (self._add, 1),
             (self._remove, 1),
-            (self._pause_queue, 1),
+            (self._set_queue, 2),
+            (self._set_limit, 1),
+            (self._order, 1),
         )
 
     async def begin(self) -> None:
-        for _ in range(self._dice.randint(5, 12)):
+        for _ in range(0 if self._world.sabotage.harsh else self._dice.randint(3, 8)):
             await self._as_a_client(self._add)
 
     async def go_on(self, pace: float) -> None:
@@ -63,13 +78,18 @@ class Workload:
             await self._as_a_client(action)
 
     async def let_go(self) -> None:
-        """Open every queue again, so that all can come to an end."""
+        """Take everything back that somebody ordered, so that all can come to an end."""
         store = SqlStore(SimulatedDatabase(self._world, self._world.host("operator")))
-        closed = list(QUEUES)
-        while closed:
-            with suppress(StoreUnavailable):
-                await store.work.set_queue(Queue(name=closed[-1]))
-                closed.pop()
+        for queue in QUEUES:
+            await _surely(partial(store.work.set_queue, Queue(name=queue)))
+        for name in LIMIT_NAMES:
+            await _surely(partial(store.limits.unset, name))
+
+    async def recall(self) -> None:
+        """Let every worker run; who had no lease a moment ago may have kept an order."""
+        store = SqlStore(SimulatedDatabase(self._world, self._world.host("operator")))
+        for worker in await _surely(store.work.living):
+            await _surely(partial(store.work.tell, worker.id, "run"))
 
     def broken(self) -> Iterator[str]:
         """Promises that are not kept, at the end."""
@@ -85,7 +105,7 @@ class Workload:
         world = self._world
         host = world.host("client")
         store = SqlStore(SimulatedDatabase(world, host))
-        call = asyncio.ensure_future(action(store))
+        call = world.loop.create_task(_done(action(store)), context=host.context())
 
         def crash() -> None:
             host.die()
@@ -104,9 +124,11 @@ class Workload:
             world.violated(f"{action.__name__} failed: {error!r}")
 
     async def _enqueue(self, store: SqlStore) -> None:
-        numbers = [next(self._calls) for _ in range(self._dice.choice((1, 1, 1, 4)))]
+        numbers = [next(self._calls) for _ in range(self._dice.choice((1, 1, 3, 6)))]
         now = self._world.clock.now()
         calls = [rolled_call(self._dice, number, now) for number in numbers]
+        if self._world.sabotage.harsh:
+            calls = [Call(task=call.task, args=call.args, queue=call.queue) for call in calls]
         jobs = await store.jobs.enqueue(calls)
         for number, job in zip(numbers, jobs, strict=True):
             if job not in self._world.checkers.jobs:
@@ -176,9 +198,31 @@ class Workload:
     async def _remove(self, store: SqlStore) -> None:
         await store.schedules.remove(self._some_schedule(), who="a client")
 
-    async def _pause_queue(self, store: SqlStore) -> None:
-        paused = self._world.chance(0.4)
-        await store.work.set_queue(Queue(name=self._dice.choice(QUEUES), paused=paused))
+    async def _set_queue(self, store: SqlStore) -> None:
+        queue = Queue(
+            name=self._dice.choice(QUEUES),
+            paused=self._world.chance(0.3),
+            concurrency=self._dice.choice((None, None, 1, 3)),
+            rate=self._dice.choice((None, None, Rate.parse("5/s"))),
+            fair=self._world.chance(0.4),
+        )
+        await store.work.set_queue(queue)
+
+    async def _set_limit(self, store: SqlStore) -> None:
+        name = self._dice.choice(LIMIT_NAMES)
+        if self._world.chance(0.4):
+            await store.limits.unset(name)
+        else:
+            rate = self._dice.choice((None, Rate.parse("2/s")))
+            concurrency = self._dice.choice((1, 2, 4))
+            await store.limits.set(name, concurrency=concurrency, rate=rate)
+
+    async def _order(self, store: SqlStore) -> None:
+        order = self._dice.choice(get_args(Order))
+        living = await store.work.living()
+        if living:
+            slots = self._dice.choice((None, 1, 5))
+            await store.work.tell(self._dice.choice(living).name, order, slots=slots)
 
     def _some_schedule(self) -> str:
         there = [life.row.name for life in self._lives()]
@@ -192,3 +236,15 @@ class Workload:
         jobs = self._world.checkers.jobs
         found = [number for number, job in jobs.items() if job.state in states]
         return self._dice.choice(found) if found else None
+
+
+async def _done(action: Awaitable[None]) -> None:
+    await action
+
+
+async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable:
+            await sleep(0.1)

@@ -12,10 +12,10 @@ import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextvars import Context
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from duly.clock import sleep
 from duly.instants import to_us
 from duly.model.states import State
 from duly.model.worker import Host as Identity
@@ -27,7 +27,7 @@ from duly.testing.clock import VirtualClock
 from duly.testing.simulate.acts import Acts
 from duly.testing.simulate.checkers import Checkers
 from duly.testing.simulate.knobs import Knobs, Odds
-from duly.testing.simulate.loop import VirtualLoop
+from duly.testing.simulate.loop import STILL, VirtualLoop
 from duly.testing.simulate.watch import Watch
 
 # Ordinary days, and the moments before clocks change in Berlin and in New York.
@@ -40,6 +40,7 @@ DAYS = (
     datetime(2026, 11, 1, 5, 59, 40, tzinfo=UTC),
 )
 LAST_STEPS = 60
+COMING_ROUND = 1.5  # seconds
 FIRST_PID = 2**30  # no system has processes of such numbers
 
 # Where the database cannot skip locked rows, whoever holds a schedule raises its revision instead,
@@ -58,18 +59,20 @@ class Sabotage:
 
     statements: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     schema: tuple[str, ...] = ()  # run after the migrations
-    methods: Mapping[tuple[type, str], Callable[..., object]] = field(default_factory=dict)
+    # Functions by the class or the module they are in, and their name.
+    code: Mapping[tuple[object, str], Callable[..., object]] = field(default_factory=dict)
     without: tuple[str, ...] = ()  # services
     nodes_clock: bool = False  # the database is told the time by whoever asks
     torn: bool = False  # every statement is a transaction of its own
     loose: bool = False  # only worlds in which rows are read without locks
+    harsh: bool = False  # only worlds in which long and plain jobs meet short leases
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Replace the methods, while a story is told."""
-        before = {(owner, name): getattr(owner, name) for owner, name in self.methods}
+        """Replace what is to be replaced, while a story is told."""
+        before = {(owner, name): getattr(owner, name) for owner, name in self.code}
         try:
-            for (owner, name), method in self.methods.items():
+            for (owner, name), method in self.code.items():
                 setattr(owner, name, method)
             yield
         finally:
@@ -87,7 +90,7 @@ class Host:
         self.name = name
         self.identity = identity
         self.alive = True
-        self.frozen_until = 0.0
+        self.frozen_until = float("-inf")
         self.cut_until = 0.0
         self.crash: Callable[[], None] = self.die
         self.listeners: list[Callable[[str], None]] = []
@@ -107,9 +110,16 @@ class Host:
         self._world.sometimes["freeze"] += 1
         self.frozen_until = self._world.loop.time() + seconds
 
-    async def thaw(self) -> None:
-        while (left := self.frozen_until - self._world.loop.time()) > 0:
-            await sleep(min(left, 1.0))  # it may be over earlier
+    def context(self) -> Context:
+        """For whatever runs here, and stands still when this does."""
+        made = Context()
+        made.run(STILL.set, lambda: self.frozen_until if self.alive else 0.0)
+        return made
+
+    @property
+    def has_come_round(self) -> bool:
+        """Whether it has not stood still, or has had a moment since to see what time it is."""
+        return self._world.loop.time() > self.frozen_until + COMING_ROUND
 
     def own(self, task: asyncio.Task[None]) -> None:
         self._tasks.append(task)
@@ -131,6 +141,9 @@ class World:
         self.sabotage = sabotage
         self.knobs = Knobs.rolled(self.dice)
         self.odds = Odds.rolled(self.dice)
+        if sabotage.harsh:
+            self.knobs = replace(self.knobs, lease=3.0, margin=0.0, work=20.0, slots=10)
+            self.odds = replace(self.odds, events=0.3)
         self.loose = sabotage.loose or self.knobs.loose
         self.loop = VirtualLoop(seed)
         self.clock = VirtualClock(
@@ -200,7 +213,8 @@ class World:
         if not self.chance(self.knobs.nudges):
             self.sometimes["nudge lost"] += 1
             return
-        self.loop.call_later(self.dice.random() * 0.01, self._deliver, sender, topics)
+        delay = self.dice.random() * 0.01
+        self.loop.call_later(delay, self._deliver, sender, topics, context=Context())
 
     def _deliver(self, sender: Host, topics: tuple[str, ...]) -> None:
         for host in self.hosts:

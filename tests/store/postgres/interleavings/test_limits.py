@@ -172,8 +172,8 @@ async def test_who_counts_before_the_lock_is_given_counts_too_few(
     """A statement has one view, taken before it waits: so it must begin after the wait."""
     entering = limits.admit
 
-    def admit(*given: object) -> Operation[limits.Admitted]:
-        return _looking_first(entering(*given))  # type: ignore[arg-type]
+    def admit(*given: object, **named: object) -> Operation[limits.Admitted]:
+        return _looking_first(entering(*given, **named))  # type: ignore[arg-type]
 
     monkeypatch.setattr(limits, "admit", admit)
     found = await limit_cases.two_claims_from_two_queues(locking)

@@ -5,9 +5,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
+from duly.clock import boottime
 from duly.engine.executors.process import leash
 from duly.engine.executors.process.assignment import Assignment
-from duly.engine.executors.process.frames import Begin, Cancel, Expire, Load, ToChild
+from duly.engine.executors.process.frames import Begin, Cancel, Expire, Lease, Load, ToChild
 from duly.engine.executors.process.line import Line
 
 _TIME_TO_LEAVE = 0.5  # seconds, for what the application does at its exit
@@ -21,6 +22,8 @@ class Desk:
         self._current: Assignment | None = None
         self._free = threading.Event()
         self._free.set()
+        self._until: float | None = None  # the worker's lease lasts; nobody said so far
+        line.patience = self._left
         # A daemon: whatever the main thread comes to, this one must not keep the child alive.
         threading.Thread(target=self._listen, name="duly desk", daemon=True).start()
 
@@ -52,7 +55,15 @@ class Desk:
             case Expire():
                 if self._current is not None:
                     self._current.expire()
+            case Lease(until=until):
+                self._until = max(until, self._until or until)
             case Load():
                 pass
             case _:
                 assert_never(frame)
+
+    def _left(self) -> float | None:
+        """How long the job may run on if nothing more is heard; what waits for one may wait."""
+        if self._until is None or self._free.is_set():
+            return None
+        return max(0.0, self._until - boottime())

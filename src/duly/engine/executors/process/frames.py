@@ -45,7 +45,13 @@ class Expire(_Frame, frozen=True):
     """The job's time is over."""
 
 
-ToChild: TypeAlias = Load | Begin | Cancel | Expire
+class Lease(_Frame, frozen=True):
+    """Until when jobs of the worker may run, in seconds of ``boottime``."""
+
+    until: float
+
+
+ToChild: TypeAlias = Load | Begin | Cancel | Expire | Lease
 
 # From the child.
 

@@ -1,6 +1,6 @@
-"""A child does not outlive its worker, however that ends.
+"""A child does not outlive its worker, however that ends, nor its lease.
 
-Three times over, because a job that still runs while another worker repeats it is the one thing
+Four times over, because a job that still runs while another worker repeats it is the one thing
 that must not be:
 
 * The kernel kills the child when its parent dies (Linux).
@@ -8,36 +8,27 @@ that must not be:
   lifeline's other end is gone, which is the worker (Linux). It does so while the worker is still
   dying: once it cannot be found any more, none of its children can.
 * The child kills its group when the socket ends. That works anywhere, if the child is able to run.
+* The child kills its group when the worker's lease ends and no word of another one came: a worker
+  that is stopped, or frozen, is not dead, and others repeat its jobs even so.
 """
 
-import ctypes
 import fcntl
 import os
 import select
 import signal
 import sys
-from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+from duly.engine.kin import die_with_parent
+
 _F_SETSIG = 10  # fcntl has no name for it
-
-
-def identity(pid: int) -> str:
-    """``pid:start``. A number is given to the next process some day; with its start it is not."""
-    try:
-        # The name of a program, in parentheses, may hold anything, also spaces and parentheses.
-        start = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        start = "0"
-    return f"{pid}:{start}"
 
 
 def bind(parent: str, *, lifeline: int) -> None:
     """Tie this process, and its group, to the parent: or end, if that is gone already."""
+    die_with_parent(parent)
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _die_with(lifeline)
-    if identity(os.getppid()) != parent or _is_cut(lifeline):
+    if _is_cut(lifeline):
         os._exit(os.EX_UNAVAILABLE)
 
 

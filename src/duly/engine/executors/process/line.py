@@ -1,14 +1,24 @@
 """The child's end of the socket."""
 
 import os
+import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from duly.engine.executors.process.frames import FromChild, Inbox, ToChild, from_worker, packed
+from duly.engine.executors.process import leash
+from duly.engine.executors.process.frames import (
+    Begin,
+    FromChild,
+    Inbox,
+    ToChild,
+    from_worker,
+    packed,
+)
 
 _CHUNK = 64 * 1024
+_LOOK_SECONDS = 0.5
 _DESCRIPTORS = 2  # come with a Begin
 
 
@@ -26,6 +36,8 @@ class Line:
         self._shield = shield
         self._lock = threading.Lock()
         self.is_ours = True
+        # How many seconds of silence are left to this process; None for any number.
+        self.patience: Callable[[], float | None] = lambda: None
         os.register_at_fork(after_in_child=self._forked)
 
     def send(self, frame: FromChild) -> None:
@@ -44,19 +56,36 @@ class Line:
             if not data:
                 return
             for body in inbox.feed(data):
-                yield from_worker(body), descriptors[:]
-                descriptors.clear()
+                frame = from_worker(body)
+                if isinstance(frame, Begin):
+                    yield frame, descriptors[:]
+                    descriptors.clear()
+                else:  # what came with the same bytes may belong to the next one
+                    yield frame, []
 
     def close(self) -> None:
         self._socket.close()
 
     def _receive(self, descriptors: list[int]) -> bytes:
         try:
+            self._await_word()
             data, came, _, _ = socket.recv_fds(self._socket, _CHUNK, _DESCRIPTORS)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: it is closed
             return b""
         descriptors += came
         return data
+
+    def _await_word(self) -> None:
+        """What was said before the end of patience counts, also if we come late to hear it."""
+        word = select.poll()
+        word.register(self._socket, select.POLLIN)
+        while True:
+            left = self.patience()
+            # Not in one go: while the machine sleeps, this wait stands still, and a lease does not.
+            if word.poll(None if left is None else 1000 * min(left, _LOOK_SECONDS)):
+                return
+            if left is not None and left <= 0:
+                leash.cut()
 
     def _forked(self) -> None:
         # A task has forked. Two processes that write to one socket would garble it, and the lock

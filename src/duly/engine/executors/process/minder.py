@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import assert_never
 
+from duly.clock import boottime
 from duly.engine.executors.process.body import how_it_ended
 from duly.engine.executors.process.capture import Pipe
 from duly.engine.executors.process.frames import (
@@ -16,6 +17,7 @@ from duly.engine.executors.process.frames import (
     Ended,
     Failed,
     FromChild,
+    Lease,
     Load,
     Logged,
     Progressed,
@@ -52,8 +54,14 @@ class Minder:
         self._output.release()
         self.body = spawned.body
         self._lifeline: int | None = spawned.lifeline
+        self._until: float | None = None  # what it runs may do so, if that is limited
         self._wire = Wire(spawned.socket, hear=self._hear, lost=self._hung_up)
-        self._watch()
+        try:
+            self._wire.listen()
+            self._watch()
+        except BaseException:
+            self._abandon()
+            raise
         self._wire.send(Load(tuple(entry or os.getcwd() for entry in sys.path)))  # noqa: PTH109
 
     @property
@@ -84,6 +92,11 @@ class Minder:
         self._wire.close()
         self._farewell = self._loop.call_later(_GOODBYE, self.kill)
 
+    def lease_until(self, moment: float) -> None:
+        """From any thread: it may run a job until then, and ends itself if it hears no more."""
+        self._until = moment
+        self._wire.send(Lease(moment))
+
     def kill(self) -> None:
         """End it for a reason that is not the job's."""
         self.body.give_up()
@@ -101,6 +114,16 @@ class Minder:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
+
+    def _abandon(self) -> None:
+        """Nobody could look after it."""
+        self.body.give_up()
+        self.forget()
+        self._bury()
+
+    def _bury(self) -> None:
+        if self.body.bury() is None:
+            self._loop.call_later(_LOOK_EVERY, self._bury)
 
     def _watch(self) -> None:
         if sys.platform == "linux":
@@ -121,7 +144,8 @@ class Minder:
         self.how = how_it_ended(status)
         self._wire.drain()
         if self._run is not None and not self._run.outcome.done():
-            self._run.died(self.how, given_up=self.body.given_up)
+            over = self._until is not None and boottime() >= self._until
+            self._run.died(self.how, given_up=self.body.given_up or over)
         self.forget()
         if not self.ready.done():
             self.ready.set_result(False)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from duly.engine.executors.process.body import Body
 from duly.engine.executors.process.minder import Minder
 from duly.engine.executors.process.orders import OnLog, OnProgress, Order
 from duly.engine.executors.process.run import Run
@@ -29,7 +28,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ProcessPool:
-    """Everything but ``kill_everything`` and ``pids`` belongs to the event loop's thread.
+    """Everything belongs to the event loop's thread, except where it says otherwise.
 
     That thread must outlive the pool: the kernel kills children when the thread that started them
     ends.
@@ -50,15 +49,16 @@ class ProcessPool:
         self._recycle_jobs = recycle_jobs
         self._recycle_bytes = recycle_bytes
         self._environment = environment
+        self.size = size
         self._free_seats = size
         self._line: deque[asyncio.Future[None]] = deque()  # of those who wait for a seat
         self._runs: dict[int, Run] = {}
-        self._minders: set[Minder] = set()
         self._idle: list[Minder] = []
         self._trouble = Trouble()
-        self._lock = threading.Lock()  # for the two below, which other threads look at
-        self._bodies: set[Body] = set()
+        self._lock = threading.Lock()  # for the three below, which other threads look at
+        self._minders: set[Minder] = set()
         self._massacres = 0
+        self._lease_until: float | None = None
         self._is_closed = False
 
     async def run(
@@ -85,13 +85,23 @@ class ProcessPool:
         """From any thread, at once. What runs is lost; what waits is given back."""
         with self._lock:
             self._massacres += 1
-            bodies = list(self._bodies)
-        for body in bodies:
-            body.give_up()
+            minders = list(self._minders)
+        for minder in minders:
+            minder.kill()
+
+    def lease_until(self, moment: float) -> None:
+        """From any thread: what runs, or begins, ends itself then if this is not called again."""
+        with self._lock:
+            self._lease_until = moment
+            minders = list(self._minders)
+        for minder in minders:
+            minder.lease_until(moment)
 
     def pids(self) -> list[int]:
+        """From any thread."""
         with self._lock:
-            return sorted(body.pid for body in self._bodies if not body.is_buried)
+            bodies = [minder.body for minder in self._minders]
+        return sorted(body.pid for body in bodies if not body.is_buried)
 
     async def close(self) -> None:
         """End every child: idle ones by themselves if they do so soon. Takes a second at most."""
@@ -197,20 +207,21 @@ class ProcessPool:
     def _start(self) -> Minder:
         massacres = self._massacres
         minder = Minder(self._target, environment=self._environment)
-        self._minders.add(minder)
         minder.gone.add_done_callback(lambda _: self._buried(minder))
         with self._lock:
-            self._bodies.add(minder.body)
+            self._minders.add(minder)
+            until = self._lease_until
+        if until is not None:
+            minder.lease_until(until)
         if massacres != self._massacres:  # one that did not see this child
             minder.kill()
         return minder
 
     def _buried(self, minder: Minder) -> None:
-        self._minders.discard(minder)
         if minder in self._idle:
             self._idle.remove(minder)
         with self._lock:
-            self._bodies.discard(minder.body)
+            self._minders.discard(minder)
 
     def _keep(self, minder: Minder, *, interrupted: bool = False) -> None:
         """For the next job, if it is fit for one.

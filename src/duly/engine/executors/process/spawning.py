@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from duly.engine.executors.process.body import Body
-from duly.engine.executors.process.leash import identity
+from duly.engine.kin import identity
 
 _MODULE = "duly.engine.executors.process.child"
 

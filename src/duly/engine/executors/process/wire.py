@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import threading
 from collections.abc import Callable, Sequence
 
 from duly.engine.executors.process.frames import (
@@ -22,7 +23,10 @@ _BREATH = 0.01  # seconds
 
 
 class Wire:
-    """``lost`` is called once the other end cannot be talked to any more."""
+    """``lost`` is called once the other end cannot be talked to any more.
+
+    Frames are sent from any thread, those without descriptors; all else belongs to the event loop.
+    """
 
     def __init__(
         self, end: socket.socket, *, hear: Callable[[FromChild], None], lost: Callable[[], None]
@@ -33,21 +37,28 @@ class Wire:
         self._inbox = Inbox()
         self._outbox = bytearray()
         self._is_open = True
+        self._lock = threading.Lock()  # for what is sent: half a frame would garble all others
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(end, self._read)
+
+    def listen(self) -> None:
+        self._loop.add_reader(self._socket, self._read)
 
     def send(self, frame: ToChild, descriptors: Sequence[int] = ()) -> None:
-        if not self._is_open:
-            return
-        data = packed(frame)
-        with contextlib.suppress(OSError):  # its death is noticed elsewhere
+        data, left = packed(frame), False
+        with self._lock, contextlib.suppress(OSError):  # its death is noticed elsewhere
+            if not self._is_open:
+                return
             if descriptors:
                 # They travel with the first bytes. A child that waits for a job has read all that
                 # was said before, so there is room for those.
                 sent = socket.send_fds(self._socket, [data], descriptors)
                 data = data[sent:]
             self._outbox += data
-            self._write()
+            self._push()
+            left = bool(self._outbox)
+        if left:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the wire soon
+                self._loop.call_soon_threadsafe(self._write)
 
     def drain(self) -> None:
         """Read what the child still said before it died."""
@@ -55,13 +66,24 @@ class Wire:
             pass
 
     def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._loop.remove_reader(self._socket)
-            self._loop.remove_writer(self._socket)
-            self._socket.close()
+        with self._lock:
+            if self._is_open:
+                self._is_open = False
+                self._loop.remove_reader(self._socket)
+                self._loop.remove_writer(self._socket)
+                self._socket.close()
 
     def _write(self) -> None:
+        with self._lock:
+            if not self._is_open:
+                return
+            self._push()
+            if self._outbox:
+                self._loop.add_writer(self._socket, self._write)
+            else:
+                self._loop.remove_writer(self._socket)
+
+    def _push(self) -> None:
         try:
             sent = self._socket.send(self._outbox) if self._outbox else 0
         except BlockingIOError:
@@ -69,10 +91,6 @@ class Wire:
         except OSError:
             sent = len(self._outbox)
         del self._outbox[:sent]
-        if self._outbox:
-            self._loop.add_writer(self._socket, self._write)
-        else:
-            self._loop.remove_writer(self._socket)
 
     def _read(self) -> bool:
         try:

@@ -32,9 +32,10 @@ alter table duly.failed
 drop index duly.job_ready;
 drop index duly.job_running;
 create index job_ready on duly.job (queue, shelf, rank, id) where state = 'ready';
-create index job_fair on duly.job (queue, tenant, shelf, rank, id) where state = 'ready' and fair;
+create index job_fair on duly.job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
 create index job_running on duly.job (queue, id) where state = 'running';
 create index job_waits on duly.job (waits, waits_for, rank, id) where waits is not null;
+create index job_unfit on duly.job (task, waits, waits_for, id) where waits in ('worker', 'signature');
 
 alter table duly.queue
     add column concurrency int,

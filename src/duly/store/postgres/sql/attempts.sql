@@ -70,19 +70,19 @@ delete from duly.signal
 
 -- name: return_jobs
 -- Back to waiting: for another attempt, or because the worker was lost. What has begun once met its
--- deadline then; what is given back unstarted still has it.
+-- deadline then; what is given back unstarted still has it, and what is parked keeps its rank.
 update duly.job
    set state = again.state, ready_at = again.ready_at, attempt = job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
        waits = again.waits, waits_for = again.waits_for,
-       shelf = case when job.limits is not null or job.needs is not null then 3
-            when again.crashes > 0 then 4
-            when job.priority <= -100 then 2
-            when job.priority <= -50 then 1
-            else 0
-       end,
+       shelf = (select {shelf}
+                  from (select job.limits as limits, job.needs as needs, again.crashes as crashes,
+                               job.priority as priority) as it),
        deadline = case when again.uncounted = 1 then job.deadline end,
-       rank = greatest(again.ready_at, {now}) - job.priority * 1000000::bigint
+       rank = case when again.waits is null
+                   then greatest(again.ready_at, {now}) - job.priority * 1000000::bigint
+                   else job.rank
+              end
   from jsonb_to_recordset(:rows::jsonb) as again (
            id bigint, state text, ready_at bigint, uncounted int, crashes int, reason text,
            waits text, waits_for text)

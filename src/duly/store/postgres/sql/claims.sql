@@ -63,6 +63,13 @@ returning {job}, rank;
    and queue = :queue
 returning {job}, rank;
 
+-- part: fits
+-- Nothing that the job needs is less free at this worker.
+(needs is null
+    or not exists (select
+                     from jsonb_each_text(needs::jsonb) as need (name, amount)
+                    where amount::bigint > coalesce((:free::jsonb ->> name)::bigint, 0)))
+
 -- part: fair_here
 state = 'ready' and fair and queue = :queue and shelf = :shelf::smallint and task = any(:tasks::text[])
 
@@ -72,13 +79,13 @@ state = 'ready' and fair and queue = :queue and shelf = :shelf::smallint and tas
 with recursive turn (tenant, place) as (
     (select tenant, 1
        from duly.job
-      where {fair_here} and tenant >= :start::text
+      where {fair_here} and {fits} and tenant >= :start::text
       order by tenant
       limit 1)
      union all
     select (select job.tenant
               from duly.job
-             where {fair_here} and job.tenant > turn.tenant
+             where {fair_here} and {fits} and job.tenant > turn.tenant
              order by job.tenant
              limit 1),
            place + 1
@@ -117,11 +124,13 @@ select null
 returning {job}, rank;
 
 -- name: candidates
--- Jobs that have limits or need resources, in the order in which they are looked at. They are held:
--- what is decided about them is true until it is written.
+-- Jobs that have limits or need resources, in the order in which they are looked at; what does not
+-- fit here is passed over, and hides nobody. They are held: what is decided about them is true until
+-- it is written.
 select id, rank, limits, needs, tenant
   from duly.job
  where state = 'ready' and queue = :queue and shelf = 3 and task = any(:tasks::text[])
+   and {fits}
  order by rank, id
  limit :limit
    for no key update /*[skip_locked] skip locked [skip_locked]*/;
@@ -133,10 +142,19 @@ select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
  cross join lateral (select id, rank, limits, needs, job.tenant
                        from duly.job
                       where state = 'ready' and fair and queue = :queue and job.tenant = turn.tenant
-                        and shelf = 3 and task = any(:tasks::text[])
+                        and shelf = 3 and task = any(:tasks::text[]) and {fits}
                       order by rank, id
                       limit :share
                         for no key update /*[skip_locked] skip locked [skip_locked]*/) as mine
+ limit :limit;
+
+-- name: passed_limits
+-- The limits of jobs that do not fit here: others may wait there for the places that these leave.
+select limits
+  from duly.job
+ where state = 'ready' and queue = :queue and shelf = 3 and task = any(:tasks::text[])
+   and limits is not null and not {fits}
+ order by rank, id
  limit :limit;
 
 -- name: claim_chosen

@@ -165,12 +165,9 @@ select made.id, task, args, queue, made.priority, tenant, submitter, title, tags
        null, 0, null, schedule.id, made.fire_id, made.reason,
        greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.id, limits, needs,
        terms, exists (select from duly.queue where queue.name = schedule.queue and queue.fair),
-       case when limits is not null or needs is not null then 3
-            when 0 > 0 then 4
-            when made.priority <= -100 then 2
-            when made.priority <= -50 then 1
-            else 0
-       end
+       (select {shelf}
+          from (select schedule.limits as limits, schedule.needs as needs, 0 as crashes,
+                       made.priority as priority) as it)
   from jsonb_to_recordset(:rows::jsonb) as made (
            id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
            deadline bigint, late text, retry text, priority smallint, reason text)

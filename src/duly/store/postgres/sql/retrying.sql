@@ -41,11 +41,9 @@ select failed.id, task, args, queue, priority, tenant, submitter, title, tags, o
        again.state, created_at, due_at, clock.now, null, late, retry, 0, 0, null, fence, null,
        schedule_id, fire_id, again.reason, clock.now - priority * 1000000::bigint, request, limits,
        needs, terms, exists (select from duly.queue where queue.name = failed.queue and queue.fair),
-       case when limits is not null or needs is not null then 3
-            when priority <= -100 then 2
-            when priority <= -50 then 1
-            else 0
-        end
+       (select {shelf}
+          from (select failed.limits as limits, failed.needs as needs, 0 as crashes,
+                       failed.priority as priority) as it)
   from duly.failed
   join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text)
     on failed.id = again.id

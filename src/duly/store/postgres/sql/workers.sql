@@ -84,19 +84,33 @@ update duly.job
  where id = any(:ids::bigint[]) and state = 'ready'
 returning id;
 
+-- part: unfit
+waits in ('worker', 'signature')
+
+-- name: any_unfit
+select 1
+  from duly.job
+ where {unfit}
+ limit 1;
+
 -- name: free_unfit_jobs
--- Somebody came who knows the task, or knows another form of it.
+-- Somebody lives who knows the task, or knows another form of it. They keep their rank: the wait was
+-- not their fault. Those that cannot be freed are not even looked at, however many there are.
 update duly.job
-   set state = 'ready', waits = null, waits_for = null, reason = '',
-       rank = greatest(ready_at, {now}) - priority * 1000000::bigint
+   set state = 'ready', waits = null, waits_for = null, reason = ''
  where id = any(array(
-           select job.id
-             from duly.job
-             join jsonb_each_text(:signatures::jsonb) as known on known.key = job.task
-            where state = 'blocked' and waits in ('worker', 'signature')
-              and (waits = 'worker' or waits = 'signature' and waits_for <> known.value)
-            order by job.id
-              for no key update of job))
+           select fit.id
+             from jsonb_to_recordset(:known::jsonb) as known (
+                      task text, waits text, low text, high text)
+            cross join lateral (select id
+                                  from duly.job
+                                 where {unfit} and state = 'blocked'
+                                   and job.task = known.task and job.waits = known.waits
+                                   and waits_for >= known.low and waits_for < known.high
+                                 order by waits_for, id
+                                 limit :limit
+                                   {skipping}) as fit
+            limit :limit))
    and state = 'blocked'
 returning queue;
 
@@ -123,9 +137,20 @@ values (:name, :paused::int::boolean, :note, :concurrency, :rate_count, :rate_pe
 
 -- name: set_fair
 -- Jobs that wait already take turns from now on, or take none any more.
+-- So many at a time, by number; those that somebody holds are left as they are, and so are all if the
+-- queue was changed again meanwhile.
 update duly.job
    set fair = :fair::int::boolean
- where queue = :name and state in ('scheduled', 'blocked', 'ready') and fair <> :fair::int::boolean;
+ where id = any(array(
+           select id
+             from duly.job
+            where id > :after and queue = :name and state in ('scheduled', 'blocked', 'ready')
+              and fair <> :fair::int::boolean
+            order by id
+            limit :limit
+              {skipping}))
+   and exists (select from duly.queue where name = :name and fair = :fair::int::boolean)
+returning id;
 
 -- name: list_queues
 select name, paused, note, concurrency, rate_count, rate_period, fair

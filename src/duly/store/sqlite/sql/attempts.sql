@@ -75,19 +75,19 @@ delete from duly_signal
 
 -- name: return_jobs
 -- Back to waiting: for another attempt, or because the worker was lost. What has begun once met its
--- deadline then; what is given back unstarted still has it.
+-- deadline then; what is given back unstarted still has it, and what is parked keeps its rank.
 update duly_job
    set state = again.state, ready_at = again.ready_at, attempt = duly_job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
        waits = again.waits, waits_for = again.waits_for,
-       shelf = case when duly_job.limits is not null or duly_job.needs is not null then 3
-            when again.crashes > 0 then 4
-            when duly_job.priority <= -100 then 2
-            when duly_job.priority <= -50 then 1
-            else 0
-       end,
+       shelf = (select {shelf}
+                  from (select duly_job.limits as limits, duly_job.needs as needs,
+                               again.crashes as crashes, duly_job.priority as priority) as it),
        deadline = case when again.uncounted = 1 then duly_job.deadline end,
-       rank = max(again.ready_at, :now) - duly_job.priority * 1000000
+       rank = case when again.waits is null
+                   then max(again.ready_at, :now) - duly_job.priority * 1000000
+                   else duly_job.rank
+              end
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'ready_at' as ready_at,
                value ->> 'uncounted' as uncounted, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'waits' as waits,

@@ -43,6 +43,15 @@ returning {job}, rank;
    and {alive}
 returning {job}, rank;
 
+-- part: fits
+-- Nothing that the job needs is less free at this worker.
+(needs is null
+    or not exists (select 1
+                     from json_each(needs) as need
+                    where need.value > coalesce((select here.value
+                                                   from json_each(:free) as here
+                                                  where here.key = need.key), 0)))
+
 -- part: fair_here
 state = 'ready' and fair and queue = :queue and shelf = :shelf
                and task in (select value from json_each(:tasks))
@@ -53,14 +62,14 @@ state = 'ready' and fair and queue = :queue and shelf = :shelf
 with recursive turn (tenant, place) as (
     select (select tenant
               from duly_job
-             where {fair_here} and tenant >= :start
+             where {fair_here} and {fits} and tenant >= :start
              order by tenant
              limit 1),
            1
      union all
     select (select duly_job.tenant
               from duly_job
-             where {fair_here} and duly_job.tenant > turn.tenant
+             where {fair_here} and {fits} and duly_job.tenant > turn.tenant
              order by duly_job.tenant
              limit 1),
            place + 1
@@ -97,11 +106,13 @@ select null
 returning {job}, rank;
 
 -- name: candidates
--- Jobs that have limits or need resources, in the order in which they are looked at.
+-- Jobs that have limits or need resources, in the order in which they are looked at; what does not
+-- fit here is passed over, and hides nobody.
 select id, rank, limits, needs, tenant
   from duly_job
  where state = 'ready' and queue = :queue and shelf = 3
    and task in (select value from json_each(:tasks))
+   and {fits}
  order by rank, id
  limit :limit;
 
@@ -113,9 +124,20 @@ select id, rank, limits, needs, tenant
           from duly_job
          where state = 'ready' and fair and queue = :queue and shelf = 3
            and tenant in (select value from json_each(:tenants))
-           and task in (select value from json_each(:tasks))) as mine
+           and task in (select value from json_each(:tasks))
+           and {fits}) as mine
  where place <= :share
  order by place, rank, id
+ limit :limit;
+
+-- name: passed_limits
+-- The limits of jobs that do not fit here: others may wait there for the places that these leave.
+select limits
+  from duly_job
+ where state = 'ready' and queue = :queue and shelf = 3
+   and task in (select value from json_each(:tasks))
+   and limits is not null and not {fits}
+ order by rank, id
  limit :limit;
 
 -- name: claim_chosen

@@ -95,12 +95,9 @@ update duly_job
        late = asked.late, retry = asked.retry, attempt = 0, crashes = 0, reason = '', waits = null,
        waits_for = null, limits = asked.limits, needs = asked.needs, terms = asked.terms,
        fair = exists (select 1 from duly_queue where name = asked.queue and fair),
-       shelf = case when asked.limits is not null or asked.needs is not null then 3
-            when 0 > 0 then 4
-            when asked.priority <= -100 then 2
-            when asked.priority <= -50 then 1
-            else 0
-       end,
+       shelf = (select {shelf}
+                  from (select asked.limits as limits, asked.needs as needs, 0 as crashes,
+                               asked.priority as priority) as it),
        rank = max(asked.ready_at, asked.now) - asked.priority * 1000000, request = asked.request
   from (select value ->> 'id' as id, value ->> 'request' as request, value ->> 'args' as args, value ->> 'queue' as queue,
                value ->> 'priority' as priority, value ->> 'tenant' as tenant,
@@ -163,12 +160,9 @@ select made.id, task, args, queue, made.priority, tenant, submitter, title, tags
        null, 0, null, duly_schedule.id, made.fire_id, made.reason,
        max(made.ready_at, :now) - made.priority * 1000000, made.id, limits, needs, terms,
        exists (select 1 from duly_queue where name = duly_schedule.queue and fair),
-       case when limits is not null or needs is not null then 3
-            when 0 > 0 then 4
-            when made.priority <= -100 then 2
-            when made.priority <= -50 then 1
-            else 0
-       end
+       (select {shelf}
+          from (select duly_schedule.limits as limits, duly_schedule.needs as needs, 0 as crashes,
+                       made.priority as priority) as it)
   from (select value ->> 'id' as id, value ->> 'schedule_id' as schedule_id,
                value ->> 'fire_id' as fire_id, value ->> 'state' as state,
                value ->> 'due_at' as due_at, value ->> 'ready_at' as ready_at,

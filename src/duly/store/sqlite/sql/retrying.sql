@@ -40,11 +40,9 @@ select duly_failed.id, task, args, queue, priority, tenant, submitter, title, ta
        null, again.state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
        schedule_id, fire_id, again.reason, :now - priority * 1000000, request, limits, needs, terms,
        exists (select 1 from duly_queue where name = duly_failed.queue and fair),
-       case when limits is not null or needs is not null then 3
-            when priority <= -100 then 2
-            when priority <= -50 then 1
-            else 0
-        end
+       (select {shelf}
+          from (select duly_failed.limits as limits, duly_failed.needs as needs, 0 as crashes,
+                       duly_failed.priority as priority) as it)
   from duly_failed
   join (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'reason' as reason
           from json_each(:rows)) as again

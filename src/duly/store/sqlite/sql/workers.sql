@@ -84,17 +84,27 @@ update duly_job
  where id in (select value from json_each(:ids)) and state = 'ready'
 returning id;
 
+-- part: unfit
+waits in ('worker', 'signature')
+
+-- name: any_unfit
+select 1
+  from duly_job indexed by duly_job_unfit
+ where {unfit}
+ limit 1;
+
 -- name: free_unfit_jobs
--- Somebody came who knows the task, or knows another form of it.
+-- Somebody lives who knows the task, or knows another form of it. They keep their rank: the wait was
+-- not their fault. Those that cannot be freed are not even looked at, however many there are.
 update duly_job
-   set state = 'ready', waits = null, waits_for = null, reason = '',
-       rank = max(ready_at, :now) - priority * 1000000
+   set state = 'ready', waits = null, waits_for = null, reason = ''
  where id in (select duly_job.id
-                from json_each(:signatures) as known
-                join duly_job on duly_job.task = known.key
-               where duly_job.state = 'blocked' and duly_job.waits in ('worker', 'signature')
-                 and (duly_job.waits = 'worker'
-                      or duly_job.waits = 'signature' and duly_job.waits_for <> known.value))
+                from json_each(:known) as known
+               cross join duly_job indexed by duly_job_unfit
+                  on {unfit} and state = 'blocked' and task = known.value ->> 'task'
+                 and waits = known.value ->> 'waits' and waits_for >= known.value ->> 'low'
+                 and waits_for < known.value ->> 'high'
+               limit :limit)
 returning queue;
 
 -- name: busy_queues
@@ -119,9 +129,17 @@ values (:name, :paused, :note, :concurrency, :rate_count, :rate_period, 0, :fair
 
 -- name: set_fair
 -- Jobs that wait already take turns from now on, or take none any more.
+-- So many at a time, by number; none if the queue was changed again meanwhile.
 update duly_job
    set fair = :fair
- where queue = :name and state in ('scheduled', 'blocked', 'ready') and fair <> :fair;
+ where id in (select id
+                from duly_job
+               where id > :after and queue = :name and state in ('scheduled', 'blocked', 'ready')
+                 and fair <> :fair
+               order by id
+               limit :limit)
+   and exists (select 1 from duly_queue where name = :name and fair = :fair)
+returning id;
 
 -- name: list_queues
 select name, paused, note, concurrency, rate_count, rate_period, fair
