@@ -21,7 +21,7 @@ demo: .venv/installed-base ## See it work, in a few seconds
 	@sh scripts/demo
 
 test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
-	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)
 
 check: .venv/installed-dev ## Format, lint, types and the direction of imports
 	$(BIN)/ruff format --check --quiet

@@ -213,7 +213,8 @@ async def test_arguments_that_do_not_fit_their_message_break_nothing(store: Stor
     scribe, job = Scribe(store), await claimed(store)
     bench = Bench(store, work)
     run = Run(job, bench.registry.get("work"), bench.crew)
-    with Ear(scribe) as ear, entered(Context(job, Retry(), run)):
+    bench.crew.scribe = scribe
+    with Ear() as ear, entered(Context(job, Retry(), run)):
         ear.made("me", logging.INFO, "me.py", 1, "%d of %d", ("one",), None)
     await scribe.write()
     assert "do not fit" in (await texts(store, job.id))[0]
@@ -221,7 +222,7 @@ async def test_arguments_that_do_not_fit_their_message_break_nothing(store: Stor
 
 async def test_what_is_said_outside_of_jobs_is_nobodys(store: Store) -> None:
     scribe = Scribe(store)
-    with Ear(scribe):
+    with Ear():
         logging.getLogger("elsewhere").error("a word")
     assert not scribe.has_words
 

@@ -40,6 +40,7 @@ class Scribe(Protocol):
     """Who writes down what jobs say."""
 
     def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None: ...
+    def line(self, job: Claimed, at_us: int, *, level: str, text: str) -> None: ...
 
 
 class Home(Protocol):
@@ -134,6 +135,10 @@ class Run:
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self._home.scribe.note(self.job, percent, message=message, meta=meta)
+
+    def said(self, at_us: int, level: str, text: str) -> None:
+        """Something was logged while it is current."""
+        self._home.scribe.line(self.job, at_us, level=level, text=text)
 
     def transaction(self, context: Context) -> Any:  # noqa: ANN401, ARG002 - as the port says
         if self.completion is None or not self.completion.completed:

@@ -8,6 +8,7 @@ says so.
 
 import asyncio
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -107,17 +108,21 @@ class Ear:
     """Hears every log record that is made while a job is current, in whatever thread.
 
     Where records are made, and not as a handler: with a handler of ours at the root, logging would
-    think that the application has set it up, and show nobody the warnings of anything else.
+    think that the application has set it up, and show nobody the warnings of anything else. There
+    is one for all workers of a process, and it stays if somebody has put another one around it.
     """
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
-        self._before: Callable[..., logging.LogRecord] = logging.LogRecord
-        self._listens = False
+    _workers = 0
+    _is_there = False
+    _before: Callable[..., logging.LogRecord] = logging.LogRecord
+    _lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        self._before, self._listens = logging.getLogRecordFactory(), True
-        logging.setLogRecordFactory(self.made)
+        with Ear._lock:
+            Ear._workers += 1
+            if not Ear._is_there:
+                Ear._before, Ear._is_there = logging.getLogRecordFactory(), True
+                logging.setLogRecordFactory(Ear.made)
         # Records of jobs are kept from INFO on, whatever the application shows on its console.
         logging.getLogger("duly.job").setLevel(logging.INFO)
         return self
@@ -128,25 +133,28 @@ class Ear:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._listens = False  # somebody may have put another one around ours
-        if logging.getLogRecordFactory() == self.made:
-            logging.setLogRecordFactory(self._before)
+        with Ear._lock:
+            Ear._workers -= 1
+            if not Ear._workers and logging.getLogRecordFactory() is Ear.made:
+                logging.setLogRecordFactory(Ear._before)
+                Ear._is_there = False
 
-    def made(self, *args: object, **kwargs: object) -> logging.LogRecord:
-        record = self._before(*args, **kwargs)
-        context = current_or_none() if self._listens else None
-        claimed = context.claimed if context else None
-        if claimed is not None and record.levelno >= logging.INFO:
-            self._hear(record, claimed)
+    @staticmethod
+    def made(*args: object, **kwargs: object) -> logging.LogRecord:
+        record = Ear._before(*args, **kwargs)
+        context = current_or_none()
+        if context is not None and record.levelno >= logging.INFO:
+            hear = getattr(context.port, "said", None)  # outside of a worker there is nobody
+            if hear is not None:
+                hear(int(record.created * _MICROSECONDS), record.levelname.lower(), _text(record))
         return record
 
-    def _hear(self, record: logging.LogRecord, job: Claimed) -> None:
-        try:
-            text = _FORMATTER.format(copy(record))
-        except Exception:  # noqa: BLE001 - arguments that do not fit their message
-            text = f"{record.name}: {record.msg!r} (with arguments that do not fit)"
-        at_us = int(record.created * _MICROSECONDS)
-        self._scribe.line(job, at_us, level=record.levelname.lower(), text=text)
+
+def _text(record: logging.LogRecord) -> str:
+    try:
+        return _FORMATTER.format(copy(record))
+    except Exception:  # noqa: BLE001 - arguments that do not fit their message
+        return f"{record.name}: {record.msg!r} (with arguments that do not fit)"
 
 
 _FORMATTER = logging.Formatter("%(name)s: %(message)s")

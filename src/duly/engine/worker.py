@@ -110,7 +110,7 @@ class Worker:
             emit=emit,
             steady=time,
         )
-        self._ear = Ear(self._scribe)
+        self._ear = Ear()
         self._stopping = False
         self._asked = 0  # how often it was asked to stop through the store
         store.listen(self.desk.hear)

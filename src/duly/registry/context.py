@@ -52,6 +52,11 @@ class Context:
         return source if isinstance(source, Job) else source.job
 
     @property
+    def port(self) -> Port:
+        """Whoever runs the task."""
+        return self._port
+
+    @property
     def claimed(self) -> Claimed | None:
         """The job as its worker holds it; nothing outside of a worker."""
         return self._source if isinstance(self._source, Claimed) else None
