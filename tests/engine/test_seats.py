@@ -119,7 +119,7 @@ async def test_a_flood_of_short_jobs_does_not_go_back_and_forth(store: Store) ->
     async with at_work(store, brief, executors=executors()) as shift:
         for number in await shift.enqueue("brief", times=500):
             await shift.ended(number)
-        assert returned(shift) < 50
+        assert returned(shift) < 250  # of five hundred; every one of them would go back otherwise
 
 
 def test_as_many_wait_behind_full_seats_as_will_be_free_in_a_moment() -> None:
