@@ -64,7 +64,7 @@ class Storm:
         )
 
 
-async def storm(
+async def storm(  # noqa: PLR0913 - its weather, by name
     url: str,
     folder: Path,
     *,
@@ -73,11 +73,13 @@ async def storm(
     seconds: float = 60,
     pause: float | None = 2.0,
     heal: float = 8.0,
+    least: int = 0,
     blow: Blow | None = None,
 ) -> Storm:
     """Raise a storm over a new store; without a ``pause`` between blows, there are none.
 
-    A blow kills a node, unless it is something else.
+    It lasts that many seconds, and until ``least`` blows have fallen. A blow kills a node, unless
+    it is something else.
     """
     await migrate_store(url)
     file = folder / "witness"
@@ -88,7 +90,7 @@ async def storm(
         result = Storm()
         with fleet(url, file, nodes) as processes:
             fall = blow or (lambda: kill_one(processes, lambda: start(url, file)))
-            await rage(processes, fall, seconds=seconds, pause=pause, result=result)
+            await rage(processes, fall, seconds=seconds, pause=pause, least=least, result=result)
             await calm(store, heal)
         end = min([await newest(store, schedule) for schedule in added])
         await judge(store, added, file=file, end=end, result=result)
@@ -127,11 +129,12 @@ async def rage(
     *,
     seconds: float,
     pause: float | None,
+    least: int,
     result: Storm,
 ) -> None:
     end = boottime() + seconds
-    while (left := end - boottime()) > 0:
-        await sleep(min(left, random.uniform(0.5, 1.5) * pause) if pause else left)
+    while (left := end - boottime()) > 0 or result.kills < least:
+        await sleep(random.uniform(0.5, 1.5) * pause if pause else left)
         assert all(process.poll() is None for process in processes), "a node ended by itself"
         if pause:
             await asyncio.to_thread(blow)

@@ -30,6 +30,7 @@ async def test_schedulers_outlive_a_database_that_crashes_and_returns(
         schedules=50,
         seconds=7,
         pause=2.5,
+        least=2,
         blow=lambda: crash(cluster),
     )
     assert result.kills >= 2

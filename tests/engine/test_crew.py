@@ -76,7 +76,7 @@ def plainly_fail() -> None:
 
 async def settled(bench: Bench, *tasks: str) -> Settlement:
     await bench.run(*tasks)
-    [found] = bench.crew.settlements
+    [found] = bench.crew.ends.settlements
     return found
 
 
@@ -87,7 +87,7 @@ async def settled(bench: Bench, *tasks: str) -> Settlement:
 async def test_a_result_is_kept(make: Make, task: Callable[..., object]) -> None:
     bench = make(task)
     await bench.run(task.__name__)
-    [done] = bench.crew.done
+    [done] = bench.crew.ends.done
     assert done.result == "5"
     assert done.keep == 7 * 24 * 3600 * 1_000_000
 
@@ -97,9 +97,9 @@ async def test_a_job_that_something_waits_for_is_settled_and_not_finished_in_pas
 ) -> None:
     bench = make(five)
     await bench.run("five", key="one", terms=Terms(on_success=Callback(task="five")))
-    [settlement] = bench.crew.settlements
+    [settlement] = bench.crew.ends.settlements
     assert (settlement.verdict.move, settlement.result) == (Move.SUCCEED, "5")
-    assert bench.crew.done == []
+    assert bench.crew.ends.done == []
 
 
 async def raise_it(error: BaseException) -> None:
@@ -167,20 +167,20 @@ async def test_an_attempt_that_never_began_because_its_time_was_over_expires(mak
     [job] = await bench.claimed("five", start_within=timedelta(microseconds=1))
     assert job.is_late
     bench.crew.take([job])
-    [settlement] = bench.crew.settlements
+    [settlement] = bench.crew.ends.settlements
     assert (settlement.verdict.move, bench.heard(JobStarted)) == (Move.EXPIRE, [])
 
 
 async def test_a_late_job_that_runs_anyway_runs(make: Make) -> None:
     bench = make(five)
     await bench.run("five", start_within=timedelta(microseconds=1), late="run")
-    assert len(bench.crew.done) == 1
+    assert len(bench.crew.ends.done) == 1
 
 
 async def test_arguments_that_do_not_fit_park_the_job(make: Make) -> None:
     bench = make(five)
     await bench.run("five", args=encode({"unknown": 1}))
-    [settlement] = bench.crew.settlements
+    [settlement] = bench.crew.ends.settlements
     verdict = settlement.verdict
     signature = bench.registry.get("five").signature.fingerprint
     assert (verdict.move, verdict.waits, verdict.waits_for) == (Move.PARK, "signature", signature)
@@ -191,7 +191,7 @@ async def test_a_task_that_nobody_knows_here_is_given_back(make: Make) -> None:
     bench = make(five)
     [job] = await bench.claimed("stranger")
     bench.crew.take([job])
-    [settlement] = bench.crew.settlements
+    [settlement] = bench.crew.ends.settlements
     assert settlement.verdict.move is Move.GIVE_BACK
     assert not settlement.verdict.counts
 
@@ -216,8 +216,8 @@ async def test_a_job_whose_terms_cannot_be_read_has_failed_and_others_run(make: 
     first, second = await bench.claimed("five", "five")
     broken = msgspec.structs.replace(first, terms_text='{"timeout": "never"}')
     bench.crew.take([broken, second])
-    await until(lambda: len(bench.crew.done) == 1)
-    [settlement] = bench.crew.settlements
+    await until(lambda: len(bench.crew.ends.done) == 1)
+    [settlement] = bench.crew.ends.settlements
     assert settlement.job.id == first.id
     assert settlement.verdict.move is Move.AGAIN
 
@@ -230,7 +230,7 @@ async def test_an_end_that_is_told_twice_counts_once(make: Make) -> None:
 
     bench = make(five, executors={"async": Twice()})
     await bench.run("five")
-    assert (len(bench.crew.done), bench.crew.settlements) == (1, [])
+    assert (len(bench.crew.ends.done), bench.crew.ends.settlements) == (1, [])
 
 
 async def test_a_task_knows_its_job(make: Make) -> None:
@@ -259,13 +259,35 @@ async def test_no_more_run_than_there_are_slots(make: Make) -> None:
     assert (len(bench.crew.running), bench.crew.wanted) == (2, -3)
     bench.crew.stop_all(Why.INTERRUPTED)
     await until(lambda: bench.crew.running == {})
-    assert len(bench.crew.settlements) == 5
+    assert len(bench.crew.ends.settlements) == 5
 
 
 async def test_the_next_one_starts_when_one_ends(make: Make) -> None:
     bench = make(five, slots=1)
     await bench.run("five", "five", "five")
-    assert len(bench.crew.done) == 3
+    assert len(bench.crew.ends.done) == 3
+
+
+async def test_what_waits_longer_than_was_expected_is_given_back(make: Make) -> None:
+    bench = make(forever, slots=1)
+    bench.crew.take(await bench.claimed("forever", "forever"))
+    bench.now = 0.5
+    bench.crew.take(await bench.claimed("forever"))
+    bench.now = 1.2
+    await until(lambda: len(bench.crew.ends.settlements) == 1)
+    assert (len(bench.crew.running), len(bench.crew.line)) == (1, 1)
+    bench.now = 1.6
+    await until(lambda: len(bench.crew.line) == 0)
+    moves = [settlement.verdict.move for settlement in bench.crew.ends.settlements]
+    assert moves == [Move.GIVE_BACK, Move.GIVE_BACK]
+    bench.crew.stop_all(Why.INTERRUPTED)
+    await until(lambda: bench.crew.running == {})
+
+
+async def test_nobody_is_told_of_single_jobs_who_did_not_ask(make: Make) -> None:
+    bench = make(five, forever, slots=1, verbose=False)
+    await bench.run("five", "five")
+    assert bench.events == []
 
 
 async def test_more_slots_are_used_at_once(make: Make) -> None:
@@ -290,7 +312,7 @@ async def test_what_comes_to_a_crew_that_accepts_nothing_is_given_back(make: Mak
     jobs = await bench.claimed("five", "five")
     bench.crew.accepts = False
     bench.crew.take(jobs)
-    assert [s.verdict.move for s in bench.crew.settlements] == [Move.GIVE_BACK] * 2
+    assert [s.verdict.move for s in bench.crew.ends.settlements] == [Move.GIVE_BACK] * 2
     assert bench.heard(JobStarted) == []
 
 
@@ -308,7 +330,7 @@ async def test_what_is_given_back_was_no_work(make: Make) -> None:
     jobs = await bench.claimed("five", "five")
     bench.crew.accepts = False
     bench.crew.take(jobs)
-    assert bench.crew.ended == 0
+    assert bench.crew.ends.attempts == 0
 
 
 def test_what_ran_in_the_last_moments_is_claimed_ahead() -> None:
@@ -335,7 +357,7 @@ async def test_a_crew_wakes_its_claimers_once_for_all_that_is_over(make: Make) -
     bench = make(five)
     await bench.run(*["five"] * 5)
     assert bench.woken == 1
-    bench.crew.take_done(100)
+    bench.crew.ends.take_done(100)
     await bench.run("five")
     assert bench.woken == 2
 
@@ -365,7 +387,7 @@ async def test_a_coroutine_whose_time_is_over_is_stopped(make: Make) -> None:
 async def test_a_job_has_the_time_that_its_caller_gave_it(make: Make) -> None:
     bench = make(define(forever, timeout="1h"))
     await bench.run("forever", terms=Terms(timeout=SOON))
-    [settlement] = bench.crew.settlements
+    [settlement] = bench.crew.ends.settlements
     assert settlement.outcome == "timedout"
 
 
@@ -386,7 +408,7 @@ async def test_a_coroutine_that_ignores_its_end_is_told_to_be_stuck(make: Make) 
     assert len(bench.crew.running) == 1
     go.set()
     await until(lambda: bench.crew.running == {})
-    assert bench.crew.settlements[0].outcome == "timedout"
+    assert bench.crew.ends.settlements[0].outcome == "timedout"
 
 
 async def test_a_coroutine_that_swallowed_one_stop_can_still_be_stopped(make: Make) -> None:
@@ -401,7 +423,7 @@ async def test_a_coroutine_that_swallowed_one_stop_can_still_be_stopped(make: Ma
     await until(lambda: bool(bench.heard(JobStuck)))
     bench.crew.stop_all(Why.FENCED)
     await until(lambda: bench.crew.running == {})
-    assert bench.crew.settlements[0].outcome == "timedout"  # the first reason is the one
+    assert bench.crew.ends.settlements[0].outcome == "timedout"  # the first reason is the one
 
 
 async def test_a_thread_whose_time_is_over_goes_on_and_its_result_counts(make: Make) -> None:
@@ -413,7 +435,7 @@ async def test_a_thread_whose_time_is_over_goes_on_and_its_result_counts(make: M
     await bench.run("slow")
     [ignored] = bench.heard(TimeoutIgnored)
     assert ignored.after == SOON
-    assert [done.result for done in bench.crew.done] == ["5"]
+    assert [done.result for done in bench.crew.ends.done] == ["5"]
 
 
 async def test_a_thread_whose_time_is_over_can_be_cancelled(make: Make) -> None:
@@ -429,7 +451,7 @@ async def test_a_thread_whose_time_is_over_can_be_cancelled(make: Make) -> None:
     bench.crew.cancel({job.id: "a person said so"})
     go.set()
     await until(lambda: bench.crew.running == {})
-    [settlement] = bench.crew.settlements
+    [settlement] = bench.crew.ends.settlements
     assert settlement.verdict.move is Move.CANCEL
     assert "a person said so" in settlement.verdict.reason
 
@@ -440,7 +462,7 @@ async def test_a_job_is_cancelled_with_the_reason_given(make: Make) -> None:
     bench.crew.take([running, waiting])
     bench.crew.cancel({running.id: "no use", waiting.id: "never", 4711: "of others"})
     await until(lambda: bench.crew.running == {})
-    told = {s.job.id: (s.verdict.move, s.verdict.reason) for s in bench.crew.settlements}
+    told = {s.job.id: (s.verdict.move, s.verdict.reason) for s in bench.crew.ends.settlements}
     assert told == {
         running.id: (Move.CANCEL, "cancelled while it ran: no use"),
         waiting.id: (Move.CANCEL, "cancelled while it ran: never"),
@@ -459,7 +481,7 @@ async def test_a_cancelled_thread_hears_why(make: Make) -> None:
     bench.crew.cancel({job.id: "no use"})
     await until(lambda: bench.crew.running == {})
     assert heard == ["no use"]
-    assert bench.crew.settlements[0].verdict.move is Move.CANCEL
+    assert bench.crew.ends.settlements[0].verdict.move is Move.CANCEL
 
 
 @pytest.mark.parametrize("why", [Why.INTERRUPTED, Why.FENCED])
@@ -468,7 +490,7 @@ async def test_what_the_worker_stops_is_given_back_and_costs_no_try(make: Make, 
     bench.crew.take(await bench.claimed("forever", "forever"))
     bench.crew.stop_all(why)
     await until(lambda: bench.crew.running == {})
-    verdicts = [settlement.verdict for settlement in bench.crew.settlements]
+    verdicts = [settlement.verdict for settlement in bench.crew.ends.settlements]
     assert [(v.move, v.counts) for v in verdicts] == [(Move.GIVE_BACK, False)] * 2
     assert all(why.value in verdict.reason for verdict in verdicts)
 

@@ -71,7 +71,7 @@ async def test_a_worker_for_so_many_jobs_does_no_more(store: Store) -> None:
     async with at_work(store, work, plans=Plans(max_jobs=3)) as shift:
         await until(shift.stop.is_set)
         await shift.leave()
-        assert shift.worker.crew.ended == 3
+        assert shift.worker.crew.ends.attempts == 3
     found = await states(store, numbers)
     assert (found.count(State.SUCCEEDED), found.count(State.READY)) == (3, 7)
 

@@ -116,7 +116,7 @@ async def test_two_workers_on_postgresql_share_a_flood(pg_dsn: str) -> None:
             await until(lambda: len(ran) == 600)
             await first.leave()
             await second.leave()
-            assert min(first.worker.crew.ended, second.worker.crew.ended) > 50
+            assert min(first.worker.crew.ends.attempts, second.worker.crew.ends.attempts) > 50
         assert {(await one.jobs.get(number)).state for number in numbers} == {State.SUCCEEDED}
     assert sorted(ran) == list(range(600))
 
@@ -184,7 +184,7 @@ async def test_a_flood_of_small_jobs_is_claimed_by_the_batch(store: Store) -> No
     line = Line(store)
     async with at_work(line.store, nothing, slots=10) as shift:
         numbers = await shift.enqueue("nothing", times=2_000)
-        await until(lambda: shift.worker.crew.ended == 2_000)
+        await until(lambda: shift.worker.crew.ends.attempts == 2_000)
         await shift.leave()
     assert line.calls["work.turn"] < 400
     assert (await store.jobs.get(numbers[-1])).state is State.SUCCEEDED
@@ -408,7 +408,7 @@ async def test_a_worker_whose_store_is_away_still_ends(
     async with at_work(line.store, nothing) as shift:
         for verb in ("turn", "settle", "renew", "listen_to", "end_lease"):
             line.faults[f"work.{verb}"] = raising(StoreUnavailable)
-        shift.worker.crew.done = [Done(4711, 4711)]
+        shift.worker.crew.ends.done = [Done(4711, 4711)]
         begun = boottime()
         await shift.leave(cold=cold)
         assert boottime() - begun < 3

@@ -166,7 +166,7 @@ class Shift:
     async def over(self, number: int, times: int = 1) -> Job:
         """The job, once an attempt of it is over and written."""
         await until(lambda: len(self.ends(number)) >= times)
-        await until(lambda: self.worker.crew.nothing_over and self.worker.desk.busy == 0)
+        await until(lambda: not self.worker.crew.ends and self.worker.desk.busy == 0)
         return await self.store.jobs.get(number)
 
     def ends(self, number: int) -> list[JobEnded]:
@@ -215,7 +215,7 @@ async def at_work(
     worker = Worker(
         store,
         registry,
-        Setup(**{"name": "tester", "lease": LONG_LEASE, **setup}),
+        Setup(**{"name": "tester", "lease": LONG_LEASE, "verbose": True, **setup}),
         executors=lambda _: executors or {"async": Coroutines(), "thread": Threads()},
         dice=lambda: 0.5,
         on_stop=lambda: shift.ask_to_stop(),  # noqa: PLW0108 - it is made below

@@ -48,7 +48,9 @@ class WorkerWords(TypedDict, total=False):
     max_idle: Duration | None
 
 
-def worker_options(*, dedicated: bool, **words: Unpack[WorkerWords]) -> WorkerOptions:
+def worker_options(
+    *, dedicated: bool, verbose: bool = False, **words: Unpack[WorkerWords]
+) -> WorkerOptions:
     known = WorkerWords.__annotations__
     for word in [word for word in words if word not in known]:
         near = get_close_matches(word, known, n=1)
@@ -70,6 +72,7 @@ def worker_options(*, dedicated: bool, **words: Unpack[WorkerWords]) -> WorkerOp
             max_idle=None if idle is None else length_of("max_idle", idle, longest=LONGEST),
         ),
         dedicated=dedicated,
+        verbose=verbose,
     )
 
 

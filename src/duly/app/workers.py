@@ -44,6 +44,7 @@ class WorkerOptions:
     lease: timedelta = LEASE
     plans: Plans = NO_PLANS
     dedicated: bool = False  # the process is nothing but a worker: it may end itself
+    verbose: bool = False  # every job is told of
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= MOST_SLOTS:
@@ -69,7 +70,6 @@ def make_worker(
     ``url`` is where its heartbeat finds the store by a connection of its own. ``target`` is what a
     child imports to find the same tasks; without one there are no processes.
     """
-    shared = url is None or url == ":memory:"
 
     async def heart() -> Store:
         apart = connect(url or "", create=False, deadline=PATIENCE)
@@ -79,25 +79,46 @@ def make_worker(
     def executors(scribe: Scribe) -> dict[str, Executor]:
         found: dict[str, Executor] = {"async": Coroutines(), "thread": Threads()}
         if target is not None:
-            pool = ProcessPool(
-                target=target,
-                size=options.children or os.cpu_count() or 1,
-                recycle_jobs=options.recycle_jobs,
-                recycle_bytes=options.recycle_bytes,
-                emit=emit,
-            )
-            found["process"] = Processes(pool, listener=scribe, url=url, lease=options.lease)
-            # A child for each, and no other job after it: nobody knows what it does to its process.
-            ward = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
-            found[ALONE] = Processes(ward, listener=scribe, url=url, lease=options.lease)
+            found |= _processes(target, options, url=url, scribe=scribe, emit=emit)
         return found
-
-    registry.completion = registry.completion or completion
 
     def transaction(job: Claimed, definition: Definition) -> Completion:
         return completion(url or ":memory:", job, definition, lease=options.lease)
 
-    setup = Setup(
+    registry.completion = registry.completion or completion
+    return Worker(
+        store,
+        registry,
+        _setup(options),
+        executors=executors,
+        dice=random.random,
+        on_stop=on_stop,
+        connect=None if url is None or url == ":memory:" else heart,
+        transaction=transaction,
+        emit=emit,
+    )
+
+
+def _processes(
+    target: str, options: WorkerOptions, *, url: str | None, scribe: Scribe, emit: Emit
+) -> dict[str, Executor]:
+    pool = ProcessPool(
+        target=target,
+        size=options.children or os.cpu_count() or 1,
+        recycle_jobs=options.recycle_jobs,
+        recycle_bytes=options.recycle_bytes,
+        emit=emit,
+    )
+    # A child for each, and no other job after it: nobody knows what it does to its process.
+    ward = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
+    return {
+        "process": Processes(pool, listener=scribe, url=url, lease=options.lease),
+        ALONE: Processes(ward, listener=scribe, url=url, lease=options.lease),
+    }
+
+
+def _setup(options: WorkerOptions) -> Setup:
+    return Setup(
         name=options.name or f"{platform.node()}-{os.getpid()}",
         queues=options.queues,
         slots=options.concurrency,
@@ -106,15 +127,5 @@ def make_worker(
         dedicated=options.dedicated,
         plans=options.plans,
         version=duly.__version__,
-    )
-    return Worker(
-        store,
-        registry,
-        setup,
-        executors=executors,
-        dice=random.random,
-        on_stop=on_stop,
-        connect=None if shared else heart,
-        transaction=transaction,
-        emit=emit,
+        verbose=options.verbose,
     )

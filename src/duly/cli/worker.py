@@ -127,7 +127,7 @@ def _work(target: str, *, store: str | None, scheduler: bool, verbose: bool, **w
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
         raise SystemExit(_not_imported(target, error)) from None
     url = str(getattr(find(target), "url", None) or address(store))
-    options = worker_options(dedicated=True, **_worded(words))
+    options = worker_options(dedicated=True, verbose=verbose, **_worded(words))
     roles = Roles(url=url, registry=registry, worker=options, scheduler=scheduler, target=target)
     _say(f"store: {place(url)}")
     _say(_introduced(registry, options.queues, options.concurrency))

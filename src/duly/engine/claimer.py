@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar
 
-from duly.engine.crew import ENOUGH_FOR_TWO
 from duly.engine.desk import BATCH, Desk
+from duly.engine.ends import ENOUGH_FOR_TWO
 from duly.engine.rota import Place
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, nobody
@@ -58,7 +58,7 @@ class Claimer:
         if not self._first and not self._enough():
             return POLL
         desk.busy += 1
-        queues = [queue for queue in desk.crew.take_ended_in() if desk.is_limited(queue)]
+        queues = [queue for queue in desk.crew.ends.take_queues() if desk.is_limited(queue)]
         desk.doors.ended(queues)
         try:
             await self._settle()
@@ -72,7 +72,7 @@ class Claimer:
             raise
         finally:
             desk.busy -= 1
-        if more or not desk.crew.nothing_over:
+        if more or desk.crew.ends:
             return NO_REST
         look = desk.doors.next_look()
         return POLL if look is None else min(POLL, look)
@@ -81,8 +81,8 @@ class Claimer:
         crew = self._desk.crew
         if self._desk.busy == 0:
             return False
-        settling = len(crew.settlements) >= ENOUGH_FOR_TWO
-        return settling or len(crew.done) >= ENOUGH_FOR_TWO or crew.wanted >= ENOUGH_FOR_TWO
+        settling = len(crew.ends.settlements) >= ENOUGH_FOR_TWO
+        return settling or len(crew.ends.done) >= ENOUGH_FOR_TWO or crew.wanted >= ENOUGH_FOR_TWO
 
     async def _turn(self) -> bool:
         """Finish and claim: whether there may be more."""
@@ -110,7 +110,7 @@ class Claimer:
     async def _written(self, wish: Wish | None) -> Turn:
         """Write what is done, and take what is wished."""
         desk = self._desk
-        done = desk.crew.take_done(BATCH)
+        done = desk.crew.ends.take_done(BATCH)
         if not done and wish is None:
             return Turn()
         try:
@@ -126,7 +126,7 @@ class Claimer:
             await self._each_alone(done, self._finished)
             return Turn()
         finally:
-            desk.crew.done[:0] = done  # not written, or it is written again under its fence
+            desk.crew.ends.done[:0] = done  # not written, or it is written again under its fence
         return turn
 
     async def _claimed(self, wish: Wish) -> Claims:
@@ -149,8 +149,7 @@ class Claimer:
             worker = desk.worker
             held = [] if worker is None else await desk.store.work.held(worker)
             desk.lost_answer = False
-            over = {one.id for one in desk.crew.done} | {s.job.id for s in desk.crew.settlements}
-            mine = [job for job in held if not desk.crew.has(job.id) and job.id not in over]
+            mine = [job for job in held if not desk.crew.has(job.id)]
             desk.take(mine, worker)
         finally:
             desk.busy -= 1
@@ -159,7 +158,7 @@ class Claimer:
     async def _settle(self) -> None:
         """Write what did not simply succeed."""
         crew = self._desk.crew
-        batch = crew.take_settlements(BATCH)
+        batch = crew.ends.take_settlements(BATCH)
         if not batch:
             return
         try:
@@ -171,7 +170,7 @@ class Claimer:
         except Exception:  # noqa: BLE001 - one of them cannot be written, and which?
             await self._each_alone(batch, self._settled)
         finally:
-            crew.settlements[:0] = batch
+            crew.ends.settlements[:0] = batch
 
     async def _last_words(self) -> None:
         """What jobs have said is written before their end: afterwards nobody would take it."""
@@ -213,7 +212,6 @@ class Claimer:
             self._emit(SettlementFailed(number, worse))
 
     def _refused(self, refused: Sequence[int], fences: dict[int, int]) -> None:
-        self._desk.refused += len(refused)
         for number in refused:
             self._emit(WriteRefused(number, fences[number]))
 

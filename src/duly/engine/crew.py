@@ -1,52 +1,30 @@
 """The jobs that a worker runs: what has been claimed, what is under way, what is over.
 
-Jobs come in by ``take``, wait for one of the slots, run, and leave through ``done`` and
-``settlements``, from where a claimer writes them into the store. Everything here happens on the
-event loop, except where it says otherwise.
+Jobs come in by ``take``, wait in the ``line`` for one of the slots, run, and leave through
+``ends``, from where a claimer writes them into the store. All of it is on the event loop.
 
 More is claimed than there are slots, as much as was lately run in 50 ms: tiny jobs never wait for
 the store, and a long job never sits in a line behind others while workers elsewhere are idle.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 
+from duly.engine.ends import Ends
 from duly.engine.execution import raised
 from duly.engine.executors.protocol import Executor
+from duly.engine.line import Line
 from duly.engine.pace import AHEAD_SECONDS, Pace
 from duly.engine.run import Run, Scribe, Why
 from duly.engine.seats import Seating
 from duly.errors import InvalidValue, SignatureChanged
-from duly.events import (
-    Emit,
-    FailedAfterwards,
-    JobEnded,
-    JobStarted,
-    JobStuck,
-    TimeoutIgnored,
-    nobody,
-)
+from duly.events import Emit, FailedAfterwards, JobStarted, JobStuck, TimeoutIgnored, nobody
 from duly.model.claimed import Claimed
-from duly.model.outcome import (
-    Completed,
-    Late,
-    Mismatched,
-    Outcome,
-    Raised,
-    Returned,
-    Stopped,
-    Succeeded,
-)
-from duly.policy.verdict import SUSPECT, Tried, judge
+from duly.model.outcome import Completed, Late, Mismatched, Outcome, Raised, Returned, Stopped
+from duly.policy.verdict import SUSPECT
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion, Registry
-from duly.store.protocol import Done, Settlement
 
-# One claimer is told of the first job that is over, and another one when there are so many.
-ENOUGH_FOR_TWO = 50
 ALONE = "alone"  # the executor for jobs that crashed with a worker
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Crew:
@@ -64,29 +42,25 @@ class Crew:
         most: int | None = None,
         transaction: Callable[[Claimed, Definition], Completion] | None = None,
         emit: Emit = nobody,
+        verbose: bool = True,
     ) -> None:
         self.slots = slots
         self.scribe = scribe
-        self._clock = time
         self.running: dict[int, Run] = {}
-        self.done: list[Done] = []
-        self.settlements: list[Settlement] = []
-        self.ended = 0  # attempts, ever
-        self._ended_in: set[str] = set()
-        self._most = most  # … that are made here at all
         self.accepts = True  # whether more may be claimed
+        self._seating = Seating(executors, time=time, place_of=self._place)
+        self.line = Line(self._seating, time)
+        self.ends = Ends(dice=dice, wake=wake, tell=emit if verbose else None)
+        self._clock = time
         self._registry = registry
         self._executors = executors
-        self._dice = dice
-        self._wake = wake
-        self._woken = False
-        self._emit = emit
-        self._speaks = emit is not nobody
-        self._transaction = transaction
-        self._waiting: deque[Claimed] = deque()
         self._resources = dict(resources or {})
+        self._most = most  # attempts that are made here at all
+        self._transaction = transaction
+        self._emit = emit
+        self._verbose = verbose  # whether every job is told of
         self._pace = Pace(time)
-        self._seating = Seating(executors, time=time, place_of=self._place)
+        self._watches = False
 
     def time(self) -> float:
         return self._clock()
@@ -98,15 +72,15 @@ class Crew:
         """How many more jobs there is use for."""
         if not self.accepts:
             return 0
-        ahead = self._pace.ahead(self.ended, self.slots)
-        here = len(self.running) + len(self._waiting)
+        ahead = self._pace.ahead(self.ends.attempts, self.slots)
+        here = len(self.running) + len(self.line)
         useful = self.slots + ahead - here
-        return useful if self._most is None else min(useful, self._most - self.ended - here)
+        return useful if self._most is None else min(useful, self._most - self.ends.attempts - here)
 
     @property
     def room(self) -> Mapping[str, int]:
         """How many more jobs there is use for, by executor, where that is less than any number."""
-        return self._seating.room(self._waiting)
+        return self._seating.room(self.line)
 
     def are_limited(self, jobs: Iterable[Claimed]) -> bool:
         """Whether one of them is for an executor that does not run any number."""
@@ -116,19 +90,15 @@ class Crew:
         return self._registry.get(task).executor
 
     @property
-    def nothing_over(self) -> bool:
-        return not (self.done or self.settlements)
-
-    @property
     def is_idle(self) -> bool:
         """Whether nothing is claimed, runs, or is still to be written."""
-        return not (self.running or self._waiting or self.done or self.settlements)
+        return not (self.running or self.line or self.ends)
 
     @property
     def free(self) -> dict[str, int]:
         """The resources that are not in use."""
         free = dict(self._resources)
-        for job in (*(run.job for run in self.running.values()), *self._waiting):
+        for job in (*(run.job for run in self.running.values()), *self.line):
             for name, amount in job.needed.items() if job.needs else ():
                 free[name] = free.get(name, 0) - amount
         return free
@@ -141,41 +111,23 @@ class Crew:
     @property
     def has_suspect(self) -> bool:
         """Whether a job that crashed with a worker is here: they are run one at a time."""
-        waiting = any(job.crashes for job in self._waiting)
+        waiting = any(job.crashes for job in self.line)
         return waiting or any(run.job.crashes for run in self.running.values())
 
     def has(self, number: int) -> bool:
-        return number in self.running or any(job.id == number for job in self._waiting)
+        return number in self.running or self.line.has(number) or self.ends.has(number)
 
     def take(self, jobs: Iterable[Claimed]) -> None:
         if not self.accepts:
             self.give_back(jobs, "given back unstarted: its worker accepts no more")
             return
-        self._waiting.extend(jobs)
+        self.line.add(jobs)
         self._fill()
-        unseated = self._seating.unseated(self._waiting)
-        if unseated:
-            numbers = {job.id for job in unseated}
-            executor = next(iter(self._executors.values()))
-            executor.after(AHEAD_SECONDS, lambda: self._give_back_unseated(numbers))
+        self._watch()
 
     def resize(self, slots: int) -> None:
         self.slots = slots
         self._fill()
-
-    def take_done(self, most: int) -> list[Done]:
-        self._woken = False
-        done, self.done = self.done[:most], self.done[most:]
-        return done
-
-    def take_ended_in(self) -> set[str]:
-        """The queues in which jobs have ended since this was asked last."""
-        queues, self._ended_in = self._ended_in, set()
-        return queues
-
-    def take_settlements(self, most: int) -> list[Settlement]:
-        settlements, self.settlements = self.settlements[:most], self.settlements[most:]
-        return settlements
 
     # What is to be stopped.
 
@@ -185,17 +137,15 @@ class Crew:
             run = self.running.get(number)
             if run is not None:
                 self._stop(run, Why.CANCELLED, reason)
-        for job in [job for job in self._waiting if job.id in told]:
-            self._waiting.remove(job)
-            self._finish(job, self._known(job), Stopped(told[job.id]), seconds=0.0)
+        for job in self.line.take(told):
+            self.ends.add(job, self._known(job), Stopped(told[job.id]))
 
     def give_back_waiting(self, reason: str) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        self.give_back(waiting, reason)
+        self.give_back(self.line.take_all(), reason)
 
     def give_back(self, jobs: Iterable[Claimed], reason: str) -> None:
         for job in jobs:
-            self._finish(job, self._known(job), Returned(reason), seconds=0.0)
+            self.ends.add(job, self._known(job), Returned(reason))
 
     def stop_all(self, why: Why) -> None:
         """Stop everything that runs, and give back what does not."""
@@ -211,43 +161,45 @@ class Crew:
     # How a job runs.
 
     def _fill(self) -> None:
-        passed_over = []
-        while self._waiting and len(self.running) < self.slots:
-            job = self._waiting.popleft()
-            if self._seating.is_full_for(job):
-                passed_over.append(job)
-            else:
-                self._start(job)
-        self._waiting.extendleft(reversed(passed_over))
+        while len(self.running) < self.slots and (job := self.line.next()) is not None:
+            self._start(job)
 
-    def _give_back_unseated(self, numbers: set[int]) -> None:
-        """What waits for a process here may find one elsewhere."""
-        unseated = [job for job in self._seating.unseated(self._waiting) if job.id in numbers]
-        for job in unseated:
-            self._waiting.remove(job)
-        self.give_back(unseated, "given back unstarted: no process is free here")
+    def _watch(self) -> None:
+        """Look soon whether what waits is well off here: others may be idle."""
+        if self.line and not self._watches:
+            self._watches = True
+            unseated = self.line.unseated()
+            executor = next(iter(self._executors.values()))
+            executor.after(AHEAD_SECONDS, lambda: self._look(unseated))
+
+    def _look(self, unseated: Mapping[int, int]) -> None:
+        forsaken = self.line.take_forsaken(unseated)
+        self.give_back(forsaken, "given back unstarted: no process is free here")
+        self.give_back(self.line.take_overdue(), "given back unstarted: no slot is free here")
+        self._watches = False
+        self._watch()
 
     def _start(self, job: Claimed) -> None:
         definition = self._known(job)
         if definition is None:
-            self._finish(job, None, Returned("its worker does not know the task"), seconds=0.0)
+            self.ends.add(job, None, Returned("its worker does not know the task"))
             return
         if job.is_late:
-            self._finish(job, definition, Late(), seconds=0.0)
+            self.ends.add(job, definition, Late())
             return
         try:
             arguments = definition.signature.decode(job.args)
             run = Run(job, definition, self)
         except SignatureChanged as error:
             mismatch = Mismatched(str(error), definition.signature.fingerprint)
-            self._finish(job, definition, mismatch, seconds=0.0)
+            self.ends.add(job, definition, mismatch)
             return
         except Exception as error:  # noqa: BLE001 - a codec of others, or terms nobody can read
-            self._finish(job, definition, raised(error, definition.retry), seconds=0.0)
+            self.ends.add(job, definition, raised(error, definition.retry))
             return
         self.running[job.id] = run
         self._seating.take(job)
-        if self._speaks:
+        if self._verbose:
             self._emit(JobStarted(job.id, job.task, job.attempt))
         self._execute(run, arguments)
 
@@ -300,58 +252,9 @@ class Crew:
         if isinstance(outcome, Completed) and isinstance(found, Raised):
             error = f"{found.error}: {found.message}"
             self._emit(FailedAfterwards(run.job.id, run.job.task, error))
-        self._finish(run.job, run.definition, outcome, seconds=seconds)
-        if self._waiting:
+        self.ends.add(run.job, run.definition, outcome, seconds=seconds)
+        if self.line:
             self._fill()
-
-    def _finish(
-        self,
-        job: Claimed,
-        definition: Definition | None,
-        outcome: Outcome | Completed,
-        *,
-        seconds: float,
-    ) -> None:
-        self.ended += not isinstance(outcome, Returned)
-        self._ended_in.add(job.queue)
-        if isinstance(outcome, Succeeded) and job.is_plain:
-            self.done.append(_plainly_done(job, outcome))
-            reason = "succeeded"
-        elif isinstance(outcome, Completed):
-            reason = "completed in a transaction of its own"
-        else:
-            settlement = self._settlement(job, definition, outcome, seconds=seconds)
-            self.settlements.append(settlement)
-            reason = settlement.verdict.reason
-        if self._speaks:
-            word = type(outcome).__name__.lower()
-            self._emit(JobEnded(job.id, job.task, outcome=word, reason=reason, seconds=seconds))
-        if not self._woken or len(self.done) == ENOUGH_FOR_TWO:
-            self._woken = True
-            self._wake()
-
-    def _settlement(
-        self, job: Claimed, definition: Definition | None, outcome: Outcome, *, seconds: float
-    ) -> Settlement:
-        tried = Tried.of(job, definition.retry if definition else None)
-        verdict = judge(tried, outcome, job.moment(seconds), dice=self._dice())
-        return Settlement(
-            job=job,
-            verdict=verdict,
-            outcome=type(outcome).__name__.lower(),
-            result=outcome.result if isinstance(outcome, Succeeded) else None,
-            keep_result=_kept(job) if isinstance(outcome, Succeeded) else None,
-        )
 
     def _known(self, job: Claimed) -> Definition | None:
         return self._registry.get(job.task) if job.task in self._registry else None
-
-
-def _plainly_done(job: Claimed, outcome: Succeeded) -> Done:
-    if outcome.result is None:
-        return Done(job.id, job.fence)
-    return Done(job.id, job.fence, outcome.result, _kept(job) // _MICROSECOND)
-
-
-def _kept(job: Claimed) -> timedelta:
-    return job.terms.kept

@@ -48,7 +48,6 @@ class Desk:
         self.rota = Rota(queues)
         self.busy = 0
         self.claiming = 0  # jobs that are asked for, and have not come yet
-        self.refused = 0
         self.scribe: Scribe | None = None
         self.pulse = crew.time()
         self.peeked_at = float("-inf")

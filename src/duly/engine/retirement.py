@@ -43,10 +43,10 @@ class Retirement:
 
     def _is_time(self) -> bool:
         crew, plans, now = self._desk.crew, self._plans, self._desk.crew.time()
-        if plans.max_jobs is not None and crew.ended >= plans.max_jobs:
+        if plans.max_jobs is not None and crew.ends.attempts >= plans.max_jobs:
             return True
-        if not crew.is_idle or crew.ended != self._ended or self._desk.worker is None:
-            self._ended = crew.ended
+        if not crew.is_idle or crew.ends.attempts != self._ended or self._desk.worker is None:
+            self._ended = crew.ends.attempts
             self._busy_at = now
             return False
         if plans.max_idle is not None and now - self._busy_at >= plans.max_idle.total_seconds():

@@ -5,7 +5,7 @@ in its line while workers elsewhere are idle. So no more is claimed than there a
 many as lately ended in 50 ms.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from duly.engine.executors.protocol import Executor
@@ -42,16 +42,19 @@ class Seating:
         seats = self._seats_of(job)
         return seats is not None and seats.is_full
 
-    def unseated(self, waiting: Iterable[Claimed]) -> list[Claimed]:
-        """Those for which no seat is free."""
-        if not any(seats.is_full for seats in self._seats.values()):
-            return []
-        return [job for job in waiting if self.is_full_for(job)]
+    @property
+    def is_full_somewhere(self) -> bool:
+        return any(seats.is_full for seats in self._seats.values())
+
+    def left(self, job: Claimed) -> int:
+        """How many seats of its kind have become free, ever."""
+        seats = self._seats_of(job)
+        return 0 if seats is None else seats.left
 
     def is_limited(self, job: Claimed) -> bool:
         return self._seats_of(job) is not None
 
-    def room(self, waiting: Sequence[Claimed]) -> dict[str, int]:
+    def room(self, waiting: Iterable[Claimed]) -> dict[str, int]:
         """How many more jobs there is use for, by executor."""
         # Where nobody sits, nobody waits: then the line, which may be long, is not looked at.
         return {
@@ -73,7 +76,7 @@ class Seats:
     def __init__(self, number: int, time: Callable[[], float]) -> None:
         self._number = number
         self.taken = 0
-        self._left = 0  # ever
+        self.left = 0  # ever
         self._pace = Pace(time)
 
     @property
@@ -82,10 +85,10 @@ class Seats:
 
     @property
     def useful(self) -> int:
-        return self._number + self._pace.ahead(self._left, self._number) - self.taken
+        return self._number + self._pace.ahead(self.left, self._number) - self.taken
 
     def leave(self, seconds: float) -> None:
         """An attempt has ended, so long after it began."""
         self.taken -= 1
-        self._left += 1
+        self.left += 1
         self._pace.took(seconds)

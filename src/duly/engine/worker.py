@@ -48,7 +48,21 @@ class Setup:
     dedicated: bool = False  # the process is nothing but a worker
     plans: Plans = NO_PLANS
     version: str = ""
+    verbose: bool = False  # every job is told of
     host: Host | None = None  # None: this process
+
+    def profile(self, signatures: Mapping[str, str], *, isolates: bool) -> Profile:
+        """How it presents itself to others."""
+        return Profile(
+            name=self.name,
+            queues=self.queues,
+            signatures=signatures,
+            slots=self.slots,
+            resources=self.resources,
+            isolates=isolates,
+            host=self.host or this_process(),
+            version=self.version,
+        )
 
 
 class Worker:
@@ -84,6 +98,7 @@ class Worker:
             most=setup.plans.max_jobs,
             transaction=transaction,
             emit=emit,
+            verbose=setup.verbose,
         )
         signatures = {
             name: mark
@@ -94,16 +109,7 @@ class Worker:
         self.desk.scribe = self._scribe
         self._heartbeat = Heartbeat(
             self,
-            Profile(
-                name=setup.name,
-                queues=setup.queues,
-                signatures=signatures,
-                slots=setup.slots,
-                resources=setup.resources,
-                isolates=self.crew.isolates,
-                host=setup.host or this_process(),
-                version=setup.version,
-            ),
+            setup.profile(signatures, isolates=self.crew.isolates),
             connect=connect,
             store=store,
             terms=LeaseTerms(lease=setup.lease, dedicated=setup.dedicated),

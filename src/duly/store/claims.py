@@ -87,13 +87,8 @@ class Taken:
     opens_in: timedelta | None = None  # when its rate lets the next through
 
 
-def claim_with_care(wish: Wish) -> Operation[list[Claimed]]:
-    """From any queue, on any shelf, under all limits."""
-    return (yield from take(wish)).jobs
-
-
 def take(wish: Wish) -> Operation[Taken]:
-    """The same, and who was set free because a place was not taken."""
+    """From any queue, on any shelf, under all limits; and whom that set free."""
     held = yield Ask("hold_queue", {"queue": wish.queue})
     if not held:
         return (yield from _take(wish, wish.limit, fair=False))

@@ -144,7 +144,7 @@ async def test_a_job_that_cannot_be_begun_has_failed_and_says_why(pool: ProcessP
         with no_more_descriptors():
             bench.crew.take(jobs)
             await until(lambda: not bench.crew.running)
-        [settlement] = bench.crew.settlements
+        [settlement] = bench.crew.ends.settlements
     assert settlement.outcome == "raised"
     assert "Too many open files" in (settlement.verdict.error or "")
 

@@ -78,9 +78,8 @@ def limited(*lanes: Lane, **changes: Any) -> Call:
 def careful(
     worker: int = WORKER, limit: int = 1, queue: str = "default", shelf: int = CAREFUL
 ) -> Operation[list[Claimed]]:
-    return claims.claim_with_care(
-        Wish(worker=worker, queue=queue, tasks=["work"], limit=limit, shelf=shelf)
-    )
+    wish = Wish(worker=worker, queue=queue, tasks=["work"], limit=limit, shelf=shelf)
+    return (yield from claims.take(wish)).jobs
 
 
 async def ready(scene: Scene, *wanted: Call) -> None:

@@ -1,0 +1,106 @@
+"""What is over, until it is written: from here a claimer takes it into the store.
+
+What succeeded, and nothing waits for, is ``done`` and written in passing. Everything else is judged
+here, and is a ``settlement``.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from duly.events import Emit, JobEnded
+from duly.model.claimed import Claimed
+from duly.model.outcome import Completed, Outcome, Returned, Succeeded
+from duly.policy.verdict import Tried, judge
+from duly.registry.definition import Definition
+from duly.store.protocol import Done, Settlement
+
+# One claimer is told of the first job that is over, and another one when there are so many.
+ENOUGH_FOR_TWO = 50
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Ends:
+    def __init__(
+        self, *, dice: Callable[[], float], wake: Callable[[], None], tell: Emit | None
+    ) -> None:
+        self.done: list[Done] = []
+        self.settlements: list[Settlement] = []
+        self.attempts = 0  # that were made here and have ended, ever
+        self._queues: set[str] = set()
+        self._dice = dice
+        self._wake = wake
+        self._woken = False
+        self._tell = tell  # about every job; None: nobody wants to hear of each
+
+    def __bool__(self) -> bool:
+        return bool(self.done or self.settlements)
+
+    def has(self, number: int) -> bool:
+        done = any(one.id == number for one in self.done)
+        return done or any(one.job.id == number for one in self.settlements)
+
+    def add(
+        self,
+        job: Claimed,
+        definition: Definition | None,
+        outcome: Outcome | Completed,
+        *,
+        seconds: float = 0.0,
+    ) -> None:
+        self.attempts += not isinstance(outcome, Returned)
+        self._queues.add(job.queue)
+        reason = self._keep(job, definition, outcome, seconds=seconds)
+        if self._tell is not None:
+            word = type(outcome).__name__.lower()
+            self._tell(JobEnded(job.id, job.task, outcome=word, reason=reason, seconds=seconds))
+        if not self._woken or len(self.done) == ENOUGH_FOR_TWO:
+            self._woken = True
+            self._wake()
+
+    def take_done(self, most: int) -> list[Done]:
+        self._woken = False
+        done, self.done = self.done[:most], self.done[most:]
+        return done
+
+    def take_settlements(self, most: int) -> list[Settlement]:
+        settlements, self.settlements = self.settlements[:most], self.settlements[most:]
+        return settlements
+
+    def take_queues(self) -> set[str]:
+        """The queues in which jobs have ended since this was asked last."""
+        queues, self._queues = self._queues, set()
+        return queues
+
+    def _keep(
+        self,
+        job: Claimed,
+        definition: Definition | None,
+        outcome: Outcome | Completed,
+        *,
+        seconds: float,
+    ) -> str:
+        """Why it is what it is now."""
+        if isinstance(outcome, Completed):
+            return "completed in a transaction of its own"
+        if isinstance(outcome, Succeeded) and job.is_plain:
+            self.done.append(_plainly_done(job, outcome))
+            return "succeeded"
+        tried = Tried.of(job, definition.retry if definition else None)
+        verdict = judge(tried, outcome, job.moment(seconds), dice=self._dice())
+        succeeded = outcome if isinstance(outcome, Succeeded) else None
+        self.settlements.append(
+            Settlement(
+                job=job,
+                verdict=verdict,
+                outcome=type(outcome).__name__.lower(),
+                result=succeeded.result if succeeded else None,
+                keep_result=job.terms.kept if succeeded else None,
+            )
+        )
+        return verdict.reason
+
+
+def _plainly_done(job: Claimed, outcome: Succeeded) -> Done:
+    if outcome.result is None:
+        return Done(job.id, job.fence)
+    return Done(job.id, job.fence, outcome.result, job.terms.kept // _MICROSECOND)
