@@ -13,8 +13,8 @@ from duly.testing.simulate import SOMETIMES, Ending, Sabotage, play
 from tests.simulation.sabotages import SABOTAGES
 
 HERE = Path(__file__).parent
-STORIES = 40
-SECONDS = 15  # of computing, after which it is enough, if everything has happened
+STORIES = 250
+SECONDS = 35  # of computing, after which it is enough, if everything has happened
 MOST_STORIES = 1_000
 SHORT = 0.3  # minutes of chaos
 MOST = 150  # stories that a missing guard may live through
