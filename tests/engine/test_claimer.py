@@ -11,7 +11,7 @@ import pytest
 
 from duly.clock import boottime, sleep
 from duly.engine.claimer import Claimer
-from duly.engine.desk import Desk
+from duly.engine.desk import BATCH, Desk
 from duly.engine.loop import EVERYBODY
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused
@@ -317,7 +317,7 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
     async def count(number: int) -> None:
         ran.append(number)
 
-    counter = await Counter(store, count, slots=300).open()  # enough for both to ask
+    counter = await Counter(store, count, slots=2 * BATCH).open()  # enough for both to ask
     calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(6)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls[:3])
     await counter.tick()

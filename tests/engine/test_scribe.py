@@ -212,7 +212,7 @@ async def test_a_store_that_takes_no_words_still_learns_the_end(store: Store) ->
 async def test_arguments_that_do_not_fit_their_message_break_nothing(store: Store) -> None:
     scribe, job = Scribe(store), await claimed(store)
     bench = Bench(store, work)
-    run = Run(job, bench.registry.get("work"), bench.crew)
+    run = Run(job, bench.registry.get("work"), bench.crew, place="async")
     bench.crew.scribe = scribe
     with Ear() as ear, entered(Context(job, Retry(), run)):
         ear.made("me", logging.INFO, "me.py", 1, "%d of %d", ("one",), None)

@@ -1,15 +1,15 @@
 """The claimer: writes what is over, and claims what comes next.
 
 Both in one go where the store can. A worker has two of them, so that one batch is on its way while
-the next one runs; the second one only works when there is enough for both. Nothing is waited for to
-make a batch larger: what gathers while a batch is under way is the next batch, so a single job is
-claimed and finished at once, and a flood by the hundred.
+the next one runs; the second one only works when it is called, and there is enough for both.
+Nothing is waited for to make a batch larger: what gathers while a batch is under way is the next
+batch, so a single job is claimed and finished at once, and a flood by the hundred.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from duly.engine.desk import BATCH, Desk
 from duly.engine.ends import ENOUGH_FOR_TWO
@@ -27,6 +27,8 @@ from duly.store.protocol import (
 )
 
 POLL = timedelta(milliseconds=500)
+SETTLEMENTS = 200  # in one transaction, which locks what waits for them
+UNTIL_CALLED = timedelta(seconds=5)
 SOON = timedelta(milliseconds=5)
 NO_REST = timedelta(0)
 
@@ -44,7 +46,8 @@ class Claimer:
         enough: Callable[[], bool] | None = None,
     ) -> None:
         self.name = "claimer" if first else "second claimer"
-        self.topics = desk.topics
+        self.topics = desk.topics if first else frozenset({desk.help_topic})
+        self.patient = not first
         self._desk = desk
         self._first = first
         self._emit = emit
@@ -53,10 +56,10 @@ class Claimer:
     async def tick(self) -> timedelta:
         desk = self._desk
         desk.pulse = desk.crew.time()
+        if not self._first and (desk.lost_answer or not self._enough()):
+            return UNTIL_CALLED
         if desk.lost_answer:
             return await self._adopt()
-        if not self._first and not self._enough():
-            return POLL
         desk.busy += 1
         queues = [queue for queue in desk.crew.ends.take_queues() if desk.is_limited(queue)]
         desk.doors.ended(queues)
@@ -82,7 +85,11 @@ class Claimer:
         if self._desk.busy == 0:
             return False
         settling = len(crew.ends.settlements) >= ENOUGH_FOR_TWO
-        return settling or len(crew.ends.done) >= ENOUGH_FOR_TWO or crew.wanted >= ENOUGH_FOR_TWO
+        return (
+            settling
+            or len(crew.ends.done) >= ENOUGH_FOR_TWO
+            or (crew.wanted - self._desk.claiming >= ENOUGH_FOR_TWO)
+        )
 
     async def _turn(self) -> bool:
         """Finish and claim: whether there may be more."""
@@ -93,6 +100,8 @@ class Claimer:
             return False
         wish, place = asked
         desk.claiming += wish.limit  # nobody else needs to claim these
+        if self._first and desk.crew.wanted - desk.claiming >= ENOUGH_FOR_TWO:
+            desk.crew.call_help()
         try:
             found = await self._brought(wish, place)
         finally:
@@ -158,7 +167,7 @@ class Claimer:
     async def _settle(self) -> None:
         """Write what did not simply succeed."""
         crew = self._desk.crew
-        batch = crew.ends.take_settlements(BATCH)
+        batch = crew.ends.take_settlements(SETTLEMENTS)
         if not batch:
             return
         try:
@@ -223,6 +232,6 @@ def _may_be_done(error: BaseException) -> bool:
 
 def _without_words(one: End, reason: Exception) -> End:
     if isinstance(one, Done):
-        return replace(one, result=None, keep=None)
+        return cast(End, one._replace(result=None, keep=None))
     verdict = replace(one.verdict, error=f"what it said cannot be stored: {reason!r:.200}")
     return replace(one, result=None, verdict=verdict)

@@ -3,8 +3,9 @@
 Jobs come in by ``take``, wait in the ``line`` for one of the slots, run, and leave through
 ``ends``, from where a claimer writes them into the store. All of it is on the event loop.
 
-More is claimed than there are slots, as much as was lately run in 50 ms: tiny jobs never wait for
-the store, and a long job never sits in a line behind others while workers elsewhere are idle.
+More is claimed than there are slots, as much as was lately run in 100 ms: tiny jobs never wait for
+the store. A long job does not sit in a line behind others while workers elsewhere are idle: what
+waits for longer than expected is given back.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +39,7 @@ class Crew:
         time: Callable[[], float],
         dice: Callable[[], float],
         wake: Callable[[], None],
+        call_help: Callable[[], None] = lambda: None,
         resources: Mapping[str, int] | None = None,
         most: int | None = None,
         transaction: Callable[[Claimed, Definition], Completion] | None = None,
@@ -50,7 +52,9 @@ class Crew:
         self.accepts = True  # whether more may be claimed
         self._seating = Seating(executors, time=time, place_of=self._place)
         self.line = Line(self._seating, time)
-        self.ends = Ends(dice=dice, wake=wake, tell=emit if verbose else None)
+        self.call_help = call_help  # for the claimer: there is work for two
+        tell = emit if verbose else None
+        self.ends = Ends(dice=dice, wake=wake, call_help=call_help, tell=tell)
         self._clock = time
         self._registry = registry
         self._executors = executors
@@ -189,7 +193,7 @@ class Crew:
             return
         try:
             arguments = definition.signature.decode(job.args)
-            run = Run(job, definition, self)
+            run = Run(job, definition, self, place=self._place_by(job, definition))
         except SignatureChanged as error:
             mismatch = Mismatched(str(error), definition.signature.fingerprint)
             self.ends.add(job, definition, mismatch)
@@ -198,7 +202,7 @@ class Crew:
             self.ends.add(job, definition, raised(error, definition.retry))
             return
         self.running[job.id] = run
-        self._seating.take(job)
+        self._seating.take(run.place)
         if self._verbose:
             self._emit(JobStarted(job.id, job.task, job.attempt))
         self._execute(run, arguments)
@@ -212,14 +216,15 @@ class Crew:
             self._over(run, raised(error, run.definition.retry))
 
     def _executor(self, run: Run) -> Executor:
-        return self._executors[self._place(run.job) or run.definition.executor]
+        return self._executors[run.place]
 
     def _place(self, job: Claimed) -> str | None:
-        """What crashed with workers twice runs in a process of its own, if there are such."""
-        if job.crashes >= SUSPECT and self.isolates:
-            return ALONE
         definition = self._known(job)
-        return None if definition is None else definition.executor
+        return None if definition is None else self._place_by(job, definition)
+
+    def _place_by(self, job: Claimed, definition: Definition) -> str:
+        """What crashed with workers twice runs in a process of its own, if there are such."""
+        return ALONE if job.crashes >= SUSPECT and self.isolates else definition.executor
 
     def _expired(self, run: Run) -> None:
         if run.is_thread and run.timeout is not None:
@@ -247,7 +252,7 @@ class Crew:
                 timer.cancel()
         seconds = self.time() - run.began
         self._pace.took(seconds)
-        self._seating.leave(run.job, seconds)
+        self._seating.leave(run.place, seconds)
         outcome = run.outcome(found)
         if isinstance(outcome, Completed) and isinstance(found, Raised):
             error = f"{found.error}: {found.message}"

@@ -24,7 +24,7 @@ from duly.store.protocol import (
     Wish,
 )
 
-BATCH = 200
+BATCH = 1_000
 PEEK_SECONDS = 0.4
 # A flood of normal work would otherwise hide that there is any other.
 BUSY_PEEK_SECONDS = 1.0
@@ -65,6 +65,7 @@ class Desk:
             {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
         )
         self.own_topic = f"work:{id(self)}"
+        self.help_topic = f"help:{id(self)}"
 
     @property
     def is_idle(self) -> bool:

@@ -21,7 +21,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 class Ends:
     def __init__(
-        self, *, dice: Callable[[], float], wake: Callable[[], None], tell: Emit | None
+        self,
+        *,
+        dice: Callable[[], float],
+        wake: Callable[[], None],
+        call_help: Callable[[], None],
+        tell: Emit | None,
     ) -> None:
         self.done: list[Done] = []
         self.settlements: list[Settlement] = []
@@ -29,6 +34,7 @@ class Ends:
         self._queues: set[str] = set()
         self._dice = dice
         self._wake = wake
+        self._call_help = call_help
         self._woken = False
         self._tell = tell  # about every job; None: nobody wants to hear of each
 
@@ -53,9 +59,11 @@ class Ends:
         if self._tell is not None:
             word = type(outcome).__name__.lower()
             self._tell(JobEnded(job.id, job.task, outcome=word, reason=reason, seconds=seconds))
-        if not self._woken or len(self.done) == ENOUGH_FOR_TWO:
+        if not self._woken:
             self._woken = True
             self._wake()
+        elif len(self.done) == ENOUGH_FOR_TWO:
+            self._call_help()
 
     def take_done(self, most: int) -> list[Done]:
         self._woken = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-AHEAD_SECONDS = 0.05
+AHEAD_SECONDS = 0.1
 _MEMORY = 8  # of how many attempts the length is remembered, about
 
 
@@ -37,4 +37,5 @@ class Pace:
             # Half of what was: a worker that turns to long jobs forgets the short ones in no time.
             self._rate = (self._rate + (ended - self._before) / passed) / 2
             self._since, self._before = self._time(), ended
-        return self._rate
+        # What has ended in this moment already shows that a flood has begun, before it is over.
+        return max(self._rate, (ended - self._before) / AHEAD_SECONDS)

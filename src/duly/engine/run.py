@@ -22,8 +22,6 @@ from duly.model.outcome import (
     TimedOut,
 )
 from duly.model.payload import Json
-from duly.policy.retry import Retry
-from duly.policy.verdict import Tried
 from duly.registry.context import Context
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion
@@ -65,16 +63,18 @@ class Run:
         "is_thread",
         "job",
         "knows",
+        "place",
         "reason",
         "stopper",
         "timeout",
         "why",
     )
 
-    def __init__(self, job: Claimed, definition: Definition, home: Home) -> None:
+    def __init__(self, job: Claimed, definition: Definition, home: Home, *, place: str) -> None:
         self.job = job
         self.definition = definition
         self._home = home
+        self.place = place  # the name of the executor
         self.began = home.time()
         self.why: Why | None = None
         self.reason = ""
@@ -85,13 +85,6 @@ class Run:
         self.knows = False  # whether the task has seen that it should stop
         self.completion: Completion | None = None  # the transaction in which it ends itself
         self.timeout = job.terms.timeout if job.terms_text else definition.timeout
-
-    @property
-    def retry(self) -> Retry:
-        """How it is retried: as its job says, or else as its task does."""
-        if self.job.retry is None:
-            return self.definition.retry
-        return Tried.of(self.job, self.definition.retry).retry
 
     def stop(self, why: Why, reason: str = "") -> None:
         """Ask it to end, once for each reason; the first one is the one that counts.

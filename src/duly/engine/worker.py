@@ -94,6 +94,7 @@ class Worker:
             time=time,
             dice=dice,
             wake=lambda: self._wake(self.desk.own_topic),
+            call_help=lambda: self._wake(self.desk.help_topic),
             resources=setup.resources,
             most=setup.plans.max_jobs,
             transaction=transaction,

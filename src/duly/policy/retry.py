@@ -7,6 +7,7 @@ judged by the worker, in Python, with the exception in hand.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, get_args
 
 from duly.durations import parse_duration, show_duration
@@ -102,11 +103,17 @@ class Retry:
     @classmethod
     def from_json(cls, text: Json) -> "Retry":
         """Read what was stored; keys written by a newer version are passed over."""
-        stored = decode(text)
-        if not isinstance(stored, dict):
-            raise InvalidValue(f"Retry: {text[:40]} is not what as_json() makes")
-        known = {field.name for field in fields(cls)} - {"on"}
-        return cls(**{name: stored[name] for name in stored if name in known})
+        return _read(text)
+
+
+@lru_cache(maxsize=512)
+def _read(text: Json) -> Retry:
+    """Remembered: a million jobs of ten tasks have ten texts between them."""
+    stored = decode(text)
+    if not isinstance(stored, dict):
+        raise InvalidValue(f"Retry: {text[:40]} is not what as_json() makes")
+    known = {field.name for field in fields(Retry)} - {"on"}
+    return Retry(**{name: stored[name] for name in stored if name in known})
 
 
 def delay(retry: Retry, attempt: int, dice: float) -> timedelta:

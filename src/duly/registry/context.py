@@ -19,6 +19,7 @@ from duly.model.job import Job
 from duly.model.outcome import storable
 from duly.model.payload import Json
 from duly.policy.retry import Retry
+from duly.policy.verdict import Tried
 
 LONGEST_MESSAGE = 1_000
 
@@ -43,7 +44,7 @@ class Context:
 
     def __init__(self, job: Job | Claimed, retry: Retry, port: Port) -> None:
         self._source = job
-        self._retry = retry
+        self._retry = retry  # the task's; the job may have one of its own
         self._port = port
 
     @property
@@ -78,7 +79,8 @@ class Context:
     @property
     def is_last_attempt(self) -> bool:
         """Whether an error now would end the job. Attempts that died with their worker are free."""
-        return self._source.attempt - self._source.crashes >= self._retry.attempts
+        tried = Tried.of(self._source, self._retry)
+        return tried.attempt - tried.crashes >= tried.retry.attempts
 
     @property
     def log(self) -> logging.Logger:

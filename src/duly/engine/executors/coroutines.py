@@ -16,7 +16,7 @@ from duly.registry.context import Context, surrounding
 class Coroutines(OnLoop):
     def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
         definition = run.definition
-        context = Context(run.job, run.retry, run)
+        context = Context(run.job, run.definition.retry, run)
         given = (context,) if definition.takes_context else ()
         work = _survived(partial(definition.function, *given, **arguments))
         task = asyncio.get_running_loop().create_task(work, context=surrounding(context))

@@ -32,7 +32,7 @@ class Threads(OnLoop):
 
     def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
         run.is_thread = True
-        context = Context(run.job, run.retry, run)
+        context = Context(run.job, run.definition.retry, run)
         given = (context,) if run.definition.takes_context else ()
         call = partial(run.definition.function, *given, **arguments)
         tell = partial(_tell, asyncio.get_running_loop(), over, run)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from duly.model.claimed import Claimed
 from duly.model.limit import Rate
@@ -99,8 +99,7 @@ class Settled:
     freed: Sequence[str] = ()  # queues of others who are ready now: they waited, or they follow
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """A job that succeeded and that nothing waits for."""
 
     id: int

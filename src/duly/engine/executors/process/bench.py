@@ -19,7 +19,6 @@ from duly.errors import NotFound, SignatureChanged
 from duly.model.outcome import Raised, Succeeded
 from duly.model.payload import Json
 from duly.policy.retry import Retry
-from duly.policy.verdict import Tried
 from duly.registry.context import Context, entered
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
@@ -53,7 +52,7 @@ class Bench:
         if self._registry.completion is not None:
             opened = partial(self._registry.completion, definition=definition)
             assignment.completed_by(opened)
-        context = Context(job, Tried.of(job, definition.retry).retry, assignment)
+        context = Context(job, definition.retry, assignment)
         try:
             with limits.address_space(assignment.order.memory), entered(context):
                 value = self._call(assignment, definition, context, arguments)
