@@ -6,9 +6,8 @@ Everything that touches the store can be awaited under a name with an ``a`` in f
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
 
 from duly import clock
 from duly.app.home import Home, is_on_a_loop
@@ -30,8 +29,7 @@ FOLLOWING = 0.25
 PAGE = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(NamedTuple):
     """What is known of a job."""
 
     task: str
@@ -47,9 +45,9 @@ class Sight:
     attempts: Sequence[Attempt] = ()
 
     @classmethod
-    def promised(cls, call: model.Call) -> Self:
+    def promised(cls, call: model.Call, now: datetime) -> Self:
         """A job that was asked for a moment ago."""
-        now, after = clock.now(), call.run_after
+        after = call.run_after
         due_at = now + after if isinstance(after, timedelta) else after or now
         return cls(
             task=call.task,

@@ -20,6 +20,7 @@ from typing import (
     overload,
 )
 
+from duly import clock
 from duly.app.home import Home
 from duly.app.jobs import Job, Sight
 from duly.app.words import TaskOptions, Using, refuse_unknown
@@ -65,8 +66,9 @@ class Desk:
     def _jobs(
         self, calls: Sequence["Call[R]"], asked: Sequence[model.Call], numbers: Sequence[int]
     ) -> list[Job[R]]:
+        now = clock.now()
         return [
-            Job(self.home, number, Sight.promised(promise), call.definition)
+            Job(self.home, number, Sight.promised(promise, now), call.definition)
             for call, promise, number in zip(calls, asked, numbers, strict=True)
         ]
 
@@ -115,7 +117,10 @@ class Call(Generic[R_co]):
             for name, value in self._using.items()
             if name != "connection" and not (name == "tenant" and value is None)
         }
-        return self._desk.registry.call(
+        registry = self._desk.registry
+        if not choices:
+            return registry.plain_call(self.definition, self._args, self._kwargs)
+        return registry.call(
             self.definition, self._args, self._kwargs, **cast(dict[str, Any], choices)
         )
 

@@ -125,6 +125,15 @@ class Call(Label):
                     f"run_after={self.run_after!r}: a datetime with a zone, or a timedelta from now"
                 )
 
+    def saying(self, args: Json) -> "Call":
+        """The same with other arguments, of which the caller knows that they are good.
+
+        For thousands at a time: nothing is checked again.
+        """
+        other = object.__new__(Call)
+        other.__dict__.update(self.__dict__, args=args)
+        return other
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Label):

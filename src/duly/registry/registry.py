@@ -68,6 +68,7 @@ class Registry:
         self._definitions: dict[str, Definition] = {}  # by name, and by every alias
         self._limits: dict[str, tuple[Limit, Definition]] = {}
         self._terms: dict[str, Terms] = {}
+        self._patterns: dict[Definition, Call] = {}
 
     def add(self, definition: Definition) -> None:
         """Know the task by its name and its aliases, unless another one goes by any of them."""
@@ -84,6 +85,7 @@ class Registry:
         for limit in definition.limits:
             self._limits[limit.name] = (limit, definition)
         self._terms.clear()
+        self._patterns.clear()
 
     def get(self, name: str) -> Definition:
         found = self._definitions.get(name)
@@ -155,6 +157,18 @@ class Registry:
             late=late,
             retry=_retry_text(definition.retry if isinstance(retry, Unset) else retry_of(retry)),
         )
+
+    def plain_call(
+        self, definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> Call:
+        """The same where nothing is said but the arguments: by a pattern, which is checked once."""
+        if definition.limits or definition.title:
+            return self.call(definition, args, kwargs)
+        pattern = self._patterns.get(definition)
+        if pattern is None:
+            pattern = self._patterns[definition] = self.call(definition, args, kwargs)
+            return pattern
+        return pattern.saying(definition.signature.encode(args, kwargs))
 
     def terms(self, definition: Definition) -> Terms:
         """What its jobs carry to their end; a callback must be a task that is known by now."""

@@ -9,8 +9,8 @@ its key: see ``settling``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from duly.errors import KeyTaken, NotFound, WrongState
 from duly.instants import to_us
@@ -25,8 +25,7 @@ from duly.store.retrying import revive
 from duly.store.settling import Ending, end
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """A call with the number that its job gets, if it gets a job of its own."""
 
     call: Call

@@ -176,7 +176,7 @@ def policies_over(stored: str, policies: Policies) -> str:
 def call_values(call: Call, number: int, request: int) -> dict[str, Value]:
     at = call.run_after
     delay = at if isinstance(at, timedelta) else timedelta(0)
-    return {
+    values: dict[str, Value] = {
         **_label_values(call),
         "id": number,
         "request": request,
@@ -187,6 +187,8 @@ def call_values(call: Call, number: int, request: int) -> dict[str, Value]:
         "late": call.late,
         "retry": call.retry,
     }
+    # Left out of the text, it is null as well; and PostgreSQL reads it in half the time.
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _label_values(label: Plan | Call) -> dict[str, Value]:

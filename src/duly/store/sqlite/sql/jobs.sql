@@ -26,6 +26,7 @@ returning last;
 
 -- name: enqueue
 -- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
+-- The limit keeps the two queries apart: as one, each value would be looked up wherever it is used.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
@@ -45,7 +46,8 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                value ->> 'start_within' as start_within, value ->> 'late' as late,
                value ->> 'retry' as retry, value ->> 'limits' as limits,
                value ->> 'needs' as needs, value ->> 'terms' as terms, 0 as crashes
-          from json_each(:batch)) as asked
+          from json_each(:batch)
+         limit -1) as asked
  where true
     on conflict (id) do nothing
 returning id;
