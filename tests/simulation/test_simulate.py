@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from duly.testing.simulate import SOMETIMES, Ending, Sabotage, play
+from tests.simulation import telling
 from tests.simulation.sabotages import SABOTAGES
 
 HERE = Path(__file__).parent
 STORIES = 250
 SECONDS = 35  # of computing, after which it is enough, if everything has happened
 MOST_STORIES = 1_000
-SHORT = 0.3  # minutes of chaos
-MOST = 150  # stories that a missing guard may live through
+SHORT = telling.SHORT
 
 
 def test_fresh_stories_end_well_and_everything_happens_sometimes() -> None:
@@ -55,7 +55,8 @@ def test_the_same_seed_tells_the_same_story() -> None:
 
 @pytest.mark.parametrize("guard", SABOTAGES)
 def test_a_store_without_one_of_its_guards_breaks_a_promise(guard: str) -> None:
-    assert any(play(seed, minutes=SHORT, sabotage=SABOTAGES[guard]).wrong for seed in range(MOST))
+    seeds = (telling.told()[guard], *range(telling.MOST))
+    assert any(telling.shows(guard, seed) for seed in seeds)
 
 
 def test_a_guard_that_is_not_there_cannot_be_taken_away() -> None:

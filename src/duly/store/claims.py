@@ -18,7 +18,7 @@ from itertools import groupby, zip_longest
 from duly.model.claimed import Claimed
 from duly.model.states import State
 from duly.policy.limits import Flow, believable, enter, opens_at, room
-from duly.store import limits, rows
+from duly.store import limits, rows, worker_rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.protocol import CAREFUL, Done, Turn, Wish
 from duly.store.settling import done_before
@@ -98,7 +98,7 @@ def take(wish: Wish) -> Operation[Taken]:
     running = 0
     if concurrency is not None:
         [(running,)] = yield Ask("running_in_queue", {"queue": wish.queue})
-    stored = Flow(concurrency, rows.rate(count, period), held=running, arrival=arrival)
+    stored = Flow(concurrency, worker_rows.rate(count, period), held=running, arrival=arrival)
     flow = believable(stored, now)
     places = room(flow, now)
     taken = yield from _take(wish, min(wish.limit, places), fair=bool(fair))

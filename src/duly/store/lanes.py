@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from duly.model.limit import Lane
 from duly.policy.limits import PATIENCE, Flow, believable, opens_at
-from duly.store import rows
+from duly.store import worker_rows
 from duly.store.database import Ask, Operation
 from duly.store.protocol import Wish
 
@@ -37,7 +37,7 @@ def look(
     for row in found:
         flow = row.flow
         if row.ruled:
-            rate = rows.rate(row.rule_rate_count, row.rule_rate_period)
+            rate = worker_rows.rate(row.rule_rate_count, row.rule_rate_period)
             flow = replace(flow, concurrency=row.rule_concurrency, rate=rate)
         elif declared:
             lane = declared[row.name]
@@ -74,7 +74,7 @@ class _Row(NamedTuple):
         line = None
         if self.first_rank is not None and self.first_id is not None:
             line = (self.first_rank, self.first_id)
-        rate = rows.rate(self.rate_count, self.rate_period)
+        rate = worker_rows.rate(self.rate_count, self.rate_period)
         return Flow(self.concurrency, rate, held=self.held, arrival=self.arrival, line=line)
 
     def is_idle(self, flow: Flow) -> bool:

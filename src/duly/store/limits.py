@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from duly.model.limit import Lane, Rate, lanes_from_json
 from duly.policy.limits import Candidate, Choice, Flow, choose, looks_again, room, why_full
-from duly.store import rows
+from duly.store import rows, worker_rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.lanes import Held, look
 from duly.store.protocol import LaneInfo, Wish
@@ -115,7 +115,7 @@ def listed(limit: int) -> Operation[list[LaneInfo]]:
             name=name,
             template=template,
             concurrency=concurrency,
-            rate=rows.rate(count, period),
+            rate=worker_rows.rate(count, period),
             running=running,
             waiting=waiting,
         )

@@ -6,7 +6,7 @@ files name them.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,14 +17,12 @@ from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
 from duly.model.fire import Cause, Fire, Outcome
 from duly.model.job import Attempt, Call, Job, Owner
-from duly.model.limit import Rate, lanes_as_json, lanes_from_json
+from duly.model.limit import lanes_as_json, lanes_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies
-from duly.model.queue import Queue
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.model.states import State
 from duly.model.terms import Terms
-from duly.model.worker import Host, Profile, WorkerInfo
 from duly.store.database import Row, Value
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -323,59 +321,3 @@ def attempt(row: Row) -> Attempt:
         reason=reason,
         error=error,
     )
-
-
-def profile_values(profile: Profile) -> dict[str, Value]:
-    return {
-        "name": profile.name,
-        "queues": json.dumps(list(profile.queues)),
-        "tasks": json.dumps(list(profile.tasks)),
-        "signatures": json.dumps(dict(profile.signatures)),
-        "slots": profile.slots,
-        "resources": json.dumps(dict(profile.resources)),
-        "isolates": int(profile.isolates),
-        "host": json.dumps(asdict(profile.host)),
-        "version": profile.version,
-    }
-
-
-def worker(row: Row) -> WorkerInfo:
-    (
-        number, name, queues, signatures, slots, resources, isolates, host, version,
-        started, lease, beat, running, told, told_slots,
-    ) = row  # fmt: skip
-    return WorkerInfo(
-        id=number,
-        profile=Profile(
-            name=name,
-            queues=tuple(json.loads(queues)),
-            signatures=json.loads(signatures),
-            slots=slots,
-            resources=json.loads(resources),
-            isolates=bool(isolates),
-            host=Host(**json.loads(host)),
-            version=version,
-        ),
-        started_at=from_us(started),
-        lease_until=from_us(lease),
-        beat_at=from_us(beat),
-        running=running,
-        order=told,
-        slots_ordered=told_slots,
-    )
-
-
-def queue(row: Row) -> Queue:
-    name, paused, note, concurrency, count, period, fair = row
-    return Queue(
-        name=name,
-        paused=bool(paused),
-        note=note,
-        concurrency=concurrency,
-        rate=rate(count, period),
-        fair=bool(fair),
-    )
-
-
-def rate(count: int | None, period: int | None) -> Rate | None:
-    return None if count is None or period is None else Rate(count, period * _MICROSECOND)

@@ -11,7 +11,7 @@ from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
 from duly.policy.verdict import SUSPECT
-from duly.store import limits, rows
+from duly.store import limits, rows, worker_rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Ids
 from duly.store.protocol import (
@@ -113,7 +113,7 @@ def sweep(limit: int) -> Operation[int]:
 
 def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
     """Set jobs aside at the heads of queues whose tasks no living worker knows."""
-    living = [rows.worker(row) for row in (yield Ask("living_workers"))]
+    living = [worker_rows.worker(row) for row in (yield Ask("living_workers"))]
     known = sorted({task for worker in living for task in worker.tasks})
     held = 0
     for (queue,) in (yield Ask("busy_queues")):
@@ -134,7 +134,7 @@ def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
 
 def free_unfit(limit: int) -> Operation[list[str]]:
     """Set jobs free that wait for somebody who lives now: their queues."""
-    living = [rows.worker(row) for row in (yield Ask("living_workers"))]
+    living = [worker_rows.worker(row) for row in (yield Ask("living_workers"))]
     known = rows.packed(_fitting(living))
     return [queue for (queue,) in (yield Ask("free_unfit_jobs", {"known": known, "limit": limit}))]
 

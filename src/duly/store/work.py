@@ -11,7 +11,7 @@ from duly.model.claimed import Claimed
 from duly.model.payload import check_text
 from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.store import rows
+from duly.store import rows, worker_rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.protocol import Beat
 
@@ -21,10 +21,10 @@ MOST_TOLD = 5_000
 
 def register(number: int, profile: Profile, *, lease: timedelta) -> Operation[WorkerInfo]:
     check_text(profile.name, "name")
-    values = rows.profile_values(profile)
+    values = worker_rows.profile_values(profile)
     yield Ask("register_worker", {"id": number, "lease": rows.microseconds(lease), **values})
     found = yield Ask("list_workers")
-    return next(rows.worker(row) for row in found if row[0] == number)
+    return next(worker_rows.worker(row) for row in found if row[0] == number)
 
 
 def renew(worker: int, lease: timedelta, *, running: int) -> Operation[Beat | None]:
@@ -52,11 +52,11 @@ def end_lease(worker: int) -> Operation[None]:
 
 def workers() -> Operation[list[WorkerInfo]]:
     found = yield Ask("list_workers")
-    return [rows.worker(row) for row in found]
+    return [worker_rows.worker(row) for row in found]
 
 
 def found(living: Iterable[Row]) -> list[WorkerInfo]:
-    return [rows.worker(row) for row in living]
+    return [worker_rows.worker(row) for row in living]
 
 
 def tell(who: str | int, order: Order, *, slots: int | None) -> Operation[int]:
@@ -100,4 +100,4 @@ def set_fair(queue: Queue, *, after: int) -> Operation[int | None]:
 
 def queues() -> Operation[list[Queue]]:
     found = yield Ask("list_queues")
-    return [rows.queue(row) for row in found]
+    return [worker_rows.queue(row) for row in found]

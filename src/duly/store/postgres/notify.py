@@ -21,7 +21,7 @@ EVERYTHING = "*"  # the topic that stands for all: something may have been misse
 
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 
-_NOTIFY = b"select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
+NOTIFY = b"select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
 _PROOF = "proof:"  # the topics that listeners send to themselves
 _AFTER_FAILURE = (
     0.05,
@@ -73,7 +73,7 @@ class Notifier:
         """Send now, and raise what goes wrong."""
         async with self._one_at_a_time, asyncio.timeout(self._deadline):
             connection = await self._connected()
-            await connection.execute(_NOTIFY, [topics])
+            await connection.execute(NOTIFY, [topics])
 
     async def close(self) -> None:
         self._recent.clear()

@@ -34,6 +34,7 @@ from duly.store.postgres.connections import (
     read_address,
     use_our_types,
 )
+from duly.store.postgres.notify import NOTIFY
 from duly.store.postgres.text import for_psycopg
 from duly.store.statements import statements
 
@@ -44,7 +45,6 @@ _BRACKETS = {
     "savepoint": b"savepoint duly_end",
     "go back": b"rollback to savepoint duly_end",
 }
-_NOTIFY = b"select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
 _ENDED_BY_ITS_BLOCK = (
     "this transaction ends with its block, together with the job: leave the block to commit, raise "
     "an error in it to roll back, or use tx.transaction() for a savepoint"
@@ -168,7 +168,7 @@ class Transaction(_Task, psycopg.Connection[Any]):
         """Tell others, if that is possible: it is only a hint."""
         if topics and self._opener.notifies:
             with suppress(psycopg.Error):
-                self.execute(_NOTIFY, [list(topics)])
+                self.execute(NOTIFY, [list(topics)])
                 super().commit()
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ class AsyncTransaction(_Task, Connection):
         """Tell others, if that is possible: it is only a hint."""
         if topics and self._opener.notifies:
             with suppress(psycopg.Error):
-                await self.execute(_NOTIFY, [list(topics)])
+                await self.execute(NOTIFY, [list(topics)])
                 await super().commit()
 
     async def close(self) -> None:
