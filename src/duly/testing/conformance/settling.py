@@ -8,7 +8,7 @@ from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.registry import check
-from duly.testing.conformance.world import LEASE, MARGIN, MINUTE, START, World
+from duly.testing.conformance.world import HOUR, LEASE, MARGIN, MINUTE, START, World
 from duly.testing.factories import call
 
 RETRY = Retry(attempts=3, backoff="constant", first="5m", jitter=False).as_json()
@@ -142,6 +142,18 @@ async def a_zombie_does_not_spoil_the_rest_of_its_batch(world: World) -> None:
     kept = mine if mine.id != lost.id else again
     settled = await world.store.work.settle([world.settlement(lost), world.settlement(kept)])
     equal((settled.kept, settled.refused), ([kept.id], [lost.id]))
+
+
+@check
+async def what_was_moved_by_its_key_is_not_taken_for_what_a_zombie_would_have_written(
+    world: World,
+) -> None:
+    number = await world.enqueue(call(key="k", retry=RETRY))
+    zombie = await world.begin()
+    await world.lose(zombie)
+    equal(await world.enqueue(call(key="k", run_after=HOUR)), number)
+    equal((await world.job(number)).state, State.SCHEDULED)
+    equal((await world.end(zombie, Raised("Oops"))).refused, [number])
 
 
 @check

@@ -128,13 +128,15 @@ returning id;
 -- name: whose
 -- Where a job is that was to be finished and could not be: mine already, or no longer mine. One
 -- that was taken back and ended while it waited has no worker: whoever lost it did not end it.
+-- One that was moved by its key since has no reason any more, and is another promise.
 select id, state, fence from duly_history
  where id in (select value from json_each(:ids)) and worker is not null
  union all
 select id, state, fence from duly_failed
  where id in (select value from json_each(:ids)) and worker is not null
  union all
-select id, state, fence from duly_job where id in (select value from json_each(:ids));
+select id, state, fence from duly_job
+ where id in (select value from json_each(:ids)) and reason <> '';
 
 -- name: send_signals
 -- Only for jobs that run. The first one stays.
