@@ -6,22 +6,18 @@ Importing this is cheap: what is behind a name is imported when the name is firs
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from duly.errors import (
-    DulyError,
-    JobFailed,
-    KeyTaken,
-    NotInAJob,
-    Permanent,
-    RetryAfter,
-    RuleError,
-    StoreUnavailable,
-)
+from duly.errors import DulyError, JobFailed, Permanent, RetryAfter, RuleError
+from duly.errors import KeyTaken as KeyTaken
+from duly.errors import NotInAJob as NotInAJob
+from duly.errors import StoreUnavailable as StoreUnavailable
 
 if TYPE_CHECKING:
     from duly.app.duly import Duly
     from duly.app.jobs import Job
     from duly.app.tasks import Call
+    from duly.app.views import Fire, Schedule
     from duly.model.limit import Limit
+    from duly.model.policies import Missed
     from duly.policy.retry import Retry
     from duly.registry.codecs import codec as codec
     from duly.registry.context import Context, current
@@ -33,16 +29,16 @@ __all__ = [
     "Context",
     "Duly",
     "DulyError",
+    "Fire",
     "Job",
     "JobFailed",
-    "KeyTaken",
     "Limit",
-    "NotInAJob",
+    "Missed",
     "Permanent",
     "Retry",
     "RetryAfter",
     "RuleError",
-    "StoreUnavailable",
+    "Schedule",
     "__version__",
     "current",
 ]
@@ -51,14 +47,17 @@ _WHERE = {
     "Call": "duly.app.tasks",
     "Context": "duly.registry.context",
     "Duly": "duly.app.duly",
+    "Fire": "duly.app.views",
     "Job": "duly.app.jobs",
     "Limit": "duly.model.limit",
+    "Missed": "duly.model.policies",
     "Retry": "duly.policy.retry",
+    "Schedule": "duly.app.views",
     "codec": "duly.registry.codecs",
     "current": "duly.registry.context",
 }
 # What people ask the package for and mean of their app.
-_OF_THE_APP = ("enqueue_many", "lifespan", "run", "running", "schedule", "task")
+_OF_THE_APP = ("enqueue_many", "lifespan", "run", "running", "schedule", "schedules", "task")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever it is

@@ -5,9 +5,9 @@ test) decides what they mean, and owns the words. An event never carries a right
 one loses a line in a log, and nothing else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 
@@ -53,6 +53,28 @@ class Fired:
     fires: int
     jobs: int
     lateness: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulesDeclared:
+    """What the code of an app declares was written, as far as it is not so already."""
+
+    app: str
+    added: Sequence[str]
+    changed: Sequence[str]
+    renamed: Sequence[tuple[str, str]]
+    paused: Sequence[str]  # they are not declared any more
+    resumed: Sequence[str]
+    drift: Mapping[str, Sequence[str]]  # what people have edited, and stays
+    refused: Mapping[str, str]  # and why
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationSuperseded:
+    """The code of this node is older than what another one has declared: nothing was written."""
+
+    app: str
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +244,8 @@ Event: TypeAlias = (
     | ClockDistrusted
     | ClockTrusted
     | Fired
+    | SchedulesDeclared
+    | DeclarationSuperseded
     | ScheduleFaulted
     | JobsReadied
     | JobsExpired

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar, Unpack
 
+from duly.app.declared import Announcement, Declarations, Scheduling
 from duly.app.home import Home
 from duly.app.jobs import Job
 from duly.app.running import (
@@ -25,6 +26,7 @@ from duly.app.running import (
     serve,
     worker_options,
 )
+from duly.app.schedules import Schedules
 from duly.app.search import Jobs
 from duly.app.talk import sentence
 from duly.app.tasks import Call, Desk, TaskDecorator
@@ -58,6 +60,7 @@ class Duly:
         self.imports = tuple(imports)
         self.registry = Registry()
         self.registry.completion = _completion
+        self.declarations = Declarations()
         self._home = Home(url)
         self._desk = Desk(self.registry, self._home)
         self._birthplace: Mapping[str, Any] = sys._getframe(1).f_globals  # noqa: SLF001
@@ -73,6 +76,14 @@ class Duly:
     def task(self) -> TaskDecorator:
         """``@duly.task``, or ``@duly.task(retry=Retry(attempts=5), …)``."""
         return TaskDecorator(self._desk)
+
+    @property
+    def schedule(self) -> Scheduling:
+        """``@duly.schedule("Mon..Fri 02:00 Europe/Berlin")`` above a task; or with a call, alone.
+
+        Of a task that needs arguments: ``duly.schedule("…", send.bind(7), name="…")``.
+        """
+        return Scheduling(self.declarations, self.zone)
 
     # Do.
 
@@ -93,6 +104,11 @@ class Duly:
     def jobs(self) -> Jobs:
         """Jobs by their numbers; failed ones by what they have in common."""
         return Jobs(self.registry, self._home)
+
+    @property
+    def schedules(self) -> Schedules:
+        """What is to run when, as it stands in the store, and what became of it."""
+        return Schedules(self._home, zone=self.zone)
 
     def current(self) -> Context:
         """The context of the job that this code runs in."""
@@ -166,7 +182,28 @@ class Duly:
             worker=worker_options(dedicated=dedicated, **options) if worker else None,
             scheduler=scheduler,
             target=self._target(),
+            announcement=self.announcement() if scheduler else None,
         )
+
+    def announcement(self) -> Announcement | None:
+        """What its code declares, under the name of the app; None: it is nobody's by name."""
+        app = self._name()
+        if app is None:
+            if len(self.declarations):
+                raise InvalidValue(
+                    "this app declares schedules, and its name is part of theirs: make the Duly() "
+                    "at the top of a module or script, under a name"
+                )
+            return None
+        return self.declarations.announcement(app)
+
+    def _name(self) -> str | None:
+        """``shop.tasks:duly``: the same in a script, a worker and the command."""
+        target = self._target()
+        if target is None:
+            return None
+        place, _, name = target.rpartition(":")
+        return f"{Path(place).stem if place.endswith('.py') else place}:{name}"
 
     def _target(self) -> str | None:
         """What another process imports to find this app, if it can."""

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from duly.engine.coroner import Coroner
 from duly.engine.dispatcher import Dispatcher
+from duly.engine.herald import Herald
 from duly.engine.loop import Loop, Service
 from duly.engine.loop import Progress as ServiceProgress
 from duly.engine.pruner import Pruner
@@ -48,6 +49,7 @@ class Node:
         *,
         worker: Worker | None = None,
         scheduler: bool = True,
+        herald: Herald | None = None,
         retention: Retention | None = None,
         emit: Emit = nobody,
     ) -> None:
@@ -64,6 +66,8 @@ class Node:
                 Scheduler(store, emit=emit),
                 Pruner(store, emit=emit, retention=retention),
             ]
+        if herald is not None:
+            services.append(herald)
         if worker is not None:
             services += worker.services
         self._loop = Loop(services, dice=random.random, emit=emit)

@@ -14,10 +14,12 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Final, Self, TypedDict, Unpack
 
+from duly.app.declared import Announcement
 from duly.app.home import open_or_make_store
 from duly.app.node import Node
 from duly.app.talk import job_count, sentence
 from duly.app.workers import WorkerOptions, make_worker
+from duly.engine.herald import Herald
 from duly.engine.lease import LEASE
 from duly.engine.retirement import Plans
 from duly.engine.worker import Worker
@@ -85,6 +87,7 @@ class Roles:
     worker: WorkerOptions | None
     scheduler: bool
     target: str | None  # what a child imports to find the same tasks
+    announcement: Announcement | None = None  # the schedules that its code declares
 
     def __post_init__(self) -> None:
         if self.worker is None or self.target is not None:
@@ -135,8 +138,15 @@ class Shift:
         store = await open_or_make_store(self._roles.url)
         try:
             self.worker = self._make_worker(store)
+            herald = self._make_herald(store)
+            if herald is not None:
+                await herald.tick()  # what cannot be declared is said before anything runs
             self._node = Node(
-                store, worker=self.worker, scheduler=self._roles.scheduler, emit=self._emit
+                store,
+                worker=self.worker,
+                scheduler=self._roles.scheduler,
+                herald=herald,
+                emit=self._emit,
             )
         except BaseException:
             await store.close()
@@ -173,6 +183,12 @@ class Shift:
             on_stop=self._told_to_stop,
             emit=self._emit,
         )
+
+    def _make_herald(self, store: Store) -> Herald | None:
+        said = self._roles.announcement
+        if said is None or not self._roles.scheduler:
+            return None
+        return Herald(store, app=said.app, mark=said.mark, wanted=said.wanted, emit=self._emit)
 
     def _told_to_stop(self) -> None:
         """By the worker itself, which says it twice for a cold stop."""

@@ -3,13 +3,15 @@
 Most events are only for those who count them, and say nothing here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from duly import events
 from duly.events import Event
 from duly.rules import show_duration
+
+MOST_NAMED = 10
 
 
 def sentence(event: Event, *, verbose: bool = False) -> str | None:
@@ -45,17 +47,40 @@ def _not_started(event: events.ChildNotStarted) -> str:
     )
 
 
+def _declared(event: events.SchedulesDeclared) -> str | None:
+    parts = [
+        _named("added", event.added),
+        _named("changed", event.changed),
+        _named("renamed", [f"{old} to {new}" for old, new in event.renamed]),
+        _named("paused, no longer declared:", event.paused),
+        _named("resumed", event.resumed),
+        *(f"{name}: {', '.join(what)} edited by hand stays" for name, what in event.drift.items()),
+        *(f"{name} not written: {why}" for name, why in event.refused.items()),
+    ]
+    said = "; ".join(filter(None, parts))
+    return f"schedules of {event.app}: {said}" if said else None
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    return f"{what} {shown}" if names else ""
+
+
 def _ended(event: events.JobEnded) -> str:
     took = show_duration(timedelta(milliseconds=round(event.seconds * 1_000)))
     return f"job {event.job} {event.task}: {event.reason} ({took})"
 
 
-_NOTABLE: Final[dict[type[Any], Callable[[Any], str]]] = {
+_NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.TickFailed: lambda e: f"{e.service}: {type(e.error).__name__}: {e.error}",
     events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
     events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
     events.ClockDistrusted: lambda e: f"the database's clock jumped by {e.jump}: nothing is fired",
     events.ClockTrusted: lambda _: "the clocks agree again",
+    events.SchedulesDeclared: _declared,
+    events.DeclarationSuperseded: lambda e: (
+        f"this node runs older schedules of {e.app} than another; not applied"
+    ),
     events.ScheduleFaulted: lambda e: f'schedule "{e.name}" stands still: {e.reason}',
     events.JobsTakenBack: _taken_back,
     events.WorkerEnlisted: lambda e: f"worker {e.name} is number {e.worker}",

@@ -98,6 +98,11 @@ class Call(Generic[R_co]):
         return self.definition.name
 
     @property
+    def choices(self) -> Using:
+        """What was said about its job by ``using``."""
+        return self._using
+
+    @property
     def connection(self) -> object | None:
         """The caller's own, whose transaction the job is to be part of."""
         return self._using.get("connection")

@@ -107,6 +107,7 @@ def worker(app: str | None, processes: int, **words: Any) -> None:
 def _work(target: str, *, store: str | None, scheduler: bool, verbose: bool, **words: Any) -> None:
     from duly.app import (
         SAID_BY_OPERATOR,
+        Duly,
         Roles,
         Shift,
         address,
@@ -126,9 +127,17 @@ def _work(target: str, *, store: str | None, scheduler: bool, verbose: bool, **w
         raise
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
         raise SystemExit(_not_imported(target, error)) from None
-    url = str(getattr(find(target), "url", None) or address(store))
+    app = find(target)
+    url = str(getattr(app, "url", None) or address(store))
     options = worker_options(dedicated=True, verbose=verbose, **_worded(words))
-    roles = Roles(url=url, registry=registry, worker=options, scheduler=scheduler, target=target)
+    roles = Roles(
+        url=url,
+        registry=registry,
+        worker=options,
+        scheduler=scheduler,
+        target=target,
+        announcement=app.announcement() if scheduler and isinstance(app, Duly) else None,
+    )
     _say(f"store: {place(url)}")
     _say(_introduced(registry, options.queues, options.concurrency))
     run(serve(Shift(roles, _teller(verbose=verbose)), _say))

@@ -24,7 +24,7 @@ LONGEST = timedelta(days=36_500)  # as long as any length that can be written
 MOST_AT_ONCE = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Missed:
     """Which of the moments that nobody saw are made up for.
 
@@ -32,21 +32,31 @@ class Missed:
     their jobs start ``spacing`` apart; ``skip`` runs for none older than ``grace``.
     """
 
-    policy: Catchup = "latest"
-    at_most: int = AT_MOST
-    spacing: timedelta | None = None
-    grace: timedelta = timedelta(seconds=60)
+    policy: Catchup
+    at_most: int
+    spacing: timedelta | None
+    grace: timedelta
 
-    def __post_init__(self) -> None:
-        choose("missed", self.policy, Catchup)
-        if type(self.at_most) is not int or not 1 <= self.at_most <= MOST_AT_ONCE:
+    def __init__(
+        self,
+        policy: Catchup = "latest",
+        *,
+        at_most: int = AT_MOST,
+        spacing: str | timedelta | None = None,
+        grace: str | timedelta = "60s",
+    ) -> None:
+        choose("missed", policy, Catchup)
+        if type(at_most) is not int or not 1 <= at_most <= MOST_AT_ONCE:
             raise InvalidValue(
-                f"at_most={self.at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are "
-                "made up for"
+                f"at_most={at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are made up for"
             )
-        check_length("grace", self.grace)
-        if self.spacing is not None:
-            check_length("spacing", self.spacing)
+        lengths = {"spacing": spacing, "grace": grace}
+        for what, said in lengths.items():
+            lengths[what] = parse_duration(said) if isinstance(said, str) else said
+            if said is not None:
+                check_length(what, lengths[what])
+        for name, value in {"policy": policy, "at_most": at_most, **lengths}.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

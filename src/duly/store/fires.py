@@ -1,5 +1,6 @@
 """Reading the ledger: what became of a schedule's moments."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from duly.instants import FIRST_US, LAST_US, to_us
@@ -23,6 +24,12 @@ def listed(
         },
     )
     return [rows.fire(row) for row in found]
+
+
+def latest(numbers: Sequence[int]) -> Operation[dict[int, Fire]]:
+    """Of each of these schedules, the moment that was dealt with last."""
+    found = [rows.fire(row) for row in (yield Ask("latest_fires", {"ids": list(numbers)}))]
+    return {fire.schedule_id: fire for fire in found}
 
 
 def covering(name: str, moment: datetime) -> Operation[Fire | None]:

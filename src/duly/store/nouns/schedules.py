@@ -10,6 +10,7 @@ from duly.model.schedule import Pause, Plan, Schedule
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
 from duly.store import (
+    declaring,
     fires,
     held,
     ledger,
@@ -23,7 +24,9 @@ from duly.store.protocol import (
     READY,
     SCHEDULES,
     Decide,
+    Declared,
     Fired,
+    WantedSchedule,
 )
 from duly.store.room import Room
 
@@ -96,6 +99,14 @@ class SqlSchedules:
     async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]:
         return await self._room.read(lambda: schedules.changes(name, limit))
 
+    async def declare(self, app: str, mark: str, wanted: Sequence[WantedSchedule]) -> Declared:
+        declared = await self._room.insist(
+            lambda: declaring.declare(app, mark, wanted, decide=decide, ids=self._room.ids)
+        )
+        if declared.written:
+            self._room.nudge(SCHEDULES)
+        return declared
+
     async def _changed(self, start: Start[T]) -> T:
         changed = await self._room.write(start)
         self._room.nudge(SCHEDULES)
@@ -134,6 +145,9 @@ class SqlLedger:
         limit: int = 100,
     ) -> list[Fire]:
         return await self._room.read(lambda: fires.listed(name, since, until, limit))
+
+    async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
+        return await self._room.read(lambda: fires.latest(numbers))
 
     async def covering(self, name: str, moment: datetime) -> Fire | None:
         return await self._room.read(lambda: fires.covering(name, moment))

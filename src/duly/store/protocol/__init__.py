@@ -32,6 +32,7 @@ from duly.store.protocol.values import (
     Beat,
     Claims,
     Decide,
+    Declared,
     Dispatched,
     Done,
     Fired,
@@ -45,6 +46,7 @@ from duly.store.protocol.values import (
     Settlement,
     TakenBack,
     Turn,
+    WantedSchedule,
     Wish,
 )
 
@@ -65,6 +67,7 @@ __all__ = [
     "Beat",
     "Claims",
     "Decide",
+    "Declared",
     "Dispatched",
     "Done",
     "Fired",
@@ -85,6 +88,7 @@ __all__ = [
     "TakenBack",
     "Turn",
     "Upkeep",
+    "WantedSchedule",
     "Wish",
     "Work",
 ]

@@ -18,6 +18,7 @@ from duly.store.protocol.values import (
     Beat,
     Claims,
     Decide,
+    Declared,
     Dispatched,
     Done,
     Fired,
@@ -29,6 +30,7 @@ from duly.store.protocol.values import (
     Settlement,
     TakenBack,
     Turn,
+    WantedSchedule,
     Wish,
 )
 
@@ -76,6 +78,10 @@ class Schedules(Protocol):
 
     async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]: ...
 
+    async def declare(self, app: str, mark: str, wanted: Sequence[WantedSchedule]) -> Declared:
+        """Say again and again which set of schedules an app's code has; the newest is written."""
+        ...
+
 
 class Ledger(Protocol):
     async def fire(self, decide: Decide, *, limit: int, trust: Callable[[datetime], bool]) -> Fired:
@@ -99,6 +105,10 @@ class Ledger(Protocol):
         limit: int = 100,
     ) -> list[Fire]:
         """The newest first."""
+        ...
+
+    async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
+        """Of each of these schedules, the moment that was dealt with last."""
         ...
 
     async def covering(self, name: str, moment: datetime) -> Fire | None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from duly.model.claimed import Claimed
 from duly.model.limit import Rate
+from duly.model.schedule import Plan
 from duly.model.worker import Order
 from duly.policy.firing import Facts, Firing
 from duly.policy.verdict import Verdict
@@ -42,6 +43,29 @@ class Fired:
     lateness: timedelta = timedelta(0)  # of the most overdue
     rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
     distrusted: bool = False  # some were due, and the clock was not believed
+
+
+class WantedSchedule(NamedTuple):
+    """A schedule that code declares, and the names it had before."""
+
+    plan: Plan
+    aliases: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What became of a set of schedules that code declares."""
+
+    since: datetime  # from when on the set that holds does
+    superseded: bool = False  # somebody holds a newer one: nothing was written
+    written: bool = False
+    added: Sequence[str] = ()
+    changed: Sequence[str] = ()
+    renamed: Sequence[tuple[str, str]] = ()
+    paused: Sequence[str] = ()  # they are not declared any more
+    resumed: Sequence[str] = ()
+    drift: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what people have edited
+    refused: Mapping[str, str] = field(default_factory=dict)  # and why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

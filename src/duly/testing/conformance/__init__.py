@@ -23,6 +23,7 @@ from duly.testing.conformance import (
     claiming,
     columns,
     content,
+    declaring,
     editing,
     fairness,
     firing,
@@ -63,10 +64,10 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    callbacks, claiming, columns, content, editing, fairness, firing, fixed_delay, idempotence,
-    jobs, journal, keys, lateness, limit_rules, limits, missed, overlap, pausing, places, promotion,
-    queue_limits, races, rates, resources, retrying, schedules, settling, storms, turns, unfit,
-    upkeep, work, workers, zone_data,
+    callbacks, claiming, columns, content, declaring, editing, fairness, firing, fixed_delay,
+    idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, overlap, pausing,
+    places, promotion, queue_limits, races, rates, resources, retrying, schedules, settling,
+    storms, turns, unfit, upkeep, work, workers, zone_data,
 )  # fmt: skip
 
 

@@ -38,6 +38,16 @@ select {fire}
  order by due_at desc, series desc
  limit :limit;
 
+-- name: latest_fires
+-- Of each schedule, the moment that was dealt with last; not those that somebody skipped ahead.
+select {fire}
+  from unnest(:ids::bigint[]) as asked (number)
+ cross join lateral (select {fire}
+                       from duly.fire
+                      where schedule_id = asked.number and due_at <= {now}
+                      order by due_at desc, series desc
+                      limit 1) as latest;
+
 -- name: fire_of_series
 select {fire}
   from duly.fire

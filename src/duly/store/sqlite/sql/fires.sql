@@ -40,6 +40,17 @@ select {fire}
  order by due_at desc, series desc
  limit :limit;
 
+-- name: latest_fires
+-- Of each schedule, the moment that was dealt with last; not those that somebody skipped ahead.
+select {fire}
+  from duly_fire
+ where (schedule_id, due_at) in (select value,
+                                        (select max(due_at)
+                                           from duly_fire
+                                          where schedule_id = value and due_at <= :now)
+                                   from json_each(:ids))
+ order by series;
+
 -- name: fire_of_series
 select {fire}
   from duly_fire

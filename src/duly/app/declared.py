@@ -1,0 +1,154 @@
+"""What an app says in its code should run when: ``@duly.schedule``.
+
+Nothing is remembered when a module is imported. What was declared is written by whoever runs the
+app's scheduler, all of it at once, and only after everything was imported.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2s
+from typing import Any, TypeVar, Unpack, overload
+
+from duly.app.plans import RuleText, Startable, Timed, plan_of, policies_of, refuse_unknown, task_of
+from duly.errors import InvalidValue
+from duly.model.job import Owner
+from duly.model.schedule import Plan
+from duly.registry.options import name_of, names_of
+from duly.rules import parse
+from duly.store.protocol import WantedSchedule
+
+S = TypeVar("S", bound=Startable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    name: str
+    aliases: tuple[str, ...]
+    rule: RuleText
+    call: object
+    zone: str | None
+    words: Mapping[str, Any]
+
+    def plan(self) -> Plan:
+        """Made when it is needed: what its arguments are may be defined further down."""
+        return plan_of(
+            self.rule,
+            self.call,
+            name=self.name,
+            zone=self.zone,
+            owner=Owner.CODE,
+            words=self.words,
+        )
+
+
+class Declarations:
+    """The schedules of one app, by name."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Declaration] = {}
+
+    def __iter__(self) -> Iterator[Declaration]:
+        return iter(self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, declaration: Declaration) -> None:
+        """Checked as far as it can be at this point of an import."""
+        refuse_unknown(declaration.words)
+        policies = policies_of(declaration.words)
+        zone = declaration.words.get("zone") or declaration.zone
+        parse(str(declaration.rule), zone=zone, dst=policies.dst, name=declaration.name)
+        known = self._found.get(declaration.name)
+        if known is not None and not _is_again(known, declaration):
+            raise InvalidValue(
+                f'two schedules are called "{declaration.name}", "{known.rule}" and '
+                f'"{declaration.rule}": give one of them a name of its own: name="…"'
+            )
+        self._found[declaration.name] = declaration
+
+    def announcement(self, app: str) -> "Announcement":
+        """Everything, in an order that does not depend on which module was imported first."""
+        found = sorted(self, key=lambda one: one.name)
+        wanted = tuple(WantedSchedule(one.plan(), one.aliases) for one in found)
+        return Announcement(app=app, wanted=wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """What an app has declared, all of it: said by whoever runs its scheduler."""
+
+    app: str  # as "shop.tasks:duly"
+    wanted: tuple[WantedSchedule, ...]
+
+    @property
+    def mark(self) -> str:
+        """The same for the same schedules, and never the same for others."""
+        text = "\n".join(f"{one.plan!r} {one.aliases!r}" for one in self.wanted)
+        return blake2s(text.encode(), digest_size=12).hexdigest()
+
+
+class Scheduling:
+    """``duly.schedule``: a decorator, or with a call, a declaration by itself."""
+
+    def __init__(self, declarations: Declarations, zone: str | None) -> None:
+        self._declarations = declarations
+        self._zone = zone
+
+    @overload
+    def __call__(
+        self,
+        rule: RuleText,
+        /,
+        *,
+        name: str | None = None,
+        aliases: tuple[str, ...] = (),
+        **words: Unpack[Timed],
+    ) -> Callable[[S], S]: ...
+    @overload
+    def __call__(
+        self,
+        rule: RuleText,
+        call: Startable,
+        /,
+        *,
+        name: str | None = None,
+        aliases: tuple[str, ...] = (),
+        **words: Unpack[Timed],
+    ) -> None: ...
+    def __call__(
+        self,
+        rule: RuleText,
+        call: Startable | None = None,
+        /,
+        *,
+        name: str | None = None,
+        aliases: tuple[str, ...] = (),
+        **words: Unpack[Timed],
+    ) -> Callable[[S], S] | None:
+        def declare(what: S) -> S:
+            task = task_of(what)
+            declaration = Declaration(
+                name=name_of("name", task if name is None else name),
+                aliases=names_of("aliases", aliases),
+                rule=rule,
+                call=what,
+                zone=self._zone,
+                words=words,
+            )
+            self._declarations.add(declaration)
+            return what
+
+        if call is None:
+            return declare
+        declare(call)
+        return None
+
+
+def _is_again(known: Declaration, other: Declaration) -> bool:
+    """The same lines, run once more: a module was reloaded."""
+    return (str(known.rule), known.words, task_of(known.call)) == (
+        str(other.rule),
+        other.words,
+        task_of(other.call),
+    )

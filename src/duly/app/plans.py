@@ -1,0 +1,147 @@
+"""From the words of ``@duly.schedule`` and ``duly.schedules.add`` to a plan for the store."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
+
+from duly.app.tasks import Call, Enqueueable
+from duly.errors import InvalidValue
+from duly.model import job as model
+from duly.model.job import Label, Owner
+from duly.model.policies import LONGEST, Catchup, Late, Missed, Overlap, Policies
+from duly.model.schedule import Plan
+from duly.registry.options import Duration, length_of, name_of
+from duly.rules import Rule, Spaced
+
+
+class Timed(TypedDict, total=False):
+    """What may be said about a schedule beside its rule and its task."""
+
+    zone: str | None
+    overlap: Overlap
+    missed: Catchup | Missed
+    start_within: Duration | None
+    late: Late
+    dst: str
+    exclude: str | Rule | None
+    jitter: Duration | None
+    start: datetime | None
+    end: datetime | None
+
+
+@runtime_checkable
+class Startable(Protocol):
+    """Anything whose ``enqueue()`` needs no arguments: a task, or a call."""
+
+    def enqueue(self) -> object: ...
+
+
+RuleText: TypeAlias = str | Rule | Spaced
+
+# What is said of a single job, and means nothing for all jobs of a schedule.
+_OF_ONE_JOB = ("run_after", "key", "if_exists", "connection", "start_within", "late")
+_LABEL = tuple(field.name for field in fields(Label))
+
+
+def plan_of(
+    rule: RuleText,
+    what: object,
+    *,
+    name: str | None,
+    zone: str | None,
+    owner: Owner,
+    words: Mapping[str, Any],
+) -> Plan:
+    """The plan; ``zone`` is the app's, for rules that name none and are given none."""
+    refuse_unknown(words)
+    call = _call(what)
+    asked = call.asked()
+    label = {field: getattr(asked, field) for field in _LABEL} | {"owner": owner}
+    return Plan(
+        name=name_of("name", call.task if name is None else name),
+        rule=str(rule),
+        zone=words.get("zone") or zone,
+        policies=policies_of(words, retry=asked),
+        **label,
+    )
+
+
+def policies_of(words: Mapping[str, Any], *, retry: model.Call | None = None) -> Policies:
+    missed = words.get("missed", "latest")
+    exclude = words.get("exclude")
+    return Policies(
+        overlap=words.get("overlap", "skip"),
+        missed=missed if isinstance(missed, Missed) else Missed(missed),
+        start_within=_length(words, "start_within"),
+        late=words.get("late", "skip"),
+        dst=words.get("dst", "cron"),
+        exclude=None if exclude is None else str(exclude),
+        jitter=_length(words, "jitter"),
+        start=words.get("start"),
+        end=words.get("end"),
+        retry=None if retry is None else retry.retry,
+    )
+
+
+def refuse_unknown(words: Mapping[str, Any]) -> None:
+    for word in words:
+        if word not in Timed.__annotations__:
+            near = get_close_matches(word, Timed.__annotations__, n=1)
+            meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(_KNOWN)}"
+            raise InvalidValue(f"a schedule knows no {word}=; {meant}")
+
+
+def task_of(what: object) -> str:
+    """The task that is started; or why nothing is."""
+    return _call(what).task
+
+
+def _call(what: object) -> Call[Any]:
+    """A task with its arguments; or a task that needs none."""
+    match what:
+        case Call():
+            call = what
+        case Enqueueable():
+            call = _bare(what)
+        case _ if callable(what):
+            name = getattr(what, "__name__", repr(what))
+            raise InvalidValue(
+                f"{name} is no task yet: swap the two lines, @duly.schedule goes on top of "
+                "@duly.task"
+            )
+        case _:
+            raise InvalidValue(f"{what!r}: a schedule starts a task, or a call: task.bind(…)")
+    for choice in _OF_ONE_JOB:
+        if choice in call.choices:
+            raise InvalidValue(
+                f"{call.task}.using({choice}=…) is about one job, and a schedule makes many"
+                f"{_instead(choice)}"
+            )
+    return call
+
+
+def _bare(task: Enqueueable[..., Any]) -> Call[Any]:
+    required = task.definition.signature.parameters.required
+    if required:
+        missing = ", ".join(sorted(required))
+        example = ", ".join(f"{name}=…" for name in sorted(required))
+        raise InvalidValue(
+            f"{task.name} needs {missing}, and a schedule gives nothing: "
+            f'duly.schedule("…", {task.name}.bind({example}), name="…")'
+        )
+    return task.bind()
+
+
+def _instead(choice: str) -> str:
+    said_here = choice in Timed.__annotations__
+    return f": say {choice}= to the schedule" if said_here else ""
+
+
+def _length(words: Mapping[str, Any], what: str) -> timedelta | None:
+    asked = words.get(what)
+    return None if asked is None else length_of(what, asked, longest=LONGEST)
+
+
+_KNOWN = tuple(Timed.__annotations__)

@@ -1,0 +1,87 @@
+"""Schedules and their due moments, as people see them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from duly.model import fire as model
+from duly.model import schedule as stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """A due moment of a schedule, what became of it, and why."""
+
+    id: int
+    schedule: str
+    due_at: datetime
+    outcome: str  # "queued", "merged", "skipped"
+    reason: str
+    job_id: int | None
+    decided_at: datetime
+    covers_from: datetime  # a row may stand for many moments, from here to due_at
+    count: int | None  # so many; None: too many to be counted
+    manual: bool  # somebody asked for it; the clock did not
+
+    @classmethod
+    def of(cls, fire: model.Fire, schedule: str) -> "Fire":
+        return cls(
+            id=fire.id,
+            schedule=schedule,
+            due_at=fire.due_at,
+            outcome=fire.outcome.value,
+            reason=fire.reason,
+            job_id=fire.job_id,
+            decided_at=fire.decided_at,
+            covers_from=fire.covers_from,
+            count=fire.count,
+            manual=fire.series != model.CLOCK,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A rule about time, what it runs, and where it stands."""
+
+    name: str
+    rule: str
+    zone: str | None  # None: the rule names its own, or needs none
+    task: str
+    args: str  # JSON
+    title: str
+    queue: str
+    tags: tuple[str, ...]
+    owner: str  # "code", "file", "api", "person"
+    paused: bool
+    paused_until: datetime | None
+    note: str  # why it is paused, or why it stands still
+    next_at: datetime | None
+    created_at: datetime
+    last: Fire | None  # the latest moment that was dealt with
+    plan: stored.Plan  # everything that was asked for
+
+    @classmethod
+    def of(cls, schedule: stored.Schedule, last: model.Fire | None) -> "Schedule":
+        plan, pause = schedule.plan, schedule.pause
+        return cls(
+            name=plan.name,
+            rule=plan.rule,
+            zone=plan.zone,
+            task=plan.task,
+            args=plan.args,
+            title=plan.title,
+            queue=plan.queue,
+            tags=plan.tags,
+            owner=plan.owner.value,
+            paused=pause is not None,
+            paused_until=None if pause is None else pause.until,
+            note=schedule.fault or ("" if pause is None else pause.note),
+            next_at=schedule.next_at,
+            created_at=schedule.created_at,
+            last=None if last is None else Fire.of(last, plan.name),
+            plan=plan,
+        )
+
+
+def fires(found: Iterable[model.Fire], schedule: str) -> list[Fire]:
+    return [Fire.of(fire, schedule) for fire in found]

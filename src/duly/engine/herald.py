@@ -1,0 +1,56 @@
+"""The herald: says again and again which schedules the code of this node declares.
+
+The store writes the newest set that any living node holds, and tells an older one that it is. So a
+rolling deploy changes each schedule once, in whatever order nodes come and go.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from duly.events import DeclarationSuperseded, Emit, SchedulesDeclared, nobody
+from duly.store.protocol import Declared, Store, WantedSchedule
+
+EVERY = timedelta(seconds=10)
+
+
+class Herald:
+    name = "herald"
+    topics: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        app: str,
+        mark: str,
+        wanted: Sequence[WantedSchedule],
+        emit: Emit = nobody,
+    ) -> None:
+        self._store = store
+        self._app = app
+        self._mark = mark
+        self._wanted = wanted
+        self._emit = emit
+        self._superseded = False
+
+    async def tick(self) -> timedelta:
+        self._tell(await self._store.schedules.declare(self._app, self._mark, self._wanted))
+        return EVERY
+
+    def _tell(self, declared: Declared) -> None:
+        if declared.superseded and not self._superseded:
+            self._emit(DeclarationSuperseded(self._app, declared.since))
+        self._superseded = declared.superseded
+        if declared.written:
+            self._emit(
+                SchedulesDeclared(
+                    app=self._app,
+                    added=declared.added,
+                    changed=declared.changed,
+                    renamed=declared.renamed,
+                    paused=declared.paused,
+                    resumed=declared.resumed,
+                    drift=declared.drift,
+                    refused=declared.refused,
+                )
+            )

@@ -1,0 +1,209 @@
+"""What code declares, written into the store: once for each set, whoever announces it.
+
+A set of schedules has a mark. The newest set that any living node holds speaks for its app; a node
+that restarts with an older one, in the middle of a rolling deploy, changes nothing. If nobody with
+the newer set was heard for a while, the deploy was rolled back, and the older set is the newest.
+
+Of a schedule that is there already, only what the code says differently than before is changed:
+what a person has edited since stays, and is told as drift.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from duly.instants import EPOCH, from_us
+from duly.model.job import Owner
+from duly.model.schedule import Pause, Plan, Schedule
+from duly.store import rows, schedules, steering
+from duly.store.database import Ask, Operation, Value
+from duly.store.ids import Ids
+from duly.store.protocol import Decide, Declared, WantedSchedule
+from duly.store.rows import ScheduleRow
+
+# So long after its last word, a set has nobody any more who holds it.
+SILENCE = timedelta(seconds=30)
+BY = "code"
+
+Values = Mapping[str, Value]
+
+
+def declare(
+    app: str, mark: str, wanted: Sequence[WantedSchedule], *, decide: Decide, ids: Ids
+) -> Operation[Declared]:
+    """Announce a set, and write it if it speaks for the app and was not written yet."""
+    [(holds, since, instant)] = yield Ask("hold_app", {"app": app})
+    now = from_us(instant)
+    found = yield Ask("known_declarations", {"app": app, "marks": [mark, holds]})
+    known = {one: (from_us(first), from_us(seen)) for one, first, seen in found}
+    first_seen = known[mark][0] if mark in known else now
+    if holds not in ("", mark) and _is_superseded(known, mark, holds, now):
+        yield from _announce(app, mark, first_seen)
+        return Declared(superseded=True, since=from_us(since))
+    if holds == mark:
+        yield from _announce(app, mark, first_seen)
+        return Declared(since=from_us(since))
+    yield from _announce(app, mark, now)
+    written = yield from _Writing(app, now, decide, ids).write(wanted)
+    yield Ask("set_app", {"app": app, "mark": mark})
+    return written
+
+
+def _is_superseded(
+    known: Mapping[str, tuple[datetime, datetime]], mark: str, holds: str, now: datetime
+) -> bool:
+    if mark not in known or holds not in known:
+        return False  # it is new
+    return known[mark][0] <= known[holds][0] and now - known[holds][1] < SILENCE
+
+
+def _announce(app: str, mark: str, first_seen: datetime) -> Operation[None]:
+    instant = rows.instant(first_seen)
+    yield Ask("announce_declaration", {"app": app, "mark": mark, "first_seen": instant})
+
+
+@dataclass(slots=True)
+class _Writing:
+    app: str
+    now: datetime
+    decide: Decide
+    ids: Ids
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    paused: list[str] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
+    drift: dict[str, Sequence[str]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def write(self, wanted: Sequence[WantedSchedule]) -> Operation[Declared]:
+        names = [one.plan.name for one in wanted]
+        found = yield Ask("declared_plans", {"app": self.app, "names": names})
+        before = {name: json.loads(plan) for name, app, plan in found if app == self.app}
+        others = {name: app for name, app, _ in found if app != self.app}
+        for one in wanted:
+            if one.plan.name in others:
+                self.refused[one.plan.name] = f"{others[one.plan.name]} declares it, too"
+            else:
+                yield from self._rename(one, before)
+                yield from self._keep(one.plan, before.get(one.plan.name))
+        kept = [one.plan for one in wanted if one.plan.name not in self.refused]
+        declared = [{"name": plan.name, "plan": _text(plan)} for plan in kept]
+        yield Ask("keep_declared", {"app": self.app, "rows": rows.packed(declared)})
+        yield from self._let_go([name for name in before if name not in set(names)])
+        return Declared(
+            since=self.now,
+            written=True,
+            added=self.added,
+            changed=self.changed,
+            renamed=self.renamed,
+            paused=self.paused,
+            resumed=self.resumed,
+            drift=self.drift,
+            refused=self.refused,
+        )
+
+    def _rename(self, one: WantedSchedule, before: dict[str, Values]) -> Operation[None]:
+        """A schedule that had one of its former names is this one, history and all."""
+        name = one.plan.name
+        for old in one.aliases:
+            if old in before and name not in before:
+                if (yield Ask("rename_schedule", {"old": old, "name": name})):
+                    self.renamed.append((old, name))
+                    before[name] = {**before[old], "name": name}
+                yield Ask("forget_declared", {"app": self.app, "names": [old]})
+                del before[old]
+
+    def _keep(self, plan: Plan, before: Values | None) -> Operation[None]:
+        found = rows.schedules((yield Ask("named_schedules", {"names": [plan.name]})))
+        if not found:
+            yield from schedules.add([plan], list(self.ids.draw(1)))
+            self.added.append(plan.name)
+        elif found[0].owner != Owner.CODE:
+            self.refused[plan.name] = f"one of that name was made by {_maker(found[0].owner)}"
+        else:
+            yield from self._change(found[0], plan, before)
+
+    def _change(self, row: ScheduleRow, plan: Plan, before: Values | None) -> Operation[None]:
+        live = rows.plan_values(rows.schedule(row).plan)
+        merged, drift = merge(before, live, rows.plan_values(plan))
+        if drift:
+            self.drift[plan.name] = drift
+        if merged != live:
+            changed = rows.schedule(row._replace(**cast(dict[str, Any], merged))).plan
+            yield from schedules.edit(
+                plan.name, lambda _: changed, who=BY, decide=self.decide, ids=self.ids
+            )
+            self.changed.append(plan.name)
+        if self._was_let_go(rows.schedule(row)):
+            yield from steering.resume(plan.name, who=BY, decide=self.decide, ids=self.ids)
+            self.resumed.append(plan.name)
+
+    def _was_let_go(self, schedule: Schedule) -> bool:
+        pause = schedule.pause
+        return pause is not None and pause.by == BY and pause.note.startswith(self._gone)
+
+    def _let_go(self, names: Sequence[str]) -> Operation[None]:
+        """What vanished from code is paused, and never deleted."""
+        for name in names:
+            found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+            if found and found[0].pause is None and found[0].owner == Owner.CODE:
+                note = f"{self._gone} since {self.now:%Y-%m-%d %H:%M} UTC"
+                wanted = Pause(since=EPOCH, by=BY, note=note)
+                yield from steering.pause(name, wanted, who=BY, decide=self.decide, ids=self.ids)
+                self.paused.append(name)
+        yield Ask("forget_declared", {"app": self.app, "names": list(names)})
+
+    @property
+    def _gone(self) -> str:
+        return f"no longer in {self.app}"
+
+
+def merge(
+    before: Values | None, live: Values, wanted: Values
+) -> tuple[dict[str, Value], list[str]]:
+    """The plan as it is to be, column by column, and where a person's word differs from the code's.
+
+    What is live as it was declared before, the code may change. What is not, somebody has edited.
+    """
+    if before is None:
+        return dict(wanted), []
+    merged: dict[str, Value] = {}
+    drift: list[str] = []
+    for column, value in wanted.items():
+        if column == "policies":
+            merged[column], edited = _policies(before, live, wanted)
+            drift += edited
+        elif live[column] == before.get(column, live[column]):
+            merged[column] = value
+        else:
+            merged[column] = live[column]
+            if live[column] != value:
+                drift.append(column)
+    return merged, drift
+
+
+def _policies(before: Values, live: Values, wanted: Values) -> tuple[Value, list[str]]:
+    """The same, choice by choice; one that is not in the text is at its default."""
+    was, now, asked = (
+        json.loads(str(values.get("policies") or "{}")) for values in (before, live, wanted)
+    )
+    merged, drift = {}, []
+    for choice in sorted({*was, *now, *asked}):
+        edited = now.get(choice) != was.get(choice)
+        if edited and now.get(choice) != asked.get(choice):
+            drift.append(choice)
+        taken = now if edited else asked
+        if choice in taken:
+            merged[choice] = taken[choice]
+    return json.dumps(merged, sort_keys=True, separators=(",", ":")), drift
+
+
+def _text(plan: Plan) -> str:
+    return json.dumps(rows.plan_values(plan), sort_keys=True)
+
+
+def _maker(owner: str) -> str:
+    return {"api": "the program", "file": "a file", "person": "a person"}.get(owner, owner)

@@ -1,0 +1,41 @@
+-- name: hold_app
+-- The row of an app, held: whoever speaks for it does so alone.
+insert into duly.app (name, mark, since)
+values (:app, '', 0)
+    on conflict (name) do update set name = excluded.name
+returning mark, since, {now};
+
+-- name: known_declarations
+select mark, first_seen, seen_at
+  from duly.declaration
+ where app = :app and mark = any(:marks::text[]);
+
+-- name: announce_declaration
+insert into duly.declaration (app, mark, first_seen, seen_at)
+values (:app, :mark, :first_seen, {now})
+    on conflict (app, mark) do update set first_seen = excluded.first_seen, seen_at = excluded.seen_at;
+
+-- name: set_app
+update duly.app set mark = :mark, since = {now} where name = :app;
+
+-- name: declared_plans
+-- What an app has declared, and what others have under the same names.
+select name, app, plan
+  from duly.declared
+ where app = :app or name = any(:names::text[])
+ order by name;
+
+-- name: keep_declared
+insert into duly.declared (name, app, plan)
+select one ->> 'name', :app, one ->> 'plan'
+  from jsonb_array_elements(:rows::jsonb) as one
+    on conflict (name) do update set app = excluded.app, plan = excluded.plan;
+
+-- name: forget_declared
+delete from duly.declared where app = :app and name = any(:names::text[]);
+
+-- name: rename_schedule
+update duly.schedule
+   set name = :name, revision = revision + 1
+ where name = :old and not exists (select from duly.schedule as other where other.name = :name)
+returning id;
