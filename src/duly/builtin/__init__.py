@@ -1,0 +1,58 @@
+"""Tasks that come with duly: a shell line, a command, an HTTP request. No Python is needed.
+
+They are off unless the operator of a worker allows them, because then whoever may write a schedule
+may run any program here, or send requests from within the network. ``"shell"`` allows the tasks
+``duly.shell`` and ``duly.command``, ``"http"`` allows ``duly.http``.
+
+A program is not retried unless its schedule says so: nobody knows whether it may run twice. (One
+that was lost with its worker is run again, as every job.)
+"""
+
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from duly.builtin.guard import Guard
+from duly.builtin.http import Client
+from duly.builtin.process import GRACE, command, shell
+from duly.errors import InvalidValue
+from duly.registry.definition import Definition, define
+
+SHELL: Final = "duly.shell"
+COMMAND: Final = "duly.command"
+HTTP: Final = "duly.http"
+WORDS: Final = ("shell", "http")
+
+
+def definitions(allowed: Collection[str], *, networks: Sequence[str] = ()) -> list[Definition]:
+    """The tasks that are allowed.
+
+    ``networks`` are those, as ``"10.1.0.0/16"``, and the names of hosts, as ``"hooks.internal"``,
+    that ``http`` may reach though they are not public.
+    """
+    _check(allowed)
+    found = []
+    if "shell" in allowed:
+        # Twice as long as a program has to end: after that, something hangs.
+        grace = GRACE * 2
+        found += [
+            define(shell, name=SHELL, retry=None, grace=grace, executor="async"),
+            define(command, name=COMMAND, retry=None, grace=grace, executor="async"),
+        ]
+    guard = Guard(networks)
+    if "http" in allowed:
+        found.append(define(Client(guard).http, name=HTTP, executor="async"))
+    return found
+
+
+def _check(allowed: Collection[str]) -> None:
+    if isinstance(allowed, str):
+        raise InvalidValue(f'"{allowed}": several words, as ["shell", "http"]')
+    for word in allowed:
+        if word not in WORDS:
+            near = get_close_matches(word, WORDS, n=1)
+            meant = f'did you mean "{near[0]}"? ' if near else ""
+            raise InvalidValue(
+                f'"{word}" cannot be allowed: {meant}"shell" is for shell lines and commands, '
+                '"http" for requests'
+            )

@@ -1,0 +1,148 @@
+"""A program and everything it starts: one group of processes, which ends as a whole.
+
+The program leads a session of its own, so a signal to its group reaches what it has started, too,
+except what has left the group on purpose (``setsid``). It is asked to end (SIGTERM) and has a
+``grace`` for that, all of it and not only its leader: the shell around a program dies at once, and
+the program may have to tidy up. Then it is killed.
+
+A worker that is killed cannot end anything. Therefore a *minder*, a shell outside of the group,
+waits on a pipe whose other end only this process has: when that closes, it kills the group. The job
+will run again elsewhere, and must not run beside itself.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from duly.clock import boottime, sleep
+
+_LOOK_EVERY: Final = 0.05
+_REAPED_WITHIN: Final = 1.0
+_PROC: Final = Path("/proc")
+_DEAD: Final = ("Z", "X")
+_SHELL: Final = "/bin/sh"
+_MINDER: Final = 'read -r word; kill -KILL "-$1"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    argv: Sequence[str]
+    cwd: str | None
+    environment: Mapping[str, str]
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+class Group:
+    """To be entered at once: it is gone where it is left."""
+
+    def __init__(self, leader: asyncio.subprocess.Process, *, grace: float) -> None:
+        self._leader = leader
+        self._grace = grace
+        self._minder = _minder(leader.pid)
+
+    @classmethod
+    async def start(cls, command: Command, *, grace: float) -> Self:
+        leader = await asyncio.create_subprocess_exec(
+            *command.argv,
+            cwd=command.cwd,
+            env=dict(command.environment),
+            stdin=command.stdin,
+            stdout=command.stdout,
+            stderr=command.stderr,
+            start_new_session=True,
+        )
+        return cls(leader, grace=grace)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._ask_to_end()
+        finally:
+            # Also if it is asked to stop once more: then there is no grace any more.
+            self._send(signal.SIGKILL)
+            _dismiss(self._minder)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._leader.wait(), _REAPED_WITHIN)
+
+    async def ended(self) -> int:
+        """The exit status of its leader, or the number of the signal as its negative."""
+        return await self._leader.wait()
+
+    async def is_alive(self) -> bool:
+        """Whether anybody in it is. Who is dead and not yet waited for receives signals, too."""
+        if not self._send(0):
+            return False
+        return self._leader.returncode is None or await asyncio.to_thread(_is_alive, self._number)
+
+    async def _ask_to_end(self) -> None:
+        if not self._send(signal.SIGTERM):
+            return
+        deadline = boottime() + self._grace
+        while boottime() < deadline and await self.is_alive():
+            await sleep(_LOOK_EVERY)
+
+    @property
+    def _number(self) -> int:
+        return self._leader.pid
+
+    def _send(self, number: int) -> bool:
+        """Whether there is anybody to receive it."""
+        try:
+            os.killpg(self._number, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+def _is_alive(group: int) -> bool:
+    """Where the system does not tell, whoever receives signals is taken to be alive."""
+    return not _PROC.is_dir() or any(
+        found_group == group and state not in _DEAD for state, found_group in _processes()
+    )
+
+
+def _processes() -> Iterator[tuple[str, int]]:
+    """State and group of each."""
+    for stat in _PROC.glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+            # The name, in parentheses, may hold anything, also spaces and parentheses.
+            found = stat.read_text(errors="replace").rpartition(")")[2].split()
+            yield found[0], int(found[2])
+
+
+def _minder(group: int) -> "subprocess.Popen[bytes] | None":
+    with suppress(OSError):  # no shell here, or no more processes: then there is none
+        return subprocess.Popen(  # noqa: S603 - our own line
+            [_SHELL, "-c", _MINDER, "duly-minder", str(group)],
+            env={},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    return None
+
+
+def _dismiss(minder: "subprocess.Popen[bytes] | None") -> None:
+    """Killed before its pipe is closed: it must not act any more, the number may be another's."""
+    if minder is not None:
+        minder.kill()
+        minder.wait()
+        if minder.stdin is not None:
+            minder.stdin.close()

@@ -1,0 +1,116 @@
+"""Where the ``http`` task may go: to public addresses, and to what the operator allows.
+
+Whoever may write a schedule chooses the URL, and the worker stands inside of the network: without
+this, its neighbours, its own ports and the metadata service of the cloud would answer to them.
+
+A name is judged by the addresses that it resolves to, and the connection is made to exactly the
+address that was judged: asked a second time, the name could have another. An IPv6 address that
+leads to an IPv4 one (mapped, 6to4, NAT64) is judged by that.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final, TypeAlias
+
+from duly.errors import InvalidValue, Permanent
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+
+_NAME = re.compile(r"(?!-)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_UNICAST: Final = IPv6Network("2000::/3")  # all that has been given out to the public
+_RELAY: Final = IPv4Network("192.88.99.0/24")  # of 6to4
+_LOWEST_32: Final = 2**32 - 1
+
+
+async def resolved(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, as the system knows them, in its order."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+
+
+class Guard:
+    """``allowed`` are names of hosts, and networks, that may be reached though they are private."""
+
+    def __init__(self, allowed: Sequence[str] = (), *, resolve: Resolve = resolved) -> None:
+        if isinstance(allowed, str):
+            raise InvalidValue(f'networks="{allowed}": several of them, as ["{allowed}"]')
+        self._resolve = resolve
+        self._names: set[str] = set()
+        self._networks: list[IPv4Network | IPv6Network] = []
+        for word in allowed:
+            self._allow(word)
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Those to which a connection may be made: at least one, or ``Permanent``."""
+        found = [ip_address(text) for text in await self._resolve(host, port)]
+        is_named = host in self._names
+        good = [str(address) for address in found if is_named or self._is_good(address)]
+        if not good:
+            raise Permanent(_refusal(host, found))
+        return good
+
+    def _is_good(self, address: Address) -> bool:
+        return why_not(address) is None or any(
+            either in network for network in self._networks for either in (address, meant(address))
+        )
+
+    def _allow(self, word: str) -> None:
+        name = word.lower().removesuffix(".")
+        try:
+            self._networks.append(ip_network(name))
+        except ValueError as error:
+            is_name = _NAME.fullmatch(name) and not re.fullmatch(r"[\d.]+", name)
+            if not is_name:
+                raise InvalidValue(
+                    f'networks: "{word}" is neither a network, as "10.1.0.0/16", nor the name of '
+                    f'a host, as "hooks.internal": {error}'
+                ) from None
+            self._names.add(name)
+
+
+def why_not(address: Address) -> str | None:
+    """What it is that makes an address none for the public, or nothing."""
+    real = meant(address)
+    if real != address:
+        why = why_not(real)
+        return None if why is None else f"{why} ({real})"
+    for word in ("unspecified", "loopback", "link_local", "multicast", "private", "reserved"):
+        if getattr(address, f"is_{word}"):
+            return word.replace("_", "-")
+    is_public = address.is_global and (address in _UNICAST or address.version == 4)
+    return None if is_public and address not in _RELAY else "not public"
+
+
+def meant(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address leads to, or the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is not None:
+        return inner
+    if address in _NAT64:
+        return IPv4Address(int(address) & _LOWEST_32)
+    return address
+
+
+def _refusal(host: str, found: Sequence[Address]) -> str:
+    if not found:
+        return f"{host} has no address"
+    where = host if host == str(found[0]) else f"{host}, at {found[0]},"
+    return (
+        f"{where} is {why_not(found[0])}, and a job may only reach public addresses; "
+        f'the operator of the worker may allow "{host}" or its network'
+    )

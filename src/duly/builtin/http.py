@@ -1,0 +1,215 @@
+"""``http``: a request as a job.
+
+An answer that was expected is success: one of ``expect``, or any 2xx. An answer that may be another
+one next time (5xx, 429, and 408 and 425, which say so themselves), and no answer at all, are
+errors, to be retried as the job says; 429 and 503 may say when. Any other answer is for good.
+
+The same job sends the same Idempotency-Key in each of its attempts, so that the other side can tell
+a repetition from another request. Where requests may go is up to the ``Guard``, and each redirect
+is up to it again.
+"""
+
+import asyncio
+import os
+import re
+import ssl
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, timedelta
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import Final
+
+from duly.builtin import headers as making
+from duly.builtin import job
+from duly.builtin.exchange import Answer, HttpFailed, Line, Request, asked, connected
+from duly.builtin.guard import Guard
+from duly.builtin.target import Target
+from duly.clock import boottime, now
+from duly.durations import show_duration
+from duly.errors import InvalidValue, Permanent, RetryAfter
+from duly.model.outcome import storable
+from duly.registry.options import length_of
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+MOST_REDIRECTS: Final = 5
+KEPT: Final = 2_000  # characters of a body, in the result
+KEPT_HEADERS: Final = ("content-type", "content-length", "etag", "location", "x-request-id")
+LONGEST_TIMEOUT: Final = timedelta(hours=1)
+LONGEST_REST: Final = timedelta(days=1)  # whatever the other side asks for
+
+_CONNECT_WITHIN: Final = 5.0  # seconds, where there is another address to try
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+_PASSING: Final = (408, 425, 429)
+_CHARSET = re.compile(r'charset="?([\w.:-]+)', re.ASCII)
+_SHOWN: Final = 300
+
+
+class Client:
+    """The task, with what the operator of the worker allows it."""
+
+    def __init__(self, guard: Guard, *, tls: ssl.SSLContext | None = None) -> None:
+        self._guard = guard
+        self._given_tls = tls
+
+    async def http(
+        self,
+        url: str,
+        method: str = "GET",
+        *,
+        headers: dict[str, str] | None = None,
+        body: str | None = None,
+        expect: list[int] | None = None,
+        timeout: str = "30s",  # noqa: ASYNC109 - of the whole exchange, in words
+        sign: str | None = None,
+    ) -> dict[str, object]:
+        request = _request(url, method=method, headers=headers or {}, body=body, sign=sign)
+        patience = _patience(timeout)
+        began = boottime()
+        try:
+            async with asyncio.timeout(patience.total_seconds()):
+                answer = await self._followed(request, expect or ())
+        except TimeoutError:
+            said = f"{request.method} {request.target.shown}"
+            raise HttpFailed(f"{said}: no answer within {show_duration(patience)}") from None
+        milliseconds = round((boottime() - began) * 1_000)
+        said = f"{request.method} {request.target.shown} answered {answer.status}"
+        job.log().info("%s after %s ms", said, milliseconds)
+        if not _is_expected(answer.status, expect or ()):
+            raise _failure(said, answer, expect or ())
+        return _result(answer)
+
+    async def _followed(self, request: Request, expect: Collection[int]) -> Answer:
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = await self._answered(request)
+            is_redirect = answer.status in _REDIRECTS and "location" in answer.headers
+            if not is_redirect or answer.status in expect:
+                return answer
+            request = redirected(request, answer)
+        raise Permanent(f"{request.target.shown}: more than {MOST_REDIRECTS} redirects")
+
+    async def _answered(self, request: Request) -> Answer:
+        try:
+            return await asked(request, await self._connected(request.target))
+        except (OSError, HttpFailed) as error:
+            what = str(error) or type(error).__name__
+            raise HttpFailed(f"{request.method} {request.target.shown}: {what}") from error
+
+    async def _connected(self, target: Target) -> Line:
+        """To the first address that takes the connection, of those that the guard lets through."""
+        tls = self._tls if target.scheme == "https" else None
+        *others, last = await self._guard.addresses(target.host, target.port)
+        for address in others:
+            with suppress(OSError):
+                async with asyncio.timeout(_CONNECT_WITHIN):
+                    return await connected(target, address, tls=tls)
+        return await connected(target, last, tls=tls)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return self._given_tls or ssl.create_default_context()
+
+
+def redirected(request: Request, answer: Answer) -> Request:
+    """The request that a redirect asks for, or ``Permanent``."""
+    here, there = request.target, request.target.led_to(answer.headers["location"])
+    if here.scheme == "https" and there.scheme == "http":
+        raise Permanent(f"{here.shown} redirects to {there.shown}: from https to http is refused")
+    headers = request.headers
+    if there.origin != here.origin:
+        headers = making.for_a_stranger(headers)
+    if _becomes_get(request.method, answer.status):
+        headers = making.without_content(headers)
+        return Request(method="GET", target=there, headers=headers, body=None)
+    return replace(request, target=there, headers=headers)
+
+
+def _becomes_get(method: str, status: int) -> bool:
+    """As browsers do it, and everybody since."""
+    return (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
+
+
+def _request(
+    url: str, *, method: str, headers: Mapping[str, str], body: str | None, sign: str | None
+) -> Request:
+    if method.upper() not in METHODS:
+        raise Permanent(f'method="{method}": one of {", ".join(METHODS)}')
+    target = Target.of(url)
+    number = job.number()
+    said = making.completed(
+        making.checked(headers), body=body, key=None if number is None else str(number)
+    )
+    content = b"" if body is None else body.encode()
+    if sign is not None:
+        said |= making.signature(content, _secret(sign), now())
+    has_body = body is not None or method.upper() in ("POST", "PUT", "PATCH")
+    return Request(
+        method=method.upper(), target=target, headers=said, body=content if has_body else None
+    )
+
+
+def _secret(name: str) -> str:
+    found = os.environ.get(name)
+    if not found:
+        raise Permanent(
+            f'sign="{name}": the worker has no environment variable of that name; set it to the '
+            "secret that the other side knows"
+        )
+    return found
+
+
+def _patience(timeout: str) -> timedelta:
+    try:
+        return length_of("timeout", timeout, longest=LONGEST_TIMEOUT)
+    except InvalidValue as error:
+        raise Permanent(str(error)) from None
+
+
+def _is_expected(status: int, expect: Collection[int]) -> bool:
+    return status in expect if expect else 200 <= status < 300
+
+
+def _failure(said: str, answer: Answer, expect: Collection[int]) -> Exception:
+    text = " ".join(_text(answer).split())[:_SHOWN]
+    message = f"{said}: {text}" if text else said
+    rest = _rest(answer.headers.get("retry-after", ""))
+    if answer.status in (429, 503) and rest is not None:
+        return RetryAfter(rest, message)
+    if answer.status >= 500 or answer.status in _PASSING:
+        return HttpFailed(message)
+    wanted = ", ".join(map(str, expect)) or "2xx"
+    return Permanent(f"{said}, and {wanted} was expected: {text}".removesuffix(": "))
+
+
+def _rest(said: str) -> timedelta | None:
+    """How long the other side wants to be left alone: seconds, or the date of the end of it."""
+    if said.isascii() and said.isdigit():
+        wait = timedelta(seconds=min(int(said[:10]), LONGEST_REST.total_seconds()))
+    else:
+        try:
+            moment = parsedate_to_datetime(said)
+        except ValueError:
+            return None
+        wait = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now()
+    return min(max(wait, timedelta()), LONGEST_REST)
+
+
+def _result(answer: Answer) -> dict[str, object]:
+    kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
+    return {
+        "status": answer.status,
+        "headers": {name: storable(value[:KEPT]) for name, value in kept.items()},
+        "body": _text(answer),
+    }
+
+
+def _text(answer: Answer) -> str:
+    """The beginning of the body. Four bytes are as many as a character has."""
+    found = _CHARSET.search(answer.headers.get("content-type", "").lower())
+    beginning = answer.body[: 4 * KEPT]
+    try:
+        text = beginning.decode(found[1] if found else "utf-8", errors="replace")
+    except (LookupError, ValueError):  # no encoding that we know, or none of text
+        text = beginning.decode(errors="replace")
+    return storable(text[:KEPT])

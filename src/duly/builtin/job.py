@@ -1,0 +1,30 @@
+"""What a built-in task knows about the job that it runs in, if it runs in one."""
+
+import logging
+
+from duly.registry.context import current_or_none
+
+
+def log() -> logging.Logger:
+    """Where it is said what happens: the job's own log."""
+    context = current_or_none()
+    return logging.getLogger("duly.job") if context is None else context.log
+
+
+def number() -> int | None:
+    context = current_or_none()
+    return None if context is None else context.job.id
+
+
+def variables() -> dict[str, str]:
+    """The facts of the job, as a program reads them. A schedule is known by its number."""
+    context = current_or_none()
+    if context is None:
+        return {}
+    facts = {
+        "DULY_JOB_ID": context.job.id,
+        "DULY_DUE_AT": context.due_at.isoformat(),
+        "DULY_ATTEMPT": context.attempt,
+        "DULY_SCHEDULE": context.job.schedule_id,
+    }
+    return {name: str(fact) for name, fact in facts.items() if fact is not None}

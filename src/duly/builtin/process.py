@@ -1,0 +1,180 @@
+"""``shell`` and ``command``: a program as a job.
+
+What it prints goes into the job's log (stderr as warnings), how it exits decides: 0 is success.
+Not found and not executable (126, 127) is for good, everything else is an error, to be retried as
+the job says. When the job is cancelled or its time is over, the program ends with everything it
+has started; also what it leaves behind in the background when it ends by itself is ended.
+
+The program sees few of the worker's environment variables: those are not to be handed to whoever
+may write a schedule. What it needs besides is said in ``env``.
+"""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from duly.builtin import job
+from duly.builtin.group import Command, Group
+from duly.builtin.output import Output
+from duly.errors import Permanent
+
+GRACE: Final = timedelta(seconds=5)  # between SIGTERM and SIGKILL
+INHERITED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "TMPDIR"})
+LAST_LINES: Final = 10
+
+_LOCALE = "LC_"
+_NOT_EXECUTABLE, _NOT_FOUND, _SIGNALLED = 126, 127, 128
+_MEANINGS = {
+    _NOT_EXECUTABLE: "a command is not executable",
+    _NOT_FOUND: "a command was not found",
+}
+# Of a start that fails: another try would fail, too. (No more memory or processes: it might not.)
+_HOPELESS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR)
+
+
+class CommandFailed(Exception):
+    """A program has not exited with 0."""
+
+
+async def shell(
+    line: str,
+    cwd: str | None = None,
+    env: dict[str, str] | None = None,
+    stdin: str | None = None,
+) -> dict[str, object]:
+    """A line for ``/bin/sh -c``, with its pipes, redirections and ``&&``."""
+    if not line.strip():
+        raise Permanent("shell: the line is empty; it is what /bin/sh is to do")
+    return await _run(["/bin/sh", "-c", line], cwd=cwd, env=env, stdin=stdin)
+
+
+async def command(
+    argv: list[str],
+    cwd: str | None = None,
+    env: dict[str, str] | None = None,
+    stdin: str | None = None,
+) -> dict[str, object]:
+    """A program and its arguments, without a shell: nothing is expanded, nothing is split."""
+    if not argv or not argv[0]:
+        raise Permanent('command: no program is named; say ["/srv/backup", "--full"]')
+    return await _run(argv, cwd=cwd, env=env, stdin=stdin)
+
+
+async def _run(
+    argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str] | None, stdin: str | None
+) -> dict[str, object]:
+    _check_folder(cwd)
+    async with Output(job.log()) as output:
+        with _refusals(argv), _readable(stdin) as given:
+            out, err = output.ends
+            asked = Command(
+                argv=argv,
+                cwd=cwd,
+                environment=environment(os.environ, env or {}),
+                stdin=given,
+                stdout=out,
+                stderr=err,
+            )
+            group = await Group.start(asked, grace=GRACE.total_seconds())
+        status = await _to_its_end(group, output)
+    if status:
+        raise _failure(status, output.tail)
+    return {"exit": 0, "tail": output.tail}
+
+
+async def _to_its_end(group: Group, output: Output) -> int:
+    async with group:
+        output.hand_over()
+        status = await group.ended()
+        await output.silence()
+        if await group.is_alive():
+            job.log().warning("what it left running in the background is ended with it")
+    return status
+
+
+def environment(worker: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
+    """What a program is given: little of the worker's, the job's facts, and what was said."""
+    inherited = {
+        name: value
+        for name, value in worker.items()
+        if name in INHERITED or name.startswith(_LOCALE)
+    }
+    return {**inherited, **job.variables(), **said}
+
+
+def _check_folder(cwd: str | None) -> None:
+    if cwd is not None and not Path(cwd).is_dir():
+        raise Permanent(
+            f'cwd="{cwd}": there is no such folder where this worker runs ({socket.gethostname()})'
+        )
+
+
+@contextmanager
+def _readable(stdin: str | None) -> Iterator[int]:
+    """A file and no pipe: nobody has to stand by until the program has read it all."""
+    if stdin is None:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(stdin.encode())
+        file.seek(0)
+        yield file.fileno()
+
+
+@contextmanager
+def _refusals(argv: Sequence[str]) -> Iterator[None]:
+    """A program that cannot be started, in words; for good, where another try would be no use."""
+    try:
+        yield
+    except ValueError as error:  # a NUL in an argument, an "=" in the name of a variable
+        raise Permanent(f"{argv[0]}: it cannot be started with these words: {error}") from None
+    except OSError as error:
+        if error.errno not in _HOPELESS:
+            raise
+        raise Permanent(_why_not_started(argv[0], error)) from None
+
+
+def _why_not_started(program: str, error: OSError) -> str:
+    match error.errno:
+        case errno.ENOENT:
+            hint = "nor is what its first line names" if Path(program).exists() else "see PATH"
+            return f"exit {_NOT_FOUND}: {program}: it was not found; {hint}"
+        case errno.ENOEXEC:
+            return f"exit {_NOT_EXECUTABLE}: {program}: it is no program; a script begins with #!"
+        case _:
+            return f"exit {_NOT_EXECUTABLE}: {program}: not executable: {error.strerror}"
+
+
+def _failure(status: int, tail: str) -> Exception:
+    """The first line says it all, because lists show no other."""
+    lines = tail.splitlines()
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    message = f"{_how(status)}: {last}" if last else _how(status)
+    if len(lines) > 1:
+        message = "\n".join([message, "", "Its last lines:", *lines[-LAST_LINES:]])
+    return Permanent(message) if status in _MEANINGS else CommandFailed(message)
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        return f"killed by {_signal(-status)}"
+    if status in _MEANINGS:
+        return f"exit {status} ({_MEANINGS[status]})"
+    if status > _SIGNALLED and (name := _signal(status - _SIGNALLED)).startswith("SIG"):
+        return f"exit {status} (as shells say of {name})"
+    return f"exit {status}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,167 @@
+"""Programs and all that they start: whatever ends a job, nothing of it is left behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.builtin.group import Command, Group
+from duly.builtin.output import LINGER
+from duly.builtin.process import shell
+from duly.clock import boottime
+from tests.builtin.programs import is_alive, is_dead, number_in
+from tests.engine.workshop import until
+
+FAMILY = "sleep 300 & echo $! > child; echo $$ > parent; wait"
+
+
+async def cancelled(work: "asyncio.Task[Any]") -> None:
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+@pytest.mark.parametrize("end", [cancelled, asyncio.wait_for], ids=["cancelled", "timed out"])
+async def test_a_program_ends_with_what_it_has_started(
+    tmp_path: Path, end: Callable[..., Awaitable[None]]
+) -> None:
+    work = asyncio.create_task(shell(FAMILY, cwd=str(tmp_path)))
+    numbers = [await number_in(tmp_path / name) for name in ("child", "parent")]
+    assert all(map(is_alive, numbers))
+    if end is cancelled:
+        await end(work)
+    else:
+        with pytest.raises(TimeoutError):
+            await end(work, 0.1)
+    assert not any(map(is_alive, numbers))
+
+
+async def test_a_program_may_tidy_up_though_the_shell_around_it_is_gone(tmp_path: Path) -> None:
+    tidy = "trap 'sleep 0.3; echo tidy > done; exit' TERM; echo $$ > child"
+    (tmp_path / "tidy.sh").write_text(f"{tidy}; while :; do sleep 0.05; done")
+    work = asyncio.create_task(shell("true && sh tidy.sh && true", cwd=str(tmp_path)))
+    child = await number_in(tmp_path / "child")
+    await cancelled(work)
+    assert (tmp_path / "done").read_text() == "tidy\n"
+    assert not is_alive(child)
+
+
+async def test_who_does_not_listen_is_killed_after_the_grace(tmp_path: Path) -> None:
+    group = await Group.start(deaf(tmp_path), grace=0.3)
+    began = boottime()
+    async with group:
+        number = await number_in(tmp_path / "child")
+    assert not is_alive(number)
+    assert boottime() - began >= 0.3
+
+
+async def test_who_is_asked_to_stop_twice_has_no_grace(tmp_path: Path) -> None:
+    entered = asyncio.Event()
+
+    async def run() -> None:
+        async with await Group.start(deaf(tmp_path), grace=300):
+            entered.set()
+            await asyncio.Event().wait()
+
+    work = asyncio.create_task(run())
+    await entered.wait()
+    number = await number_in(tmp_path / "child")
+    work.cancel()
+    await asyncio.wait([work], timeout=0.2)
+    assert not work.done()
+    assert is_alive(number)
+    await cancelled(work)
+    assert not is_alive(number)
+
+
+async def test_what_is_left_in_the_background_is_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = await shell("sleep 300 > /dev/null 2>&1 & echo $! > child", cwd=str(tmp_path))
+    assert found["exit"] == 0
+    assert not is_alive(await number_in(tmp_path / "child"))
+    assert "what it left running in the background is ended with it" in caplog.text
+
+
+async def test_the_last_words_of_a_background_process_are_waited_for() -> None:
+    found = await shell("(sleep 0.2; echo last) & echo first")
+    assert found["tail"] == "first\nlast"
+
+
+async def test_who_has_left_the_group_holds_nobody_up(tmp_path: Path) -> None:
+    await shell("true")
+    descriptors = count_of_descriptors()
+    line = "setsid sh -c 'echo $$ > child; exec sleep 300' & sleep 0.2; echo done"
+    began = boottime()
+    found = await shell(line, cwd=str(tmp_path))
+    assert found["tail"] == "done"
+    assert boottime() - began < 10
+    await until(lambda: count_of_descriptors() == descriptors)
+    stray = await number_in(tmp_path / "child")
+    assert is_alive(stray)
+    os.kill(stray, signal.SIGKILL)
+    await is_dead(stray)
+
+
+async def test_a_program_that_has_ended_is_not_waited_for() -> None:
+    began = boottime()
+    for _ in range(5):
+        await shell("echo x")
+    assert boottime() - began < 5 * LINGER
+
+
+async def test_no_descriptor_and_no_process_is_left_of_many() -> None:
+    await shell("true")
+    descriptors, processes = count_of_descriptors(), children(os.getpid())
+    await asyncio.gather(*(shell("echo x") for _ in range(20)))
+    assert children(os.getpid()) == processes
+    assert count_of_descriptors() == descriptors
+
+
+async def test_a_worker_that_is_killed_takes_its_programs_with_it(tmp_path: Path) -> None:
+    program = (
+        f"import asyncio; from duly.builtin.process import shell; asyncio.run(shell({FAMILY!r}))"
+    )
+    with started(program, tmp_path) as worker:
+        numbers = [await number_in(tmp_path / name) for name in ("child", "parent")]
+        await until(lambda: has_minder(worker.pid))
+        assert all(map(is_alive, numbers))
+        worker.kill()
+    for number in numbers:
+        await is_dead(number)
+
+
+def deaf(folder: Path) -> Command:
+    return Command(
+        argv=["sh", "-c", "trap '' TERM; echo $$ > child; while :; do sleep 0.05; done"],
+        cwd=str(folder),
+        environment=os.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def started(program: str, folder: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", program], cwd=folder)
+
+
+def count_of_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def children(of: int) -> set[int]:
+    listed = Path(f"/proc/{of}/task").glob("*/children")
+    return {int(child) for file in listed for child in file.read_text().split()}
+
+
+def has_minder(worker: int) -> bool:
+    return any(
+        b"duly-minder" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children(worker)
+    )

@@ -1,0 +1,116 @@
+"""Where requests may go: the addresses that nobody may reach by asking for them in another way."""
+
+from ipaddress import ip_address
+
+import pytest
+
+from duly.builtin.guard import Guard, Resolve, resolved
+from duly.errors import InvalidValue, Permanent
+
+# Written by number in every way that the system's resolver reads, too.
+INSIDE = [
+    "127.0.0.1", "127.1", "127.255.255.254", "2130706433", "0x7f000001", "0177.0.0.1", "0",
+    "0.0.0.0", "10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.1.1",  # noqa: S104 - nobody listens
+    "169.254.169.254", "169.254.0.1", "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1",
+    "198.51.100.1", "203.0.113.1", "192.88.99.1", "224.0.0.1", "239.255.255.255", "240.0.0.1",
+    "255.255.255.255", "::", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254", "::127.0.0.1", "::7f00:1", "::a00:1", "::808:808", "2002:7f00:1::",
+    "2002:a00:1::1", "2002:a9fe:a9fe::", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::a00:1", "2001:0:7f00:1::", "2001:db8::1", "fc00::1", "fd00:ec2::254", "fe80::1",
+    "fec0::1", "ff02::1", "ff0e::1", "100::1", "4000::1", "::ffff:0:127.0.0.1",
+]  # fmt: skip
+
+OUTSIDE = [
+    "1.1.1.1", "8.8.8.8", "172.32.0.1", "172.15.255.255", "9.255.255.255", "100.128.0.1",
+    "192.167.255.255", "2606:4700:4700::1111", "2001:4860:4860::8888", "::ffff:8.8.8.8",
+    "2002:808:808::1", "64:ff9b::808:808",
+]  # fmt: skip
+
+
+def named(*addresses: str) -> Resolve:
+    """A resolver for which every name has these addresses."""
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return list(addresses)
+
+    return resolve
+
+
+@pytest.mark.parametrize("host", INSIDE)
+async def test_what_is_inside_is_not_reached(host: str) -> None:
+    with pytest.raises(Permanent, match="a job may only reach public addresses"):
+        await Guard().addresses(host, 80)
+
+
+async def test_nor_by_a_name() -> None:
+    with pytest.raises(Permanent, match=r"localhost, at (127\.0\.0\.1|::1), is loopback"):
+        await Guard().addresses("localhost", 80)
+
+
+@pytest.mark.parametrize("address", INSIDE)
+async def test_nor_by_a_name_of_somebody_else(address: str) -> None:
+    [as_resolved, *_] = await resolved(address, 80)
+    with pytest.raises(Permanent, match=r"^rebound\.example, at .*, is "):
+        await Guard(resolve=named(as_resolved)).addresses("rebound.example", 80)
+
+
+@pytest.mark.parametrize("address", ["fe80::1%eth0", "::1%lo", "::ffff:127.0.0.1%1"])
+async def test_nor_through_an_interface(address: str) -> None:
+    with pytest.raises(Permanent):
+        await Guard(resolve=named(address)).addresses("rebound.example", 80)
+
+
+@pytest.mark.parametrize("address", OUTSIDE)
+async def test_what_is_public_is_reached(address: str) -> None:
+    found = await Guard(resolve=named(address)).addresses("example.com", 80)
+    assert found == [str(ip_address(address))]
+
+
+async def test_of_several_addresses_only_the_public_ones_are_left() -> None:
+    guard = Guard(resolve=named("10.0.0.1", "8.8.8.8", "::1", "1.1.1.1"))
+    assert await guard.addresses("example.com", 80) == ["8.8.8.8", "1.1.1.1"]
+
+
+async def test_a_name_without_an_address_is_refused() -> None:
+    for guard in (Guard(resolve=named()), Guard(["nobody.example"], resolve=named())):
+        with pytest.raises(Permanent, match=r"nobody\.example has no address"):
+            await guard.addresses("nobody.example", 80)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "address", "is_reached"),
+    [
+        ("10.1.0.0/16", "10.1.2.3", True),
+        ("10.1.0.0/16", "::ffff:10.1.2.3", True),
+        ("10.1.0.0/16", "10.2.0.1", False),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("10.1.2.3", "10.1.2.4", False),
+        ("fd00::/8", "fd12::1", True),
+        ("fd00::/8", "127.0.0.1", False),
+        ("hooks.internal", "10.1.2.3", True),
+        ("Hooks.Internal.", "10.1.2.3", True),
+        ("internal", "10.1.2.3", False),
+        ("other.hooks.internal", "10.1.2.3", False),
+    ],
+)
+async def test_the_operator_may_allow_names_and_networks(
+    allowed: str, address: str, is_reached: bool
+) -> None:
+    guard = Guard([allowed], resolve=named(address))
+    if is_reached:
+        found = await guard.addresses("hooks.internal", 80)
+        assert found == [str(ip_address(address))]
+    else:
+        with pytest.raises(Permanent):
+            await guard.addresses("hooks.internal", 80)
+
+
+@pytest.mark.parametrize("word", ["10.1.0.0/33", "10.1.0.1/16", "10.1", "*.internal", "", "a b"])
+def test_what_is_neither_a_network_nor_a_name_is_refused(word: str) -> None:
+    with pytest.raises(InvalidValue, match=r"is neither a network, .* nor the name of a host"):
+        Guard([word])
+
+
+def test_one_text_is_not_several() -> None:
+    with pytest.raises(InvalidValue, match=r'several of them, as \["10\.0\.0\.0/8"\]'):
+        Guard("10.0.0.0/8")
