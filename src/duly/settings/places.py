@@ -1,0 +1,77 @@
+"""Settings that name a place: a store, an app, a file.
+
+A place that a file names is relative to that file, wherever the command is called from. One that is
+typed, or said by the environment, is relative to where the command is called.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from duly.errors import InvalidValue
+from duly.settings.kinds import Kind
+
+HIDDEN: Final = "***"
+
+_POSTGRES = ("postgresql://", "postgres://")
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
+# To the last @: who forgot to write a password's own / or @ as %2F or %40 has a secret, too.
+_USER = re.compile(r"//([^:@/]*):.*@", re.DOTALL)
+_PASSWORD = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*", re.IGNORECASE)
+
+
+class Place(Kind[str]):
+    def seen_from(self, value: str, folder: Path) -> str:
+        """The place as it is named from anywhere; ``folder`` is where it was said."""
+        return str(folder / value)
+
+
+class Store(Place):
+    secret = True
+
+    def read(self, value: object) -> str:
+        path = value.removeprefix("sqlite:///") if isinstance(value, str) else ""
+        scheme = _SCHEME.match(path)
+        if path == ":memory:":
+            raise InvalidValue("a store in memory is another one for every process; name a file")
+        if path.startswith(_POSTGRES) or (path and scheme is None):
+            return path
+        if scheme is None or scheme[1].lower() in ("sqlite", "file"):
+            raise InvalidValue("an SQLite store is a path, as duly.db, or sqlite:///duly.db")
+        if scheme[1].lower().startswith("postgres"):
+            raise InvalidValue("a PostgreSQL store is postgresql://user@host/database")
+        raise InvalidValue(
+            f'"{scheme[1]}:" is no store; there are sqlite:///path and postgresql://'
+        )
+
+    def seen_from(self, value: str, folder: Path) -> str:
+        return value if value.startswith(_POSTGRES) else str(folder / value)
+
+    def plain(self, value: str) -> object:
+        if not value.startswith(_POSTGRES):
+            return value
+        without = _PASSWORD.sub(rf"\g<1>{HIDDEN}", value)
+        return _USER.sub(rf"//\g<1>:{HIDDEN}@", without)
+
+
+class App(Place):
+    def read(self, value: object) -> str:
+        if not isinstance(value, str) or not value.partition(":")[0]:
+            raise InvalidValue(
+                'a file or a module, as "tasks.py", "shop.tasks" or "shop.tasks:duly"'
+            )
+        if value.endswith(".toml"):
+            raise InvalidValue("an app is Python; a file of schedules is schedules_file")
+        return value
+
+    def seen_from(self, value: str, folder: Path) -> str:
+        place = value.partition(":")[0]
+        return str(folder / value) if place.endswith(".py") or os.sep in place else value
+
+
+class SchedulesFile(Place):
+    def read(self, value: object) -> str:
+        if not isinstance(value, str) or not value.endswith(".toml"):
+            raise InvalidValue('a file, as "schedules.toml"')
+        return value

@@ -1,0 +1,200 @@
+"""The settings: what they are called, what they may be, and what they are if nobody says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from duly.durations import LONGEST, SHORTEST
+from duly.errors import InvalidValue
+from duly.settings.kinds import (
+    Choice,
+    Count,
+    Host,
+    Kind,
+    Length,
+    Modules,
+    Names,
+    Networks,
+    Switch,
+    Words,
+    Zone,
+)
+from duly.settings.places import App, SchedulesFile, Store
+from duly.settings.suggestion import refusal
+
+DEFAULT: Final = "default"  # the origin of what nobody has said
+_KEY = "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One setting: its name in Python and in files, and what it is called elsewhere."""
+
+    name: str
+    kind: Kind[Any]
+    default: object
+    about: str
+    flag: str
+    variables: tuple[str, ...]
+
+
+@cache
+def keys() -> Mapping[str, Key]:
+    """Every setting by its name, in the order in which people read them."""
+    return {
+        one.name: _key(one.name, one.default, **one.metadata[_KEY])
+        for one in fields(Settings)
+        if _KEY in one.metadata
+    }
+
+
+def key_named(name: str) -> Key:
+    found = keys().get(name)
+    if found is None:
+        raise InvalidValue(refusal([name], keys(), place="asked for"))
+    return found
+
+
+def _about(
+    about: str, kind: Kind[Any], *, flag: str = "", also: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    return {_KEY: {"about": about, "kind": kind, "flag": flag, "also": also}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is configured for the command and for ``Duly()``.
+
+    ``file`` is the one that was read. ``folder`` is the file's, or where nothing was found: modules
+    are looked for there, and relative places in the file begin there.
+    """
+
+    app: str | None = field(
+        default=None,
+        metadata=_about(
+            "Where the tasks are: a file, a module, or module:name.", App(), flag="APP"
+        ),
+    )
+    url: str = field(
+        default="duly.db",
+        metadata=_about(
+            "Where duly remembers: a path, sqlite:///path or postgresql://….",
+            Store(),
+            flag="--store",
+            also=("DULY_STORE",),
+        ),
+        repr=False,
+    )
+    zone: str | None = field(
+        default=None, metadata=_about("The time zone of rules that name none.", Zone())
+    )
+    imports: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Modules that declare tasks, imported before anything runs.", Modules("shop.tasks")
+        ),
+    )
+    schedules_file: str | None = field(
+        default=None,
+        metadata=_about("The file that declares schedules, queues and limits.", SchedulesFile()),
+    )
+    queues: tuple[str, ...] = field(
+        default=("default",),
+        metadata=_about("The queues that a worker listens to.", Names("default", least=1)),
+    )
+    concurrency: int = field(
+        default=10,
+        metadata=_about("How many jobs run at once, in each process.", Count(1, 10_000)),
+    )
+    processes: int = field(
+        default=1, metadata=_about("How many worker processes to start.", Count(1, 256))
+    )
+    lease: timedelta = field(
+        default=timedelta(seconds=15),
+        metadata=_about(
+            "After so long without a word, a worker's jobs are given to others.",
+            Length(timedelta(seconds=2), timedelta(minutes=10)),
+        ),
+    )
+    host: str = field(
+        default="127.0.0.1", metadata=_about("The address that the web side listens on.", Host())
+    )
+    port: int = field(
+        default=8400,
+        metadata=_about(
+            "The port that the web side listens on; 0 is any free one.", Count(0, 65_535)
+        ),
+    )
+    allow: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Built-in tasks that may run: shell, http.", Words("shell", words=("shell", "http"))
+        ),
+    )
+    allow_networks: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Private networks that the http task may reach, as 10.0.0.0/8.", Networks("10.0.0.0/8")
+        ),
+    )
+    keep_history: timedelta = field(
+        default=timedelta(days=14),
+        metadata=_about("How long jobs that have ended are kept.", Length(SHORTEST, LONGEST)),
+    )
+    keep_failed: timedelta = field(
+        default=timedelta(days=30),
+        metadata=_about("How long jobs that have failed are kept.", Length(SHORTEST, LONGEST)),
+    )
+    keep_fires: timedelta = field(
+        default=timedelta(days=90),
+        metadata=_about("How long the ledger of fires is kept.", Length(SHORTEST, LONGEST)),
+    )
+    log_level: str = field(
+        default="info",
+        metadata=_about(
+            "What is told on stderr, from this level on.",
+            Choice(("debug", "info", "warning", "error")),
+        ),
+    )
+    verbose: bool = field(default=False, metadata=_about("Whether every job is told of.", Switch()))
+
+    file: Path | None = None
+    folder: Path = field(default_factory=Path)
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def origin(self, name: str) -> str:
+        """Where it was said: ``--queues``, ``DULY_QUEUES``, ``duly.toml``, or ``default``."""
+        return self.origins.get(key_named(name).name, DEFAULT)
+
+    def plain(self, name: str) -> object:
+        """The value as JSON has it, without what nobody should read."""
+        value = getattr(self, key_named(name).name)
+        return None if value is None else key_named(name).kind.plain(value)
+
+    def shown(self, name: str) -> str:
+        """The value as people read it; ``-`` is nothing."""
+        match self.plain(name):
+            case None | []:
+                return "-"
+            case bool(value):
+                return "true" if value else "false"
+            case list(values):
+                return ", ".join(values)
+            case value:
+                return str(value)
+
+
+def _key(
+    name: str, default: object, *, kind: Kind[Any], about: str, flag: str, also: tuple[str, ...]
+) -> Key:
+    return Key(
+        name=name,
+        kind=kind,
+        default=default,
+        about=about,
+        flag=flag or f"--{name.replace('_', '-')}",
+        variables=(f"DULY_{name.upper()}", *also),
+    )

@@ -1,0 +1,89 @@
+"""Settings say the same as the parts of duly that they are for."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import duly
+from duly.app.home import DEFAULT_URL
+from duly.app.workers import MOST_SLOTS, WorkerOptions
+from duly.cli.worker import MOST_PROCESSES
+from duly.errors import InvalidValue
+from duly.settings import Settings, load
+from duly.store.connect import connect
+from duly.store.protocol import Retention
+
+SOURCE = Path(duly.__file__).parent
+VARIABLE = re.compile(r"\bDULY_[A-Z_]+\b")
+
+
+def test_the_defaults_are_those_of_the_parts() -> None:
+    settings, worker = Settings(), WorkerOptions()
+    assert settings.url == DEFAULT_URL
+    assert (settings.queues, settings.concurrency) == (worker.queues, worker.concurrency)
+    assert settings.lease == worker.lease
+    assert Retention() == Retention(
+        history=settings.keep_history, failed=settings.keep_failed, fires=settings.keep_fires
+    )
+
+
+def test_the_bounds_are_those_of_a_worker(tmp_path: Path) -> None:
+    assert load({"concurrency": MOST_SLOTS}, {}, tmp_path).concurrency == MOST_SLOTS
+    assert load({"processes": MOST_PROCESSES}, {}, tmp_path).processes == MOST_PROCESSES
+    beyond: list[dict[str, object]] = [
+        {"concurrency": MOST_SLOTS + 1},
+        {"processes": MOST_PROCESSES + 1},
+    ]
+    for flags in beyond:
+        with pytest.raises(InvalidValue):
+            load(flags, {}, tmp_path)
+
+
+@pytest.mark.parametrize("length", ["1.999s", "2s", "10m", "601s"])
+def test_a_lease_is_what_a_worker_takes(tmp_path: Path, length: str) -> None:
+    seconds = {"1.999s": 1.999, "2s": 2, "10m": 600, "601s": 601}[length]
+    asked = timedelta(seconds=seconds)
+    assert _is_taken(lambda: load({"lease": length}, {}, tmp_path)) == _is_taken(
+        lambda: WorkerOptions(lease=asked)
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["duly.db", "sqlite:///duly.db", "sqlite://x", "file:x", "mysql://x", "postgres:x"]
+)
+def test_a_store_is_what_can_be_connected(tmp_path: Path, url: str) -> None:
+    assert _is_taken(lambda: load({"url": url}, {}, tmp_path)) == _is_taken(
+        lambda: connect(url, create=False)
+    )
+
+
+def test_every_variable_that_duly_speaks_of_is_known(tmp_path: Path) -> None:
+    """One that is no setting belongs into OTHERS of duly.settings.environment."""
+    found = {
+        name
+        for path in SOURCE.rglob("*.py")
+        for name in VARIABLE.findall(path.read_text())
+        if not name.endswith("_")
+    }
+    assert found >= {"DULY_URL", "DULY_SUPERVISOR", "DULY_STORE_OF_COMMAND"}
+    unknown = [name for name in sorted(found) if not _is_known(name, tmp_path)]
+    assert unknown == []
+
+
+def _is_known(name: str, here: Path) -> bool:
+    try:
+        load({}, {name: "x"}, here)
+    except InvalidValue as error:
+        return "no setting is called" not in str(error)
+    return True
+
+
+def _is_taken(work: object) -> bool:
+    assert callable(work)
+    try:
+        work()
+    except InvalidValue:
+        return False
+    return True
