@@ -1,0 +1,122 @@
+"""One thing that a plan does, or leaves alone and tells: as values, and as lines for people.
+
++ schedule backup  30 2 * * * Europe/Berlin  shell
+~ schedule report  rule: "0 2 * * *" -> "0 3 * * *"
+! schedule digest  drift: queue is "mail" (set by a person), the file says "default"
+- schedule old
+? schedule older  no longer in the file; --prune removes it
+"""
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final, Literal, TypeAlias
+
+from duly.declare.notation import key, shown, shown_whole
+from duly.declare.sheet import Entry, LimitEntry, QueueEntry
+
+Thing: TypeAlias = Entry | QueueEntry | LimitEntry
+Kind: TypeAlias = Literal["schedule", "queue", "limit"]
+Action: TypeAlias = Literal[
+    "add",
+    "change",
+    "remove",
+    "unchanged",
+    "drift",  # a person edited it, and there is nothing else to change
+    "gone",  # a person removed it
+    "taken",  # somebody else has one of that name
+    "left",  # the file has it no longer, and nobody asked to prune
+]
+
+_WORK: Final = ("add", "change", "remove")
+_WINDOW = 60  # of a long value: what is shown around the first difference
+_BEFORE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field in which what is there (``old``) and what the file says (``new``) differ."""
+
+    field: str
+    old: object
+    new: object
+
+    def __str__(self) -> str:
+        """``rule: "0 2 * * *" -> "0 3 * * *"``."""
+        old, new = shown_whole(self.old), shown_whole(self.new)
+        if old == new:
+            return f"{self.field}: changes in what is hidden here"
+        pairs = zip(old, new, strict=False)
+        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        begin = max(alike - _BEFORE, 0)
+        return f"{self.field}: {_around(old, begin)} -> {_around(new, begin)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """``entry`` is what is there afterwards: the file's, with the fields that a person set."""
+
+    kind: Kind
+    name: str
+    action: Action
+    entry: Thing | None = None
+    differences: tuple[Difference, ...] = ()  # that applying makes good
+    drift: tuple[Difference, ...] = ()  # that stay
+    owner: str = ""  # of one that is taken
+
+    @property
+    def is_work(self) -> bool:
+        return self.action in _WORK
+
+    @property
+    def has_drift(self) -> bool:
+        """Whether what is there will not be what the file says."""
+        return bool(self.drift) or self.action in ("gone", "taken")
+
+    def lines(self) -> list[str]:
+        who = f"{self.kind} {key(self.name)}"
+        drift = [
+            f"! {who}  drift: {each.field} is {shown(each.old)} (set by a person), "
+            f"the file says {shown(each.new)}"
+            for each in self.drift
+        ]
+        return [*self._line(who), *drift]
+
+    def _line(self, who: str) -> list[str]:  # noqa: PLR0911 - an action a line
+        match self.action:
+            case "add":
+                return [f"+ {who}  {_told(self.entry)}".rstrip()]
+            case "change":
+                return [f"~ {who}  {', '.join(map(str, self.differences))}"]
+            case "remove":
+                return [f"- {who}"]
+            case "left":
+                return [f"? {who}  no longer in the file; --prune removes it"]
+            case "gone":
+                return [f"! {who}  drift: removed by a person, the file still has it"]
+            case "taken":
+                return [f"! {who}  belongs to {self.owner}; --take-back makes it the file's"]
+            case "unchanged" | "drift":
+                return []
+
+
+def _told(entry: Thing | None) -> str:
+    """What is added, in a few words."""
+    if isinstance(entry, Entry):
+        rule = " ".join(entry.rule.split())
+        zone = f" {entry.zone}" if entry.zone and not rule.endswith(entry.zone) else ""
+        paused = "  paused" if entry.paused else ""
+        return f"{rule}{zone}  {entry.task or entry.kind}{paused}"
+    limits = [
+        f"{what} {number}"
+        for what in ("concurrency", "rate")
+        if (number := getattr(entry, what)) is not None
+    ]
+    flags = [flag for flag in ("fair", "paused") if getattr(entry, flag, False)]
+    return ", ".join(limits + flags)
+
+
+def _around(text: str, begin: int) -> str:
+    if len(text) <= _WINDOW:
+        return text
+    end = begin + _WINDOW
+    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"

@@ -1,0 +1,168 @@
+"""Two files and the store, compared thing by thing and field by field, by what the words mean.
+
+A field that no file has ever said is its task's to decide, if tasks decide about such: what is
+there is then nobody's edit, and is left alone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from duly.declare.changes import Action, Change, Difference, Kind
+from duly.declare.meaning import LIMIT, QUEUE, SCHEDULE, Reader, meaning
+from duly.declare.sheet import Entry, LimitEntry, QueueEntry
+from duly.policy.retry import Retry
+
+T = TypeVar("T", Entry, QueueEntry, LimitEntry)
+Unit: TypeAlias = tuple[str, ...]
+
+_NOTHING: Final[tuple[object, ...]] = (None, "", (), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A kind of thing, and which of its fields are judged together.
+
+    What runs is one choice in eight fields: half of it from the file and half from a person would
+    be neither's. The same goes for a rule and its zone, and for a pause and its note.
+    """
+
+    kind: Kind
+    readers: Mapping[str, Reader]
+    units: tuple[Unit, ...]
+    unsaid: Mapping[str, object]  # what it means to leave a field out
+    decided: Unit = ()  # what the task decides if the file does not
+
+    def said(self, thing: object, name: str) -> object:
+        found = getattr(thing, name)
+        # Why it is paused is nothing to compare while it is not.
+        idle = name == "note" and not getattr(thing, "paused", True)
+        return self.unsaid.get(name) if idle or found in _NOTHING else found
+
+    def meant(self, thing: object, unit: Unit) -> tuple[object, ...]:
+        return tuple(meaning(self.readers, name, self.said(thing, name)) for name in unit)
+
+    def differ(self, unit: Unit, one: object, other: object) -> bool:
+        if all(getattr(one, name) == getattr(other, name) for name in unit):
+            return False
+        return self.meant(one, unit) != self.meant(other, unit)
+
+    def unspoken(self, unit: Unit, thing: object) -> bool:
+        """Whether the file leaves it to the task."""
+        return unit[0] in self.decided and getattr(thing, unit[0]) in _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[T]):
+    shape: Shape
+    file: Mapping[str, T]
+    last: Mapping[str, T]
+    live: Mapping[str, T]
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    def changes(self, *, prune: bool, take_back: bool) -> Iterator[Change]:
+        for name, wanted in self.file.items():
+            yield self._wanted(name, wanted, take_back=take_back)
+        for name in self.last:
+            if name in self.live and name not in self.file and not self._foreign(name):
+                yield self._change(name, "remove" if prune else "left")
+
+    def record(self, changes: Iterable[Change]) -> dict[str, T]:
+        """What the file answers for from now on: what it has, and what it had and left behind."""
+        return {
+            change.name: self.file[change.name]
+            if change.name in self.file
+            else self.last[change.name]
+            for change in changes
+            if change.kind == self.shape.kind and change.action not in ("taken", "remove")
+        }
+
+    def _wanted(self, name: str, wanted: T, *, take_back: bool) -> Change:
+        if name not in self.live:
+            gone = name in self.last and not take_back
+            return self._change(name, "gone" if gone else "add", entry=wanted)
+        if not self._foreign(name):
+            return self._merged(name, wanted, take_back=take_back)
+        if not take_back:
+            return self._change(name, "taken", owner=self.owners[name])
+        taken = Difference("owner", self.owners[name], "file")
+        unspoken, units = self.shape.unspoken, self.shape.units
+        spoken: list[Unit] = [unit for unit in units if not unspoken(unit, wanted)]
+        differences = (taken, *self._differences(spoken, wanted, self.live[name]))
+        return self._change(name, "change", entry=wanted, differences=differences)
+
+    def _foreign(self, name: str) -> bool:
+        owner = self.owners.get(name, "file")
+        return owner != "file" and not (owner == "person" and name in self.last)
+
+    def _merged(self, name: str, wanted: T, *, take_back: bool) -> Change:
+        """The file's new words, and the fields that a person set since the last ones."""
+        last, there = self.last.get(name), self.live[name]
+        changed: list[Unit] = []
+        drifted: list[Unit] = []
+        for unit in self.shape.units:
+            if self.shape.differ(unit, wanted, there) and self._concerns(unit, wanted, last, there):
+                stays = self._edited(unit, last, there) and not take_back
+                (drifted if stays else changed).append(unit)
+        values: dict[str, Any] = {each: getattr(wanted, each) for unit in changed for each in unit}
+        action: Action = "change" if changed else "drift" if drifted else "unchanged"
+        return self._change(
+            name,
+            action,
+            entry=replace(there, **values),
+            differences=self._differences(changed, wanted, there),
+            drift=self._differences(drifted, wanted, there),
+        )
+
+    def _concerns(self, unit: Unit, wanted: T, last: T | None, there: T) -> bool:
+        """Whether the file has a say in it: now, or until now, and nobody else has since."""
+        if not self.shape.unspoken(unit, wanted):
+            return True
+        return last is not None and not self.shape.differ(unit, last, there)
+
+    def _edited(self, unit: Unit, last: T | None, there: T) -> bool:
+        """Whether a person set it; not if the task decided until now, and that is what is there."""
+        if last is None or self.shape.unspoken(unit, last):
+            return False
+        return self.shape.differ(unit, last, there)
+
+    def _differences(self, units: Iterable[Unit], wanted: T, there: T) -> tuple[Difference, ...]:
+        said, unspoken = self.shape.said, self.shape.unspoken
+        return tuple(
+            Difference(
+                each, said(there, each), None if unspoken(unit, wanted) else said(wanted, each)
+            )
+            for unit in units
+            for each in unit
+            if self.shape.differ((each,), wanted, there)
+        )
+
+    def _change(self, name: str, action: Action, **facts: Any) -> Change:
+        return Change(kind=self.shape.kind, name=name, action=action, **facts)
+
+
+def _each(*names: str) -> tuple[Unit, ...]:
+    return tuple((name,) for name in names)
+
+
+SCHEDULES: Final = Shape(
+    kind="schedule",
+    readers=SCHEDULE,
+    units=(
+        ("rule", "zone"),
+        ("task", "args", "command", "shell", "http", "cwd", "env", "stdin"),
+        ("paused", "note"),
+        *_each("title", "queue", "priority", "tags", "overlap", "missed", "start_within"),
+        *_each("late", "dst", "exclude", "jitter", "start", "end", "timeout", "attempts"),
+    ),
+    unsaid={"paused": False, "queue": "default", "priority": 0, "attempts": Retry().attempts}
+    | {"overlap": "skip", "missed": "latest", "late": "skip", "dst": "cron"},
+    decided=("title", "queue", "priority", "timeout", "attempts"),
+)
+QUEUES: Final = Shape(
+    kind="queue",
+    readers=QUEUE,
+    units=(("paused", "note"), *_each("concurrency", "rate", "fair")),
+    unsaid={"paused": False, "fair": False},
+)
+LIMITS: Final = Shape(kind="limit", readers=LIMIT, units=(("concurrency", "rate"),), unsaid={})
