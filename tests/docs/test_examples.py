@@ -1,8 +1,12 @@
 """Examples run as they are."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+from duly import Duly
+from tests.app.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -28,9 +32,30 @@ def test_a_worker_runs_coroutines_threads_and_processes(tmp_path: Path) -> None:
     assert not there.startswith(here)
 
 
+def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
+    asked = {**os.environ, "DULY_STORE_OF_COMMAND": str(tmp_path / "shop.db")}
+    command = [sys.executable, "-m", "duly", "up", str(EXAMPLES / "shop.py")]
+    shop = subprocess.Popen(command, env=asked, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        opening = [sys.executable, str(EXAMPLES / "shop.py")]
+        subprocess.run(opening, env=asked, cwd=tmp_path, check=True, timeout=60)
+        app = Duly(str(tmp_path / "shop.db"))
+        eventually(lambda: app.jobs.count_failed(task="broken") == 1, "a job that fails for good")
+        eventually(
+            lambda: "skipped" in {fire.outcome for fire in app.schedules.history("rollup")},
+            "a moment that is skipped",
+        )
+    finally:
+        shop.terminate()
+        assert shop.wait(30) == 0
+    names = {schedule.name for schedule in app.schedules.list()}
+    assert names == {"nightly_report", "heartbeat", "rollup", "open_shop"}
+    app.close()
+
+
 def test_every_example_is_tested_here() -> None:
     found = {path.name for path in EXAMPLES.glob("*.py")}
-    assert found == {"node.py", "two_schedulers.py", "worker.py"}
+    assert found == {"node.py", "shop.py", "two_schedulers.py", "worker.py"}
 
 
 def run(name: str, *words: str, folder: Path | None = None) -> str:

@@ -14,6 +14,7 @@ from duly.app.stores import (
 )
 from duly.app.talk import sentence
 from duly.app.tasks import AsyncTask, Call, Task
+from duly.app.workers import allow_builtin
 from duly.engine.supervisor import Supervisor, follow
 from duly.store.connect import connect, place
 from duly.store.protocol import Store
@@ -35,6 +36,7 @@ __all__ = [
     "Task",
     "WorkerWords",
     "address",
+    "allow_builtin",
     "check_store",
     "connect",
     "follow",

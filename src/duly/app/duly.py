@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar, Unpack
 
+from duly.app.capacity import Limits, Queues, Workers
 from duly.app.declared import Announcement, Declarations, Scheduling
 from duly.app.home import Home
 from duly.app.jobs import Job
@@ -110,6 +111,21 @@ class Duly:
         """What is to run when, as it stands in the store, and what became of it."""
         return Schedules(self._home, zone=self.zone)
 
+    @property
+    def queues(self) -> Queues:
+        """Lines of jobs: list, pause, resume, set."""
+        return Queues(self._home)
+
+    @property
+    def limits(self) -> Limits:
+        """How much at once and how often: list, set, reset."""
+        return Limits(self._home)
+
+    @property
+    def workers(self) -> Workers:
+        """Who runs jobs: list, drain, resume, stop."""
+        return Workers(self._home)
+
     def current(self) -> Context:
         """The context of the job that this code runs in."""
         return context.current()
@@ -200,10 +216,13 @@ class Duly:
     def _name(self) -> str | None:
         """``shop.tasks:duly``: the same in a script, a worker and the command."""
         target = self._target()
-        if target is None:
-            return None
-        place, _, name = target.rpartition(":")
-        return f"{Path(place).stem if place.endswith('.py') else place}:{name}"
+        if target is not None:
+            place, _, name = target.rpartition(":")
+            return f"{Path(place).stem if place.endswith('.py') else place}:{name}"
+        home = self._birthplace
+        names = [name for name, value in home.items() if value is self]
+        # Typed into an interpreter: no other process can import it, and it has a name all the same.
+        return f"__main__:{names[0]}" if names and home.get("__name__") == "__main__" else None
 
     def _target(self) -> str | None:
         """What another process imports to find this app, if it can."""

@@ -47,6 +47,11 @@ def address(given: str | None) -> str:
 
 async def open_or_make_store(url: str) -> Store:
     """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready."""
+    if url == ":memory:":
+        raise InvalidValue(
+            "the app is in a sandbox, where nothing runs by itself: box.travel() fires what is "
+            "due, and box.run() runs what is ready"
+        )
     if is_postgres(url):
         try:
             return await open_store(url)
@@ -69,17 +74,22 @@ class Home:
         self._opened: dict[asyncio.AbstractEventLoop, _Opened] = {}
         self._portal = Portal("duly-sync")
         self._warned = False
+        self.instead: Home | None = None  # who is asked in its place: a sandbox, while there is one
         _HOMES.add(self)
 
     @property
     def url(self) -> str:
         """The address of the store; from the first time that somebody asks, it stays."""
+        if self.instead is not None:
+            return self.instead.url
         if self._url is None:
             self._url = address(self._given)
         return self._url
 
     async def store(self) -> Store:
         """The store of the running loop."""
+        if self.instead is not None:
+            return await self.instead.store()
         loop = asyncio.get_running_loop()
         opened = self._opened.get(loop)
         if opened is None:

@@ -78,10 +78,12 @@ class Sight(NamedTuple):
 
 
 class Job(Generic[R_co]):
-    def __init__(self, home: Home, number: int, sight: Sight, definition: Definition) -> None:
+    def __init__(
+        self, home: Home, number: int, sight: Sight, definition: Definition | None
+    ) -> None:
         self._home = home
         self._sight = sight
-        self._definition = definition
+        self._definition = definition  # None: the app has no such task
         self.id = number
 
     @property
@@ -239,7 +241,7 @@ class Job(Generic[R_co]):
         return [line.text for line in lines], lines[-1].seq if lines else after, over
 
 
-def _value(job: model.Job, definition: Definition) -> Any:  # noqa: ANN401 - what the task returns
+def _value(job: model.Job, definition: Definition | None) -> Any:  # noqa: ANN401 - what the task returns
     if job.state is not State.SUCCEEDED:
         reason = job.reason or f"it is {job.state}"
         raise JobFailed(
@@ -248,6 +250,11 @@ def _value(job: model.Job, definition: Definition) -> Any:  # noqa: ANN401 - wha
             state=job.state.value,
             reason=reason,
             error=job.error or "",
+        )
+    if definition is None:
+        raise NotFound(
+            f"{_named(job)} succeeded, and its result is of a type that this app does not know: "
+            f"it has no task {job.task}"
         )
     try:
         return definition.signature.decode_result(job.result or "null")

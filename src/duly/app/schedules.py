@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 from duly.app.home import Home
 from duly.app.plans import RuleText, Timed, plan_of, policies_of, refuse_unknown
 from duly.app.views import Fire, Schedule, fires
+from duly.app.why import why_schedule
 from duly.errors import InvalidValue, ScheduleExists
 from duly.model.job import Owner
 from duly.model.schedule import Plan
@@ -177,6 +178,15 @@ class Schedules:
 
     async def apreview(self, name: str, /, *, count: int = 10) -> "Sequence[datetime]":
         return await _preview(await self._home.store(), name, count)
+
+    def why(self, name: str, /, at: datetime | str | None = None) -> str:
+        """What became of a due moment, and why: the latest, or the one ``at`` a time."""
+        return self._home.call(
+            lambda store: why_schedule(store, name, at), twin="duly.schedules.awhy()"
+        )
+
+    async def awhy(self, name: str, /, at: datetime | str | None = None) -> str:
+        return await why_schedule(await self._home.store(), name, at)
 
     # How.
 

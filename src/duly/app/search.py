@@ -1,11 +1,20 @@
-"""``duly.jobs``: jobs by their numbers, and failed ones by what they have in common."""
+"""``duly.jobs``: jobs by their numbers, and by what they have in common.
 
+What they have in common is said in words, as ``"state:failed queue:mail since:2h"``; see
+``duly.model.filter``.
+"""
+
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from duly.app.home import Home
 from duly.app.jobs import Job, Sight
-from duly.errors import NotFound
+from duly.app.why import why_job
+from duly.errors import InvalidValue
+from duly.model import job as model
+from duly.model.filter import Filter, parse_filter
+from duly.model.job import Attempt
 from duly.registry.registry import Registry
 from duly.store.protocol import Store
 
@@ -31,6 +40,56 @@ class Jobs:
     async def aget(self, number: int, /) -> Job[Any]:
         return await self._get(await self._home.store(), number)
 
+    def list(
+        self, words: str = "", /, *, after: int | None = None, limit: int = 100
+    ) -> "Sequence[Job[Any]]":
+        """Jobs that match, alive or ended, the highest number first; about the newest, that is.
+
+        ``after`` is the number of the last one that is known: what follows is the next page. Their
+        attempts are not among what is known of them: ``refresh()`` looks.
+        """
+        wanted = parse_filter(words)
+        return self._home.call(
+            lambda store: self._list(store, wanted, after=after, limit=limit),
+            twin="duly.jobs.alist()",
+        )
+
+    async def alist(
+        self, words: str = "", /, *, after: int | None = None, limit: int = 100
+    ) -> "Sequence[Job[Any]]":
+        wanted = parse_filter(words)
+        return await self._list(await self._home.store(), wanted, after=after, limit=limit)
+
+    def count(self, words: str = "", /, *, at_most: int = 10_000) -> int:
+        """How many match; ``at_most`` means that there are as many or more."""
+        wanted = parse_filter(words)
+        return self._home.call(
+            lambda store: store.jobs.count(wanted, at_most=at_most), twin="duly.jobs.acount()"
+        )
+
+    async def acount(self, words: str = "", /, *, at_most: int = 10_000) -> int:
+        wanted = parse_filter(words)
+        return await (await self._home.store()).jobs.count(wanted, at_most=at_most)
+
+    def cancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
+        """End those that match and wait; ask those that run to end. Their numbers."""
+        wanted = parse_filter(words)
+        return self._home.call(
+            lambda store: store.jobs.cancel_found(wanted, reason=reason),
+            twin="duly.jobs.acancel()",
+        )
+
+    async def acancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
+        wanted = parse_filter(words)
+        return await (await self._home.store()).jobs.cancel_found(wanted, reason=reason)
+
+    def why(self, number: int, /) -> str:
+        """What became of a job, or why nothing has yet."""
+        return self._home.call(lambda store: why_job(store, number), twin="duly.jobs.awhy()")
+
+    async def awhy(self, number: int, /) -> str:
+        return await why_job(await self._home.store(), number)
+
     def count_failed(self, **matching: Unpack[Matching]) -> int:
         """How many ``retry`` would find."""
         return self._home.call(
@@ -40,24 +99,45 @@ class Jobs:
     async def acount_failed(self, **matching: Unpack[Matching]) -> int:
         return await (await self._home.store()).jobs.count_failed(**matching)
 
-    def retry(self, *, first: int | None = None, **matching: Unpack[Matching]) -> list[int]:
-        """Give failed jobs another chance, the oldest first: their numbers.
+    def retry(
+        self, words: str | None = None, /, *, first: int | None = None, **matching: Unpack[Matching]
+    ) -> "Sequence[int]":
+        """Give failed jobs that match another chance, the oldest first: their numbers.
 
         ``first=5`` tries five of them, to see whether what was wrong is mended.
         """
         return self._home.call(
-            lambda store: store.jobs.retry_matching(first=first, **matching),
-            twin="duly.jobs.aretry()",
+            lambda store: _retry(store, words, first, matching), twin="duly.jobs.aretry()"
         )
 
-    async def aretry(self, *, first: int | None = None, **matching: Unpack[Matching]) -> list[int]:
-        store = await self._home.store()
-        return await store.jobs.retry_matching(first=first, **matching)
+    async def aretry(
+        self, words: str | None = None, /, *, first: int | None = None, **matching: Unpack[Matching]
+    ) -> "Sequence[int]":
+        return await _retry(await self._home.store(), words, first, matching)
 
     async def _get(self, store: Store, number: int) -> Job[Any]:
         found = await store.jobs.get(number)
-        if found.task not in self._registry:
-            raise NotFound(f"job {number} is of the task {found.task}, which this app has not")
-        attempts = await store.jobs.attempts(number)
-        definition = self._registry.get(found.task)
-        return Job(self._home, number, Sight.of(found, attempts), definition)
+        return self._job(found, await store.jobs.attempts(number))
+
+    async def _list(
+        self, store: Store, wanted: Filter, *, after: int | None, limit: int
+    ) -> "Sequence[Job[Any]]":
+        found = await store.jobs.find(wanted, after=after, limit=limit)
+        return [self._job(one, ()) for one in found]
+
+    def _job(self, found: model.Job, attempts: Sequence[Attempt]) -> Job[Any]:
+        """A job of a task that this app has not is one all the same; only its result is not."""
+        known = found.task in self._registry
+        definition = self._registry.get(found.task) if known else None
+        return Job(self._home, found.id, Sight.of(found, attempts), definition)
+
+
+async def _retry(
+    store: Store, words: str | None, first: int | None, matching: Matching
+) -> "Sequence[int]":
+    if words is None:
+        return await store.jobs.retry_matching(first=first, **matching)
+    if matching:
+        named = ", ".join(f"{name}=" for name in matching)
+        raise InvalidValue(f'retry("{words}", {named}…): say it all in words, or nothing')
+    return await store.jobs.retry_found(parse_filter(words), first=first)

@@ -3,7 +3,7 @@
 import os
 import platform
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -97,6 +97,17 @@ def make_worker(
         transaction=transaction,
         emit=emit,
     )
+
+
+def allow_builtin(
+    registry: Registry, allowed: Sequence[str], *, networks: Sequence[str] = ()
+) -> None:
+    """Let the worker run tasks of duly's own; none, unless its operator says so."""
+    if allowed:
+        from duly.builtin import definitions  # noqa: PLC0415 - for those who allow it
+
+        for definition in definitions(allowed, networks=networks):
+            registry.add(definition)
 
 
 def _processes(

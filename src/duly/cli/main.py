@@ -1,38 +1,98 @@
-"""The command's front door: which commands there are, and what every one of them shares."""
+"""The command's front door: which commands there are, and what every one of them shares.
+
+A command is imported when it is called: who asks for help need not wait for all of them.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Final
 
 import click
 
 from duly import __version__
-from duly.cli.database import db
-from duly.cli.queues import queues
-from duly.cli.rules import next_moments
-from duly.cli.worker import worker
-from duly.cli.workers import workers
+
+COMMANDS: Final = {
+    "dev": "duly.cli.dev:dev",
+    "up": "duly.cli.up:up",
+    "worker": "duly.cli.worker:worker",
+    "scheduler": "duly.cli.up:scheduler",
+    "status": "duly.cli.status:status",
+    "why": "duly.cli.why:why",
+    "next": "duly.cli.rules:next_moments",
+    "run": "duly.cli.run:run_command",
+    "schedules": "duly.cli.schedules:schedules",
+    "jobs": "duly.cli.jobs:jobs",
+    "queues": "duly.cli.queues:queues",
+    "limits": "duly.cli.limits:limits",
+    "workers": "duly.cli.workers:workers",
+    "plan": "duly.cli.plan:plan",
+    "apply": "duly.cli.plan:apply",
+    "export": "duly.cli.plan:export",
+    "import": "duly.cli.importing:import_command",
+    "db": "duly.cli.database:db",
+    "config": "duly.cli.config:config",
+}
+# Other names, for hands that have learnt others.
+ALIASES: Final = {"timers": "schedules"}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class FrontDoor(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        place = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        asked = args[0] if args else ""
+        if asked and not asked.startswith("-") and self.get_command(ctx, asked) is None:
+            near = get_close_matches(asked, COMMANDS, n=1)
+            meant = f'; did you mean "duly {near[0]}"?' if near else ": see duly --help"
+            raise click.UsageError(f'there is no command "{asked}"{meant}')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: Any) -> None:  # noqa: ANN401
+        """They are in the text above, in the order in which they are needed."""
+
+
+@click.group(cls=FrontDoor, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="duly %(version)s")
 def main() -> None:
     """Time-based work, duly done.
 
     \b
-    Start  duly worker [APP]  run jobs
-    Ask    duly next RULE     when a rule is due, in words and in moments
-    Do     duly workers       who runs jobs: list, drain, resume, scale, stop
-           duly queues        lines of jobs: list, pause, resume, set
-    Keep   duly db migrate    make the tables, or bring them up to date
-           duly db check      whether they fit, and what is due and not done
+    Start    duly dev [APP]         run an app while you write it
+             duly up [APP]          fire schedules and run jobs
+             duly worker [APP]      run jobs
+             duly scheduler         fire schedules
+    Ask      duly status            was everything kept, what needs you, what is next
+             duly why NAME          what became of a schedule's moment, or of a job
+             duly next RULE         when a rule is due, in words and in moments
+    Do       duly run TASK k=v      have a task run, and wait for it
+             duly schedules         what runs when: list, show, add, edit, run, pause, history, …
+             duly jobs              list, show, logs, retry, cancel
+             duly queues            lines of jobs: list, pause, resume, set
+             duly limits            how much at once and how often: list, set, reset
+             duly workers           who runs jobs: list, drain, resume, scale, stop
+    Declare  duly plan [FILE]       what applying schedules.toml would do, and what has drifted
+             duly apply [FILE]      do it, all or nothing
+             duly export            what is there, as such a file
+             duly import crontab    … or systemd, celery-beat, apscheduler, as such a file
+    Keep     duly db migrate        make the tables, or bring them up to date
+             duly db check          whether they fit, and what is due and not done
+             duly config            what is set, and where that comes from
 
     Each command explains itself: duly COMMAND --help.
 
     \b
-    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong,
-    3 what was named is not there, 5 the store cannot be reached.
+    Exit codes: 0 ok, 1 something failed or needs you, 2 something in the command line is wrong,
+    3 what was named is not there, 4 it took too long, 5 the store cannot be reached,
+    6 what is there has drifted from its file.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-
-
-main.add_command(next_moments)
-main.add_command(db)
-main.add_command(worker)
-main.add_command(workers)
-main.add_command(queues)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from duly.store.database import Database
+from duly.store.nouns.evidence import SqlEvidence
 from duly.store.nouns.jobs import SqlJobs
 from duly.store.nouns.schedules import SqlLedger, SqlSchedules
 from duly.store.nouns.upkeep import SqlUpkeep
@@ -24,6 +25,7 @@ class SqlStore:
         self.limits = SqlLimits(room)
         self.journal = SqlJournal(room)
         self.upkeep = SqlUpkeep(room)
+        self.evidence = SqlEvidence(room)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self._room.listen(listener)

@@ -1,13 +1,17 @@
 """Jobs, as people and programs ask for them."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from duly.errors import OutcomeUnknown
+from duly.errors import NotFound, OutcomeUnknown, WrongState
+from duly.model.filter import Filter
 from duly.model.job import Attempt, Call, Job
-from duly.model.states import State
+from duly.model.states import LIVE, State
 from duly.store import (
+    finding,
     jobs,
     retrying,
 )
@@ -141,6 +145,58 @@ class SqlJobs:
     ) -> int:
         matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
         return await self._room.read(lambda: retrying.count(matching))
+
+    async def find(
+        self, wanted: Filter, *, after: int | None = None, limit: int = 100
+    ) -> list[Job]:
+        return await self._room.read(lambda: finding.find(wanted, after, limit))
+
+    async def count(self, wanted: Filter, *, at_most: int = finding.MOST) -> int:
+        return await self._room.read(lambda: finding.count(wanted, at_most))
+
+    async def schedule_names(self, numbers: Sequence[int]) -> dict[int, str]:
+        return await self._room.read(lambda: finding.schedule_names(numbers))
+
+    async def retry_found(
+        self, wanted: Filter, *, first: int | None = None, who: str = ""
+    ) -> list[int]:
+        left, last = retrying.checked(first, who), finding.FIRST
+        revived: list[int] = []
+        while left > 0:
+            ask = partial(finding.failed_numbers, wanted, last, min(left, BATCH))
+            numbers = await self._room.read(ask)
+            if not numbers:
+                break
+            done = await self._revive(numbers, who)
+            self._room.nudge(READY)
+            revived += done
+            left -= len(done)
+            last = numbers[-1]
+        return revived
+
+    async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
+        states = tuple(state for state in wanted.states or LIVE if state in LIVE)
+        living, last = replace(wanted, states=states), finding.LAST
+        cancelled: list[int] = []
+        while states:
+            ask = partial(finding.find, living, last, BATCH)
+            found = [job.id for job in await self._room.read(ask)]
+            if not found:
+                break
+            done = await asyncio.gather(*(self._cancel(number, reason) for number in found))
+            cancelled += [
+                number for number, was_there in zip(found, done, strict=True) if was_there
+            ]
+            last = found[-1]
+        return cancelled
+
+    async def _cancel(self, number: int, reason: str) -> bool:
+        """Whether it was there to be cancelled: it may have ended since it was found."""
+        try:
+            await self.cancel(number, reason=reason)
+        except (WrongState, NotFound):
+            return False
+        return True
 
 
 def _topics(calls: Iterable[Call]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from duly.instants import EPOCH
@@ -10,22 +11,27 @@ from duly.model.schedule import Pause, Plan, Schedule
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
 from duly.store import (
+    applying,
     declaring,
     fires,
     held,
     ledger,
     schedules,
     steering,
+    work,
     zone_data,
 )
 from duly.store.database import Start
 from duly.store.protocol import (
     JOBS,
+    QUEUES,
     READY,
     SCHEDULES,
     Decide,
     Declared,
     Fired,
+    Standing,
+    Step,
     WantedSchedule,
 )
 from duly.store.room import Room
@@ -106,6 +112,26 @@ class SqlSchedules:
         if declared.written:
             self._room.nudge(SCHEDULES)
         return declared
+
+    async def applied(self, file: str) -> str | None:
+        return await self._room.read(lambda: applying.applied(file))
+
+    async def standing(self, names: Sequence[str]) -> Standing:
+        return await self._room.read(lambda: applying.standing(names))
+
+    async def apply(
+        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step], who: str = ""
+    ) -> None:
+        [number] = await self._room.numbers(1)
+        wanted = applying.Application(file, number, expected=expected, record=record, steps=steps)
+        await self._room.insist(
+            lambda: applying.apply(wanted, who=who, decide=decide, ids=self._room.ids)
+        )
+        self._room.nudge(SCHEDULES, QUEUES, READY)
+        for queue in wanted.turned:
+            after: int | None = 0
+            while after is not None:
+                after = await self._room.insist(partial(work.set_fair, queue, after=after))
 
     async def _changed(self, start: Start[T]) -> T:
         changed = await self._room.write(start)

@@ -457,3 +457,13 @@ create table duly.declared (
 );
 
 create index declared_app on duly.declared (app, name);
+
+-- Files as they were applied last: what a person has changed since is the difference. The row is the
+-- lock of whoever applies one, and the number tells an application that is repeated.
+create table duly.applied (
+    file   text collate "C" primary key,
+    sheet  text,
+    number bigint not null,
+    at     bigint not null,
+    who    text not null
+);

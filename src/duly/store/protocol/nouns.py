@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from duly.model.claimed import Claimed
+from duly.model.filter import Filter
 from duly.model.fire import Fire
 from duly.model.job import Attempt, Call, Job
 from duly.model.journal import Entry, LogLine, Note
@@ -14,6 +15,7 @@ from duly.model.schedule import Plan, Schedule
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.policy.firing import Firing
+from duly.store.protocol.evidence import Evidence
 from duly.store.protocol.values import (
     Beat,
     Claims,
@@ -28,6 +30,8 @@ from duly.store.protocol.values import (
     Retention,
     Settled,
     Settlement,
+    Standing,
+    Step,
     TakenBack,
     Turn,
     WantedSchedule,
@@ -80,6 +84,23 @@ class Schedules(Protocol):
 
     async def declare(self, app: str, mark: str, wanted: Sequence[WantedSchedule]) -> Declared:
         """Say again and again which set of schedules an app's code has; the newest is written."""
+        ...
+
+    async def applied(self, file: str) -> str | None:
+        """The text that was last applied under this name."""
+        ...
+
+    async def standing(self, names: Sequence[str]) -> Standing:
+        """The schedules of these names, and all queues and limits that were set."""
+        ...
+
+    async def apply(
+        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step], who: str = ""
+    ) -> None:
+        """Take all the steps, and remember ``record`` as applied; or ``WrongState``, and nothing.
+
+        ``expected`` is the text that was applied last when the steps were planned.
+        """
         ...
 
 
@@ -173,6 +194,36 @@ class Jobs(Protocol):
         since: datetime | None = None,
     ) -> int:
         """How many there are to retry."""
+        ...
+
+    async def find(
+        self, wanted: Filter, *, after: int | None = None, limit: int = 100
+    ) -> list[Job]:
+        """Those that match, alive or ended, the highest number first, behind the number ``after``.
+
+        Numbers are given in blocks, so the highest is only about the newest.
+        """
+        ...
+
+    async def count(self, wanted: Filter, *, at_most: int = 10_000) -> int:
+        """How many match; ``at_most`` means that there are as many or more."""
+        ...
+
+    async def retry_found(
+        self, wanted: Filter, *, first: int | None = None, who: str = ""
+    ) -> list[int]:
+        """Give another chance to those that match and have failed, the lowest number first.
+
+        Not one transaction but a row of them: what is done stays done.
+        """
+        ...
+
+    async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
+        """End those that match and wait; ask those that run to end. Which they were."""
+        ...
+
+    async def schedule_names(self, numbers: Sequence[int]) -> dict[int, str]:
+        """What the schedules of jobs are called, by the numbers that jobs have of them."""
         ...
 
 
@@ -318,6 +369,8 @@ class Store(Protocol):
     def journal(self) -> Journal: ...
     @property
     def upkeep(self) -> Upkeep: ...
+    @property
+    def evidence(self) -> Evidence: ...
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Call with a topic when something changed, here or in another process. Only a hint."""

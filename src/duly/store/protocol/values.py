@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from duly.model.claimed import Claimed
 from duly.model.limit import Rate
-from duly.model.schedule import Plan
+from duly.model.queue import Queue
+from duly.model.schedule import Plan, Schedule
 from duly.model.worker import Order
 from duly.policy.firing import Facts, Firing
 from duly.policy.verdict import Verdict
@@ -66,6 +67,50 @@ class Declared:
     resumed: Sequence[str] = ()
     drift: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what people have edited
     refused: Mapping[str, str] = field(default_factory=dict)  # and why
+
+
+class LaneRule(NamedTuple):
+    """What counts for a limit, by its name or its template, whatever code says."""
+
+    name: str
+    concurrency: int | None
+    rate: Rate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is there of all that a file may speak of, by name."""
+
+    schedules: Mapping[str, Schedule]
+    queues: Mapping[str, Queue]
+    limits: Mapping[str, LaneRule]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStep:
+    """A schedule as it is to be; it is refused if what is there is not what was ``seen``."""
+
+    name: str
+    seen: Schedule | None  # None: there was none
+    plan: Plan | None  # None: it is removed
+    paused: bool | None = None  # None: that stays as it is
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStep:
+    seen: Queue | None
+    queue: Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStep:
+    seen: LaneRule | None
+    rule: LaneRule
+    dropped: bool = False  # code's word counts again
+
+
+Step: TypeAlias = ScheduleStep | QueueStep | LimitStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

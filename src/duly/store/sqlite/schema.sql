@@ -377,3 +377,13 @@ create table duly_declared (
 ) strict, without rowid;
 
 create index duly_declared_app on duly_declared (app, name);
+
+-- Files as they were applied last: what a person has changed since is the difference. The row is the
+-- lock of whoever applies one, and the number tells an application that is repeated.
+create table duly_applied (
+    file   text primary key,
+    sheet  text,
+    number integer not null,
+    at     integer not null,
+    who    text not null
+) strict, without rowid;

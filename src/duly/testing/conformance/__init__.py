@@ -19,13 +19,16 @@ from contextlib import AbstractAsyncContextManager
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import (
+    applying,
     callbacks,
     claiming,
     columns,
     content,
     declaring,
     editing,
+    evidence,
     fairness,
+    finding,
     firing,
     fixed_delay,
     idempotence,
@@ -64,10 +67,10 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    callbacks, claiming, columns, content, declaring, editing, fairness, firing, fixed_delay,
-    idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, overlap, pausing,
-    places, promotion, queue_limits, races, rates, resources, retrying, schedules, settling,
-    storms, turns, unfit, upkeep, work, workers, zone_data,
+    applying, callbacks, claiming, columns, content, declaring, editing, evidence, fairness,
+    finding, firing, fixed_delay, idempotence, jobs, journal, keys, lateness, limit_rules, limits,
+    missed, overlap, pausing, places, promotion, queue_limits, races, rates, resources, retrying,
+    schedules, settling, storms, turns, unfit, upkeep, work, workers, zone_data,
 )  # fmt: skip
 
 

@@ -1,0 +1,250 @@
+"""A file of schedules and a store: what applying it would do, and the doing.
+
+A draft is made on what is there, and says so; the store refuses it if that changed meanwhile. What
+a file leaves to its tasks (queue, retry, limits, …) is filled in from the app that has them.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from duly.app.exporting import limit_entry, queue_entry
+from duly.declare.changes import Change
+from duly.declare.keeping import entry_of, plan_of
+from duly.declare.notation import table
+from duly.declare.planning import Plan as SheetPlan
+from duly.declare.planning import plan
+from duly.declare.reading import read
+from duly.declare.sheet import KINDS, Entry, LimitEntry, QueueEntry, Sheet
+from duly.declare.writing import write
+from duly.errors import DulyError, InvalidValue, SignatureChanged
+from duly.model.job import Owner
+from duly.model.limit import Rate
+from duly.model.queue import Queue
+from duly.model.schedule import Plan, Schedule
+from duly.policy.retry import NEVER
+from duly.registry.registry import Registry
+from duly.store.protocol import (
+    LaneRule,
+    LimitStep,
+    QueueStep,
+    ScheduleStep,
+    Standing,
+    Step,
+    Store,
+)
+
+_WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
+_DECIDED: Final = ("title", "queue", "priority", "timeout", "attempts")
+_LABEL: Final = ("rule", "zone", "title", "queue", "priority", "tags")
+_OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
+_POLICIES: Final = (
+    "overlap", "missed", "start_within", "late", "dst", "exclude", "jitter", "start", "end"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What applying a file would do, and on what it was planned."""
+
+    file: str  # the name under which it is applied
+    sheet: Sheet
+    plan: SheetPlan
+    expected: str | None  # what was applied last
+    standing: Standing
+    taken_back: int = 0  # how many things that a person or somebody else decided
+
+    @property
+    def record(self) -> str:
+        return write(self.plan.record)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is nothing to do, and nothing to remember either."""
+        return self.plan.is_empty and self.record == self.expected
+
+    def needing_an_app(self) -> list[str]:
+        """Entries whose task has to say what they leave out, and what it takes."""
+        return [
+            change.name
+            for change in self.plan.changes
+            if change.kind == "schedule"
+            and change.action in ("add", "change")
+            and self.sheet.schedules[change.name].kind == "task"
+            and (change.action == "add" or _changed(change) & {*_WHAT_RUNS, *_DECIDED, "owner"})
+        ]
+
+    def steps(self, tasks: Registry | None = None) -> list[Step]:
+        """What the store is asked to do; ``tasks`` are for entries that need an app."""
+        found: list[Step] = []
+        for change in self.plan.changes:
+            if not change.is_work:
+                continue
+            match change.kind:
+                case "schedule":
+                    found.append(self._schedule(change, tasks))
+                case "queue":
+                    queue = Queue(name=change.name)
+                    if isinstance(change.entry, QueueEntry):
+                        queue = _queue(change.entry)
+                    found.append(QueueStep(seen=self.standing.queues.get(change.name), queue=queue))
+                case "limit":
+                    found.append(self._limit(change))
+        return found
+
+    def _schedule(self, change: Change, tasks: Registry | None) -> ScheduleStep:
+        name, seen = change.name, self.standing.schedules.get(change.name)
+        if change.action == "remove":
+            return ScheduleStep(name=name, seen=seen, plan=None)
+        wanted = self.sheet.schedules[name]
+        paused: bool | None = True if wanted.paused else None
+        if seen is None:
+            made = filled(wanted, tasks)
+        else:
+            made = _merged(seen.plan, wanted, change, tasks)
+            paused = wanted.paused if _changed(change) & {"paused", "note"} else None
+        return ScheduleStep(name=name, seen=seen, plan=made, paused=paused, note=wanted.note)
+
+    def _limit(self, change: Change) -> LimitStep:
+        seen, entry = self.standing.limits.get(change.name), change.entry
+        if isinstance(entry, LimitEntry):
+            rate = Rate.parse(entry.rate) if entry.rate else None
+            return LimitStep(seen=seen, rule=LaneRule(entry.name, entry.concurrency, rate))
+        return LimitStep(seen=seen, rule=LaneRule(change.name, None, None), dropped=True)
+
+
+async def draft(
+    store: Store, sheet: Sheet, *, file: str, prune: bool = False, take_back: bool = False
+) -> Draft:
+    expected = await store.schedules.applied(file)
+    applied = None if expected is None else read(expected, place=f"what was applied as {file}")
+    sheets = [sheet, applied] if applied else [sheet]
+    standing = await store.schedules.standing([name for one in sheets for name in one.schedules])
+    live = _live(standing, sheets)
+    owners = {name: str(found.plan.owner) for name, found in standing.schedules.items()}
+    made = plan(sheet, applied, live, owners=owners, prune=prune, take_back=take_back)
+    left = plan(sheet, applied, live, owners=owners, prune=prune)
+    return Draft(
+        file=file,
+        sheet=sheet.resolved(),
+        plan=made,
+        expected=expected,
+        standing=standing,
+        taken_back=left.counts["drifted"] - made.counts["drifted"],
+    )
+
+
+async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None, who: str) -> None:
+    """Do it in one transaction; ``WrongState`` if what it was planned on has changed."""
+    await store.schedules.apply(
+        wanted.file,
+        expected=wanted.expected,
+        record=wanted.record,
+        steps=wanted.steps(tasks),
+        who=who,
+    )
+
+
+def filled(entry: Entry, tasks: Registry | None) -> Plan:
+    """The plan of an entry that stands alone, with what its task says where it says nothing."""
+    made = plan_of(entry)
+    if entry.kind != "task":
+        return made
+    place = table("schedules", entry.name)
+    if tasks is None:
+        raise InvalidValue(f'{place} task = "{entry.task}": name the app that has it')
+    try:
+        definition = tasks.get(made.task)
+        values = definition.signature.decode(made.args)
+        call = tasks.call(definition, (), values, **_said(entry))
+    except SignatureChanged as error:
+        raise InvalidValue(f"{place} {str(error).replace('the job has', 'args has')}") from None
+    except DulyError as error:
+        raise InvalidValue(f"{place} {error}") from None
+    retry = call.retry
+    if entry.attempts is not None:
+        retry = replace(definition.retry, attempts=entry.attempts).as_json()
+    return replace(
+        made,
+        queue=call.queue,
+        priority=call.priority,
+        title=call.title,
+        limits=call.limits,
+        needs=call.needs,
+        terms=call.terms,
+        policies=replace(made.policies, retry=retry),
+    )
+
+
+def _said(entry: Entry) -> dict[str, Any]:
+    words = ("queue", "priority", "title", "timeout")
+    said = {word: found for word in words if (found := getattr(entry, word)) not in (None, "")}
+    return said | {"tags": entry.tags}
+
+
+def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -> Plan:
+    """What is there, with what the file changes; a person's fields and the rest stay."""
+    taken = _changed(change)
+    if "owner" in taken:
+        return filled(wanted, tasks)
+    by_task = taken & {*_WHAT_RUNS, *_DECIDED}
+    source = filled(wanted, tasks) if by_task else plan_of(wanted)
+    if taken & _WHAT_RUNS:
+        # Another task decides anew; the same one names its jobs by their arguments.
+        decides: tuple[str, ...] = ("title",) if wanted.kind == "task" else ()
+        if source.task != live.task:
+            decides = _DECIDED
+        taken |= {word for word in decides if getattr(wanted, word) in (None, "")}
+    fields: dict[str, Any] = {name: getattr(source, name) for name in _LABEL if name in taken}
+    terms = live.terms
+    if taken & _WHAT_RUNS:
+        fields |= {name: getattr(source, name) for name in _OF_THE_TASK}
+        terms = replace(source.terms, timeout=live.terms.timeout)
+    if "timeout" in taken:
+        terms = replace(terms, timeout=source.terms.timeout)
+    chosen: dict[str, Any] = {
+        name: getattr(source.policies, name) for name in _POLICIES if name in taken
+    }
+    if "attempts" in taken:
+        chosen["retry"] = source.policies.retry
+    policies = replace(live.policies, **chosen)
+    return replace(live, owner=Owner.FILE, terms=terms, policies=policies, **fields)
+
+
+def _changed(change: Change) -> set[str]:
+    return {difference.field for difference in change.differences}
+
+
+def _live(standing: Standing, sheets: Collection[Sheet]) -> Sheet:
+    """What is there, in the words of a file: of all that the sheets name."""
+    queues = {name for sheet in sheets for name in sheet.queues}
+    limits = {name for sheet in sheets for name in sheet.limits}
+    return Sheet(
+        schedules={name: _entry(found) for name, found in standing.schedules.items()},
+        queues={name: queue_entry(standing.queues[name]) for name in queues & {*standing.queues}},
+        limits=_limits(standing.limits, limits),
+    )
+
+
+def _limits(found: Mapping[str, LaneRule], names: Collection[str]) -> dict[str, LimitEntry]:
+    return {
+        name: limit_entry(rule) for name, rule in found.items() if name in names and any(rule[1:])
+    }
+
+
+def _entry(schedule: Schedule) -> Entry:
+    entry = entry_of(schedule)
+    if entry.kind in ("shell", "command") and schedule.plan.policies.retry is None:
+        return replace(entry, attempts=NEVER.attempts)  # as nobody knows whether it may run twice
+    return entry
+
+
+def _queue(entry: QueueEntry) -> Queue:
+    return Queue(
+        name=entry.name,
+        paused=entry.paused,
+        note=entry.note if entry.paused else "",
+        concurrency=entry.concurrency,
+        rate=Rate.parse(entry.rate) if entry.rate else None,
+        fair=entry.fair,
+    )

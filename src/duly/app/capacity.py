@@ -1,0 +1,188 @@
+"""``duly.queues``, ``duly.limits`` and ``duly.workers``: how much may run, and who runs it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from duly.app.home import Home
+from duly.errors import NotFound
+from duly.model.limit import Rate
+from duly.model.queue import Queue
+from duly.model.worker import Order, WorkerInfo
+from duly.registry.registry import UNSET, Unset
+from duly.store.protocol import LaneInfo, Store
+
+KEEP: Final = UNSET  # what is not said stays as it is
+
+
+class Queues:
+    """Lines of jobs, held up or slowed down for all workers."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(self) -> "Sequence[Queue]":
+        """Those that were set, or that a worker listens to."""
+        return self._home.call(known_queues, twin="duly.queues.alist()")
+
+    async def alist(self) -> "Sequence[Queue]":
+        return await known_queues(await self._home.store())
+
+    def pause(self, name: str, /, *, note: str = "") -> Queue:
+        """Begin nothing of it; what runs comes to its end."""
+        return self._home.call(
+            lambda store: _changed(store, name, _paused(note)), twin="duly.queues.apause()"
+        )
+
+    async def apause(self, name: str, /, *, note: str = "") -> Queue:
+        return await _changed(await self._home.store(), name, _paused(note))
+
+    def resume(self, name: str, /) -> Queue:
+        return self._home.call(
+            lambda store: _changed(store, name, _resumed), twin="duly.queues.aresume()"
+        )
+
+    async def aresume(self, name: str, /) -> Queue:
+        return await _changed(await self._home.store(), name, _resumed)
+
+    def set(
+        self,
+        name: str,
+        /,
+        *,
+        concurrency: int | Unset | None = KEEP,
+        rate: str | Unset | None = KEEP,
+        fair: bool | Unset = KEEP,
+    ) -> Queue:
+        """Limit it in the whole cluster. None is for no limit; what is not said stays."""
+        change = _set(concurrency, rate, fair=fair)
+        return self._home.call(
+            lambda store: _changed(store, name, change), twin="duly.queues.aset()"
+        )
+
+    async def aset(
+        self,
+        name: str,
+        /,
+        *,
+        concurrency: int | Unset | None = KEEP,
+        rate: str | Unset | None = KEEP,
+        fair: bool | Unset = KEEP,
+    ) -> Queue:
+        return await _changed(await self._home.store(), name, _set(concurrency, rate, fair=fair))
+
+
+class Limits:
+    """What ``Limit`` says in code, as jobs have met it; and the operator's word over it."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(self) -> "Sequence[LaneInfo]":
+        """The last used first."""
+        return self._home.call(lambda store: store.limits.listed(), twin="duly.limits.alist()")
+
+    async def alist(self) -> "Sequence[LaneInfo]":
+        return await (await self._home.store()).limits.listed()
+
+    def set(self, name: str, /, *, concurrency: int | None = None, rate: str | None = None) -> None:
+        """What counts for a limit from now on, by its name or its template, whatever code says."""
+        parsed = None if rate is None else Rate.parse(rate)
+        self._home.call(
+            lambda store: store.limits.set(name, concurrency=concurrency, rate=parsed),
+            twin="duly.limits.aset()",
+        )
+
+    async def aset(
+        self, name: str, /, *, concurrency: int | None = None, rate: str | None = None
+    ) -> None:
+        parsed = None if rate is None else Rate.parse(rate)
+        await (await self._home.store()).limits.set(name, concurrency=concurrency, rate=parsed)
+
+    def reset(self, name: str, /) -> None:
+        """Let the code's word count again."""
+        self._home.call(lambda store: store.limits.unset(name), twin="duly.limits.areset()")
+
+    async def areset(self, name: str, /) -> None:
+        await (await self._home.store()).limits.unset(name)
+
+
+class Workers:
+    """Who runs jobs, by name or number."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(self) -> "Sequence[WorkerInfo]":
+        """Those that live."""
+        return self._home.call(lambda store: store.work.living(), twin="duly.workers.alist()")
+
+    async def alist(self) -> "Sequence[WorkerInfo]":
+        return await (await self._home.store()).work.living()
+
+    def drain(self, who: str | int, /) -> None:
+        """Begin nothing more there; what runs comes to its end."""
+        self._home.call(lambda store: _tell(store, who, "drain"), twin="duly.workers.adrain()")
+
+    async def adrain(self, who: str | int, /) -> None:
+        await _tell(await self._home.store(), who, "drain")
+
+    def resume(self, who: str | int, /) -> None:
+        self._home.call(lambda store: _tell(store, who, "run"), twin="duly.workers.aresume()")
+
+    async def aresume(self, who: str | int, /) -> None:
+        await _tell(await self._home.store(), who, "run")
+
+    def stop(self, who: str | int, /, *, now: bool = False) -> None:
+        """Finish what runs and end; ``now``: stop what runs, too, and others run it again."""
+        self._home.call(
+            lambda store: _tell(store, who, "kill" if now else "stop"),
+            twin="duly.workers.astop()",
+        )
+
+    async def astop(self, who: str | int, /, *, now: bool = False) -> None:
+        await _tell(await self._home.store(), who, "kill" if now else "stop")
+
+
+async def known_queues(store: Store) -> "Sequence[Queue]":
+    found = {queue.name: queue for queue in await store.work.queues()}
+    for info in await store.work.living():
+        for name in info.queues:
+            found.setdefault(name, Queue(name=name))
+    return [found[name] for name in sorted(found)]
+
+
+async def _changed(store: Store, name: str, change: Callable[[Queue], Queue]) -> Queue:
+    known = {queue.name: queue for queue in await store.work.queues()}
+    queue = change(known.get(name) or Queue(name=name))
+    await store.work.set_queue(queue)
+    return queue
+
+
+def _paused(note: str) -> Callable[[Queue], Queue]:
+    return lambda queue: replace(queue, paused=True, note=note)
+
+
+def _resumed(queue: Queue) -> Queue:
+    return replace(queue, paused=False, note="")
+
+
+def _set(
+    concurrency: int | Unset | None, rate: str | Unset | None, *, fair: bool | Unset
+) -> Callable[[Queue], Queue]:
+    parsed = Rate.parse(rate) if isinstance(rate, str) else rate
+
+    def change(queue: Queue) -> Queue:
+        if not isinstance(concurrency, Unset):
+            queue = replace(queue, concurrency=concurrency)
+        if not isinstance(parsed, Unset):
+            queue = replace(queue, rate=parsed)
+        return queue if isinstance(fair, Unset) else replace(queue, fair=fair)
+
+    return change
+
+
+async def _tell(store: Store, who: str | int, order: Order) -> None:
+    if not await store.work.tell(who, order):
+        known = ", ".join(info.name for info in await store.work.living())
+        raise NotFound(f'no worker "{who}" lives; there is {known or "none at all"}')

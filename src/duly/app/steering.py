@@ -1,0 +1,189 @@
+"""Schedules as people steer them: in their own name, on a store that is open.
+
+A person has no code at hand: what a plan is made of comes in words, each optional. The same words
+make a new plan, and change one.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from getpass import getuser
+from typing import Any
+
+from duly.app.home import Home
+from duly.app.plans import Timed, policies_of
+from duly.app.schedules import PAGE, Schedules
+from duly.app.views import Schedule
+from duly.durations import say_duration
+from duly.errors import DulyError, NotFound
+from duly.model.job import Owner
+from duly.model.payload import encode
+from duly.model.policies import Missed, Policies
+from duly.model.schedule import Plan
+from duly.registry.options import name_of, priority_of
+from duly.rules import Spaced
+from duly.store.protocol import LaneInfo, Store
+
+__all__ = [
+    "COMMAND",
+    "MOST_LISTED",
+    "LaneInfo",
+    "changed_plan",
+    "every_schedule",
+    "login",
+    "new_plan",
+    "own_zone",
+    "policies_in_words",
+    "steered",
+    "zone_of",
+]
+
+MOST_LISTED = 10_000
+COMMAND = "duly.command"  # the built-in task that runs a program
+
+_MISSED = ("missed", "at_most", "spacing")
+
+
+def steered(store: Store, *, who: str | None = None) -> Schedules:
+    """The verbs of ``duly.schedules``; what is changed is noted under the name."""
+    return Schedules(_There(store), zone=None, who=login() if who is None else who)
+
+
+def login() -> str:
+    """Who is at the keyboard; a number, where nobody gave it a name."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+async def every_schedule(store: Store) -> list[Schedule]:
+    """By name, as many as anybody would look through."""
+    people, found = steered(store), list[Schedule]()
+    while len(found) < MOST_LISTED:
+        page = await people.alist(after=found[-1].name if found else "")
+        found += page
+        if len(page) < PAGE:
+            break
+    return found
+
+
+def new_plan(
+    name: str, rule: str, *, task: str, args: Mapping[str, object], words: Mapping[str, Any]
+) -> Plan:
+    """What a person asks for. ``words`` are those of ``@duly.schedule``, and of the job's label."""
+    return Plan(
+        name=name_of("name", name),
+        rule=rule,
+        zone=words.get("zone"),
+        task=task,
+        args=encode(args),
+        owner=Owner.PERSON,
+        submitter=login(),
+        policies=_policies(Policies(), words),
+        **_label(words),
+    )
+
+
+def changed_plan(plan: Plan, rule: str | None, words: Mapping[str, Any]) -> Plan:
+    """The plan with what is said, and all else as it is."""
+    return replace(
+        plan,
+        rule=plan.rule if rule is None else rule,
+        zone=words.get("zone", plan.zone),
+        policies=_policies(plan.policies, words),
+        **_label(words),
+    )
+
+
+def own_zone(plan: Plan) -> str | None:
+    """The zone that its moments are shown in, if it has one, and can be read."""
+    try:
+        return plan.timing.zone or plan.zone
+    except DulyError:
+        return None
+
+
+async def zone_of(store: Store, name: str) -> str | None:
+    """The same of a schedule by its name, which may have been removed."""
+    try:
+        return own_zone((await store.schedules.get(name)).plan)
+    except NotFound:
+        return None
+
+
+def policies_in_words(plan: Plan) -> Sequence[str]:
+    """What it does when the world does not fit the plan."""
+    policies = plan.policies
+    said = []
+    if not isinstance(plan.kept, Spaced):
+        said = [_OVERLAP[policies.overlap], _missed_in_words(policies.missed)]
+    if policies.start_within is not None:
+        late = _LATE[policies.late]
+        said.append(f"must start within {say_duration(policies.start_within)}, {late}")
+    if policies.jitter is not None:
+        said.append(f"starts up to {say_duration(policies.jitter)} later, to spread the load")
+    if policies.dst != "cron":
+        said.append(f'takes clock changes as dst="{policies.dst}"')
+    return said
+
+
+_OVERLAP = {
+    "skip": "skips its moment while the run before has not ended",
+    "queue_one": "waits for the run before, the newest moment only",
+    "queue_all": "waits for the runs before",
+    "replace": "stops the run before, if that has not ended",
+    "allow": "runs beside the run before, if that has not ended",
+}
+_LATE = {"skip": "or is skipped", "run": "or runs late", "hurry": "or goes before others"}
+
+
+def _missed_in_words(missed: Missed) -> str:
+    match missed.policy:
+        case "latest":
+            return "missed moments are made up for once"
+        case "skip":
+            return "missed moments are not made up for"
+        case "all":
+            apart = f", {say_duration(missed.spacing)} apart" if missed.spacing else ""
+            return f"missed moments are made up for, the newest {missed.at_most:,}{apart}"
+
+
+def _policies(policies: Policies, words: Mapping[str, Any]) -> Policies:
+    said = {
+        word: value
+        for word, value in words.items()
+        if word in Timed.__annotations__ and word not in ("zone", "missed")
+    }
+    read = policies_of(said)
+    chosen: dict[str, Any] = {word: getattr(read, word) for word in said}
+    if any(word in words for word in _MISSED):
+        chosen["missed"] = _missed(policies.missed, words)
+    return replace(policies, **chosen)
+
+
+def _missed(missed: Missed, words: Mapping[str, Any]) -> Missed:
+    return Missed(
+        words.get("missed", missed.policy),
+        at_most=words.get("at_most", missed.at_most),
+        spacing=words.get("spacing", missed.spacing),
+        grace=missed.grace,
+    )
+
+
+def _label(words: Mapping[str, Any]) -> dict[str, Any]:
+    label = {word: words[word] for word in ("queue", "title", "tags") if word in words}
+    if "priority" in words:
+        label["priority"] = priority_of(words["priority"])
+    return label
+
+
+class _There(Home):
+    """A store that somebody else has opened, and will close."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(None)
+        self._store = store
+
+    async def store(self) -> Store:
+        return self._store

@@ -1,0 +1,262 @@
+"""Why: gathers what is known of a moment or a job, and lets ``policy.why`` explain it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duly.errors import DulyError, NotFound
+from duly.model.fire import CLOCK, Cause, Fire, Outcome
+from duly.model.job import Job
+from duly.model.schedule import Schedule
+from duly.model.states import State
+from duly.policy.sentences import clock_changes
+from duly.policy.why import (
+    AbsenceEvidence,
+    Answer,
+    Asked,
+    Change,
+    Clock,
+    JobEvidence,
+    LaneEvidence,
+    MomentEvidence,
+    explain_absence,
+    explain_job,
+    explain_moment,
+    read_time,
+)
+from duly.policy.why.moments import PROMPT
+from duly.rules import Spaced, clock_change_notes
+from duly.store.protocol import Store
+
+ENOUGH_RUNS = 3  # to say what is usual
+# So near to a moment, what the clocks on the walls did belongs to its story.
+SAME_NIGHT = timedelta(hours=3)
+MICROSECOND = timedelta(microseconds=1)
+
+
+async def why_schedule(store: Store, name: str, at: datetime | str | None = None) -> str:
+    """Why a schedule did, or did not, what it should at a time; without one, the last time."""
+    return str(await answer_schedule(store, name, at))
+
+
+async def why_job(store: Store, number: int) -> str:
+    return str(await answer_job(store, number))
+
+
+async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> Answer:
+    schedule = await _schedule(store, name)
+    now = (await store.upkeep.progress()).now
+    try:
+        zone = schedule.plan.shown_zone
+    except DulyError as error:
+        return Answer(sentence=f"{name} stands still: {error}.")
+    if at is None:
+        return await _latest(store, schedule, now)
+    asked = read_time(at, zone=zone, now=now)
+    moment = _moment_in(schedule, asked)
+    fire = await _row(store, schedule, asked, moment)
+    if fire is None:
+        return await _absent(store, schedule, asked, moment=moment, now=now)
+    within = asked.start <= fire.due_at < asked.until or moment is None
+    return await answer_moment(store, schedule, fire, moment=fire.due_at if within else moment)
+
+
+async def answer_job(store: Store, number: int) -> Answer:
+    job = await store.jobs.get(number)
+    now = (await store.upkeep.progress()).now
+    made_by = None
+    if job.schedule_id is not None:
+        made_by = await store.evidence.schedule(job.schedule_id)
+    return explain_job(await _of_job(store, job, made_by, now))
+
+
+async def answer_moment(
+    store: Store, schedule: Schedule, fire: Fire, *, moment: datetime | None = None
+) -> Answer:
+    """What a row of the ledger says about a moment, and what has become of it since."""
+    now = (await store.upkeep.progress()).now
+    due, evidence = moment or fire.due_at, store.evidence
+    into = other = None
+    if fire.outcome is Outcome.MERGED:
+        into = await evidence.run_after(schedule.id, due)
+    if fire.cause is Cause.OVERLAP:
+        other = await evidence.run_in_the_way(schedule.id, fire.decided_at)
+    run = into or fire
+    job = None if run.job_id is None else await _job(store, run.job_id)
+    return explain_moment(
+        MomentEvidence(
+            schedule=schedule,
+            fire=fire,
+            moment=due,
+            now=now,
+            job=None if job is None else await _of_job(store, job, schedule, now),
+            into=into,
+            in_the_way=None if other is None else await _of_job(store, other, schedule, now),
+            last_decision=await evidence.last_decision(fire.decided_at),
+            notes=_clock_notes(schedule, due - SAME_NIGHT, due, past=True),
+        )
+    )
+
+
+async def _schedule(store: Store, name: str) -> Schedule:
+    try:
+        return await store.schedules.get(name)
+    except NotFound:
+        changes = await store.schedules.changes(name, limit=1)  # says the same if there are none
+        if not changes:
+            raise
+        [(at, who, _)] = changes
+        by = f" by {who}" if who else ""
+        when = Clock("UTC", at).whole(at)
+        raise NotFound(
+            f'there is no schedule "{name}" any more: it was removed {when}{by}'
+        ) from None
+
+
+async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
+    """About what was due last: decided, or not."""
+    latest = (await store.ledger.latest([schedule.id])).get(schedule.id)
+    pending = _pending(schedule, now)
+    if pending is not None and (latest is None or now - pending >= PROMPT):
+        asked = Asked(start=pending, until=pending + MICROSECOND, text="")
+        return await _absent(store, schedule, asked, moment=pending, now=now)
+    if latest is not None:
+        return await answer_moment(store, schedule, latest)
+    return explain_absence(AbsenceEvidence(schedule=schedule, now=now))
+
+
+def _pending(schedule: Schedule, now: datetime) -> datetime | None:
+    """The last moment that was due and that nobody has decided about."""
+    kept = schedule.plan.kept
+    due = schedule.next_at if isinstance(kept, Spaced) else kept.at_or_before(now)
+    return due if due is not None and schedule.cursor < due <= now else None
+
+
+def _moment_in(schedule: Schedule, asked: Asked) -> datetime | None:
+    """The first moment of the rule in the stretch that is asked about, or in its repetition."""
+    timing = schedule.plan.timing
+    if isinstance(timing, Spaced):
+        return None
+    if asked.lost and not _clock_notes(schedule, asked.start - SAME_NIGHT, asked.start, past=True):
+        return None
+    length = asked.until - asked.start
+    for start in (asked.start, asked.again):
+        due = None if start is None else timing.after(start - MICROSECOND)
+        if due is not None and start is not None and due < start + length:
+            return due
+    return None
+
+
+async def _row(
+    store: Store, schedule: Schedule, asked: Asked, moment: datetime | None
+) -> Fire | None:
+    name, length = schedule.plan.name, asked.until - asked.start
+    for start in (asked.start, asked.again):
+        if start is None or (asked.lost and moment is None):
+            continue
+        rows = await store.ledger.fires(name, since=start, until=start + length, limit=1_000)
+        own = [row for row in rows if row.due_at == (moment or start) and row.series == CLOCK]
+        if rows:
+            return next(iter(own or [r for r in rows[::-1] if r.series == CLOCK] or rows[::-1]))
+    return None if moment is None else await store.ledger.covering(name, moment)
+
+
+async def _absent(
+    store: Store, schedule: Schedule, asked: Asked, *, moment: datetime | None, now: datetime
+) -> Answer:
+    before, after = await _neighbours(store, schedule, asked)
+    changes = await store.schedules.changes(schedule.plan.name)
+    return explain_absence(
+        AbsenceEvidence(
+            schedule=schedule,
+            now=now,
+            asked=asked,
+            moment=moment,
+            before=before,
+            after=after,
+            changes=tuple(Change(at, who, what) for at, who, what in changes),
+            last_decision=await store.evidence.last_decision(now),
+            notes=_clock_notes(schedule, asked.start - SAME_NIGHT, asked.until, past=False),
+        )
+    )
+
+
+async def _neighbours(
+    store: Store, schedule: Schedule, asked: Asked
+) -> tuple[datetime | None, datetime | None]:
+    kept, name = schedule.plan.kept, schedule.plan.name
+    if not isinstance(kept, Spaced):
+        return kept.at_or_before(asked.start - MICROSECOND), kept.after(asked.until - MICROSECOND)
+    earlier = await store.ledger.fires(name, until=asked.start, limit=1)
+    later = await store.evidence.run_after(schedule.id, asked.start)
+    after = schedule.next_at if later is None else later.due_at
+    return (earlier[0].due_at if earlier else None), after
+
+
+def _clock_notes(
+    schedule: Schedule, start: datetime, end: datetime, *, past: bool
+) -> tuple[str, ...]:
+    notes = clock_change_notes(schedule.plan.kept, start, within=end - start)
+    return (clock_changes(notes),) if notes and past else tuple(notes)
+
+
+async def _job(store: Store, number: int) -> Job | None:
+    try:
+        return await store.jobs.get(number)
+    except NotFound:
+        return None
+
+
+async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: datetime) -> JobEvidence:
+    workers = {info.id: info for info in await store.work.workers()}
+    tried = job.attempt > 1 or job.state in (State.FAILED, State.SCHEDULED)
+    found = JobEvidence(
+        job=job,
+        now=now,
+        schedule=None if schedule is None else schedule.plan.name,
+        zone="UTC" if schedule is None else schedule.plan.shown_zone,
+        attempts=await store.jobs.attempts(job.id) if tried else (),
+        runner=None if job.worker is None else workers.get(job.worker),
+        usual=None if schedule is None else await _usual(store, schedule.id),
+    )
+    if job.state is State.RUNNING:
+        return replace(
+            found,
+            note=await store.journal.note(job.id),
+            stopping=await store.evidence.asked_to_stop(job.id),
+        )
+    if job.state not in (State.READY, State.BLOCKED):
+        return found
+    return replace(
+        found,
+        living=[info for info in workers.values() if info.lease_until > now],
+        queue=next((one for one in await store.work.queues() if one.name == job.queue), None),
+        running_in_queue=await store.evidence.running_in(job.queue),
+        ahead=await store.evidence.count_ahead(job.id) if job.state is State.READY else 0,
+        lane=await _lane(store, job.waits_for) if job.waits == "limit" else None,
+        behind=await _behind(store, job, now) if job.waits is None else None,
+    )
+
+
+async def _usual(store: Store, schedule: int) -> timedelta | None:
+    lengths = await store.evidence.past_runs(schedule)
+    return sorted(lengths)[len(lengths) // 2] if len(lengths) >= ENOUGH_RUNS else None
+
+
+async def _lane(store: Store, name: str | None) -> LaneEvidence | None:
+    lane = next((lane for lane in await store.limits.listed() if lane.name == name), None)
+    if lane is None:
+        return None
+    return LaneEvidence(
+        name=lane.name,
+        concurrency=lane.concurrency,
+        rate=lane.rate,
+        running=lane.running,
+        waiting=lane.waiting,
+    )
+
+
+async def _behind(store: Store, job: Job, now: datetime) -> Job | None:
+    if job.schedule_id is None or job.state is not State.BLOCKED:
+        return None
+    first = await store.evidence.run_in_the_way(job.schedule_id, now)
+    return first if first is not None and first.id != job.id else None

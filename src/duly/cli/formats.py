@@ -1,0 +1,235 @@
+"""Lists as people and programs want them: as a table, as JSON, as names; once, or again and again.
+
+A command that lists takes ``list_options``, says in a ``Listing`` what its rows are made of, and
+gives both to ``show_list``.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from zoneinfo import ZoneInfo
+
+import click
+
+from duly.cli.output import machine_zone, roughly, table
+from duly.cli.store import ask
+from duly.clock import now, sleep
+from duly.durations import parse_duration
+from duly.errors import RuleError, ZoneMissing
+from duly.rules import at, local_time
+
+if TYPE_CHECKING:
+    from duly.app import Store
+
+T = TypeVar("T")
+
+OUTPUTS = ("table", "wide", "json", "jsonl", "name")
+SECONDS_BETWEEN_LOOKS = 2
+NOTHING = "-"
+_TO_THE_TOP = "\x1b[H\x1b[2J"
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+class Noun(click.Group):
+    """A bare noun lists: without a verb, ``list`` is meant, with whatever options follow."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        asks_for_help = bool(args) and args[0] in ctx.help_option_names
+        if not args or (args[0].startswith("-") and not asks_for_help):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How somebody wants to see something."""
+
+    output: str = "table"
+    watch: bool = False
+    utc: bool = False
+    now: datetime = field(default_factory=now)
+
+    def moment(self, moment: datetime | None, zone: str | None = None) -> str:
+        """``Mon 2026-11-16 02:00 CET``, on the clock of the zone, or else of this machine."""
+        if moment is None:
+            return NOTHING
+        shown = "UTC" if self.utc else zone or machine_zone() or "UTC"
+        local = local_time(moment, shown)
+        time = "%H:%M:%S" if local.second else "%H:%M"
+        return f"{local:%a %Y-%m-%d {time}} {_clock(local, shown)}"
+
+    def left(self, moment: datetime | None) -> str:
+        """``in 3 min``, and what is overdue ``2 h ago``."""
+        if moment is None:
+            return NOTHING
+        length = moment - self.now
+        return f"in {roughly(length)}" if length >= timedelta() else f"{roughly(-length)} ago"
+
+    passed = left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Generic[T]):
+    """What is shown of each thing in a list."""
+
+    headings: Sequence[str]
+    row: Callable[[T, View], Sequence[str]]  # a cell for each heading, the wide ones behind
+    plain: Callable[[T], Mapping[str, object]]  # for JSON
+    name: Callable[[T], str]
+    nothing: str  # what is said when there is none
+    wide: Sequence[str] = ()  # more headings
+    colour: Callable[[T], str | None] = lambda _: None
+
+
+utc_option = click.option("--utc", is_flag=True, help="Show moments in UTC.")
+
+
+def list_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options of every list; the command gets them as ``view``."""
+
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Choice(OUTPUTS),
+        default="table",
+        show_default=True,
+        help="wide has more columns; json and jsonl (one a line) are for programs.",
+    )
+    @click.option(
+        "-w", "--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C."
+    )
+    @utc_option
+    @wraps(command)
+    def viewed(*args: Any, output: str, watch: bool, utc: bool, **words: Any) -> None:
+        command(*args, view=View(output=output, watch=watch, utc=utc), **words)
+
+    return viewed
+
+
+def show_list(
+    url: str,
+    view: View,
+    question: "Callable[[Store], Awaitable[Sequence[T]]]",
+    listing: Listing[T],
+) -> None:
+    """Ask a store that is there, and show what it says; once, or until somebody has seen enough."""
+    if not view.watch:
+        _print(written(ask(url, question), view, listing), listing)
+        return
+
+    async def watched(store: "Store") -> None:
+        while True:
+            _show_again(written(await question(store), replace(view, now=now()), listing), listing)
+            await sleep(SECONDS_BETWEEN_LOOKS)
+
+    try:
+        ask(url, watched)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+
+
+def written(items: Sequence[T], view: View, listing: Listing[T]) -> str:
+    """The whole list as text; empty, if a table would have no rows."""
+    match view.output:
+        case "json":
+            return json.dumps([listing.plain(item) for item in items], ensure_ascii=False)
+        case "jsonl":
+            lines = (json.dumps(listing.plain(item), ensure_ascii=False) for item in items)
+            return "\n".join(lines)
+        case "name":
+            return "\n".join(map(listing.name, items))
+        case _:
+            return _table(items, view, listing) if items else ""
+
+
+def is_coloured() -> bool:
+    """Only for eyes, and only for those that want it: https://no-color.org."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def safe_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return table(headings, [[one_line(cell) for cell in row] for row in rows])
+
+
+def one_line(text: str) -> str:
+    """What somebody wrote may hold anything; on a terminal it is text, and no command."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def iso(moment: datetime | None) -> str | None:
+    """For programs: ``2026-11-16T01:00:00Z``."""
+    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def read_moment(text: str, *, zone: str | None, option: str) -> datetime:
+    """An ISO time; without an offset, on the clock of the zone."""
+    whole = text.strip().replace(" ", "T", 1)
+    whole = whole if "T" in whole else f"{whole}T00:00"
+    try:
+        moment = at(whole, zone=zone).after(_BEGINNING)
+    except ZoneMissing:
+        hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
+        raise click.BadParameter(hint, param_hint=option) from None
+    except RuleError:
+        hint = f'"{text}" is no time; write it as 2026-11-16T09:00, or with Z or +01:00 behind'
+        raise click.BadParameter(hint, param_hint=option) from None
+    if moment is None:
+        raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint=option)
+    return moment
+
+
+def read_length(text: str) -> timedelta | None:
+    """A length of time, or None: then it may be a moment."""
+    try:
+        return parse_duration(text)
+    except RuleError:
+        return None
+
+
+def _table(items: Sequence[T], view: View, listing: Listing[T]) -> str:
+    headings = (*listing.headings, *(listing.wide if view.output == "wide" else ()))
+    rows = [listing.row(item, view)[: len(headings)] for item in items]
+    lines = safe_table(headings, rows).split("\n")
+    if not is_coloured():
+        return "\n".join(lines)
+    head, *body = lines
+    colours = (listing.colour(item) for item in items)
+    painted = [click.style(line, fg=fg) for line, fg in zip(body, colours, strict=True)]
+    return "\n".join([click.style(head, bold=True), *painted])
+
+
+def _print(text: str, listing: Listing[T]) -> None:
+    if text:
+        click.echo(text)
+    else:
+        click.echo(listing.nothing, err=True)
+
+
+def _show_again(text: str, listing: Listing[T]) -> None:
+    """On a terminal, the upper part of it in the place of what was there; else all, with a gap."""
+    if not sys.stdout.isatty():
+        _print(f"{text}\n" if text else text, listing)
+        return
+    height = shutil.get_terminal_size().lines - 1
+    lines = (text or listing.nothing).split("\n")
+    if len(lines) > height:
+        lines[height - 1 :] = [f"… and {len(lines) - height + 1} more"]
+    click.echo(_TO_THE_TOP + "\n".join(lines))
+
+
+def _clock(local: datetime, zone: str) -> str:
+    """``CET``; where a zone has no letters of its own, ``UTC+03``."""
+    if zone == "UTC":
+        return zone
+    named = local.astimezone(ZoneInfo(zone))
+    letters = named.tzname() or ""
+    # The machine's zone data may be older than ours, which decides.
+    if letters.isalpha() and named.utcoffset() == local.utcoffset():
+        return letters
+    return f"{local:%Z}".removesuffix(":00")

@@ -1,0 +1,251 @@
+"""``duly import``: what other schedulers have, as a file for ``duly plan`` and ``duly apply``.
+
+It only ever prints. The file goes to stdout, and what it could not carry to stderr.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from duly.cli.output import machine_zone
+from duly.cli.serving import say
+from duly.cli.store import NEEDS_YOU, USAGE, refuse
+from duly.errors import DulyError, InvalidValue, NotFound, RuleError
+
+if TYPE_CHECKING:
+    from duly.declare.importers import Imported
+
+STDIN: Final = "-"
+MOST_FILES: Final = 10_000
+
+_SOURCE = click.argument("source", required=False, metavar="[SRC]")
+_ZONE = click.option("--zone", metavar="ZONE", help="In which its times are, as Europe/Berlin.")
+_READ_BY_CRON = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # in a folder; others are backups
+_UNITS = (".timer", ".service")
+
+
+@click.group("import")
+def import_command() -> None:
+    """Print what another scheduler has as a file of schedules; nothing is stored.
+
+    \b
+      crontab -l | duly import crontab --zone Europe/Berlin > schedules.toml
+      duly plan && duly apply
+
+    What could not be carried is said on stderr, each with what to do.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+
+@import_command.command("crontab")
+@_SOURCE
+@_ZONE
+@click.option(
+    "--system/--user",
+    default=None,
+    help="Whether a user stands before each command; by default that is found out.",
+)
+def crontab(source: str | None, *, zone: str | None, system: bool | None) -> None:
+    """Read a crontab: SRC is a file, a folder as /etc/cron.d, or - for stdin.
+
+    \b
+      crontab -l | duly import crontab --zone Europe/Berlin
+      duly import crontab /etc/crontab --system --zone UTC
+      duly import crontab /etc/cron.d --zone UTC
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.declare.importers.crontab import from_crontab
+
+    is_folder = source is not None and Path(source).is_dir()
+    with_users = True if is_folder and system is None else system
+
+    def read(text: str) -> "Imported":
+        return from_crontab(text, zone=zone, machine_zone=machine_zone(), system=with_users)
+
+    def found() -> "Imported":
+        if is_folder:
+            return _joined(str(source), read)
+        return read(_text(source, "crontab -l | duly import crontab"))
+
+    _print(found)
+
+
+@import_command.command("systemd")
+@_SOURCE
+@_ZONE
+def systemd(source: str | None, *, zone: str | None) -> None:
+    """Read timers and their services: SRC is a folder of units, a .timer, or - for stdin.
+
+    \b
+      duly import systemd /etc/systemd/system --zone Europe/Berlin
+      duly import systemd backup.timer             with backup.service beside it
+      systemctl cat backup.timer backup.service | duly import systemd
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.declare.importers.systemd import from_shown_units, from_units
+
+    def found() -> "Imported":
+        if source in (None, STDIN):
+            shown = _text(source, "systemctl cat backup.timer backup.service | duly import systemd")
+            return from_shown_units(shown, zone=zone, machine_zone=machine_zone())
+        return from_units(_units(Path(str(source))), zone=zone, machine_zone=machine_zone())
+
+    _print(found)
+
+
+@import_command.command("celery-beat")
+@click.argument("source", metavar="SRC")
+@click.option("--zone", metavar="ZONE", help="By default what the Celery app says, or UTC.")
+def celery_beat(source: str, *, zone: str | None) -> None:
+    """Read a beat_schedule: SRC is module:attribute of a Celery app, or of the schedule itself.
+
+    \b
+      duly import celery-beat shop.celery:app
+      duly import celery-beat shop/settings.py:CELERY_BEAT_SCHEDULE --zone Europe/Berlin
+
+    The module is imported, in this Python: run it where Celery is installed. The tables of
+    django-celery-beat are not read yet.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.declare.importers.celery_beat import from_schedule
+
+    def found() -> "Imported":
+        schedule, own = _beat(source)
+        return from_schedule(schedule, zone=zone or own)
+
+    _print(found)
+
+
+@import_command.command("apscheduler")
+@_SOURCE
+@_ZONE
+def apscheduler(source: str | None, *, zone: str | None) -> None:
+    """Read jobs as APScheduler 3 describes them, one a line: SRC is a file, or - for stdin.
+
+    Each is a JSON object. A job store holds pickles, and is never opened: without SRC, the lines
+    are shown that print the jobs. Run them in the program that has the scheduler.
+
+    \b
+      python print_jobs.py | duly import apscheduler --zone Europe/Berlin
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.declare.importers.apscheduler import PRINT_JOBS, from_printed
+
+    if source is None and sys.stdin.isatty():
+        say("Run this in the program that has the scheduler, and pass on what it prints:\n")
+        click.echo(PRINT_JOBS, nl=False, err=True)
+        raise SystemExit(USAGE)
+
+    def found() -> "Imported":
+        text = _text(source, "python print_jobs.py | duly import apscheduler")
+        if not text.strip():
+            raise InvalidValue(
+                "nothing was given. Run this in the program that has the scheduler, and pass on "
+                f"what it prints:\n\n{PRINT_JOBS}"
+            )
+        return from_printed(text, zone=zone, machine_zone=machine_zone())
+
+    _print(found)
+
+
+def _print(found: "Callable[[], Imported]") -> None:
+    from duly.declare.writing import write
+
+    try:
+        imported = found()
+    except RuleError as error:
+        say(f"Error: {error}")
+        raise SystemExit(USAGE) from None
+    except DulyError as error:
+        refuse(error)
+    for note in imported.notes:
+        say(f"note: {note}")
+    count = len(imported.sheet.schedules)
+    say(f"{count} schedule{'s' * (count != 1)}")
+    if count:
+        click.echo(write(imported.sheet), nl=False)
+
+
+def _text(source: str | None, example: str) -> str:
+    """What is in a file, or comes in."""
+    if source not in (None, STDIN):
+        return _file(Path(str(source)))
+    if source is None and sys.stdin.isatty():
+        raise InvalidValue(f"name a file, or send it here: {example}")
+    return _decoded(sys.stdin.buffer.read(), "stdin")
+
+
+def _file(path: Path) -> str:
+    try:
+        return _decoded(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {path}") from None
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _decoded(data: bytes, place: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidValue(
+            f"{place} is not UTF-8 at byte {error.start}: pass it through iconv -f latin1 first"
+        ) from None
+
+
+def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
+    """The files of a folder, one after the other; two of one name get two."""
+    from duly.declare.importers.imported import Basket
+
+    basket = Basket()
+    for path in sorted(Path(folder).iterdir())[:MOST_FILES]:
+        if not path.is_file() or path.name.startswith("."):
+            continue
+        if not _READ_BY_CRON.fullmatch(path.name):
+            basket.note(path.name, "cron does not read a file of such a name; it is left out")
+            continue
+        imported = read(_file(path))
+        for entry in imported.sheet.schedules.values():
+            name = basket.free_name(entry.name)
+            basket.entries[name] = replace(entry, name=name)
+        for note in imported.notes:
+            basket.note(path.name, note)
+    return basket.imported()
+
+
+def _units(place: Path) -> dict[str, str]:
+    """Timers and services by their paths, with their drop-ins."""
+    if not place.is_dir():
+        beside = [place.with_suffix(suffix) for suffix in _UNITS]
+        paths = [place, *(path for path in beside if path != place and path.is_file())]
+    else:
+        paths = [path for suffix in _UNITS for path in place.glob(f"*{suffix}")]
+        paths += [path for suffix in _UNITS for path in place.glob(f"*{suffix}.d/*.conf")]
+    return {str(path): _file(path) for path in sorted(paths)[:MOST_FILES] if not path.is_dir()}
+
+
+def _beat(source: str) -> tuple[Mapping[str, Any], str | None]:
+    """The schedule, and the zone that the app has."""
+    from duly.registry.loading import find
+
+    if ":" not in source:
+        raise InvalidValue(
+            f"{source}: name the Celery app in it, as {source}:app, or the beat_schedule itself"
+        )
+    try:
+        found = find(source)
+    except DulyError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the program does when imported
+        say(f"Error: {source} cannot be imported: {type(error).__name__}: {error}")
+        raise SystemExit(NEEDS_YOU) from None
+    if isinstance(found, Mapping):
+        return found, None
+    conf = getattr(found, "conf", None)
+    schedule = getattr(conf, "beat_schedule", None)
+    if not isinstance(schedule, Mapping):
+        raise InvalidValue(
+            f"{source} is neither a Celery app nor a beat_schedule but {type(found).__name__}"
+        )
+    # Without a word about it, Celery keeps UTC.
+    return schedule, str(getattr(conf, "timezone", None) or "UTC")

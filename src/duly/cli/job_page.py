@@ -1,0 +1,283 @@
+"""A job as somebody sees it who wants to know what became of it.
+
+Arguments and results are shown with what is named like a secret hidden.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duly.cli.formats import NOTHING, View, iso
+from duly.cli.output import roughly, table
+
+if TYPE_CHECKING:
+    from duly.model.job import Attempt, Job
+    from duly.model.journal import Note
+    from duly.model.worker import WorkerInfo
+
+LONGEST_ERROR: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A job, and what is known beside it."""
+
+    job: "Job"
+    runs_on: "WorkerInfo | None" = None
+    schedule: str | None = None
+    attempts: "Sequence[Attempt]" = ()
+    note: "Note | None" = None
+
+    @property
+    def worker(self) -> str:
+        """Who runs it or ran it last: by name, as long as that is known."""
+        if self.job.worker is None:
+            return ""
+        return self.runs_on.name if self.runs_on else str(self.job.worker)
+
+
+def length_of(job: "Job", now: datetime) -> str:
+    """How long it took, if it has ended; how long it has run; or how long it has waited."""
+    if job.ended_at is not None:
+        return NOTHING if job.claimed_at is None else _length(job.ended_at - job.claimed_at)
+    began = job.claimed_at if job.state.value == "running" else None
+    return _length(now - (began or job.created_at))
+
+
+def page(seen: Seen, view: View) -> str:
+    """Everything about a job, in sections; those that would be empty are left out."""
+    job = seen.job
+    sections = {
+        "ARGUMENTS": _arguments(job),
+        "ABOUT": _about(seen, view),
+        "LIMITS": _limits(job),
+        "WHERE": _where(seen),
+        "ATTEMPTS": _attempts(seen.attempts, view),
+        "ERROR": _indented(_tail(job.error)) if job.error and not seen.attempts else "",
+        "RESULT": _indented(_pretty(job.result)) if job.result is not None else "",
+    }
+    told = [f"{heading}\n{body}" for heading, body in sections.items() if body]
+    return "\n\n".join([sentence(seen, view), *told])
+
+
+def sentence(seen: Seen, view: View) -> str:
+    """What became of it, in one line."""
+    job = seen.job
+    name = f"job {job.id}, {job.task}{f' ({job.title})' if job.title else ''}"
+    because = _because(job)
+    match job.state.value:
+        case "scheduled":
+            return f"{name}, is scheduled for {_when(job.ready_at, view)}{because}"
+        case "ready":
+            return f'{name}, waits for a worker of queue "{job.queue}"{because}'
+        case "blocked":
+            return f"{name}, is blocked{because}"
+        case "running":
+            far = f", {seen.note.percent:.0f} %" if seen.note else ""
+            return (
+                f"{name}, has run for {length_of(job, view.now)} on {seen.worker or 'a worker'}, "
+                f"attempt {job.attempt}{far}"
+            )
+        case "succeeded":
+            took = f"after {length_of(job, view.now)}, at attempt {job.attempt}"
+            return f"{name}, succeeded {view.passed(job.ended_at)}, {took}"
+        case ended:
+            return f"{name}, {ended} {view.passed(job.ended_at)}{because}"
+
+
+def plain(seen: Seen, *, whole: bool = False) -> dict[str, object]:
+    """For programs; the whole of it has arguments, attempts and what it left behind."""
+    job = seen.job
+    told: dict[str, object] = {
+        "id": job.id,
+        "state": job.state.value,
+        "task": job.task,
+        "title": job.title,
+        "queue": job.queue,
+        "priority": job.priority,
+        "tenant": job.tenant,
+        "submitter": job.submitter,
+        "key": job.key,
+        "tags": list(job.tags),
+        "schedule": seen.schedule,
+        "attempt": job.attempt,
+        "worker": seen.worker or None,
+        "created_at": iso(job.created_at),
+        "due_at": iso(job.due_at),
+        "ready_at": iso(job.ready_at),
+        "deadline": iso(job.deadline),
+        "started_at": iso(job.claimed_at),
+        "ended_at": iso(job.ended_at),
+        "reason": job.reason,
+    }
+    if not whole:
+        return told
+    return told | {
+        "args": hidden(_read(job.args)),
+        "limits": [lane.name for lane in job.limits],
+        "needs": dict(job.needs),
+        "attempts": [_plain_attempt(attempt) for attempt in seen.attempts],
+        "progress": _plain_note(seen.note),
+        "result": hidden(_read(job.result)),
+        "error": job.error,
+    }
+
+
+def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
+    """The value without its secrets: whatever is named like one, and what texts say of them."""
+    from duly.policy.redaction import HIDDEN, redacted
+
+    match value:
+        case dict():
+            return {
+                name: HIDDEN if redacted(f"{name}=it") != f"{name}=it" else hidden(inner)
+                for name, inner in value.items()
+            }
+        case list():
+            return [hidden(inner) for inner in value]
+        case str():
+            return redacted(value)
+        case _:
+            return value
+
+
+def shown_line(text: str) -> str:
+    """What a job wrote may hold anything; on a terminal it is text, and no command."""
+    return "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in text)
+
+
+def _because(job: "Job") -> str:
+    """Why, without a word that the sentence has already."""
+    why = job.reason.removeprefix(job.state.value).removeprefix(": ")
+    return f": {why}" if why else ""
+
+
+def _arguments(job: "Job") -> str:
+    args = hidden(_read(job.args))
+    if not isinstance(args, dict):
+        return _indented(str(args))
+    return _pairs((name, json.dumps(value, ensure_ascii=False)) for name, value in args.items())
+
+
+def _about(seen: Seen, view: View) -> str:
+    job = seen.job
+    return _pairs(
+        (
+            ("queue", job.queue),
+            ("priority", str(job.priority) if job.priority else ""),
+            ("tenant", job.tenant),
+            ("submitter", job.submitter),
+            ("key", job.key or ""),
+            ("tags", ", ".join(job.tags)),
+            ("schedule", seen.schedule or ("" if job.schedule_id is None else "one that is gone")),
+            ("asked for", _when(job.created_at, view)),
+            ("due", _when(job.due_at, view)),
+            ("start by", _when(job.deadline, view)),
+            ("started", _when(job.claimed_at, view)),
+            ("ended", _when(job.ended_at, view)),
+            ("took", length_of(job, view.now).replace(NOTHING, "") if job.ended_at else ""),
+        )
+    )
+
+
+def _limits(job: "Job") -> str:
+    lanes = ((lane.name, _lane(lane.concurrency, lane.rate)) for lane in job.limits)
+    needs = ((name, f"needs {amount}") for name, amount in job.needs.items())
+    timeout = job.terms.timeout
+    return _pairs([*lanes, *needs, ("timeout", "" if timeout is None else _length(timeout))])
+
+
+def _lane(concurrency: int | None, rate: object) -> str:
+    numbers = ("" if concurrency is None else f"{concurrency} at once", str(rate or ""))
+    return ", ".join(filter(None, numbers))
+
+
+def _where(seen: Seen) -> str:
+    job, note = seen.job, seen.note
+    host = seen.runs_on.profile.host.pid if seen.runs_on else None
+    worker = f"{seen.worker}{f', process {host}' if host else ''}" if seen.worker else ""
+    far = f"{note.percent:.0f} % {note.message}".rstrip() if note else ""
+    return _pairs((("worker", worker), ("waits for", job.waits_for or ""), ("progress", far)))
+
+
+def _attempts(attempts: "Sequence[Attempt]", view: View) -> str:
+    """A line for each, and below the last one what it left behind."""
+    if not attempts:
+        return ""
+    rows = [
+        (
+            str(attempt.number),
+            view.moment(attempt.started_at),
+            _length(attempt.ended_at - attempt.started_at),
+            NOTHING if attempt.worker is None else str(attempt.worker),
+            attempt.outcome,
+            shown_line(attempt.reason),
+        )
+        for attempt in attempts
+    ]
+    listed = table(("NUMBER", "STARTED", "TOOK", "WORKER", "OUTCOME", "REASON"), rows)
+    errors = (
+        f"error of attempt {attempt.number}:\n{_indented(_tail(attempt.error))}"
+        for attempt in attempts
+        if attempt.error
+    )
+    return "\n\n".join(_indented(part) for part in (listed, *errors))
+
+
+def _plain_attempt(attempt: "Attempt") -> dict[str, object]:
+    return {
+        "number": attempt.number,
+        "worker": attempt.worker,
+        "started_at": iso(attempt.started_at),
+        "ended_at": iso(attempt.ended_at),
+        "outcome": attempt.outcome,
+        "reason": attempt.reason,
+        "error": attempt.error,
+    }
+
+
+def _plain_note(note: "Note | None") -> dict[str, object] | None:
+    if note is None:
+        return None
+    return {"percent": note.percent, "message": note.message, "at": iso(note.at)}
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values below each other; those without a value are left out."""
+    said = [(name, shown_line(value)) for name, value in pairs if value]
+    width = max((len(name) for name, _ in said), default=0)
+    return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in said)
+
+
+def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text
+
+
+def _pretty(text: str) -> str:
+    return json.dumps(hidden(_read(text)), ensure_ascii=False, indent=2)
+
+
+def _when(moment: datetime | None, view: View) -> str:
+    return "" if moment is None else f"{view.moment(moment)}, {view.left(moment)}"
+
+
+def _tail(text: str | None) -> str:
+    """The end of an error is what says most."""
+    whole = (text or "").rstrip()
+    return whole if len(whole) <= LONGEST_ERROR else f"…{whole[-LONGEST_ERROR:]}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {shown_line(line)}".rstrip() for line in text.split("\n"))
+
+
+def _length(length: timedelta) -> str:
+    if length < timedelta(seconds=10):
+        seconds = max(length.total_seconds(), 0)
+        return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return roughly(length)

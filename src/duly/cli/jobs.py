@@ -1,0 +1,289 @@
+"""``duly jobs``: what is to be done, is being done and was done; and another chance, or none."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from duly.cli.formats import (
+    NOTHING,
+    Listing,
+    Noun,
+    View,
+    list_options,
+    show_list,
+    utc_option,
+)
+from duly.cli.job_choice import (
+    MOST_COUNTED,
+    among,
+    do_to_each,
+    filter_from,
+    is_agreed,
+    is_number,
+    numbers_in,
+    tell,
+    who,
+)
+from duly.cli.job_page import Seen, length_of, page, plain, shown_line
+from duly.cli.store import ask, output_option, store_option
+from duly.clock import sleep
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.model.job import Job
+
+LOOK: Final = 0.25  # seconds between two looks at a log that is followed
+LINES: Final = 1_000
+MOST_LISTED: Final = 9_999
+LONGEST_CELL: Final = 70
+COLOURS: Final = {"failed": "red", "running": "cyan", "expired": "yellow", "cancelled": "yellow"}
+
+_NUMBER = click.argument("number", metavar="ID", type=click.IntRange(1))
+_WHICH = click.argument("words", metavar="ID… | FILTER…", nargs=-1)
+_YES = click.option("--yes", is_flag=True, help="Do not ask whether all of them are meant.")
+
+
+class JobsNoun(Noun):
+    """Words of a filter may follow the noun itself."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            _refuse_misspelt(args, list(self.commands))
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=JobsNoun)
+def jobs() -> None:
+    """List jobs, look at one, give it another chance or call it off.
+
+    FILTER is one or more of these words, all of which must fit, and text that is looked for in the
+    task, title, key, reason and error:
+
+    \b
+      state:failed,running  queue:mail  task:send  tenant:acme  tag:nightly  key:x  schedule:NAME
+      error:timeout  since:2h  before:2026-03-05T02:00Z  text:"any: text"
+
+    \b
+      duly jobs                              the newest
+      duly jobs state:failed since:2h        what failed lately
+      duly jobs show 1002                    everything about one
+      duly jobs logs 1002 -f                 what it says, while it says it
+      duly jobs retry state:failed queue:mail --first 5
+      duly jobs cancel task:send tenant:acme --reason "sent by hand"
+
+    \b
+    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong,
+    3 there is no such job, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+
+@jobs.command("list")
+@click.argument("words", metavar="[FILTER]…", nargs=-1)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, MOST_LISTED),
+    default=50,
+    show_default=True,
+    help="How many to show.",
+)
+@click.option("--after", type=click.IntRange(1), metavar="ID", help="Go on behind this one.")
+@store_option
+@list_options
+def list_command(
+    words: tuple[str, ...], limit: int, after: int | None, *, store: str, view: View
+) -> None:
+    """List jobs, alive or ended, the highest number first."""
+    if words and all(map(is_number, words)):
+        raise click.UsageError(
+            f"did you mean duly jobs show {words[0]}? As a text: text:{words[0]}"
+        )
+    wanted = filter_from(words)
+    last: int | None = None
+
+    async def found(opened: "Store") -> list[Seen]:
+        nonlocal last
+        jobs = await opened.jobs.find(wanted, after=after, limit=limit + 1)
+        last = jobs[limit - 1].id if len(jobs) > limit else None
+        return await _seen(opened, jobs[:limit])
+
+    show_list(store, view, found, LISTING)
+    if last is not None:
+        click.echo(f"there are more: go on with --after {last}, or say --limit", err=True)
+
+
+@jobs.command("show")
+@_NUMBER
+@store_option
+@output_option
+@utc_option
+def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
+    """Show everything about a job: arguments (secrets hidden), attempts, errors, its result."""
+
+    async def looked(opened: "Store") -> Seen:
+        [seen] = await _seen(opened, [await opened.jobs.get(number)])
+        return replace(
+            seen,
+            attempts=await opened.jobs.attempts(number),
+            note=await opened.journal.note(number),
+        )
+
+    seen = ask(store, looked)
+    if output == "json":
+        click.echo(json.dumps(plain(seen, whole=True), ensure_ascii=False))
+    else:
+        click.echo(page(seen, View(utc=utc)))
+
+
+@jobs.command("logs")
+@_NUMBER
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, or Ctrl-C.")
+@store_option
+@utc_option
+def logs_command(number: int, store: str, *, follow: bool, utc: bool) -> None:
+    """Print what a job has said, in all its attempts."""
+    try:
+        ask(store, lambda opened: _print_log(opened, number, follow=follow, view=View(utc=utc)))
+    except KeyboardInterrupt:
+        click.echo(err=True)
+
+
+@jobs.command("retry")
+@_WHICH
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Only so many, the oldest.")
+@_YES
+@store_option
+def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store: str) -> None:
+    """Give failed jobs another chance: some by their numbers, or all that match.
+
+    \b
+      duly jobs retry 1002 1007
+      duly jobs retry error:timeout --first 5    five of them, to see whether it is mended
+      duly jobs retry state:failed --yes         all of them
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    if numbers := numbers_in(words):
+        do_to_each(store, numbers[:first], lambda opened, one: opened.jobs.retry(one, who=who()))
+        return
+    wanted = among(filter_from(words), ["failed"], "retried")
+
+    async def retried(opened: "Store") -> Sequence[int]:
+        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
+        if not is_agreed(there, "failed job", "retry", first=first, yes=yes):
+            return ()
+        return await opened.jobs.retry_found(wanted, first=first, who=who())
+
+    tell(ask(store, retried), "retried")
+
+
+@jobs.command("cancel")
+@_WHICH
+@click.option("--reason", default="", help="Why, for whoever wonders.")
+@_YES
+@store_option
+def cancel_command(words: tuple[str, ...], reason: str, *, yes: bool, store: str) -> None:
+    """Call jobs off: some by their numbers, or all that match and have not ended.
+
+    What waits is ended. What runs is asked to end, and may take its time.
+
+    \b
+      duly jobs cancel 1002
+      duly jobs cancel queue:mail state:ready --yes --reason "sent by hand"
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    if numbers := numbers_in(words):
+        do_to_each(store, numbers, lambda opened, one: opened.jobs.cancel(one, reason=reason))
+        return
+    living = ["scheduled", "blocked", "ready", "running"]
+    wanted = among(filter_from(words), living, "cancelled")
+
+    async def cancelled(opened: "Store") -> Sequence[int]:
+        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
+        if not is_agreed(there, "unfinished job", "cancel", yes=yes):
+            return ()
+        return await opened.jobs.cancel_found(wanted, reason=reason)
+
+    tell(ask(store, cancelled), "cancelled")
+
+
+def _row(seen: Seen, view: View) -> tuple[str, ...]:
+    job = seen.job
+    return (
+        str(job.id),
+        job.state.value,
+        job.task,
+        _short(job.title),
+        job.queue,
+        view.moment(job.due_at),
+        length_of(job, view.now),
+        job.reason if view.output == "wide" else _short(job.reason),
+        job.tenant or NOTHING,
+        job.key or NOTHING,
+        str(job.attempt),
+        seen.worker or NOTHING,
+    )
+
+
+LISTING: Final = Listing(
+    headings=("ID", "STATE", "TASK", "TITLE", "QUEUE", "DUE", "AGE/TOOK", "REASON"),
+    wide=("TENANT", "KEY", "ATTEMPT", "WORKER"),
+    row=_row,
+    plain=plain,
+    name=lambda seen: str(seen.job.id),
+    nothing="no job matches",
+    colour=lambda seen: COLOURS.get(seen.job.state.value),
+)
+
+
+async def _seen(store: "Store", jobs: Sequence["Job"]) -> list[Seen]:
+    """The jobs, with the names of who runs them and where they come from."""
+    workers = {}
+    if any(job.worker is not None for job in jobs):
+        workers = {info.id: info for info in await store.work.workers()}
+    schedules = {job.schedule_id for job in jobs if job.schedule_id is not None}
+    names = await store.jobs.schedule_names(sorted(schedules)) if schedules else {}
+    return [
+        Seen(
+            job=job,
+            runs_on=workers.get(job.worker or 0),
+            schedule=names.get(job.schedule_id or 0),
+        )
+        for job in jobs
+    ]
+
+
+async def _print_log(store: "Store", number: int, *, follow: bool, view: View) -> None:
+    from duly.model.states import ENDED
+
+    last = 0
+    while True:
+        # Looked at first: what a job says, it says before its end.
+        over = (await store.jobs.get(number)).state in ENDED
+        lines = await store.journal.logs(number, after=last, limit=LINES)
+        for line in lines:
+            click.echo(f"{view.moment(line.at)} {line.level:<7} {shown_line(line.text)}")
+            last = line.seq
+        if len(lines) < LINES:
+            if over or not follow:
+                break
+            await sleep(LOOK)
+    if not last:
+        click.echo(f"job {number} has said nothing", err=True)
+
+
+def _short(text: str) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= LONGEST_CELL else f"{line[: LONGEST_CELL - 1]}…"
+
+
+def _refuse_misspelt(args: Sequence[str], commands: Sequence[str]) -> None:
+    """A verb with a letter too many would be a text that no job has."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(args[0], commands, n=1, cutoff=0.75)
+    if near:
+        raise click.UsageError(
+            f"did you mean duly jobs {' '.join([near[0], *args[1:]])}? As a text: text:{args[0]}"
+        )

@@ -1,0 +1,258 @@
+"""``duly plan``, ``duly apply``, ``duly export``: schedules that a file declares."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from duly.cli.serving import default_app, imported, say
+from duly.cli.store import ask, output_option, refuse, run, store_option
+from duly.errors import DulyError, InvalidValue, NotFound
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.app.applying import Draft
+    from duly.declare import Sheet
+    from duly.declare.changes import Change, Difference
+    from duly.registry.registry import Registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DRIFT: Final = 6
+FILE: Final = "schedules.toml"
+
+
+def file_options(command: F) -> F:
+    """Which file it is about, and how far it may go."""
+    for option in reversed((
+        click.argument("file", default=FILE, metavar="[FILE]"),
+        click.option(
+            "--name", metavar="NAME", help="Under which it is remembered; by default FILE's own."
+        ),
+        click.option("--prune", is_flag=True, help="Remove what was in the file and is no more."),
+        click.option(
+            "--take-back", is_flag=True, help="Let the file's word count where others differ."
+        ),
+        store_option,
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command("plan")
+@file_options
+@output_option
+def plan(
+    file: str, *, name: str | None, prune: bool, take_back: bool, store: str, output: str
+) -> None:
+    """Show what applying FILE would do, and where what is there has drifted from it.
+
+    \b
+      duly plan
+      duly plan nightly.toml --prune
+      duly plan -o json
+
+    \b
+      + added   ~ changed   - removed   ! drift: set by a person, and it stays
+      ? no longer in the file, and kept
+
+    \b
+    Exit codes: 0 no drift, 2 something in the file or the command line is wrong, 3 there is no
+    such file, 5 the store cannot be reached, 6 there is drift.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
+    if output == "json":
+        click.echo(json.dumps(_plain(made)))
+    else:
+        _show(made)
+    _exit_by(made)
+
+
+@click.command("apply")
+@file_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--app",
+    envvar="DULY_APP",
+    metavar="APP",
+    help="Where the tasks are that FILE names: tasks.py, shop.tasks, shop.tasks:duly.",
+)
+def apply(
+    file: str,
+    *,
+    name: str | None,
+    prune: bool,
+    take_back: bool,
+    store: str,
+    yes: bool,
+    app: str | None,
+) -> None:
+    """Do what `duly plan` shows, all of it or nothing.
+
+    What a person has changed since the file was applied last stays, unless it is taken back. What
+    is no longer in the file stays, unless it is pruned.
+
+    \b
+      duly apply
+      duly apply nightly.toml --prune --yes
+      duly apply --app shop.tasks            if FILE says task = …
+
+    \b
+    Exit codes: 0 done, 1 it changed meanwhile or you said no, 2 something in the file or the
+    command line is wrong, 3 there is no such file, 5 the store cannot be reached, 6 drift is left.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
+    _show(made)
+    if not made.is_written:
+        try:
+            tasks = _tasks(made, app)
+            made.steps(tasks)  # what cannot be done is said before anything is asked
+        except DulyError as error:
+            refuse(error)
+        _agree(made, yes=yes)
+        _apply(store, made, tasks)
+    _exit_by(made)
+
+
+@click.command("export")
+@store_option
+def export(store: str) -> None:
+    """Print what is in the store as a file: schedules that are not code's, queues and limits.
+
+    \b
+      duly export > schedules.toml
+
+    \b
+    Exit codes: 0 ok, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.app.exporting import exported
+    from duly.declare.writing import write
+
+    sheet, notes = ask(store, exported)
+    for note in notes:
+        say(f"note: {note}")
+    click.echo(write(sheet), nl=False)
+
+
+def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> "Draft":
+    from duly.app.applying import draft
+
+    try:
+        sheet = _read(file)
+    except DulyError as error:
+        refuse(error)
+    known = name or Path(file).name
+    return ask(
+        store,
+        lambda there: draft(there, sheet, file=known, prune=prune, take_back=take_back),
+    )
+
+
+def _read(file: str) -> "Sheet":
+    from duly.declare.reading import read
+
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(
+            f"there is no file {file}: name one, or make one with duly import or duly export"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise InvalidValue(f"{file} cannot be read: {error.strerror}") from None
+    return read(text, place=file)
+
+
+def _show(made: "Draft") -> None:
+    for line in made.plan.lines():
+        click.echo(line)
+    summary = made.plan.summary()
+    idle = made.plan.is_empty and not made.plan.has_drift and summary != "nothing to do"
+    click.echo(f"nothing to do: {summary}" if idle else summary)
+
+
+def _exit_by(made: "Draft") -> None:
+    if made.plan.has_drift:
+        raise SystemExit(DRIFT)
+
+
+def _tasks(made: "Draft", app: str | None) -> "Registry | None":
+    """What the app declares, if the file says less than is needed."""
+    from duly.declare.notation import table
+
+    needing = made.needing_an_app()
+    if not needing:
+        return None
+    if app is None:
+        try:
+            app = default_app("apply --app")
+        except DulyError as error:
+            entry = made.sheet.schedules[needing[0]]
+            raise type(error)(
+                f'{table("schedules", entry.name)} task = "{entry.task}": its app says what '
+                f"the task takes and how it runs. Say --app APP: {error}"
+            ) from None
+    return imported(app)
+
+
+def _agree(made: "Draft", *, yes: bool) -> None:
+    if yes or made.plan.is_empty:
+        return
+    if sys.stdin.isatty():
+        click.confirm("apply this?", err=True, abort=True)
+        return
+    removed = made.plan.counts["remove"]
+    words = [f"remove {removed}"] if removed else []
+    words += [f"take back {made.taken_back}"] if made.taken_back else []
+    if words:
+        raise click.UsageError(f"this would {' and '.join(words)}: say --yes")
+
+
+def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
+    from duly.app import open_store
+    from duly.app.applying import apply as applied
+    from duly.app.steering import login
+
+    async def asked() -> None:
+        store: Store = await open_store(url)
+        try:
+            await applied(store, made, tasks=tasks, who=login())
+        finally:
+            await store.close()
+
+    run(asked())
+    if not made.plan.is_empty:
+        say("applied")
+
+
+def _plain(made: "Draft") -> dict[str, object]:
+    return {
+        "file": made.file,
+        "counts": made.plan.counts,
+        "work": not made.plan.is_empty,
+        "drift": made.plan.has_drift,
+        "changes": [_change(change) for change in made.plan.changes],
+    }
+
+
+def _change(change: "Change") -> dict[str, object]:
+    return {
+        "kind": change.kind,
+        "name": change.name,
+        "action": change.action,
+        "owner": change.owner or None,
+        "differences": [_difference(each) for each in change.differences],
+        "drift": [_difference(each) for each in change.drift],
+    }
+
+
+def _difference(each: "Difference") -> dict[str, str | None]:
+    """As TOML, without secrets: what a plan shows ends in the logs of a build."""
+    from duly.declare.notation import shown_whole
+
+    old, new = (None if value is None else shown_whole(value) for value in (each.old, each.new))
+    return {"field": each.field, "old": old, "new": new}

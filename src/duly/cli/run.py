@@ -1,0 +1,200 @@
+"""``duly run``: a job of a task, now or later; and what becomes of it, for whoever waits."""
+
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from duly.cli.formats import read_length, read_moment
+from duly.cli.job_choice import who
+from duly.cli.job_page import shown_line
+from duly.cli.serving import default_app, imported, say
+from duly.cli.store import NEEDS_YOU, ask, refuse
+from duly.clock import boottime, sleep
+from duly.durations import show_duration
+from duly.errors import DulyError, InvalidValue
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.model.job import Call, Job
+    from duly.model.journal import Note
+
+TIMED_OUT: Final = 4
+LOOK: Final = 0.1  # seconds between two looks at a job
+LINES: Final = 1_000
+BAR: Final = 30
+
+
+@click.command("run")
+@click.argument("task", metavar="TASK")
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
+@click.option(
+    "--app",
+    envvar="DULY_APP",
+    metavar="APP",
+    help="Where the task is: tasks.py, shop.tasks, shop.tasks:duly.",
+)
+@click.option("--store", metavar="URL", help="Where jobs are kept; by default where APP says.")
+@click.option("--queue", metavar="NAME", help="Another one than the task says.")
+@click.option("--priority", metavar="N", help="-100 to 100, or high, normal, low, idle.")
+@click.option("--key", help="The name of the promise: an unfinished job that has it is moved.")
+@click.option("--tenant", help="Whose job it is.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be said several times.")
+@click.option("--run-after", metavar="WHEN", help="Not before: 5m from now, 2026-03-05T02:00Z.")
+@click.option("--wait", is_flag=True, help="Show what it says, and exit by what became of it.")
+@click.option("--timeout", metavar="TIME", help="Wait no longer; the job goes on.")
+def run_command(
+    task: str,
+    arguments: tuple[str, ...],
+    *,
+    app: str | None,
+    store: str | None,
+    wait: bool,
+    timeout: str | None,
+    **words: Any,
+) -> None:
+    """Run TASK once: promise a job to the workers, and print its number.
+
+    Values are read by the type of their parameter: text for str, JSON where it looks like it.
+
+    \b
+      duly run send to=ada subject="7 new books"
+      duly run import_rows rows=[1,2,3] day=2026-03-05 dry_run=true --queue slow
+      duly run report --wait                what it says on stderr, its result as JSON on stdout
+      duly run report --wait --timeout 5m   as long as that
+      duly run remind user=7 --run-after 2d --key reminder:7
+
+    \b
+    Exit codes: 0 ok, 1 it failed or was cancelled, 2 something in the command line is wrong,
+    3 there is no such task, 4 it has not ended in time, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout is how long to --wait; say both")
+    try:
+        patience = None if timeout is None else _length(timeout)
+        url, call = _asked(task, arguments, app=app, store=store, words=words)
+    except DulyError as error:
+        refuse(error)
+    if wait:
+        raise SystemExit(ask(url, lambda opened: _run_and_wait(opened, call, patience)))
+    [number] = ask(url, lambda opened: opened.jobs.enqueue([call]))
+    click.echo(number)
+
+
+def _asked(
+    task: str,
+    arguments: tuple[str, ...],
+    *,
+    app: str | None,
+    store: str | None,
+    words: dict[str, Any],
+) -> "tuple[str, Call]":
+    """Where the store is, and what it is asked to keep."""
+    from duly.app import address
+    from duly.cli.values import read_arguments
+    from duly.registry.loading import find
+
+    target = app or default_app("run TASK --app")
+    registry = imported(target)
+    definition = registry.get(task)
+    given = read_arguments(definition, arguments)
+    call = registry.call(definition, (), given, submitter=who(), **_worded(words))
+    url = address(store) if store else str(getattr(find(target), "url", None) or address(None))
+    return url, call
+
+
+def _worded(words: dict[str, Any]) -> dict[str, Any]:
+    """What was typed, as it is said in Python; what was not, the task decides."""
+    said = {name: value for name, value in words.items() if value not in (None, ())}
+    if "run_after" in said:
+        text = said["run_after"]
+        moment = read_length(text) or read_moment(text, zone=None, option="--run-after")
+        said["run_after"] = moment
+    if said.get("priority", "").lstrip("-").isdigit():
+        said["priority"] = int(said["priority"])
+    return said
+
+
+def _length(text: str) -> timedelta:
+    length = read_length(text)
+    if length is None:
+        raise InvalidValue(f'--timeout {text}: a length of time, as "90s", "5m" or "1h30m"')
+    return length
+
+
+async def _run_and_wait(store: "Store", call: "Call", patience: timedelta | None) -> int:
+    [number] = await store.jobs.enqueue([call])
+    say(f"job {number}")
+    end = None if patience is None else boottime() + patience.total_seconds()
+    talk = Talk(number)
+    while True:
+        # Looked at first: what a job says, it says before its end.
+        job = await store.jobs.get(number)
+        await talk.go_on(store)
+        if job.ended_at is not None:
+            talk.stop()
+            return _told(job)
+        if end is not None and boottime() >= end:
+            talk.stop()
+            say(_unfinished(job, patience))
+            return TIMED_OUT
+        await sleep(LOOK)
+
+
+def _unfinished(job: "Job", patience: timedelta | None) -> str:
+    waited = f" after {show_duration(patience)}" if patience else ""
+    because = f": {job.reason}" if job.reason else ""
+    return f"Error: job {job.id} is {job.state}{waited}{because}; it goes on without you"
+
+
+def _told(job: "Job") -> int:
+    if job.state.value == "succeeded":
+        click.echo(job.result or "null")
+        return 0
+    if job.error:
+        say(job.error.rstrip())
+    say(f"Error: job {job.id} {job.state}: {job.reason}")
+    return NEEDS_YOU
+
+
+@dataclass(slots=True)
+class Talk:
+    """What a job says, as far as it was passed on; on a terminal, with a bar below."""
+
+    job: int
+    last: int = 0
+    note: "Note | None" = None
+    has_bar: bool = False
+
+    async def go_on(self, store: "Store") -> None:
+        while lines := await store.journal.logs(self.job, after=self.last, limit=LINES):
+            for line in lines:
+                self._line(shown_line(line.text))
+            self.last = lines[-1].seq
+        note = await store.journal.note(self.job)
+        if note is not None and note != self.note:
+            self.note = note
+            self._progress(note)
+
+    def stop(self) -> None:
+        if self.has_bar:
+            click.echo(err=True)
+            self.has_bar = False
+
+    def _line(self, text: str) -> None:
+        if self.has_bar:
+            click.echo("\r\x1b[K", nl=False, err=True)
+        say(text)
+        if self.has_bar and self.note is not None:
+            self._progress(self.note)
+
+    def _progress(self, note: "Note") -> None:
+        far = f"{note.percent:3.0f} % {shown_line(note.message)}".rstrip()
+        if not sys.stderr.isatty():
+            say(far.strip())
+            return
+        full = round(BAR * note.percent / 100)
+        click.echo(f"\r\x1b[K[{'#' * full}{' ' * (BAR - full)}] {far}", nl=False, err=True)
+        self.has_bar = True

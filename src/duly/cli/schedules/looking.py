@@ -1,0 +1,219 @@
+"""``duly schedules`` and ``history``: what is to come, and what became of it."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from duly.cli.formats import (
+    NOTHING,
+    Listing,
+    View,
+    iso,
+    list_options,
+    read_length,
+    read_moment,
+    show_list,
+)
+from duly.cli.output import machine_zone, roughly
+from duly.cli.store import store_option
+from duly.clock import now
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.app.views import Fire, Schedule
+
+MOST_SHOWN = 10_000
+A_SECOND = timedelta(seconds=1)
+
+
+@click.command("list")
+@store_option
+@list_options
+def list_command(store: str, view: View) -> None:
+    """List the schedules, the next first.
+
+    \b
+      duly schedules
+      duly schedules -o wide --utc
+      duly schedules --watch
+      duly schedules -o jsonl | jq -r 'select(.paused) | .name'
+
+    NEXT and LAST are on the clock of each schedule's zone, or of this machine for those that need
+    none. OUTCOME is what became of LAST: queued, merged into another moment's run, or skipped.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+    async def found(there: "Store") -> "Sequence[Schedule]":
+        from duly.app.steering import MOST_LISTED, every_schedule
+
+        every = await every_schedule(there)
+        if len(every) >= MOST_LISTED:
+            click.echo(f"there are more than these {MOST_LISTED:,}", err=True)
+        return sorted(every, key=_by_next)
+
+    show_list(store, view, found, SCHEDULES)
+
+
+@click.command("history")
+@click.argument("name", metavar="NAME")
+@click.option("--since", metavar="TIME", help="From then on, as 7d or 2026-11-16; by default, all.")
+@click.option(
+    "-n",
+    "--count",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, MOST_SHOWN),
+    help="So many, the newest first.",
+)
+@store_option
+@list_options
+def history(*, name: str, since: str | None, count: int, store: str, view: View) -> None:
+    """Say what became of the due moments of a schedule, and why.
+
+    \b
+      duly schedules history nightly
+      duly schedules history nightly --since 7d -n 100
+      duly schedules history nightly --since 2026-11-16T02:00 -o json
+
+    LATENESS is how long after its moment it was decided what becomes of it. A line may stand for
+    many moments that nobody saw: it then says how many. A removed schedule keeps its history for a
+    while.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    zone: str | None = None
+
+    async def found(there: "Store") -> "Sequence[Fire]":
+        from duly.app.steering import steered, zone_of
+
+        nonlocal zone
+        zone = await zone_of(there, name)
+        begin = None if since is None else _since(since, zone)
+        return await steered(there).ahistory(name, since=begin, limit=count)
+
+    show_list(
+        store,
+        view,
+        found,
+        Listing(
+            headings=("DUE", "OUTCOME", "WHY", "LATENESS", "JOB"),
+            row=lambda fire, view: _moment_row(fire, view, zone),
+            plain=plain_fire,
+            name=lambda fire: str(iso(fire.due_at)),
+            nothing=f"no moment of {name} was due"
+            + (f" since {since}" if since is not None else " yet"),
+            colour=lambda fire: "yellow" if fire.outcome == "skipped" else None,
+        ),
+    )
+
+
+def _by_next(schedule: "Schedule") -> tuple[bool, float, str]:
+    waits = schedule.next_at is None or schedule.paused
+    return waits, schedule.next_at.timestamp() if schedule.next_at else 0, schedule.name
+
+
+def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
+    from duly.app.steering import own_zone
+
+    zone, last = own_zone(schedule.plan), schedule.last
+    return (
+        NOTHING if schedule.paused else view.moment(schedule.next_at, zone),
+        _left(schedule, view),
+        view.moment(last.due_at, zone) if last else NOTHING,
+        view.passed(last.due_at) if last else NOTHING,
+        last.outcome if last else NOTHING,
+        schedule.name,
+        schedule.rule,
+        zone or NOTHING,
+        schedule.task,
+        schedule.owner,
+    )
+
+
+def _left(schedule: "Schedule", view: View) -> str:
+    if schedule.paused:
+        return "paused"
+    if schedule.next_at is None and schedule.note:
+        return "stands still"
+    return view.left(schedule.next_at)
+
+
+def plain_schedule(schedule: "Schedule") -> dict[str, object]:
+    """For programs."""
+    return {
+        "name": schedule.name,
+        "rule": schedule.rule,
+        "zone": schedule.zone,
+        "task": schedule.task,
+        "args": json.loads(schedule.args),
+        "title": schedule.title,
+        "queue": schedule.queue,
+        "priority": schedule.plan.priority,
+        "tags": list(schedule.tags),
+        "owner": schedule.owner,
+        "policies": json.loads(schedule.plan.policies.as_json()),
+        "paused": schedule.paused,
+        "paused_until": iso(schedule.paused_until),
+        "note": schedule.note,
+        "next_at": iso(schedule.next_at),
+        "created_at": iso(schedule.created_at),
+        "last": plain_fire(schedule.last) if schedule.last else None,
+    }
+
+
+def plain_fire(fire: "Fire") -> dict[str, object]:
+    return {
+        "due_at": iso(fire.due_at),
+        "outcome": fire.outcome,
+        "reason": fire.reason,
+        "job_id": fire.job_id,
+        "decided_at": iso(fire.decided_at),
+        "covers_from": iso(fire.covers_from),
+        "count": fire.count,
+        "manual": fire.manual,
+    }
+
+
+SCHEDULES: "Listing[Schedule]" = Listing(
+    headings=("NEXT", "LEFT", "LAST", "PASSED", "OUTCOME", "SCHEDULE"),
+    wide=("RULE", "ZONE", "TASK", "OWNER"),
+    row=_row,
+    plain=plain_schedule,
+    name=lambda schedule: schedule.name,
+    nothing='nothing is scheduled; try: duly schedules add "every 5m" -- date',
+    colour=lambda schedule: "yellow" if schedule.paused or schedule.note else None,
+)
+
+
+def _moment_row(fire: "Fire", view: View, zone: str | None) -> tuple[str, ...]:
+    return (
+        view.moment(fire.due_at, zone),
+        _outcome(fire),
+        fire.reason,
+        _lateness(fire),
+        NOTHING if fire.job_id is None else str(fire.job_id),
+    )
+
+
+def _outcome(fire: "Fire") -> str:
+    if fire.manual:
+        return f"{fire.outcome} by hand"
+    if fire.count == 1:
+        return fire.outcome
+    return f"{fire.outcome} {'many' if fire.count is None else format(fire.count, ',')}"
+
+
+def _lateness(fire: "Fire") -> str:
+    late = fire.decided_at - fire.due_at
+    if fire.manual or late < timedelta():
+        return NOTHING
+    if late < A_SECOND:
+        return f"{late // timedelta(milliseconds=1)} ms"
+    return roughly(late)
+
+
+def _since(text: str, zone: str | None) -> datetime:
+    length = read_length(text)
+    if length is not None:
+        return now() - length
+    return read_moment(text, zone=zone or machine_zone() or "UTC", option="--since")

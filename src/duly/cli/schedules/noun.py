@@ -1,0 +1,47 @@
+"""The noun ``schedules``, and its verbs."""
+
+import click
+
+from duly.cli.formats import Noun
+from duly.cli.schedules.looking import history, list_command
+from duly.cli.schedules.planning import add, edit
+from duly.cli.schedules.showing import show
+from duly.cli.schedules.steering import pause, remove, resume, run_command, skip_next
+
+
+@click.group(cls=Noun)
+def schedules() -> None:
+    """List the schedules, or look after one by its name.
+
+    \b
+      duly schedules                              NEXT LEFT LAST PASSED OUTCOME SCHEDULE
+      duly schedules -o wide --utc                RULE ZONE TASK OWNER, too
+      duly schedules show nightly
+      duly schedules add "02:30 Europe/Berlin" --name backup -- /srv/backup --full
+      duly schedules edit nightly --rule "Mon..Fri 03:00" --overlap queue_one
+      duly schedules pause nightly --until 2h --note "the disk is full"
+      duly schedules skip-next nightly
+      duly schedules history nightly --since 7d
+
+    Changes are noted under the name you are logged in with. What --store and -o mean is said by
+    duly schedules list --help; they stand behind the verb.
+
+    \b
+    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong,
+    3 there is no such schedule, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+
+for _verb in (
+    list_command,
+    show,
+    add,
+    edit,
+    run_command,
+    pause,
+    resume,
+    skip_next,
+    history,
+    remove,
+):
+    schedules.add_command(_verb)

@@ -1,0 +1,250 @@
+"""``duly schedules add`` and ``edit``: what a person wants, in words."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from duly.cli.formats import View, read_moment, utc_option
+from duly.cli.output import RuleRefused
+from duly.cli.store import ask, refuse, store_option
+from duly.errors import DulyError, RuleError
+from duly.model.policies import MOST_AT_ONCE, Catchup, Late, Overlap
+from duly.rules import parse
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.model.schedule import Plan, Schedule
+
+NONE = "none"
+_COMMAND = "duly.cli.schedules.command"
+_MOMENTS = ("start", "end")
+_MAY_BE_NONE = ("zone", "start_within", "exclude", "jitter", "spacing", *_MOMENTS)
+
+
+class _BeforeCommand(click.Command):
+    """What stands behind ``--`` is somebody else's command line, and is left as it is."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
+
+
+def _policy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The words of ``@duly.schedule``; the command gets those that were said as ``words``."""
+    for option in reversed(
+        (
+            click.option("--zone", metavar="ZONE", help="Time zone, as Europe/Berlin or UTC."),
+            click.option("--overlap", type=click.Choice(get_args(Overlap)), help=_OVERLAP),
+            click.option("--missed", type=click.Choice(get_args(Catchup)), help=_MISSED),
+            click.option("--at-most", type=click.IntRange(1, MOST_AT_ONCE), help=_AT_MOST),
+            click.option("--spacing", metavar="TIME", help="… and so far apart: 1m."),
+            click.option("--start-within", metavar="TIME", help="How late it may start: 4h."),
+            click.option("--late", type=click.Choice(get_args(Late)), help="What if it is later."),
+            click.option("--dst", metavar="CHOICE", help=_DST),
+            click.option("--exclude", metavar="RULE", help='What to leave out: "holidays(DE)".'),
+            click.option("--jitter", metavar="TIME", help="Start up to so much later."),
+            click.option("--start", metavar="TIME", help="Nothing before: 2026-12-01."),
+            click.option("--end", metavar="TIME", help="Nothing after."),
+            click.option("--queue", metavar="QUEUE", help="The line its jobs stand in."),
+            click.option(
+                "--priority", metavar="N", help="-100 to 100, or high, normal, low, idle."
+            ),
+            click.option("--title", metavar="TEXT", help="For people."),
+            click.option("--tags", metavar="A,B", help="To find it by."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+_OVERLAP = "What if the last run has not ended."
+_MISSED = "Which moments are made up for that nobody was there to see."
+_AT_MOST = "… with all: the newest so many."
+_DST = "What clock changes do: cron, systemd, elapsed, quartz, or as end/first."
+
+
+@click.command("add", cls=_BeforeCommand)
+@click.argument("rule", metavar="RULE")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE…]")
+@click.option("--name", metavar="NAME", help="By default as the task, or the program.")
+@click.option("--task", metavar="TASK", help="What to run, with KEY=VALUE as its arguments.")
+@_policy_options
+@utc_option
+@store_option
+@click.pass_context
+def add(
+    context: click.Context,
+    /,
+    *,
+    rule: str,
+    arguments: Sequence[str],
+    name: str | None,
+    task: str | None,
+    utc: bool,
+    store: str,
+    **options: Any,
+) -> None:
+    """Remember a schedule: RULE, and a task or a command. Its first moment is after now.
+
+    \b
+      duly schedules add "Mon..Fri 02:00 Europe/Berlin" --task nightly_report
+      duly schedules add "every 5m" --task sync --name sync-eu region=eu deep=true limit=10
+      duly schedules add "02:30 Europe/Berlin" --name backup -- /srv/backup --full
+      duly schedules add "0 4 * * *" --zone UTC --overlap queue_one --start-within 4h --task tidy
+
+    A VALUE that is JSON is taken as such (10, true, null, ["a"]), any other as text; '"10"' is
+    text. A command is run without a shell, by workers that may do so: duly up --allow shell.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    command: list[str] = context.meta.get(_COMMAND, [])
+    try:
+        plan = _new_plan(rule, name=name, what=_what(task, arguments, command), said=_said(options))
+    except RuleError as error:
+        raise RuleRefused(error, rule) from None
+    except DulyError as error:
+        refuse(error)
+
+    async def added(there: "Store") -> "Schedule":
+        [schedule] = await there.schedules.add([plan])
+        return schedule
+
+    schedule = ask(store, added)
+    _tell("added", schedule, utc=utc)
+    if command:
+        click.echo("note: workers run commands only if they may: duly up --allow shell", err=True)
+
+
+@click.command("edit")
+@click.argument("name", metavar="NAME")
+@click.option("--rule", metavar="RULE", help="When, from now on.")
+@_policy_options
+@utc_option
+@store_option
+def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) -> None:
+    """Change what is said, and nothing else. No moment becomes missed by it.
+
+    \b
+      duly schedules edit nightly --rule "Mon..Fri 03:00"
+      duly schedules edit nightly --missed all --at-most 10 --spacing 1m
+      duly schedules edit nightly --start-within none --exclude none
+      duly schedules edit nightly --queue reports --priority low
+
+    none takes away a zone, a bound, an exclusion or a length of time. What a person has edited
+    stays, whatever code or file declares it.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    said = _said(options)
+    if not said and rule is None:
+        raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
+
+    def change(plan: "Plan") -> "Plan":
+        from duly.app.steering import changed_plan, own_zone
+
+        return changed_plan(plan, rule, _in_zone(said, said.get("zone") or own_zone(plan)))
+
+    async def edited(there: "Store") -> "Schedule":
+        from duly.app.steering import login
+
+        try:
+            return await there.schedules.edit(name, change, who=login())
+        except RuleError as error:
+            raise RuleRefused(error, rule or error.text) from None
+
+    _tell("edited", ask(store, edited), utc=utc)
+
+
+def _new_plan(
+    rule: str,
+    *,
+    name: str | None,
+    what: tuple[str, str, Mapping[str, object]],
+    said: dict[str, Any],
+) -> "Plan":
+    from duly.app.steering import new_plan
+
+    called, task, args = what
+    zone = said.get("zone")
+    timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or called)
+    words = _in_zone(said, zone or timing.stated_zone)
+    return new_plan(called if name is None else name, rule, task=task, args=args, words=words)
+
+
+def _what(
+    task: str | None, arguments: Sequence[str], command: Sequence[str]
+) -> tuple[str, str, Mapping[str, object]]:
+    """What it is called unless somebody says so, its task and its arguments."""
+    from duly.app.steering import COMMAND
+
+    if (task is None) == (not command):
+        raise click.UsageError("say what to run: --task NAME KEY=VALUE…, or -- and a command")
+    if task is not None:
+        return task, task, _arguments(arguments)
+    if arguments:
+        raise click.UsageError(f'"{arguments[0]}": the arguments of a command stand behind the --')
+    return PurePath(command[0]).name, COMMAND, {"argv": list(command)}
+
+
+def _arguments(pairs: Sequence[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise click.UsageError(f'"{pair}": an argument of a task is written as KEY=VALUE')
+        if key in found:
+            raise click.UsageError(f'"{key}" is said twice')
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what was said, as it is said in Python."""
+    words = {word: value for word, value in options.items() if value is not None}
+    for word in _MAY_BE_NONE:
+        if words.get(word) == NONE:
+            words[word] = None
+    if "tags" in words:
+        words["tags"] = tuple(tag.strip() for tag in words["tags"].split(",") if tag.strip())
+    if "priority" in words:
+        words["priority"] = _number(words["priority"])
+    return words
+
+
+def _number(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
+    """The same, with bounds as moments: without an offset they are on the schedule's own clock."""
+    read = {
+        word: read_moment(words[word], zone=zone, option=f"--{word}")
+        for word in _MOMENTS
+        if words.get(word) is not None
+    }
+    return {**words, **read}
+
+
+def _tell(done: str, schedule: "Schedule", *, utc: bool) -> None:
+    from duly.app.steering import own_zone
+
+    view, plan = View(utc=utc), schedule.plan
+    following = f"next {view.moment(schedule.next_at, own_zone(plan))}"
+    state = "paused" if schedule.pause else following if schedule.next_at else "never due again"
+    click.echo(f"{done}  {plan.name}  {state}")
+    click.echo(plan.kept.explain(), err=True)

@@ -1,0 +1,158 @@
+"""``duly schedules show``: one schedule, in words."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from duly.cli.formats import View, iso, one_line, safe_table, utc_option
+from duly.cli.schedules.looking import plain_fire, plain_schedule
+from duly.cli.store import ask, output_option, store_option
+from duly.errors import DulyError
+from duly.rules import Spaced, clock_change_notes
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.app.views import Fire, Schedule
+    from duly.model.schedule import Plan
+
+MOST_MOMENTS = 5
+FAR = timedelta(days=366 * 30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """What is known of a schedule."""
+
+    schedule: "Schedule"
+    zone: str | None
+    policies: Sequence[str]
+    ahead: Sequence[datetime]
+    behind: "Sequence[Fire]"
+    changes: Sequence[tuple[datetime, str, str]]
+
+
+@click.command("show")
+@click.argument("name", metavar="NAME")
+@utc_option
+@store_option
+@output_option
+def show(name: str, *, utc: bool, store: str, output: str) -> None:
+    """Say all about a schedule: when, what, what if, what is next and what was.
+
+    \b
+      duly schedules show nightly
+      duly schedules show nightly --utc
+      duly schedules show nightly -o json
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    portrait = ask(store, lambda there: _portrait(there, name))
+    if output == "json":
+        click.echo(json.dumps(_plain(portrait), ensure_ascii=False))
+    else:
+        click.echo("\n".join(_lines(portrait, View(utc=utc))))
+
+
+async def _portrait(store: "Store", name: str) -> Portrait:
+    from duly.app.steering import own_zone, policies_in_words, steered
+
+    people = steered(store)
+    schedule = await people.aget(name)
+    readable = not schedule.plan.unreadable
+    return Portrait(
+        schedule=schedule,
+        zone=own_zone(schedule.plan),
+        policies=policies_in_words(schedule.plan) if readable else (),
+        ahead=await _ahead(store, schedule) if readable else (),
+        behind=await people.ahistory(name, until=View().now, limit=MOST_MOMENTS),
+        changes=await store.schedules.changes(name, limit=MOST_MOMENTS),
+    )
+
+
+async def _ahead(store: "Store", schedule: "Schedule") -> Sequence[datetime]:
+    from duly.app.steering import steered
+
+    if not schedule.paused:
+        return await steered(store).apreview(schedule.name, count=MOST_MOMENTS)
+    until, kept = schedule.paused_until, schedule.plan.kept
+    if until is None or isinstance(kept, Spaced):
+        return ()
+    return list(kept.between(until - timedelta.resolution, until + FAR, MOST_MOMENTS))
+
+
+def _lines(portrait: Portrait, view: View) -> Iterator[str]:
+    schedule, plan = portrait.schedule, portrait.schedule.plan
+    yield one_line(f"{schedule.name}: {schedule.title}" if schedule.title else schedule.name)
+    yield _sentence(plan)
+    if portrait.policies:
+        said = "; ".join(portrait.policies)
+        yield f"{said[0].upper()}{said[1:]}."
+    yield ""
+    yield from _facts(portrait, view)
+    if not plan.unreadable:
+        for note in clock_change_notes(plan.kept, view.now):
+            yield f"Note: {note}"
+    if portrait.ahead:
+        rows = [
+            (view.moment(moment, portrait.zone), view.left(moment)) for moment in portrait.ahead
+        ]
+        yield f"\n{safe_table(('NEXT', 'LEFT'), rows)}"
+    if portrait.behind:
+        last = [
+            (view.moment(fire.due_at, portrait.zone), fire.outcome, fire.reason)
+            for fire in portrait.behind
+        ]
+        yield f"\n{safe_table(('LAST', 'OUTCOME', 'WHY'), last)}"
+    if portrait.changes:
+        changed = [
+            (view.moment(moment, portrait.zone), who or "-", what)
+            for moment, who, what in portrait.changes
+        ]
+        yield f"\n{safe_table(('CHANGED', 'BY', 'WHAT'), changed)}"
+
+
+def _sentence(plan: "Plan") -> str:
+    try:
+        return plan.kept.explain()
+    except DulyError as error:
+        return f"This version of duly cannot read it: {error}"
+
+
+def _facts(portrait: Portrait, view: View) -> Iterator[str]:
+    schedule = portrait.schedule
+    arguments = "" if schedule.args == "{}" else f" {schedule.args}"
+    facts = {
+        "rule": schedule.rule,
+        "zone": portrait.zone or "",
+        "task": f"{schedule.task}{arguments}",
+        "queue": schedule.queue,
+        "tags": ", ".join(schedule.tags),
+        "owner": schedule.owner,
+        "made": view.moment(schedule.created_at, portrait.zone),
+        "paused": _pause(schedule, portrait.zone, view),
+        "note": schedule.note,
+    }
+    for fact, value in facts.items():
+        if value:
+            yield f"{fact:<7} {one_line(value)}"
+
+
+def _pause(schedule: "Schedule", zone: str | None, view: View) -> str:
+    if not schedule.paused:
+        return ""
+    until = schedule.paused_until
+    return f"until {view.moment(until, zone)}" if until else "until somebody resumes it"
+
+
+def _plain(portrait: Portrait) -> dict[str, object]:
+    return plain_schedule(portrait.schedule) | {
+        "explained": _sentence(portrait.schedule.plan),
+        "policies_in_words": list(portrait.policies),
+        "next": [iso(moment) for moment in portrait.ahead],
+        "history": [plain_fire(fire) for fire in portrait.behind],
+        "changes": [
+            {"at": iso(moment), "by": who, "what": what} for moment, who, what in portrait.changes
+        ],
+    }

@@ -1,0 +1,166 @@
+"""``run``, ``pause``, ``resume``, ``skip-next`` and ``remove``: a schedule as it is, by hand."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from duly.cli.formats import View, read_length, read_moment, utc_option
+from duly.cli.output import machine_zone
+from duly.cli.store import NEEDS_YOU, ask, store_option
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from duly.app import Store
+    from duly.app.views import Schedule
+
+NAME = click.argument("name", metavar="NAME")
+MOST_SKIPPED = 100
+
+
+@click.command("run")
+@NAME
+@store_option
+def run_command(name: str, store: str) -> None:
+    """Run it once, now, beside the clock and under its own overlap policy.
+
+    \b
+      duly schedules run nightly
+
+    Exits 1 if its overlap policy lets no run begin now: the reason says which run is in the way.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.app.steering import steered
+
+    fire = ask(store, lambda there: steered(there).arun(name))
+    if fire.job_id is None:
+        click.echo(f"Error: {name} was not run: {fire.reason}", err=True)
+        raise SystemExit(NEEDS_YOU)
+    click.echo(f"{fire.outcome}  job {fire.job_id}  {fire.reason}".rstrip())
+
+
+@click.command("pause")
+@NAME
+@click.option("--until", metavar="TIME", help="Resume by itself: 2h, 2026-11-16T09:00.")
+@click.option("--note", default="", help="Why, for whoever wonders.")
+@click.option(
+    "--catch-up",
+    is_flag=True,
+    help="Treat what is due meanwhile as missed, instead of skipping it.",
+)
+@utc_option
+@store_option
+def pause(
+    *, name: str, until: str | None, note: str, catch_up: bool, utc: bool, store: str
+) -> None:
+    """Fire nothing. What is due meanwhile is skipped, and the history says so.
+
+    \b
+      duly schedules pause nightly
+      duly schedules pause nightly --until 2h --note "the disk is full"
+      duly schedules pause nightly --until "2026-11-16 09:00"     on the schedule's own clock
+      duly schedules pause nightly --catch-up                     what is missed is made up for
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+    async def paused(there: "Store") -> "tuple[Schedule, str | None]":
+        from duly.app.steering import steered, zone_of
+
+        zone = await zone_of(there, name)
+        moment = None if until is None else _until(until, zone)
+        done = await steered(there).apause(name, until=moment, note=note, catch_up=catch_up)
+        return done, zone
+
+    done, zone = ask(store, paused)
+    shown = View(utc=utc).moment(done.paused_until, zone)
+    click.echo(f"paused  {name}" + (f"  until {shown}" if done.paused_until else ""))
+
+
+@click.command("resume")
+@NAME
+@utc_option
+@store_option
+def resume(*, name: str, utc: bool, store: str) -> None:
+    """Fire again, from now on.
+
+    \b
+      duly schedules resume nightly
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.app.steering import own_zone, steered
+
+    done = ask(store, lambda there: steered(there).aresume(name))
+    click.echo(f"resumed  {name}  next {View(utc=utc).moment(done.next_at, own_zone(done.plan))}")
+
+
+@click.command("skip-next")
+@NAME
+@click.option(
+    "-n",
+    "--count",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MOST_SKIPPED),
+    help="So many moments.",
+)
+@utc_option
+@store_option
+def skip_next(*, name: str, count: int, utc: bool, store: str) -> None:
+    """Leave the next moments out, and go on behind them.
+
+    \b
+      duly schedules skip-next nightly
+      duly schedules skip-next nightly -n 3
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+    async def skipped(there: "Store") -> "tuple[list[datetime], str | None]":
+        from duly.app.steering import steered, zone_of
+
+        return await steered(there).askip_next(name, count=count), await zone_of(there, name)
+
+    moments, zone = ask(store, skipped)
+    if not moments:
+        click.echo(f"Error: {name} has no moment ahead that could be skipped", err=True)
+        raise SystemExit(NEEDS_YOU)
+    for moment in moments:
+        click.echo(f"skipped  {View(utc=utc).moment(moment, zone)}")
+
+
+@click.command("remove")
+@NAME
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@store_option
+def remove(*, name: str, yes: bool, store: str) -> None:
+    """Forget the schedule. Jobs that it has made stay, and run.
+
+    \b
+      duly schedules remove nightly
+      duly schedules remove nightly --yes        in a script
+
+    To stop it for a while, pause it. One that is declared in code comes back with the next change
+    of that code: take it out there.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+    async def removed(there: "Store") -> None:
+        from duly.app.steering import steered
+
+        people = steered(there)
+        if not yes:
+            _make_sure(await people.aget(name))
+        await people.aremove(name)
+
+    ask(store, removed)
+    click.echo(f"removed  {name}")
+
+
+def _make_sure(schedule: "Schedule") -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"nobody is here to be asked whether {schedule.name} may go: --yes")
+    declared = " It is declared in code." if schedule.owner == "code" else ""
+    if not click.confirm(f'Remove "{schedule.name}", {schedule.rule}?{declared}', err=True):
+        raise SystemExit(NEEDS_YOU)
+
+
+def _until(text: str, zone: str | None) -> "datetime | timedelta":
+    length = read_length(text)
+    if length is not None:
+        return length
+    return read_moment(text, zone=zone or machine_zone() or "UTC", option="--until")

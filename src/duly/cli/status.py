@@ -1,0 +1,150 @@
+"""``duly status``: was everything kept, what needs somebody, what runs, what comes next."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from duly.cli.output import machine_zone, table
+from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
+
+if TYPE_CHECKING:
+    from duly.app.status import Need, Status
+
+FIRST_STEP = (
+    'Put @duly.schedule("every 10s") above a task, or: duly schedules add "every 10s" -- date'
+)
+
+
+@click.command("status")
+@store_option
+@output_option
+@click.option("--utc", is_flag=True, help="Show moments in UTC.")
+def status(store: str, output: str, utc: bool) -> None:  # noqa: FBT001 - click's
+    """Say whether all that was due since yesterday was kept, and what needs you.
+
+    \b
+    What needs you was not kept in the last 24 hours, and no choice of yours explains it: skipped
+    because it was late or because the run before had not ended, failed, waiting for a worker that
+    is not there, blocked by a changed signature, or overdue because no scheduler is running.
+
+    \b
+    Exit codes: 0 nothing needs you, 1 something does, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.app.status import status as look
+
+    found = ask(store, look)
+    zone = "UTC" if utc else machine_zone() or "UTC"
+    if output == "json":
+        click.echo(json.dumps(_plain(found, zone), ensure_ascii=False))
+    else:
+        click.echo("\n".join(_lines(found, zone, utc=utc)))
+    if not found.ok:
+        raise SystemExit(NEEDS_YOU)
+
+
+def _lines(found: "Status", zone: str, *, utc: bool) -> Iterator[str]:
+    yield f"{'●' if found.ok else '▲'} {found.headline(zone)}"
+    if not found.scheduled:
+        yield f"  {FIRST_STEP}"
+    for need in found.needs:
+        yield from _need(found, need, zone="UTC" if utc else need.zone)
+    yield from _counts(found)
+    yield from _running(found)
+    yield from _coming(found, zone=zone, utc=utc)
+
+
+def _need(found: "Status", need: "Need", *, zone: str) -> Iterator[str]:
+    from duly.policy.why import Clock
+
+    due = "" if need.due_at is None else f"  due {Clock(zone, found.now).near(need.due_at)}"
+    yield f"  {need.name}{due}  {need.sentence}"
+    for command in need.commands:
+        yield f"      {command.what:14} {command.line}"
+
+
+def _counts(found: "Status") -> Iterator[str]:
+    counts = found.counts
+    said = {
+        "kept late": counts.late,
+        "under way": counts.under_way,
+        "skipped on purpose or called off": counts.on_purpose,
+    }
+    shown = [f"{count:,} {what}" for what, count in said.items() if count]
+    if shown:
+        yield f"  {', '.join(shown)}"
+
+
+def _running(found: "Status") -> Iterator[str]:
+    from duly.policy.why import about
+
+    if not found.running:
+        return
+    yield f"running {found.running_count:,}"
+    rows = []
+    for job in found.running:
+        far = "" if job.percent is None else f"{job.percent:.0f} %"
+        rows.append((str(job.id), job.name, about(found.now - job.since), f"{far} {job.message}"))
+    yield from _indented(rows)
+
+
+def _coming(found: "Status", *, zone: str, utc: bool) -> Iterator[str]:
+    from duly.policy.why import Clock, about
+
+    if not found.coming:
+        return
+    yield "next"
+    rows = []
+    for one in found.coming:
+        shown = zone if utc or one.zone == "UTC" else one.zone
+        due = Clock(shown, found.now).near(one.due_at)
+        named = "" if shown == zone else f" {shown}"
+        rows.append((f"{due}{named}", one.name, f"in {about(one.due_at - found.now)}"))
+    yield from _indented(rows)
+
+
+def _indented(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return [f"  {line.rstrip()}" for line in table(rows[0], rows[1:]).splitlines()]
+
+
+def _plain(found: "Status", zone: str) -> dict[str, object]:
+    counts = found.counts
+    return {
+        "headline": found.headline(zone),
+        "ok": found.ok,
+        "now": found.now.isoformat(),
+        "since": found.since.isoformat(),
+        "due": counts.due,
+        "kept": counts.kept,
+        "late": counts.late,
+        "under_way": counts.under_way,
+        "on_purpose": counts.on_purpose,
+        "needs": [_plain_need(need) for need in found.needs],
+        "running": [
+            {
+                "id": job.id,
+                "name": job.name,
+                "since": job.since.isoformat(),
+                "percent": job.percent,
+                "message": job.message,
+            }
+            for job in found.running
+        ],
+        "next": [
+            {"name": one.name, "due_at": one.due_at.isoformat(), "zone": one.zone}
+            for one in found.coming
+        ],
+    }
+
+
+def _plain_need(need: "Need") -> dict[str, object]:
+    return {
+        "name": need.name,
+        "kind": need.kind,
+        "due_at": None if need.due_at is None else need.due_at.isoformat(),
+        "sentence": need.sentence,
+        "moments": need.moments,
+        "job": need.job_id,
+        "commands": [command._asdict() for command in need.commands],
+    }

@@ -1,0 +1,77 @@
+"""Arguments of a task as they are typed: ``to=ada n=3 when=2026-03-05 rows=[1,2]``.
+
+A value is read by the type of its parameter: for ``str`` it is the text as it stands, for the rest
+JSON where it looks like it, and what the type makes of a text otherwise.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from duly.errors import InvalidValue
+from duly.registry import codecs
+from duly.registry.annotations import resolved
+from duly.registry.definition import Definition
+from duly.registry.parameters import Parameters
+
+_JSON_BEGINS = frozenset('{["-0123456789')
+_JSON_WORDS = frozenset(("true", "false", "null"))
+
+
+def read_arguments(definition: Definition, typed: Iterable[str]) -> dict[str, object]:
+    """The arguments by name, or an ``InvalidValue`` that says which cannot be."""
+    parameters = definition.signature.parameters
+    given: dict[str, str] = {}
+    for one in typed:
+        name, value = _parted(one, parameters)
+        if name in given:
+            raise InvalidValue(f"{one}: {name}= was said before")
+        given[name] = value
+    types = _types(parameters)
+    rest = types.get(parameters.extra or "", Any)
+    return {
+        name: _read(f"{definition.name}: {name}={text}", text, types.get(name, rest))
+        for name, text in given.items()
+    }
+
+
+def _parted(typed: str, parameters: Parameters) -> tuple[str, str]:
+    name, equals, value = typed.partition("=")
+    if not equals:
+        example = next(iter(parameters.names), "name")
+        raise InvalidValue(f'"{typed}": arguments have names: {example}={typed}')
+    if name not in parameters.known and parameters.extra is None:
+        near = get_close_matches(name, parameters.known, n=1)
+        there = f"; did you mean {near[0]}=?" if near else f"; the task is {parameters}"
+        raise InvalidValue(f'{parameters.task} has no parameter "{name}"{there}')
+    return name, value
+
+
+def _types(parameters: Parameters) -> Mapping[str, Any]:
+    try:
+        return resolved(parameters.function, parameters.annotations)
+    except NameError as error:
+        raise InvalidValue(f"{parameters.task}: an annotation cannot be read: {error}") from None
+
+
+def _read(what: str, text: str, kind: Any) -> object:  # noqa: ANN401 - a type, as annotations have
+    if kind is str:
+        return text
+    if text[:1] in _JSON_BEGINS or text in _JSON_WORDS:
+        try:
+            return msgspec.convert(json.loads(text), kind, dec_hook=codecs.read)
+        except (ValueError, msgspec.ValidationError):
+            pass  # then it is a text that only looks like it: a date, a postal code
+    try:
+        return msgspec.convert(text, kind, strict=False, dec_hook=codecs.read)
+    except msgspec.ValidationError as error:
+        raise InvalidValue(f"{what}: {_in_python(str(error), kind)}") from None
+
+
+def _in_python(why: str, kind: Any) -> str:  # noqa: ANN401 - a type, as annotations have
+    name = getattr(kind, "__name__", str(kind))
+    plainly = why.startswith(f"Expected `{name}`, got `str`")
+    return f"that is no {name}" if plainly else why.replace("`", "")

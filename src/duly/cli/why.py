@@ -1,0 +1,55 @@
+"""``duly why``: the sentence, then the evidence, then what can be done."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from duly.cli.store import ask, output_option, store_option
+from duly.errors import NotFound
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.policy.why import Answer
+
+
+@click.command("why")
+@click.argument("what", metavar="SCHEDULE|JOB")
+@click.argument("time", metavar="[TIME]", nargs=-1)
+@store_option
+@output_option
+def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
+    """Say why a schedule did or did not run, or where a job is.
+
+    \b
+      duly why nightly_report                      the last time it was due
+      duly why nightly_report 02:00                the last 02:00 on the schedule's own clock
+      duly why nightly_report Thu 02:00
+      duly why nightly_report 2026-11-13 02:00
+      duly why 1042                                a job, by its number
+
+    \b
+    Exit codes: 0 ok, 2 a time that cannot be read, 3 no such schedule or job,
+    5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    answer = ask(store, lambda there: _answer(there, what, " ".join(time) or None))
+    if output == "json":
+        plain = {
+            "sentence": answer.sentence,
+            "evidence": list(answer.evidence),
+            "commands": [command._asdict() for command in answer.commands],
+        }
+        click.echo(json.dumps(plain, ensure_ascii=False))
+    else:
+        click.echo(str(answer))
+
+
+async def _answer(store: "Store", what: str, time: str | None) -> "Answer":
+    from duly.app.why import answer_job, answer_schedule
+
+    if not (what.isascii() and what.isdigit()) or time is not None:
+        return await answer_schedule(store, what, time)
+    try:  # a schedule may be called by a number, too
+        return await answer_schedule(store, what)
+    except NotFound:
+        return await answer_job(store, int(what))

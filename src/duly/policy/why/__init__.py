@@ -1,0 +1,35 @@
+"""Why: the answer to "why did it not run?", from evidence that somebody has gathered.
+
+Everything here is a pure function from evidence to an ``Answer``: first the sentence, then what it
+rests on, then what can be done. What to gather is said by the dataclasses: ``JobEvidence`` for a
+job, ``MomentEvidence`` for a moment that the ledger knows, ``AbsenceEvidence`` for one that it does
+not.
+"""
+
+from duly.policy.why.absences import AbsenceEvidence, Change, explain_absence
+from duly.policy.why.answer import Answer, Command
+from duly.policy.why.asked import Asked, read_time
+from duly.policy.why.jobs import explain_job
+from duly.policy.why.moments import MomentEvidence, explain_moment
+from duly.policy.why.runs import JobEvidence, LaneEvidence
+from duly.policy.why.showing import Clock, about, first_line
+from duly.policy.why.waiting import what_is_missing
+
+__all__ = [
+    "AbsenceEvidence",
+    "Answer",
+    "Asked",
+    "Change",
+    "Clock",
+    "Command",
+    "JobEvidence",
+    "LaneEvidence",
+    "MomentEvidence",
+    "about",
+    "explain_absence",
+    "explain_job",
+    "explain_moment",
+    "first_line",
+    "read_time",
+    "what_is_missing",
+]

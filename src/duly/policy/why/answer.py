@@ -1,0 +1,45 @@
+"""An answer: the sentence, then the evidence, then what can be done."""
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """Something that can be done about it: in a word or two, and what to type."""
+
+    what: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    sentence: str
+    evidence: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+    short: str = ""  # the same beside a name and a time: ``skipped: …``, ``failed after …``
+
+    def __str__(self) -> str:
+        width = max((len(command.what) for command in self.commands), default=0)
+        steps = [f"  {command.what:{width}}   {command.line}" for command in self.commands]
+        return "\n".join([self.sentence, *(f"  {line}" for line in self.evidence), *steps])
+
+
+def run_it(schedule: str, *, what: str = "run it now") -> Command:
+    return Command(what, f"duly schedules run {quote(schedule)}")
+
+
+def show_job(number: int) -> Command:
+    return Command("see it", f"duly jobs show {number}")
+
+
+def follow_job(number: int) -> Command:
+    return Command("see it", f"duly jobs logs {number} -f")
+
+
+def cancel_job(number: int, *, what: str = "stop it") -> Command:
+    return Command(what, f"duly jobs cancel {number}")
+
+
+def start_scheduler() -> Command:
+    return Command("start one", "duly up")

@@ -1,0 +1,187 @@
+"""Why a job is where it is: a clause for each state, to be put behind "was due … and"."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from shlex import quote
+from typing import assert_never
+
+from duly.durations import show_duration
+from duly.model.states import State
+from duly.policy.why.answer import Answer, Command, cancel_job, follow_job, run_it, show_job
+from duly.policy.why.runs import JobEvidence
+from duly.policy.why.showing import about, first_line, plural
+from duly.policy.why.waiting import why_waiting
+
+ON_TIME = timedelta(seconds=1)
+MOST_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """A piece of a sentence without its subject, and what belongs to it."""
+
+    text: str
+    evidence: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+
+
+def explain_job(found: JobEvidence) -> Answer:
+    job, clock = found.job, found.clock
+    named = f"job {job.id} ({job.title or job.task})"
+    of = () if found.schedule is None else (f"made by the schedule {found.schedule}",)
+    if job.due_at > found.now and not job.attempt:
+        left = about(job.due_at - found.now)
+        return Answer(
+            sentence=f"{named} is due {clock.due(job.due_at)}, in {left}.",
+            evidence=of,
+            commands=(cancel_job(job.id, what="call it off"),),
+        )
+    clause = clause_of(found)
+    return Answer(
+        sentence=f"{named} was due {clock.due(job.due_at)} and {clause.text}.",
+        evidence=(*of, *clause.evidence),
+        commands=clause.commands,
+    )
+
+
+def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each state
+    """What has become of a job whose moment has come."""
+    match found.job.state:
+        case State.SUCCEEDED:
+            return _succeeded(found)
+        case State.RUNNING:
+            return _running(found)
+        case State.FAILED:
+            return _failed(found)
+        case State.CANCELLED:
+            return _cancelled(found)
+        case State.EXPIRED:
+            return _expired(found)
+        case State.SCHEDULED:
+            return _scheduled(found)
+        case State.READY | State.BLOCKED:
+            waits = why_waiting(found)
+            call_off = cancel_job(found.job.id, what="call it off")
+            return Clause(
+                text=waits.text,
+                evidence=(*waits.evidence, *_tried(found)),
+                commands=(*waits.commands, call_off),
+            )
+        case _:
+            assert_never(found.job.state)
+
+
+def _succeeded(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    started, ended = found.started_at or job.due_at, job.ended_at or found.now
+    late = max(started - job.due_at, timedelta())
+    took = f"took {about(ended - (job.claimed_at or started))}"
+    if late < ON_TIME:
+        ran = f"ran on time ({about(late)} late, {took})"
+    else:
+        ran = f"ran {about(late)} late (started {clock.near(started, job.due_at)}, {took})"
+    again = f", at {found.tries}" if found.attempts else ""
+    return Clause(
+        text=ran + again,
+        evidence=(f"job {job.id} on {found.runner_name}", *_tried(found)),
+        commands=(show_job(job.id),),
+    )
+
+
+def _running(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    since = job.claimed_at or found.now
+    usual = "" if found.usual is None else f", usually {about(found.usual)}"
+    said = (
+        f"is running since {clock.near(since, job.due_at)} ({clock.ago(since)}{usual}), "
+        f"{found.tries}, on {found.runner_name}"
+    )
+    if found.note is not None and found.note.attempt == job.attempt:
+        message = f": {first_line(found.note.message)}" if found.note.message else ""
+        said += f", {found.note.percent:.0f} % done{message}"
+    if found.stopping is not None:
+        said += f"; it was asked to stop ({found.stopping})"
+    return Clause(
+        text=said,
+        evidence=(*_is_lost(found), *_tried(found)),
+        commands=(follow_job(job.id), cancel_job(job.id)),
+    )
+
+
+def _is_lost(found: JobEvidence) -> tuple[str, ...]:
+    runner, clock = found.runner, found.clock
+    if runner is not None and runner.lease_until > found.now:
+        return ()
+    if runner is None:
+        return ("its worker is gone: the job will be taken back and run again",)
+    heard = f"{clock.near(runner.beat_at)} ({clock.ago(runner.beat_at)} ago)"
+    return (f"{runner.name} was last heard of {heard}: the job will be taken back and run again",)
+
+
+def _failed(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    said = first_line(job.error) or job.reason
+    count = max(1, len(found.attempts), job.attempt)
+    when = "at its first attempt" if count == 1 else f"after {plural(count, 'attempt')}"
+    ended = () if job.ended_at is None else (f"ended {clock.near(job.ended_at)}: {job.reason}",)
+    return Clause(
+        text=f"failed {when}: {said}".rstrip("."),
+        evidence=(*ended, *_tried(found)),
+        commands=(show_job(job.id), Command("try again", f"duly jobs retry {job.id}")),
+    )
+
+
+def _cancelled(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    said = job.reason if job.reason.startswith("cancelled") else f"cancelled: {job.reason}"
+    at = "" if job.ended_at is None else f" ({clock.near(job.ended_at, job.due_at)})"
+    return Clause(text=f"was {said}{at}", evidence=_tried(found), commands=_run_again(found))
+
+
+def _expired(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    by = ""
+    if job.deadline is not None:
+        within = show_duration(job.deadline - job.due_at)
+        by = f' by {clock.near(job.deadline, job.due_at)} (start_within="{within}")'
+    at = "" if job.ended_at is None else f", and expired {clock.near(job.ended_at, job.due_at)}"
+    return Clause(
+        text=f"was not started{by}{at}", evidence=_tried(found), commands=_run_again(found)
+    )
+
+
+def _scheduled(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    commands = (cancel_job(job.id, what="call it off"),)
+    if job.ready_at <= found.now:
+        text = "waits to be made ready: no scheduler is running"
+        if found.now - job.ready_at < timedelta(seconds=5):
+            text = "is being made ready"
+        return Clause(text=text, commands=(Command("start one", "duly up"), *commands))
+    when = f"{clock.near(job.ready_at)} (in {about(job.ready_at - found.now)})"
+    if not found.attempts:
+        return Clause(text=f"is to start {when}", commands=commands)
+    last = found.attempts[-1]
+    why = first_line(last.error) or last.reason
+    return Clause(
+        text=f"is tried again {when}: {found.tries} ended with {why}".rstrip("."),
+        evidence=_tried(found),
+        commands=(show_job(job.id), *commands),
+    )
+
+
+def _tried(found: JobEvidence) -> tuple[str, ...]:
+    """The last attempts that did not end it well."""
+    clock = found.clock
+    return tuple(
+        f"attempt {one.number}, {clock.near(one.started_at)} to {clock.near(one.ended_at)}: "
+        f"{first_line(one.error) or one.reason}"
+        for one in found.attempts[-MOST_ATTEMPTS:]
+    )
+
+
+def _run_again(found: JobEvidence) -> tuple[Command, ...]:
+    job = found.job
+    if found.schedule is not None:
+        return (show_job(job.id), run_it(found.schedule))
+    return (show_job(job.id), Command("run it now", f"duly run {quote(job.task)} …"))

@@ -1,0 +1,218 @@
+"""Why a moment came to what the ledger says about it."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from shlex import quote
+from typing import assert_never
+
+from duly.durations import show_duration
+from duly.model.fire import CLOCK, Cause, Fire, Outcome
+from duly.model.schedule import Schedule
+from duly.model.states import ENDED, State
+from duly.policy.why.answer import (
+    Answer,
+    Command,
+    cancel_job,
+    follow_job,
+    run_it,
+    show_job,
+)
+from duly.policy.why.jobs import clause_of
+from duly.policy.why.runs import JobEvidence
+from duly.policy.why.showing import Clock, about, plural
+
+# A scheduler that runs decides within milliseconds.
+PROMPT = timedelta(seconds=5)
+# Skipped by choice, whoever was there.
+_CHOSEN = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentEvidence:
+    """A moment, and the row of the ledger that accounts for it."""
+
+    schedule: Schedule
+    fire: Fire
+    moment: datetime  # one of those that the row stands for
+    now: datetime
+    job: JobEvidence | None = None  # of the row; if it was merged, of the row it was merged into
+    into: Fire | None = None
+    in_the_way: JobEvidence | None = None  # the run that had not ended
+    last_decision: datetime | None = None  # of any scheduler, before this one
+    notes: tuple[str, ...] = ()  # what the clocks on the walls did
+
+    @property
+    def name(self) -> str:
+        return self.schedule.plan.name
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.schedule.plan.shown_zone, self.now)
+
+
+def explain_moment(found: MomentEvidence) -> Answer:
+    match found.fire.outcome:
+        case Outcome.QUEUED:
+            answer = _queued(found)
+        case Outcome.MERGED:
+            answer = _merged(found)
+        case Outcome.SKIPPED:
+            answer = _skipped(found)
+        case _:
+            assert_never(found.fire.outcome)
+    return replace(
+        answer, evidence=(*answer.evidence, *_stretch(found), *_gap(found), *found.notes)
+    )
+
+
+def _queued(found: MomentEvidence) -> Answer:
+    job = found.job
+    if job is None:
+        gone = f"its job ({found.fire.job_id}) has ended and been forgotten"
+        return Answer(sentence=f"{_due(found)} and was queued: {gone}.")
+    clause = clause_of(job)
+    coming = _next(found) if job.job.state is State.SUCCEEDED else ""
+    return Answer(
+        sentence=f"{_due(found)} and {clause.text}.{coming}",
+        evidence=clause.evidence,
+        commands=clause.commands,
+        short=clause.text,
+    )
+
+
+def _merged(found: MomentEvidence) -> Answer:
+    if found.into is None:
+        return Answer(sentence=f"{_due(found)} and was {found.fire.reason}.")
+    into = found.clock.near(found.into.due_at, found.moment)
+    said = f"{_due(found)} and was merged into the run of {into}"
+    if found.job is None:
+        gone = f"whose job ({found.into.job_id}) has ended and been forgotten"
+        return Answer(sentence=f"{said}, {gone}.")
+    clause = clause_of(found.job)
+    return Answer(
+        sentence=f"{said}, which {clause.text}.",
+        evidence=clause.evidence,
+        commands=clause.commands,
+    )
+
+
+def _skipped(found: MomentEvidence) -> Answer:
+    reason = found.fire.reason
+    if found.moment > found.now:
+        why = reason.removeprefix("skipped ")
+        due = found.clock.whole(found.moment)
+        return Answer(sentence=f"{found.name} is due {due} and will be skipped {why}.")
+    why, commands = _why_skipped(found)
+    return Answer(
+        sentence=f"{_due(found)} and was skipped{why}.",
+        commands=commands,
+        short=f"skipped{why}",
+    )
+
+
+def _why_skipped(found: MomentEvidence) -> tuple[str, tuple[Command, ...]]:
+    """What follows "was skipped", and what can be done."""
+    reason, run = found.fire.reason, run_it(found.name)
+    at = f" at {found.clock.near(found.fire.decided_at, found.moment)}"
+    match found.fire.cause:
+        case Cause.OVERLAP:
+            why, commands = _overlap(found)
+            return f"{at}: {why}", commands
+        case Cause.LATE:
+            return f"{at}: it {reason}", (run,)
+        case Cause.PAUSED:
+            return f": {reason}", _resume(found)
+        case Cause.ASKED:
+            return f" {reason.removeprefix('skipped ')}", (run,)
+        case Cause.EXCLUDED:
+            return f": {reason}", (run_it(found.name, what="run it anyway"),)
+        case Cause.EXHAUSTED | Cause.MISSED | None:
+            return f"{at}: {reason}", (run,)
+        case _:
+            assert_never(found.fire.cause)
+
+
+def _overlap(found: MomentEvidence) -> tuple[str, tuple[Command, ...]]:
+    """The run in the way, as it is by now; and what can be done about it."""
+    other, run = found.in_the_way, run_it(found.name, what="run it anyway")
+    if other is None:
+        return found.fire.reason, (run,)
+    commands: tuple[Command, ...]
+    job, clock = other.job, found.clock
+    usual = "" if other.usual is None else f", usually {about(other.usual)}"
+    lead = f'overlap="skip", and the run of {clock.near(job.due_at, found.moment)} (job {job.id})'
+    if job.state is State.RUNNING:
+        timeout = job.terms.timeout
+        limit = "no timeout set" if timeout is None else f"timeout {show_duration(timeout)}"
+        age = clock.ago(job.claimed_at or found.now)
+        said = f"{lead} is still running: {age}{usual}, {limit}"
+        commands = (follow_job(job.id), cancel_job(job.id), run)
+    elif job.state in ENDED and job.ended_at is not None and job.claimed_at is not None:
+        took, until = about(job.ended_at - job.claimed_at), clock.near(job.ended_at, found.moment)
+        said = f"{lead} had not ended: it ran {took}, until {until}{usual}"
+        commands = (show_job(job.id), run)
+    else:
+        said = f"{lead} had not ended: it {clause_of(other).text}"
+        commands = (show_job(job.id), cancel_job(job.id, what="call it off"), run)
+    return said, (*commands, _prevention(other))
+
+
+def _prevention(other: JobEvidence) -> Command:
+    if other.job.terms.timeout is not None:
+        return Command("prevent it", 'overlap="queue_one" on the schedule: the newest waits')
+    length = other.usual * 3 if other.usual else timedelta(hours=1)
+    unit = next(unit for unit in _UNITS if length >= unit)
+    rounded = show_duration(-(-length // unit) * unit)
+    return Command("prevent it", f'timeout="{rounded}" on the task')
+
+
+_UNITS = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1), timedelta(0, 0, 1))
+
+
+def _resume(found: MomentEvidence) -> tuple[Command, ...]:
+    if found.schedule.pause is None:
+        return (run_it(found.name),)
+    return (
+        Command("resume it", f"duly schedules resume {quote(found.name)}"),
+        run_it(found.name),
+    )
+
+
+def _due(found: MomentEvidence) -> str:
+    if found.fire.series != CLOCK:
+        return f"{found.name} was run by hand {found.clock.due(found.moment)}"
+    return f"{found.name} was due {found.clock.due(found.moment)}"
+
+
+def _next(found: MomentEvidence) -> str:
+    schedule = found.schedule
+    if schedule.pause is not None:
+        return " It is paused now."
+    if schedule.next_at is None or schedule.next_at <= found.now:
+        return ""
+    return f" Next: {found.clock.near(schedule.next_at, found.moment)}."
+
+
+def _stretch(found: MomentEvidence) -> tuple[str, ...]:
+    """How many moments share the row."""
+    fire, clock = found.fire, found.clock
+    if fire.count == 1:
+        return ()
+    many = "too many moments to count" if fire.count is None else plural(fire.count, "moment")
+    first, last = clock.near(fire.covers_from), clock.near(fire.due_at)
+    return (f"the same is true of {many}, from {first} to {last}",)
+
+
+def _gap(found: MomentEvidence) -> tuple[str, ...]:
+    """Who was there to decide, if it took long."""
+    fire, clock = found.fire, found.clock
+    waited = fire.decided_at - found.moment
+    if waited < PROMPT or fire.series != CLOCK or fire.cause in _CHOSEN:
+        return ()
+    decided, before = clock.near(fire.decided_at), found.last_decision
+    if before is None:
+        return (f"no scheduler was running: nothing was decided before {decided}",)
+    if before > found.moment:
+        return (f"it was decided {decided}, {about(waited)} after it was due",)
+    since = clock.near(before)
+    return (f"no scheduler was running: nothing was decided from {since} to {decided}",)

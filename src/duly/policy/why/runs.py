@@ -1,0 +1,67 @@
+"""What is known of a job, for whoever explains it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from duly.model.job import Attempt, Job
+from duly.model.journal import Note
+from duly.model.limit import Rate
+from duly.model.queue import Queue
+from duly.model.worker import WorkerInfo
+from duly.policy.verdict import Tried
+from duly.policy.why.showing import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneEvidence:
+    """The limit that a job waits at, as it is now."""
+
+    name: str
+    concurrency: int | None
+    rate: Rate | None
+    running: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvidence:
+    job: Job
+    now: datetime
+    zone: str = "UTC"
+    schedule: str | None = None  # by its name, if one made the job
+    attempts: Sequence[Attempt] = ()  # those that did not end it well
+    note: Note | None = None  # how far it says it is
+    runner: WorkerInfo | None = None  # who runs it, or did
+    usual: timedelta | None = None  # how long runs of its schedule take
+    stopping: str | None = None  # why it was asked to end, if it was
+    # Only of those that wait:
+    living: Sequence[WorkerInfo] = ()
+    queue: Queue | None = None
+    running_in_queue: int = 0
+    ahead: int = 0
+    lane: LaneEvidence | None = None
+    behind: Job | None = None  # the run of its schedule that it waits for
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.zone, self.now)
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When somebody first began it."""
+        return self.attempts[0].started_at if self.attempts else self.job.claimed_at
+
+    @property
+    def tries(self) -> str:
+        """``attempt 2 of 3``; crashes with a worker are not counted."""
+        tried = Tried.of(self.job)
+        number = max(1, self.job.attempt - self.job.crashes)
+        most = tried.retry.attempts
+        return f"attempt {number} of {most}" if number <= most else f"attempt {number}"
+
+    @property
+    def runner_name(self) -> str:
+        if self.runner is not None:
+            return self.runner.name
+        return "a worker that is gone" if self.job.worker is None else f"worker {self.job.worker}"

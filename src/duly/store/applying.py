@@ -1,0 +1,183 @@
+"""What a file says, written into the store in one transaction: all of it, or nothing.
+
+It was planned on what was there. So each step says what it has seen, and is refused if somebody
+changed that meanwhile; and so is the whole, if somebody applied the file meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duly.errors import NotFound, ScheduleExists, WrongState
+from duly.instants import EPOCH
+from duly.model.payload import check_text
+from duly.model.queue import Queue
+from duly.model.schedule import Pause, Schedule
+from duly.store import limits, rows, schedules, steering, work, worker_rows
+from duly.store.database import Ask, Operation
+from duly.store.held import held, note
+from duly.store.ids import Ids
+from duly.store.protocol import (
+    Decide,
+    LaneRule,
+    LimitStep,
+    QueueStep,
+    ScheduleStep,
+    Standing,
+    Step,
+)
+
+AGAIN = "plan again"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A file that is applied; the number is its own, so that a repeated call is known as one."""
+
+    file: str
+    number: int
+    expected: str | None
+    record: str
+    steps: Sequence[Step]
+
+    @property
+    def turned(self) -> list[Queue]:
+        """Queues of which jobs that wait already are to be told whether they take turns."""
+        return [
+            step.queue
+            for step in self.steps
+            if isinstance(step, QueueStep)
+            and step.queue.fair is not (step.seen is not None and step.seen.fair)
+        ]
+
+
+def applied(file: str) -> Operation[str | None]:
+    found = yield Ask("applied_sheet", {"file": file})
+    return found[0][0] if found else None
+
+
+def standing(names: Sequence[str]) -> Operation[Standing]:
+    found = rows.schedules((yield Ask("named_schedules", {"names": list(names)})))
+    queues = yield from work.queues()
+    rules = yield from _rules()
+    return Standing(
+        schedules={row.name: rows.schedule(row) for row in found},
+        queues={queue.name: queue for queue in queues},
+        limits={rule.name: rule for rule in rules},
+    )
+
+
+def apply(wanted: Application, *, who: str, decide: Decide, ids: Ids) -> Operation[None]:
+    check_text(wanted.file, "file")
+    check_text(who, "who")
+    [(sheet, number)] = yield Ask("hold_applied", {"file": wanted.file})
+    if number == wanted.number:
+        return  # it was written, and the answer was lost
+    if sheet != wanted.expected:
+        raise WrongState(f"somebody applied {wanted.file} meanwhile: {AGAIN}")
+    writing = _Writing(who, decide, ids)
+    # In one order always, so that two who apply two files do not wait for each other.
+    for step in sorted(wanted.steps, key=_place):
+        match step:
+            case ScheduleStep():
+                yield from writing.schedule(step)
+            case QueueStep():
+                yield from _queue(step)
+            case LimitStep():
+                yield from _limit(step)
+    yield Ask(
+        "keep_applied",
+        {"file": wanted.file, "sheet": wanted.record, "number": wanted.number, "who": who},
+    )
+
+
+def _place(step: Step) -> tuple[int, str]:
+    match step:
+        case ScheduleStep():
+            return 0, step.name
+        case QueueStep():
+            return 1, step.queue.name
+        case LimitStep():
+            return 2, step.rule.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    who: str
+    decide: Decide
+    ids: Ids
+
+    def schedule(self, step: ScheduleStep) -> Operation[None]:
+        if step.seen is None:
+            yield from self._add(step)
+        else:
+            yield from self._change(step, step.seen)
+        if step.plan is None or step.paused is None:
+            return
+        if step.paused:
+            wanted = Pause(since=EPOCH, by=self.who, note=step.note)
+            yield from steering.pause(
+                step.name, wanted, who=self.who, decide=self.decide, ids=self.ids
+            )
+        else:
+            yield from steering.resume(step.name, who=self.who, decide=self.decide, ids=self.ids)
+
+    def _add(self, step: ScheduleStep) -> Operation[None]:
+        plans = [step.plan] if step.plan else []
+        try:
+            added = yield from schedules.add(plans, list(self.ids.draw(len(plans))))
+        except ScheduleExists:
+            raise _changed("schedule", step.name) from None
+        for schedule in added:
+            yield from note(schedule, self.who, "added")
+
+    def _change(self, step: ScheduleStep, seen: Schedule) -> Operation[None]:
+        try:
+            _, there, _ = yield from held(step.name, self.decide, self.ids, who=self.who)
+        except NotFound:
+            raise _changed("schedule", step.name) from None
+        if _said(there) != _said(seen):
+            raise _changed("schedule", step.name)
+        plan = step.plan
+        if plan is None:
+            yield from schedules.remove(step.name, who=self.who, decide=self.decide, ids=self.ids)
+        elif rows.plan_values(plan) != rows.plan_values(there.plan):
+            yield from schedules.edit(
+                step.name, lambda _: plan, who=self.who, decide=self.decide, ids=self.ids
+            )
+
+
+def _said(schedule: Schedule) -> tuple[object, ...]:
+    """What people and files decide of it, and not the clock."""
+    return schedule.id, rows.plan_values(schedule.plan), schedule.pause
+
+
+def _queue(step: QueueStep) -> Operation[None]:
+    name = step.queue.name
+    yield Ask("hold_queue", {"queue": name})
+    there = {queue.name: queue for queue in (yield from work.queues())}
+    if there.get(name) != step.seen:
+        raise _changed("queue", name)
+    yield from work.set_queue(step.queue)
+
+
+def _limit(step: LimitStep) -> Operation[None]:
+    name, concurrency, rate = step.rule
+    there = {rule.name: rule for rule in (yield from _rules())}
+    if there.get(name) != step.seen:
+        raise _changed("limit", name)
+    if step.dropped:
+        yield from limits.drop_rule(name)
+    else:
+        yield from limits.set_rule(name, concurrency, rate)
+
+
+def _rules() -> Operation[list[LaneRule]]:
+    found = yield Ask("list_lane_rules")
+    return [
+        LaneRule(name, concurrency, worker_rows.rate(count, period))
+        for name, concurrency, count, period in found
+    ]
+
+
+def _changed(kind: str, name: str) -> WrongState:
+    return WrongState(f'somebody changed {kind} "{name}" meanwhile: {AGAIN}')

@@ -1,0 +1,57 @@
+"""Evidence, for whoever wants to know why."""
+
+from datetime import datetime, timedelta
+
+from duly.model.fire import Fire
+from duly.model.job import Job
+from duly.model.schedule import Schedule
+from duly.store import evidence
+from duly.store.protocol import FailedTask, NotKept, Tally, WaitingKind
+from duly.store.room import Room
+
+
+class SqlEvidence:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def schedule(self, number: int) -> Schedule | None:
+        return await self._room.read(lambda: evidence.schedule(number))
+
+    async def run_in_the_way(self, schedule: int, moment: datetime) -> Job | None:
+        return await self._room.read(lambda: evidence.run_in_the_way(schedule, moment))
+
+    async def past_runs(self, schedule: int, *, limit: int = 20) -> list[timedelta]:
+        return await self._room.read(lambda: evidence.past_runs(schedule, limit))
+
+    async def run_after(self, schedule: int, moment: datetime) -> Fire | None:
+        return await self._room.read(lambda: evidence.run_after(schedule, moment))
+
+    async def last_decision(self, before: datetime) -> datetime | None:
+        return await self._room.read(lambda: evidence.last_decision(before))
+
+    async def count_ahead(self, job: int) -> int:
+        return await self._room.read(lambda: evidence.count_ahead(job))
+
+    async def running_in(self, queue: str) -> int:
+        return await self._room.read(lambda: evidence.running_in(queue))
+
+    async def asked_to_stop(self, job: int) -> str | None:
+        return await self._room.read(lambda: evidence.asked_to_stop(job))
+
+    async def tallies(self, since: datetime, *, late: timedelta) -> list[Tally]:
+        return await self._room.read(lambda: evidence.tallies(since, late))
+
+    async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
+        return await self._room.read(lambda: evidence.not_kept(since, limit))
+
+    async def failed_tasks(self, since: datetime, *, limit: int = 100) -> list[FailedTask]:
+        return await self._room.read(lambda: evidence.failed_tasks(since, limit))
+
+    async def waiting(self, *, patience: timedelta, limit: int = 1_000) -> list[WaitingKind]:
+        return await self._room.read(lambda: evidence.waiting(patience, limit))
+
+    async def running(self, *, limit: int = 10) -> list[Job]:
+        return await self._room.read(lambda: evidence.running(limit))
+
+    async def coming(self, *, limit: int = 5) -> list[Schedule]:
+        return await self._room.read(lambda: evidence.coming(limit))

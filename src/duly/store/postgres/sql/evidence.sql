@@ -1,0 +1,161 @@
+-- What is asked only when somebody wants to know why, or how things stand.
+
+-- name: numbered_schedule
+select {schedule}
+  from duly.schedule
+ where id = :id;
+
+-- name: run_in_the_way
+-- The oldest job of a schedule that was there at a moment and had not ended.
+select *
+  from (select {job}, waits, waits_for, null::bigint as ended_at, null::text as result,
+               null::text as error
+          from duly.job
+         where schedule_id = :schedule_id and created_at <= :moment
+         union all
+        select {job}, null::text, null::text, ended_at, null::text, error
+          from duly.history
+         where schedule_id = :schedule_id and ended_at > :moment and created_at <= :moment
+         union all
+        select {job}, null::text, null::text, ended_at, null::text, error
+          from duly.failed
+         where schedule_id = :schedule_id and ended_at > :moment and created_at <= :moment) as there
+ order by due_at, id
+ limit 1;
+
+-- name: past_runs
+-- How long the last runs of a schedule took that ended well.
+select ended_at - claimed_at
+  from duly.history
+ where schedule_id = :schedule_id and state = 'succeeded' and claimed_at is not null
+ order by ended_at desc
+ limit :limit;
+
+-- name: run_after
+-- The first moment behind another that got a job: what was merged, it was merged into that.
+select {fire}
+  from duly.fire
+ where schedule_id = :schedule_id and due_at > :moment and series = 0 and outcome = 'queued'
+ order by due_at
+ limit 1;
+
+-- name: last_decision
+-- When a scheduler last decided anything before an instant. What people asked for is not its work.
+select decided_at
+  from duly.fire
+ where decided_at < :before and series = 0 and coalesce(cause, '') <> 'asked'
+ order by decided_at desc
+ limit 1;
+
+-- name: count_ahead
+-- Jobs that are claimed before this one, up to 10,001. The low and the idle come behind all others.
+select count(*)
+  from (select 1
+          from duly.job as mine
+          join duly.job as other
+            on other.state = 'ready' and other.queue = mine.queue
+           and ((other.shelf = mine.shelf and (other.rank, other.id) < (mine.rank, mine.id))
+                or (mine.shelf in (1, 2) and other.shelf < mine.shelf))
+         where mine.id = :id
+         limit 10001) as ahead;
+
+-- name: asked_to_stop
+select reason
+  from duly.signal
+ where job_id = :id and what = 'cancel';
+
+-- part: moments
+-- The rows of the ledger since an instant, and what became of their jobs. One that was merged shares
+-- the fate of the next that got a job.
+select decided.*, coalesce(job.state, history.state, failed.state, '') as state,
+               history.claimed_at - history.due_at as lateness
+          from (select fire.*,
+                       case when outcome = 'merged' and job_id is null
+                            then (select later.job_id
+                                    from duly.fire as later
+                                   where later.schedule_id = fire.schedule_id
+                                     and later.due_at > fire.due_at
+                                     and later.series = 0 and later.outcome = 'queued'
+                                   order by later.due_at
+                                   limit 1)
+                            else job_id end as run
+                  from duly.fire
+                 where decided_at >= :since and due_at >= :since and due_at <= {now}) as decided
+          left join duly.job on job.id = decided.run
+          left join duly.history on history.id = decided.run and history.ended_at >= :since
+          left join duly.failed on failed.id = decided.run
+
+-- name: count_moments
+-- What became of the moments of the clock, counted; and how many were kept late.
+select outcome, cause, state, sum(coalesce(count, 1))::bigint,
+       sum(case when state = 'succeeded' and lateness > :late then 1 else 0 end)
+  from ({moments}) as moment
+ where series = 0
+ group by outcome, cause, state
+ order by 1, 2, 3;
+
+-- name: moments_not_kept
+-- Of each schedule, and of each way in which its moments were not kept, the last one, and how many.
+-- A moment counts by when it was decided, and a job by when it ended: an outage of three days is
+-- told on the day after, and so is what was tried for three days.
+select name, due_at, cause, reason, job_id, state, error, moments, first
+  from (select schedule.name, bad.due_at, bad.cause, bad.reason, bad.job_id, bad.state, bad.error,
+               (sum(coalesce(bad.count, 1)) over alike)::bigint as moments,
+               min(bad.covers_from) over alike as first,
+               row_number() over (partition by bad.schedule_id, bad.cause, bad.state
+                                      order by bad.due_at desc, bad.id desc) as place
+          from (select schedule_id, due_at, id, cause, reason, null::bigint as job_id, '' as state,
+                       null::text as error, count, covers_from
+                  from duly.fire
+                 where decided_at >= :since and outcome = 'skipped'
+                   and cause in ('overlap', 'late', 'exhausted')
+                 union all
+                select fire.schedule_id, fire.due_at, fire.id, null, gone.reason, gone.id, gone.state,
+                       null, fire.count, fire.covers_from
+                  from duly.fire as fire
+                  join duly.history as gone on gone.id = fire.job_id
+                 where fire.decided_at >= :since and fire.outcome = 'queued'
+                   and gone.ended_at >= :since and gone.state = 'expired'
+                 union all
+                select schedule_id, due_at, id, null, reason, id, state, error, 1, due_at
+                  from duly.failed
+                 where ended_at >= :since and schedule_id is not null) as bad
+          join duly.schedule on schedule.id = bad.schedule_id
+        window alike as (partition by bad.schedule_id, bad.cause, bad.state)) as told
+ where place = 1
+ order by due_at desc, name
+ limit :limit;
+
+-- name: failed_tasks
+-- Jobs that failed and that no schedule has made, by their task: the last one, and how many.
+select task, id, ended_at, reason, error, jobs
+  from (select task, id, ended_at, reason, error, count(*) over (partition by task) as jobs,
+               row_number() over (partition by task order by ended_at desc, id desc) as place
+          from duly.failed
+         where ended_at >= :since and schedule_id is null) as one
+ where place = 1
+ order by ended_at desc, task
+ limit :limit;
+
+-- name: waiting_kinds
+-- Jobs that wait for a worker, by what a worker must have for them. Only those that have waited.
+select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason)
+  from duly.job
+ where (state = 'ready' or waits in ('worker', 'signature')) and ready_at <= {now} - :patience
+ group by queue, task, waits, needs
+ order by 6, 1, 2
+ limit :limit;
+
+-- name: running_jobs
+select {job}, waits, waits_for, null, null, null
+  from duly.job
+ where state = 'running'
+ order by claimed_at, id
+ limit :limit;
+
+-- name: coming_schedules
+select {schedule}
+  from duly.schedule
+ where next_at > {now} and pause is null and fault is null
+ order by next_at, name
+ limit :limit;

@@ -1,0 +1,135 @@
+-- part: wanted
+-- What was said about every job, wherever it is kept. Letters are compared as SQLite does it: of
+-- ASCII, capitals are the same as small ones.
+id < :after
+   and (:task::text is null or job.task = :task::text)
+   and (:queue::text is null or job.queue = :queue::text)
+   and (:tenant::text is null or job.tenant = :tenant::text)
+   and (:key::text is null or job.key = :key::text)
+   and job.tags::jsonb ?& :tags::text[]
+
+-- part: wanted_alive
+-- What has not ended says what is wrong with it in its reason.
+{wanted}
+   and job.created_at >= :since and job.created_at < :before
+   and (:error::text is null
+        or strpos(lower(job.reason collate "C"), lower(:error::text collate "C")) > 0)
+   and not exists (select
+                     from unnest(:texts::text[]) as asked
+                    where strpos(lower(concat_ws(e'\n', job.task, job.title, coalesce(job.key, ''),
+                                                 job.reason) collate "C"),
+                                 lower(asked collate "C")) = 0)
+
+-- part: wanted_ended
+{wanted}
+   and (:error::text is null
+        or strpos(lower(job.error collate "C"), lower(:error::text collate "C")) > 0
+        or strpos(lower(job.reason collate "C"), lower(:error::text collate "C")) > 0)
+   and not exists (select
+                     from unnest(:texts::text[]) as asked
+                    where strpos(lower(concat_ws(e'\n', job.task, job.title, coalesce(job.key, ''),
+                                                 job.reason, coalesce(job.error, '')) collate "C"),
+                                 lower(asked collate "C")) = 0)
+
+-- part: among_live
+from duly.job as job
+ where {wanted_alive}
+   and job.state = any(:states::text[])
+
+-- part: among_running
+-- Few run, and they have an index, which is found only if their state stands here.
+from duly.job as job
+ where {wanted_alive}
+   and job.state = 'running'
+
+-- part: among_live_of_schedule
+from duly.job as job
+ where {wanted_alive}
+   and job.state = any(:states::text[])
+   and job.schedule_id = any(:schedules::bigint[])
+
+-- part: among_history
+from duly.history as job
+ where {wanted_ended}
+   and job.ended_at >= :since and job.ended_at < :before
+   and job.state = any(:states::text[])
+
+-- part: among_recent_history
+-- The planner knows how much ended lately, and which days hold it; SQLite has to be told.
+from duly.history as job
+ where {wanted_ended}
+   and job.ended_at >= :since and job.ended_at < :before
+   and job.state = any(:states::text[])
+
+-- part: among_history_of_schedule
+from duly.history as job
+ where {wanted_ended}
+   and job.ended_at >= :since and job.ended_at < :before
+   and job.state = any(:states::text[])
+   and job.schedule_id = any(:schedules::bigint[])
+
+-- part: among_failed
+from duly.failed as job
+ where {wanted_ended}
+   and job.ended_at >= :since and job.ended_at < :before
+   and (:schedules::bigint[] is null or job.schedule_id = any(:schedules::bigint[]))
+
+-- name: find_live
+select {job}, waits, waits_for, null::bigint, null::text, null::text {among_live} order by id desc limit :limit;
+
+-- name: count_live
+select count(*) from (select 1 {among_live} limit :limit) as found;
+
+-- name: find_running
+select {job}, waits, waits_for, null::bigint, null::text, null::text {among_running} order by id desc limit :limit;
+
+-- name: count_running
+select count(*) from (select 1 {among_running} limit :limit) as found;
+
+-- name: find_live_of_schedule
+select {job}, waits, waits_for, null::bigint, null::text, null::text {among_live_of_schedule} order by id desc limit :limit;
+
+-- name: count_live_of_schedule
+select count(*) from (select 1 {among_live_of_schedule} limit :limit) as found;
+
+-- name: find_history
+select {job}, null::text, null::text, ended_at, {result}, error {among_history} order by id desc limit :limit;
+
+-- name: count_history
+select count(*) from (select 1 {among_history} limit :limit) as found;
+
+-- name: find_recent_history
+select {job}, null::text, null::text, ended_at, {result}, error {among_recent_history} order by id desc limit :limit;
+
+-- name: count_recent_history
+select count(*) from (select 1 {among_recent_history} limit :limit) as found;
+
+-- name: find_history_of_schedule
+select {job}, null::text, null::text, ended_at, {result}, error {among_history_of_schedule} order by id desc limit :limit;
+
+-- name: count_history_of_schedule
+select count(*) from (select 1 {among_history_of_schedule} limit :limit) as found;
+
+-- name: find_among_failed
+select {job}, null::text, null::text, ended_at, {result}, error {among_failed} order by id desc limit :limit;
+
+-- name: count_among_failed
+select count(*) from (select 1 {among_failed} limit :limit) as found;
+
+-- name: failed_numbers
+-- From the first to the last, behind the one that was given before.
+select id
+  {among_failed}
+   and id > :behind
+ order by id
+ limit :limit;
+
+-- name: schedule_numbers
+select id from duly.schedule where name = :name;
+
+-- name: former_schedule_numbers
+-- Of schedules that went by the name, and are gone or are called otherwise now.
+select distinct schedule_id from duly.change where name = :name;
+
+-- name: schedule_names
+select id, name from duly.schedule where id = any(:ids::bigint[]);

@@ -1,0 +1,118 @@
+"""What is asked of a store by somebody who wants to know why, or how things stand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from duly.model.fire import Cause, Fire, Outcome
+from duly.model.job import Job, Waits
+from duly.model.schedule import Schedule
+from duly.model.states import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many moments came to the same."""
+
+    outcome: Outcome
+    cause: Cause | None
+    state: State | None  # of the job that stands for them; None: there is none, or none any more
+    moments: int
+    late: int = 0  # so many of them were kept, and late
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotKept:
+    """Moments of a schedule that were not kept, all in the same way: the last, and how many."""
+
+    schedule: str
+    due_at: datetime
+    first: datetime
+    moments: int
+    cause: Cause | None
+    state: State | None
+    reason: str
+    job_id: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTask:
+    """Jobs of a task that failed and that no schedule has made: the last, and how many."""
+
+    task: str
+    job_id: int
+    ended_at: datetime
+    jobs: int
+    reason: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingKind:
+    """Jobs that wait for a worker, and what it must have for them."""
+
+    queue: str
+    task: str
+    jobs: int
+    since: datetime
+    job_id: int  # one of them
+    waits: Waits | None = None
+    needs: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Evidence(Protocol):
+    async def schedule(self, number: int) -> Schedule | None: ...
+
+    async def run_in_the_way(self, schedule: int, moment: datetime) -> Job | None:
+        """The oldest job of a schedule that was there at a moment and had not ended."""
+        ...
+
+    async def past_runs(self, schedule: int, *, limit: int = 20) -> list[timedelta]:
+        """How long the last runs took that ended well."""
+        ...
+
+    async def run_after(self, schedule: int, moment: datetime) -> Fire | None:
+        """The first moment behind another that got a job."""
+        ...
+
+    async def last_decision(self, before: datetime) -> datetime | None:
+        """When a scheduler last decided anything, about any schedule."""
+        ...
+
+    async def count_ahead(self, job: int) -> int:
+        """How many jobs are claimed before this one, which is ready; 10,001: even more."""
+        ...
+
+    async def running_in(self, queue: str) -> int: ...
+
+    async def asked_to_stop(self, job: int) -> str | None:
+        """Why a job that runs was asked to end, if it was."""
+        ...
+
+    async def tallies(self, since: datetime, *, late: timedelta) -> list[Tally]:
+        """What became of the moments of the clock since then, counted.
+
+        Those count as late that began later than ``late`` after their moment.
+        """
+        ...
+
+    async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
+        """Moments since then that no choice explains, the newest first."""
+        ...
+
+    async def failed_tasks(self, since: datetime, *, limit: int = 100) -> list[FailedTask]: ...
+
+    async def waiting(self, *, patience: timedelta, limit: int = 1_000) -> list[WaitingKind]:
+        """What has been waiting for a worker for longer than that, the oldest first."""
+        ...
+
+    async def running(self, *, limit: int = 10) -> list[Job]:
+        """The jobs that run, those first that have run longest."""
+        ...
+
+    async def coming(self, *, limit: int = 5) -> list[Schedule]:
+        """The schedules that are due next."""
+        ...

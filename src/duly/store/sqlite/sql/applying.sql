@@ -1,0 +1,22 @@
+-- name: hold_applied
+-- The row of a file, held: whoever applies it does so alone.
+insert into duly_applied (file, sheet, number, at, who)
+values (:file, null, 0, :now, '')
+    on conflict (file) do update set file = excluded.file
+returning sheet, number;
+
+-- name: applied_sheet
+select sheet
+  from duly_applied
+ where file = :file and sheet is not null;
+
+-- name: keep_applied
+update duly_applied
+   set sheet = :sheet, number = :number, at = :now, who = :who
+ where file = :file;
+
+-- name: list_lane_rules
+-- What operators and files said about limits, whether or not a job has met them.
+select name, concurrency, rate_count, rate_period
+  from duly_lane_rule
+ order by name;

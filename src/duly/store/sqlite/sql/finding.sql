@@ -1,0 +1,137 @@
+-- part: wanted
+-- What was said about every job, wherever it is kept.
+id < :after
+   and (:task is null or job.task = :task)
+   and (:queue is null or job.queue = :queue)
+   and (:tenant is null or job.tenant = :tenant)
+   and (:key is null or job.key = :key)
+   and not exists (select 1
+                     from json_each(:tags) as asked
+                    where asked.value not in (select value from json_each(job.tags)))
+
+-- part: wanted_alive
+-- What has not ended says what is wrong with it in its reason.
+{wanted}
+   and job.created_at >= :since and job.created_at < :before
+   and (:error is null or instr(lower(job.reason), lower(:error)) > 0)
+   and not exists (select 1
+                     from json_each(:texts) as asked
+                    where instr(lower(job.task || char(10) || job.title || char(10)
+                                      || coalesce(job.key, '') || char(10) || job.reason),
+                                lower(asked.value)) = 0)
+
+-- part: wanted_ended
+{wanted}
+   and (:error is null
+        or instr(lower(job.error), lower(:error)) > 0
+        or instr(lower(job.reason), lower(:error)) > 0)
+   and not exists (select 1
+                     from json_each(:texts) as asked
+                    where instr(lower(job.task || char(10) || job.title || char(10)
+                                      || coalesce(job.key, '') || char(10) || job.reason
+                                      || char(10) || coalesce(job.error, '')),
+                                lower(asked.value)) = 0)
+
+-- part: among_live
+from duly_job as job
+ where {wanted_alive}
+   and job.state in (select value from json_each(:states))
+
+-- part: among_running
+-- Few run, and they have an index: by number, everything that waits would be passed over.
+from duly_job as job indexed by duly_job_running
+ where {wanted_alive}
+   and job.state = 'running'
+
+-- part: among_live_of_schedule
+from duly_job as job indexed by duly_job_schedule
+ where {wanted_alive}
+   and job.state in (select value from json_each(:states))
+   and job.schedule_id in (select value from json_each(:schedules))
+
+-- part: among_history
+-- The plus keeps SQLite at the numbers: by the end of jobs, it would sort all that ever ended.
+from duly_history as job
+ where {wanted_ended}
+   and +job.ended_at >= :since and +job.ended_at < :before
+   and job.state in (select value from json_each(:states))
+
+-- part: among_recent_history
+-- And here at the end of jobs: by number, it would read all that ended before to find no more.
+from duly_history as job indexed by duly_history_ended
+ where {wanted_ended}
+   and job.ended_at >= :since and job.ended_at < :before
+   and job.state in (select value from json_each(:states))
+
+-- part: among_history_of_schedule
+from duly_history as job indexed by duly_history_schedule
+ where {wanted_ended}
+   and job.ended_at >= :since and job.ended_at < :before
+   and job.state in (select value from json_each(:states))
+   and job.schedule_id in (select value from json_each(:schedules))
+
+-- part: among_failed
+from duly_failed as job
+ where {wanted_ended}
+   and +job.ended_at >= :since and +job.ended_at < :before
+   and (:schedules is null or job.schedule_id in (select value from json_each(:schedules)))
+
+-- name: find_live
+select {job}, waits, waits_for, null, null, null {among_live} order by id desc limit :limit;
+
+-- name: count_live
+select count(*) from (select 1 {among_live} limit :limit) as found;
+
+-- name: find_running
+select {job}, waits, waits_for, null, null, null {among_running} order by id desc limit :limit;
+
+-- name: count_running
+select count(*) from (select 1 {among_running} limit :limit) as found;
+
+-- name: find_live_of_schedule
+select {job}, waits, waits_for, null, null, null {among_live_of_schedule} order by id desc limit :limit;
+
+-- name: count_live_of_schedule
+select count(*) from (select 1 {among_live_of_schedule} limit :limit) as found;
+
+-- name: find_history
+select {job}, null, null, ended_at, {result}, error {among_history} order by id desc limit :limit;
+
+-- name: count_history
+select count(*) from (select 1 {among_history} limit :limit) as found;
+
+-- name: find_recent_history
+select {job}, null, null, ended_at, {result}, error {among_recent_history} order by id desc limit :limit;
+
+-- name: count_recent_history
+select count(*) from (select 1 {among_recent_history} limit :limit) as found;
+
+-- name: find_history_of_schedule
+select {job}, null, null, ended_at, {result}, error {among_history_of_schedule} order by id desc limit :limit;
+
+-- name: count_history_of_schedule
+select count(*) from (select 1 {among_history_of_schedule} limit :limit) as found;
+
+-- name: find_among_failed
+select {job}, null, null, ended_at, {result}, error {among_failed} order by id desc limit :limit;
+
+-- name: count_among_failed
+select count(*) from (select 1 {among_failed} limit :limit) as found;
+
+-- name: failed_numbers
+-- From the first to the last, behind the one that was given before.
+select id
+  {among_failed}
+   and id > :behind
+ order by id
+ limit :limit;
+
+-- name: schedule_numbers
+select id from duly_schedule where name = :name;
+
+-- name: former_schedule_numbers
+-- Of schedules that went by the name, and are gone or are called otherwise now.
+select distinct schedule_id from duly_change where name = :name;
+
+-- name: schedule_names
+select id, name from duly_schedule where id in (select value from json_each(:ids));

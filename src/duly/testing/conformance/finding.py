@@ -1,0 +1,311 @@
+"""Jobs are found by what they have in common, whether they live, have ended or have failed."""
+
+from datetime import timedelta
+from typing import Any
+
+from duly.errors import InvalidValue, NotFound
+from duly.model.filter import EVERYTHING, Filter, parse_filter
+from duly.model.job import Call
+from duly.model.outcome import Outcome, Raised
+from duly.model.states import LIVE, State
+from duly.store.database import Start, T
+from duly.store.sql_store import SqlStore
+from duly.testing.conformance.expect import equal, holds, refused
+from duly.testing.conformance.losing import LosingAnswers
+from duly.testing.conformance.registry import check
+from duly.testing.conformance.world import HOUR, MINUTE, World
+from duly.testing.factories import call, distinct_call, plan
+
+OOPS = Raised("Oops")
+
+
+async def found(world: World, text: str, **page: Any) -> list[int]:
+    """Find, and see that as many are counted."""
+    wanted = parse_filter(text)
+    numbers = [job.id for job in await world.store.jobs.find(wanted, **page)]
+    if not page:
+        equal(await world.store.jobs.count(wanted), len(numbers), "as many as are counted")
+    return numbers
+
+
+async def ended(world: World, one: Call, outcome: Outcome | None = None) -> int:
+    number = await world.enqueue(one)
+    [job] = await world.claim(1, queue=one.queue, tasks=[one.task])
+    equal(job.id, number)
+    await world.end(job, outcome)
+    return number
+
+
+async def one_of_each(world: World, **said: Any) -> dict[State, int]:
+    """A job in each state, but for one that is blocked."""
+    numbers = {
+        State.SUCCEEDED: await ended(world, call(**said)),
+        State.FAILED: await ended(world, call(**said), OOPS),
+        State.CANCELLED: await world.enqueue(call(**said)),
+    }
+    await world.store.jobs.cancel(numbers[State.CANCELLED])
+    late = call(start_within=MINUTE, **said)
+    numbers[State.EXPIRED] = await world.enqueue(late)
+    world.wait(2 * MINUTE)
+    await world.dispatch()
+    numbers[State.RUNNING] = await world.enqueue(call(**said))
+    await world.claim(1, queue=said.get("queue", "default"), tasks=[said.get("task", "work")])
+    numbers[State.SCHEDULED] = await world.enqueue(call(run_after=HOUR, **said))
+    numbers[State.READY] = await world.enqueue(call(**said))
+    return numbers
+
+
+@check
+async def jobs_are_found_by_each_state_and_by_several(world: World) -> None:
+    numbers = await one_of_each(world)
+    for state, number in numbers.items():
+        equal(await found(world, f"state:{state}"), [number], state)
+    several = [State.SUCCEEDED, State.FAILED, State.RUNNING]
+    expected = sorted((numbers[state] for state in several), reverse=True)
+    equal(await found(world, f"state:{','.join(several)}"), expected)
+    equal(await found(world, "state:blocked"), [])
+
+
+@check
+async def all_are_found_the_highest_number_first(world: World) -> None:
+    numbers = await one_of_each(world)
+    jobs = await world.store.jobs.find(EVERYTHING)
+    equal([job.id for job in jobs], sorted(numbers.values(), reverse=True))
+    equal({job.id: job for job in jobs}, {job.id: await world.job(job.id) for job in jobs})
+
+
+@check
+async def a_found_job_is_the_one_that_was_promised(world: World) -> None:
+    number = await world.enqueue(distinct_call())
+    for text in ("", "task:'the task' queue:'the queue' tenant:'the tenant' key:'the key'"):
+        equal(await world.store.jobs.find(parse_filter(text)), [await world.job(number)])
+
+
+@check
+async def pages_follow_one_another_through_all_tables(world: World) -> None:
+    numbers: list[int] = []
+    for _ in range(3):
+        numbers += (await one_of_each(world)).values()
+        await world.claim(9)
+    seen: list[int] = []
+    while page := await found(world, "", after=seen[-1] if seen else None, limit=4):
+        holds(len(page) <= 4, "no more than were asked for")
+        seen += page
+    equal(seen, sorted(numbers, reverse=True))
+
+
+@check
+async def a_job_that_ends_between_two_pages_is_seen_once(world: World) -> None:
+    numbers = await world.store.jobs.enqueue([call() for _ in range(4)])
+    first = await found(world, "", limit=2)
+    for job in await world.claim(4):
+        await world.end(job)
+    equal(first + await found(world, "", after=first[-1], limit=2), numbers[::-1])
+
+
+@check
+async def jobs_are_found_by_queue_task_tenant_and_key_in_every_state(world: World) -> None:
+    await one_of_each(world)
+    for word in ("queue", "tenant"):
+        await world.claim(9)
+        numbers = await one_of_each(world, **{word: "one of a kind"})
+        expected = sorted(numbers.values(), reverse=True)
+        equal(await found(world, f'{word}:"one of a kind"'), expected, word)
+        equal(await found(world, f"{word}:one"), [], "the whole of it")
+    await world.claim(9)
+    numbers = await one_of_each(world, task="the task")
+    equal(await found(world, "task:'the task'"), sorted(numbers.values(), reverse=True))
+    await world.claim(9)
+    keyed = [await ended(world, call(key="k")), await ended(world, call(key="k"), OOPS)]
+    keyed.append(await world.enqueue(call(key="k", run_after=HOUR)))
+    equal(await found(world, "key:k"), keyed[::-1])
+
+
+@check
+async def words_are_all_meant_at_once(world: World) -> None:
+    await world.enqueue(call(queue="mail"), call(tenant="acme"))
+    both = await world.enqueue(call(queue="mail", tenant="acme"))
+    equal(await found(world, "queue:mail tenant:acme"), [both])
+    equal(await found(world, "queue:mail tenant:acme state:failed"), [])
+    equal(await found(world, 'queue:mail tenant:""'), [both - 2])
+
+
+@check
+async def jobs_are_found_by_all_of_their_tags(world: World) -> None:
+    numbers = await one_of_each(world, tags=("nightly", 'the "big" one'))
+    await world.claim(9)
+    await one_of_each(world, tags=("night",))
+    expected = sorted(numbers.values(), reverse=True)
+    equal(await found(world, "tag:nightly"), expected)
+    equal(await found(world, """tag:nightly tag:'the "big" one'"""), expected)
+    equal(await found(world, "tag:nightly tag:night"), [])
+    equal(await found(world, "tag:big"), [])
+
+
+@check
+async def an_error_is_found_by_a_part_of_it_and_never_by_a_pattern(world: World) -> None:
+    raised = Raised("TimeoutError", "100% of_it gone", "line 7\nin Größe")
+    number = await ended(world, call(), raised)
+    await ended(world, call(), OOPS)
+    waiting = await ended(world, call(), OOPS)
+    await world.store.jobs.retry(waiting, who="somebody called timeouterror")
+    for part in ("100% OF_IT", "IN Größe"):
+        equal(await found(world, f'error:"{part}"'), [number], part)
+    equal(await found(world, "error:timeouterror state:failed"), [number])
+    for pattern in ("1_0", "%gone", "time.*out", "nothing"):
+        equal(await found(world, f'error:"{pattern}"'), [], pattern)
+    equal(await found(world, "error:timeouterror"), [waiting, number], "the reason counts, too")
+
+
+@check
+async def a_text_is_found_in_what_a_job_says_about_itself(world: World) -> None:
+    numbers = [
+        await ended(world, call("the task"), OOPS),
+        await ended(world, call(title="Invoice of Ada")),
+        await world.enqueue(call(key="invoice-7", run_after=HOUR)),
+        await ended(world, call(), Raised("KeyError", "no invoice of ada", "in line 7")),
+    ]
+    task, title, key, error = numbers
+    equal(await found(world, "INVOICE"), [error, key, title])
+    equal(await found(world, "invoice ada"), [error, title], "each of the texts")
+    equal(await found(world, '"ada invoice"'), [])
+    equal(await found(world, '"the task"'), [task])
+    for part in ("keyerror", '"LINE 7"'):
+        equal(await found(world, part), [error])
+    for pattern in ("in%ice", "invoice_7", "inv.ice"):
+        equal(await found(world, pattern), [], pattern)
+
+
+@check
+async def since_and_before_are_about_the_end_or_else_the_beginning(world: World) -> None:
+    early = await world.enqueue(call())
+    living = await world.enqueue(call("the task"))
+    failing = await world.enqueue(call())
+    world.wait(HOUR)
+    noon = world.now
+    for number, outcome in ((early, None), (failing, OOPS)):
+        [job] = await world.claim(1, tasks=["work"])
+        equal(job.id, number)
+        await world.end(job, outcome)
+    world.wait(HOUR)
+    late = await world.enqueue(call())
+    equal(await found(world, "since:90m"), [late, failing, early])
+    equal(await found(world, "before:90m"), [living])
+    equal(await found(world, "since:60m before:59m"), [failing, early])
+    equal(await found(world, "since:59m"), [late])
+    equal(await found(world, f"since:{noon.isoformat()} state:succeeded"), [early])
+    equal(await found(world, f"before:{noon.isoformat()}"), [living])
+
+
+@check
+async def jobs_are_found_by_the_name_of_their_schedule(world: World) -> None:
+    await world.add(plan("report", overlap="queue_all"), plan("other"))
+    await world.enqueue(call())
+    for outcome in (None, OOPS, None):
+        await world.fire_after(MINUTE)
+        for job in await world.claim(2):
+            await world.end(job, outcome)
+    await world.fire_after(MINUTE)
+    jobs = await world.store.jobs.find(Filter(schedule="report"))
+    ours = {fire.job_id for fire in await world.fires("report")}
+    equal({job.id for job in jobs}, ours)
+    equal(await found(world, "schedule:report state:failed"), [jobs[2].id])
+    equal(await found(world, "schedule:report state:ready"), [jobs[0].id])
+    number = jobs[0].schedule_id or 0
+    equal(await world.store.jobs.schedule_names([number]), {number: "report"})
+
+
+@check
+async def jobs_of_a_schedule_that_is_gone_are_found_by_its_name(world: World) -> None:
+    await world.add(plan())
+    await world.fire_after(MINUTE)
+    job = await world.begin()
+    await world.end(job)
+    await world.store.schedules.remove("report")
+    equal(await found(world, "schedule:report"), [job.id])
+    equal(await world.store.jobs.schedule_names([job.schedule_id or 0]), {})
+
+
+@check
+async def a_schedule_that_never_was_is_said_to_be_unknown(world: World) -> None:
+    await world.add(plan())
+    for ask in (world.store.jobs.find, world.store.jobs.count):
+        with refused(NotFound, 'there is no schedule "reprot"; did you mean "report"?'):
+            await ask(Filter(schedule="reprot"))
+
+
+@check
+async def counting_stops_where_it_is_enough(world: World) -> None:
+    await world.store.jobs.enqueue([call() for _ in range(6)])
+    for job in await world.claim(2):
+        await world.end(job, OOPS)
+    equal(await world.store.jobs.count(EVERYTHING), 6)
+    equal(await world.store.jobs.count(EVERYTHING, at_most=5), 5)
+    equal(await world.store.jobs.count(EVERYTHING, at_most=3), 3)
+
+
+@check
+async def a_page_has_a_size(world: World) -> None:
+    for wrong in (0, -1, 10_001, True):
+        with refused(InvalidValue, f"limit={wrong!r}"):
+            await world.store.jobs.find(EVERYTHING, limit=wrong)
+        with refused(InvalidValue, f"at_most={wrong!r}"):
+            await world.store.jobs.count(EVERYTHING, at_most=wrong)
+
+
+@check
+async def what_is_found_and_has_failed_is_retried_from_the_first_on(world: World) -> None:
+    numbers = [await ended(world, call(tags=("mine",)), OOPS) for _ in range(5)]
+    other = await ended(world, call(), OOPS)
+    await ended(world, call(tags=("mine",)))
+    retry = world.store.jobs.retry_found
+    equal(await retry(parse_filter("tag:mine"), first=2, who="ada"), numbers[:2])
+    equal((await world.job(numbers[0])).reason, "retried by ada")
+    equal(await retry(parse_filter("tag:mine state:succeeded,running")), [])
+    equal(await retry(parse_filter("tag:mine state:failed")), numbers[2:])
+    equal(await found(world, "state:failed"), [other])
+
+
+@check
+async def what_fails_again_while_others_are_retried_is_retried_once(world: World) -> None:
+    writes = []
+
+    class FailingAtOnce(LosingAnswers):
+        """A database on which whatever is revived has failed when one looks again."""
+
+        async def write(self, start: Start[T], /) -> T:
+            result = await super().write(start)
+            writes.append(world.now)
+            holds(len(writes) < 10, "it comes to an end")
+            for job in await world.claim(1_000):
+                await world.end(job, OOPS)
+            return result
+
+    numbers = [await ended(world, call(), OOPS) for _ in range(3)]
+    node = SqlStore(FailingAtOnce(world.database))
+    equal(await node.jobs.retry_found(EVERYTHING), numbers)
+    equal(await found(world, "state:failed"), numbers[::-1])
+
+
+@check
+async def what_is_found_and_has_not_ended_is_cancelled(world: World) -> None:
+    numbers = await one_of_each(world, queue="mail")
+    other = await world.enqueue(call())
+    cancel = world.store.jobs.cancel_found
+    equal(await cancel(parse_filter("queue:mail state:succeeded,failed")), [])
+    waiting = sorted((numbers[s] for s in (State.READY, State.SCHEDULED)), reverse=True)
+    equal(await cancel(parse_filter("queue:mail state:ready,scheduled"), reason="no"), waiting)
+    equal((await world.job(waiting[0])).reason, "cancelled: no")
+    equal(await cancel(parse_filter("queue:mail")), [numbers[State.RUNNING]])
+    equal(await world.signals(), {numbers[State.RUNNING]: "cancelled"})
+    alive = f"state:{','.join(LIVE)}"
+    equal(await found(world, alive), [other, numbers[State.RUNNING]])
+
+
+@check
+async def hundreds_are_cancelled_in_one_call(world: World) -> None:
+    numbers = await world.store.jobs.enqueue([call() for _ in range(250)])
+    equal(await world.store.jobs.cancel_found(EVERYTHING), numbers[::-1])
+    equal(await world.live(), [])
+    world.wait(timedelta(seconds=1))
+    equal(await world.store.jobs.cancel_found(EVERYTHING), [])

@@ -1,0 +1,88 @@
+"""How time passes in a sandbox: from one due moment to the next, and each is kept on time."""
+
+from datetime import datetime, timedelta
+
+from duly.app.views import Fire, fires
+from duly.durations import parse_duration
+from duly.errors import InvalidValue, RuleError
+from duly.model.policies import check_moment
+from duly.policy.firing import decide
+from duly.store.protocol import Store
+from duly.testing.clock import VirtualClock
+
+BATCH = 1_000
+MOST_MOMENTS = 100_000
+NO_REST = timedelta(0)
+
+
+async def travel(store: Store, clock: VirtualClock, end: datetime) -> list[Fire]:
+    """Let time pass with a scheduler that is never late: what it decided, oldest first."""
+    before = set(await _ledger(store))
+    await _pass(store, clock, end)
+    after = await _ledger(store)
+    decided = [fire for number, fire in after.items() if number not in before]
+    return sorted(decided, key=lambda fire: (fire.due_at, fire.id))
+
+
+async def history(store: Store, schedule: str) -> list[Fire]:
+    """The ledger of a schedule, oldest first."""
+    return fires(await store.ledger.fires(schedule, limit=MOST_MOMENTS), schedule)[::-1]
+
+
+def moment_of(what: str, given: datetime | str) -> datetime:
+    """A moment, or its ISO text."""
+    try:
+        moment = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise InvalidValue(
+            f'{what}="{given}": a moment with its zone, as "2027-01-03T23:00+01:00"'
+        ) from None
+    check_moment(what, moment)
+    return moment
+
+
+def end_of(what: str, given: str | timedelta | datetime, now: datetime) -> datetime:
+    """A moment, its ISO text, or how long from now."""
+    if isinstance(given, datetime) or (isinstance(given, str) and given[4:5] == "-"):
+        return moment_of(what, given)
+    try:
+        return now + parse_duration(given)
+    except RuleError as error:
+        raise InvalidValue(f"{what}: {error}") from None
+
+
+async def _pass(store: Store, clock: VirtualClock, end: datetime) -> None:
+    soon = timedelta.resolution
+    for _ in range(MOST_MOMENTS):
+        rest, did_something = await _keep_up(store)
+        if rest is not None and rest <= NO_REST:
+            # There is more; or it is due and not to be done yet: a job is not late at its deadline.
+            rest, soon = (NO_REST, soon) if did_something else (soon, soon * 2)
+        if rest is None or clock.now() + rest > end:
+            clock.set(end)
+            return
+        clock.advance(rest)
+    raise InvalidValue(
+        f"{end} is too far: {MOST_MOMENTS:,} moments were due before, and it is {clock.now()}"
+    )
+
+
+async def _keep_up(store: Store) -> tuple[timedelta | None, bool]:
+    """Do what is due now: how long until something is again, and whether anything was."""
+    fired = await store.ledger.fire(decide, limit=BATCH, trust=lambda _: True)
+    moved = await store.upkeep.dispatch(limit=BATCH)
+    rests = [rest for rest in (fired.rest, moved.rest) if rest is not None]
+    did = bool(fired.schedules or moved.ready or moved.hurried or moved.expired)
+    return min(rests, default=None), did
+
+
+async def _ledger(store: Store) -> dict[int, Fire]:
+    """Everything that was ever decided, by number."""
+    found: dict[int, Fire] = {}
+    schedules = await store.schedules.page(limit=BATCH)
+    while schedules:
+        for schedule in schedules:
+            name = schedule.plan.name
+            found |= {fire.id: fire for fire in await history(store, name)}
+        schedules = await store.schedules.page(after=schedules[-1].plan.name, limit=BATCH)
+    return found

@@ -1,0 +1,146 @@
+"""Where the jobs of an app in a sandbox are kept: in memory, and reachable from every loop.
+
+A store belongs to the loop it was opened on, and one in memory is another one for every store. So
+there is a single one, on a loop in a thread of its own; whoever asks from elsewhere, a task on a
+worker's loop or a test on pytest's, has it done over there.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from duly.app.home import Home
+from duly.app.stores import migrate_tables
+from duly.errors import InvalidValue
+from duly.store.connect import connect
+from duly.store.protocol import Store
+from duly.store.sql_store import SqlStore
+from duly.sync import Portal
+from duly.testing.clock import VirtualClock
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+
+
+class Place(Home):
+    """A home with one store for all loops. It is over when its sandbox is."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(MEMORY)
+        self._clock = clock
+        self._portal = Portal("duly-sandbox")
+        self._kept: SqlStore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def url(self) -> str:
+        return MEMORY
+
+    def open(self) -> None:
+        self._kept, self._loop = self._portal.call(self._made)
+
+    def shut(self) -> None:
+        """Close the store: whoever asks from now on is told that the sandbox is over."""
+        kept, self._kept, self._loop = self._kept, None, None
+        try:
+            if kept is not None:
+                self._portal.call(kept.close)
+        finally:
+            self._portal.close()
+
+    async def store(self) -> Store:
+        kept, loop = self._there()
+        return kept if asyncio.get_running_loop() is loop else cast(Store, Afar(kept, loop))
+
+    def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
+        self._there()
+        return super().call(work, twin=twin)
+
+    def do(self, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+        """The same for the sandbox itself, which may be asked on a loop: it takes no time."""
+        kept, _ = self._there()
+        return self._portal.call(lambda: work(kept))
+
+    async def ado(self, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+        kept, loop = self._there()
+        return await _awaited(loop, work(kept))
+
+    def afar(self) -> "Afar":
+        """The store for whoever lives on the loop that runs here."""
+        return Afar(*self._there())
+
+    async def aclose(self) -> None:
+        """The app is closed; what is in the sandbox stays until that is over."""
+
+    def close(self) -> None:
+        pass
+
+    async def _made(self) -> tuple[SqlStore, asyncio.AbstractEventLoop]:
+        store = connect(MEMORY, clock=self._clock)
+        await store.open()
+        await migrate_tables(store)
+        return store, asyncio.get_running_loop()
+
+    def _there(self) -> tuple[SqlStore, asyncio.AbstractEventLoop]:
+        if self._kept is None or self._loop is None:
+            raise InvalidValue(
+                "this sandbox is over, and its jobs and schedules with it: ask inside of `with`"
+            )
+        return self._kept, self._loop
+
+
+class Afar:
+    """A store that lives on another loop."""
+
+    def __init__(self, store: SqlStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._heard = True
+
+    def __getattr__(self, noun: str) -> "_Noun":
+        return _Noun(getattr(self._store, noun), self._loop)
+
+    def listen(self, listener: Callable[[str], None], /) -> None:
+        """Told on the loop that runs here."""
+        here = asyncio.get_running_loop()
+
+        def tell(topic: str) -> None:
+            if self._heard:
+                with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                    here.call_soon_threadsafe(listener, topic)
+
+        self._loop.call_soon_threadsafe(self._store.listen, tell)
+
+    def deafen(self) -> None:
+        """Tell those who listen nothing more."""
+        self._heard = False
+
+    async def open(self) -> None:
+        """It is open."""
+
+    async def close(self) -> None:
+        """It is others' to close."""
+
+
+class _Noun:
+    """What can be asked of one of the store's nouns, asked on the store's loop."""
+
+    def __init__(self, noun: object, loop: asyncio.AbstractEventLoop) -> None:
+        self._noun = noun
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._noun, name)
+        if inspect.iscoroutinefunction(method):
+            return lambda *args, **kwargs: _awaited(self._loop, method(*args, **kwargs))
+        return lambda *args, **kwargs: self._loop.call_soon_threadsafe(
+            partial(method, *args, **kwargs)
+        )
+
+
+async def _awaited(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

@@ -1,0 +1,229 @@
+"""How jobs run in a sandbox: by a real worker, one at a time, while no time passes.
+
+It is the worker of production, with one slot and without its loop: here it looks for work again and
+again until there is none. Coroutines run on the loop that it lives on. Plain functions run in the
+thread of whoever called ``run``, so that a task sees the same connections, patches and thread
+locals as the test around it; where a test lives on a loop itself, they run in threads as ever.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final, NoReturn, cast
+
+from duly.app.running import to_the_log
+from duly.clock import sleep
+from duly.engine.executors.coroutines import Coroutines
+from duly.engine.executors.protocol import Executor, OnLoop, Over
+from duly.engine.executors.threads import Threads, Work
+from duly.engine.run import Run
+from duly.engine.worker import Setup, Worker
+from duly.errors import InvalidValue
+from duly.events import Event, JobStarted, WorkerEnlisted
+from duly.model.claimed import Claimed
+from duly.model.outcome import Completed, Outcome, Raised
+from duly.registry.definition import Definition
+from duly.registry.registry import Registry
+from duly.store.protocol import Store
+
+LEASE: Final = timedelta(days=36_500)  # nobody dies here
+PAGE = 1_000
+PLENTY = 2**31 - 1
+ENLISTED_SECONDS = 30.0
+# A worker remembers some things for a moment: what it has found, how fast it is. Between two looks,
+# so much goes by on its own clock, and on no other; while a job runs, nothing does.
+A_MOMENT = 2.0
+
+
+class Stint:
+    """One call of ``run``."""
+
+    def __init__(
+        self, store: Store, registry: Registry, *, plain: Threads, raising: bool = False
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._here = Here(plain, raising=raising)
+        self._started: dict[int, None] = {}
+        self._time = 0.0
+
+    @property
+    def error(self) -> BaseException | None:
+        """What whoever called is to be told, instead of what was done."""
+        return self._here.error
+
+    @property
+    def started(self) -> list[int]:
+        """The jobs that were run, in the order of their starts."""
+        return list(self._started)
+
+    async def work(self) -> None:
+        """Run what is ready, and what that makes ready."""
+        served: set[str] = set()
+        while self.error is None and (queues := await self._queues()) - served:
+            served |= queues
+            await self._serve(served)
+
+    async def _queues(self) -> set[str]:
+        """Where something waits."""
+        found: set[str] = set()
+        jobs = await self._store.jobs.page(limit=PAGE)
+        while jobs:
+            found |= {job.queue for job in jobs}
+            jobs = await self._store.jobs.page(after=jobs[-1].id, limit=PAGE)
+        return found
+
+    async def _serve(self, queues: set[str]) -> None:
+        woken = asyncio.Event()
+        worker = self._worker(queues)
+        await worker.start(lambda _: woken.set())
+        try:
+            async with asyncio.timeout(ENLISTED_SECONDS):
+                while worker.desk.worker is None:
+                    await woken.wait()
+                    woken.clear()
+            await self._until_idle(worker, woken)
+        finally:
+            await _stopped(worker)
+
+    async def _until_idle(self, worker: Worker, woken: asyncio.Event) -> None:
+        claimer, desk, crew = worker.services[0], worker.desk, worker.crew
+        looked = False
+        while True:
+            woken.clear()
+            self._time += A_MOMENT
+            rest = await claimer.tick()
+            if crew.running:
+                await woken.wait()
+                looked = False
+            elif rest:
+                if looked:
+                    return
+                looked = desk.nudged = True  # nobody says so, and still it may be: look once more
+            if self.error is not None:
+                desk.claiming = crew.slots  # as if they were on their way: nothing more is claimed
+
+    def _worker(self, queues: set[str]) -> Worker:
+        executors: dict[str, Executor] = dict.fromkeys(("async", "thread", "process"), self._here)
+        needs = {name for definition in self._registry for name in definition.needs}
+        setup = Setup(
+            name="sandbox",
+            queues=tuple(sorted(queues)),
+            slots=1,
+            resources=dict.fromkeys(needs, PLENTY),
+            lease=LEASE,
+            verbose=True,
+        )
+        return Worker(
+            self._store,
+            self._registry,
+            setup,
+            executors=lambda _: executors,
+            dice=lambda: 0.5,  # a retry waits just as long as was said
+            on_stop=lambda: None,
+            transaction=_no_transaction,
+            emit=self._hear,
+            time=lambda: self._time,
+        )
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, JobStarted):
+            self._started[event.job] = None
+        elif not isinstance(event, WorkerEnlisted):
+            to_the_log(event)
+
+
+async def _stopped(worker: Worker) -> None:
+    """Stop it, and what it runs if somebody does not want to wait: that is given back."""
+    hurry = asyncio.Event()
+    hurry.set()
+    claimer = asyncio.create_task(_tick(worker))
+    try:
+        await worker.stop(hurry)
+    finally:
+        claimer.cancel()
+        await asyncio.wait((claimer,))
+
+
+async def _tick(worker: Worker) -> None:
+    while True:
+        await worker.services[0].tick()
+        await sleep(0.01)
+
+
+class Here(OnLoop):
+    """Runs every job in this process, whatever its task says: there is none to import it."""
+
+    def __init__(self, plain: Threads, *, raising: bool) -> None:
+        self._plain = plain
+        self._coroutines = Coroutines()
+        self._raising = raising
+        self.error: BaseException | None = None
+
+    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+        if self._raising:
+            run.definition = replace(run.definition, function=self._caught(run.definition))
+        executor = self._coroutines if run.definition.is_async else self._plain
+        executor.start(run, arguments, self._noticed(over))
+
+    def kill(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        await self._plain.close()
+
+    def _noticed(self, over: Over) -> Over:
+        def noticed(run: Run, outcome: Outcome | Completed) -> None:
+            if isinstance(outcome, Raised) and outcome.error == KeyboardInterrupt.__name__:
+                self._keep(KeyboardInterrupt())  # it was not meant for the task
+            over(run, outcome)
+
+        return noticed
+
+    def _caught(self, definition: Definition) -> Callable[..., object]:
+        """The function, and its error is kept as it is: an outcome has only its text."""
+        function = definition.function
+
+        def plain(*args: Any, **kwargs: Any) -> object:
+            __tracebackhide__ = True
+            try:
+                return function(*args, **kwargs)
+            except BaseException as error:
+                self._keep(error)
+                raise
+
+        async def coroutine(*args: Any, **kwargs: Any) -> object:
+            __tracebackhide__ = True
+            try:
+                return await cast(Awaitable[object], function(*args, **kwargs))
+            except BaseException as error:
+                self._keep(error)
+                raise
+
+        return coroutine if definition.is_async else plain
+
+    def _keep(self, error: BaseException) -> None:
+        self.error = self.error or error
+
+
+class CallersThread(Threads):
+    """Plain functions run where somebody says ``serve``, and not in threads of their own."""
+
+    def serve(self) -> None:
+        """Run what comes, until ``dismiss``."""
+        while (work := self._waiting.get()) is not None:
+            work()
+
+    def dismiss(self) -> None:
+        self._waiting.put(None)
+
+    def _submit(self, work: Work) -> None:
+        self._waiting.put(work)
+
+
+def _no_transaction(job: Claimed, definition: Definition) -> NoReturn:  # noqa: ARG001 - as asked
+    raise InvalidValue(
+        f"{definition.name}: transaction() needs PostgreSQL, and a sandbox keeps its jobs in "
+        "memory; test what it writes with a store of its own"
+    )

@@ -1,0 +1,173 @@
+"""``duly import``: from other schedulers to a file, and from there into a store."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from duly.cli.main import main
+from tests.cli.test_plan import duly, said
+from tests.cli.test_schedules import empty, plan, store
+
+__all__ = ["empty", "store"]
+
+CRONTAB = """\
+MAILTO=ada@example.com
+PATH=/usr/bin:/bin
+# m h  dom mon dow   command
+# Nightly backup
+30 2 * * * /srv/backup --full >> /var/log/backup.log 2>&1
+*/5 * * * * cd /srv && ./tick
+@daily echo hello%and a line
+@reboot /srv/start
+0 9 * * 1-5 curl -fsS https://example.com/report
+"""
+TIMER = """\
+[Unit]
+Description=Nightly backup
+[Timer]
+OnCalendar=*-*-* 02:30
+Persistent=true
+"""
+SERVICE = "[Service]\nExecStart=/srv/backup --full\n"
+BEAT = """\
+from datetime import timedelta
+class Conf:
+    timezone = "Europe/Berlin"
+    beat_schedule = {"every-minute": {"task": "shop.tick", "schedule": timedelta(minutes=1)}}
+class App:
+    conf = Conf
+schedule = Conf.beat_schedule
+number = 7
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def imported(*words: str, text: str | bytes = "") -> Result:
+    return CliRunner().invoke(main, ["import", *words], input=text, prog_name="duly")
+
+
+def test_a_crontab_is_imported_planned_applied_and_then_nothing_is_left_to_do(store: str) -> None:
+    result = imported("crontab", "--zone", "Europe/Berlin", text=CRONTAB)
+    assert result.exit_code == 0, result.output
+    Path("schedules.toml").write_text(result.stdout)
+    assert said("plan") == [
+        "+ schedule backup  30 2 * * * Europe/Berlin  shell",
+        "+ schedule tick  */5 * * * * Europe/Berlin  shell",
+        "+ schedule echo  @daily Europe/Berlin  shell",
+        "+ schedule curl  0 9 * * 1-5 Europe/Berlin  shell",
+        "4 to add",
+    ]
+    said("apply")
+    assert said("plan") == ["nothing to do: 4 unchanged"]
+    assert plan(store, "backup").title == "Nightly backup"
+    Path("exported.toml").write_text(duly("export").stdout)
+    assert said("plan", "exported.toml", "--name", "schedules.toml") == [
+        "nothing to do: 4 unchanged"
+    ]
+
+
+def test_what_could_not_be_carried_is_said_beside_the_file() -> None:
+    result = imported("crontab", "-", "--zone", "UTC", text=CRONTAB)
+    assert "note: line 1: MAILTO=ada@example.com is not carried" in result.stderr
+    assert "note: line 8: @reboot is not a rule about time" in result.stderr
+    assert result.stderr.endswith("4 schedules\n")
+    assert "note:" not in result.stdout
+
+
+def test_a_crontab_needs_a_zone_and_the_machine_is_only_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    result = imported("crontab", text=CRONTAB)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "this machine is Asia/Tokyo: pass --zone Asia/Tokyo" in result.stderr
+    assert imported("crontab", "--zone", "Europe/Berln", text=CRONTAB).exit_code == 2
+
+
+def test_a_folder_of_crontabs_names_users_and_no_schedule_twice(folder: Path) -> None:
+    there = folder / "cron.d"
+    there.mkdir()
+    (there / "one").write_text("0 1 * * * app /srv/backup\n")
+    (there / "two").write_text("0 2 * * * app /srv/backup\n")
+    (there / "two.dpkg-old").write_text("0 3 * * * app /srv/backup\n")
+    result = imported("crontab", str(there), "--zone", "UTC")
+    assert "[schedules.backup]" in result.stdout
+    assert '[schedules.backup-2]\nrule = "0 2 * * *"' in result.stdout
+    assert "0 3 * * *" not in result.stdout
+    assert "note: two.dpkg-old: cron does not read a file of such a name" in result.stderr
+    assert "note: two: line 1: ran as app" in result.stderr
+
+
+def test_whether_a_crontab_names_users_can_be_said(folder: Path) -> None:
+    (folder / "tab").write_text("0 1 * * * app /srv/backup\n")
+    users, none = (
+        imported("crontab", "tab", "--zone", "UTC", flag).stdout for flag in ("--system", "--user")
+    )
+    assert 'shell = "/srv/backup"' in users
+    assert 'shell = "app /srv/backup"' in none
+
+
+def test_timers_are_read_from_a_folder_a_file_and_what_systemctl_prints(folder: Path) -> None:
+    units = folder / "units"
+    units.mkdir()
+    (units / "backup.timer").write_text(TIMER)
+    (units / "backup.service").write_text(SERVICE)
+    shown = f"# /etc/systemd/system/backup.timer\n{TIMER}\n"
+    shown += f"# /etc/systemd/system/backup.service\n{SERVICE}"
+    zone = ("--zone", "Europe/Berlin")
+    outputs = [
+        imported("systemd", "units", *zone).stdout,
+        imported("systemd", "units/backup.timer", *zone).stdout,
+        imported("systemd", *zone, text=shown).stdout,
+    ]
+    assert 'command = ["/srv/backup", "--full"]' in outputs[0]
+    assert outputs[0] == outputs[1] == outputs[2]
+    (units / "backup.timer.d").mkdir()
+    (units / "backup.timer.d" / "later.conf").write_text("[Timer]\nRandomizedDelaySec=5m\n")
+    assert 'jitter = "5m"' in imported("systemd", "units", *zone).stdout
+
+
+def test_a_beat_schedule_is_read_from_an_app_or_by_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "beat_of_shop.py").write_text(BEAT)
+    for source in ("beat_of_shop:App", "beat_of_shop:schedule", "beat_of_shop.py:App"):
+        result = imported("celery-beat", source)
+        assert result.exit_code == 0, result.output
+        assert 'rule = "every 1m"' in result.stdout
+        assert 'task = "shop.tick"' in result.stdout
+    wrong = imported("celery-beat", "beat_of_shop:number")
+    assert (wrong.exit_code, "neither a Celery app nor" in wrong.stderr) == (2, True)
+    bare = imported("celery-beat", "beat_of_shop")
+    assert (bare.exit_code, "as beat_of_shop:app" in bare.stderr) == (2, True)
+    (folder / "beat_broken.py").write_text("1 / 0")
+    broken = imported("celery-beat", "beat_broken:app")
+    assert (broken.exit_code, "ZeroDivisionError" in broken.stderr) == (1, True)
+
+
+def test_jobs_that_apscheduler_printed_are_read_and_it_is_shown_how() -> None:
+    line = (
+        '{"id": "tick", "name": "tick", "func_ref": "shop:tick", '
+        '"trigger": "interval[0:01:00]", "args": [], "kwargs": {}, "timezone": "UTC"}'
+    )
+    result = imported("apscheduler", text=line)
+    assert result.exit_code == 0, result.output
+    assert "[schedules.tick]" in result.stdout
+    nothing = imported("apscheduler", text="")
+    assert (nothing.exit_code, nothing.stdout) == (2, "")
+    assert "for job in scheduler.get_jobs():" in nothing.stderr
+
+
+def test_what_cannot_be_read_is_said(folder: Path) -> None:
+    assert imported("crontab", "nowhere", "--zone", "UTC").exit_code == 3
+    latin = imported("crontab", "--zone", "UTC", text="# für\n".encode("latin1"))
+    assert (latin.exit_code, "stdin is not UTF-8 at byte 3" in latin.stderr) == (2, True)
+    assert imported("systemd", str(folder / "none.timer"), "--zone", "UTC").exit_code == 3

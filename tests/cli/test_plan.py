@@ -1,0 +1,326 @@
+"""``duly plan``, ``duly apply`` and ``duly export``: a file, a store, and people in between."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from duly.app import Store
+from duly.app.steering import login
+from duly.cli.main import main
+from duly.model.job import Owner
+from duly.model.limit import Rate
+from duly.model.queue import Queue
+from duly.policy.retry import Retry
+from duly.testing.factories import plan as made_plan
+from tests.cli.test_schedules import changes, empty, on, plan, store
+
+__all__ = ["empty", "store"]
+
+FILE = """\
+[defaults]
+zone = "Europe/Berlin"
+
+[schedules.backup]
+rule = "30 2 * * *"
+shell = "/srv/backup --full"
+attempts = 2
+
+[schedules.ping]
+rule = "every 5m"
+http = { url = "https://example.com/ping" }
+queue = "web"
+
+[queues.web]
+concurrency = 3
+rate = "5/s"
+
+[limits.crm]
+concurrency = 2
+"""
+TASKS = """\
+from datetime import date
+from duly import Duly, Limit, Retry
+duly = Duly()
+
+@duly.task(queue="mail", priority="high", title="greet {name}", retry=Retry(attempts=7),
+           limits=[Limit("greet:{name}", concurrency=1)], timeout="5m", executor="process")
+def greet(name: str, day: date | None = None) -> None: ...
+
+@duly.task(queue="slow")
+def count(n: int = 1) -> None: ...
+"""
+GREET = """\
+[schedules.ada]
+rule = "every 1h"
+task = "greet"
+args = { name = "ada" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DULY_APP", raising=False)
+    write(FILE)
+    return tmp_path
+
+
+@pytest.fixture
+def shop(folder: Path) -> str:
+    """An app; under a name of its own, since a module is imported once."""
+    name = f"shop_{abs(hash(folder))}"
+    (folder / f"{name}.py").write_text(TASKS)
+    return name
+
+
+def write(text: str) -> None:
+    Path("schedules.toml").write_text(text)
+
+
+def edit(old: str, new: str) -> None:
+    text = Path("schedules.toml").read_text()
+    assert old in text
+    write(text.replace(old, new))
+
+
+def duly(*words: str) -> Result:
+    return CliRunner().invoke(main, words, prog_name="duly")
+
+
+def said(*words: str, exit_code: int = 0) -> list[str]:
+    result = duly(*words)
+    assert result.exit_code == exit_code, result.output
+    return result.stdout.splitlines()
+
+
+def there(url: str, *names: str) -> Any:  # noqa: ANN401 - a Standing, with its mappings
+    return on(url, lambda opened: opened.schedules.standing(names))
+
+
+def person_sets(url: str, name: str, **fields: object) -> None:
+    async def change(opened: Store) -> None:
+        await opened.schedules.edit(name, lambda old: replace(old, **fields), who="grace")  # type: ignore[arg-type]
+
+    on(url, change)
+
+
+def test_a_file_is_planned_applied_and_then_nothing_is_left_to_do(store: str) -> None:
+    planned = [
+        "+ schedule backup  30 2 * * * Europe/Berlin  shell",
+        "+ schedule ping  every 5m Europe/Berlin  http",
+        "+ queue web  concurrency 3, rate 5/s",
+        "+ limit crm  concurrency 2",
+        "4 to add",
+    ]
+    assert said("plan") == planned
+    assert there(store, "backup", "ping").schedules == {}
+    assert said("apply") == planned
+    assert said("plan") == ["nothing to do: 4 unchanged"]
+    backup = plan(store, "backup")
+    assert (backup.owner, backup.task, backup.zone) == (Owner.FILE, "duly.shell", "Europe/Berlin")
+    assert backup.policies.retry == Retry(attempts=2).as_json()
+    assert there(store).queues["web"] == Queue(name="web", concurrency=3, rate=Rate.parse("5/s"))
+    assert there(store).limits["crm"].concurrency == 2
+    assert changes(store, "backup") == [(login(), "added")]
+
+
+def test_what_changes_in_the_file_changes_in_the_store_and_nothing_else(store: str) -> None:
+    said("apply")
+    on(store, lambda opened: opened.schedules.edit("ping", lambda old: replace(old, tenant="acme")))
+    edit('"every 5m"', '"every 1m"')
+    edit("concurrency = 3\n", "concurrency = 4\n")
+    assert said("apply") == [
+        '~ schedule ping  rule: "every 5m" -> "every 1m"',
+        "~ queue web  concurrency: 3 -> 4",
+        "2 to change, 2 unchanged",
+    ]
+    ping = plan(store, "ping")
+    assert (ping.rule, ping.tenant, ping.queue) == ("every 1m", "acme", "web")
+    assert there(store).queues["web"].rate == Rate.parse("5/s")
+
+
+def test_what_a_person_set_stays_is_told_and_can_be_taken_back(store: str) -> None:
+    said("apply")
+    person_sets(store, "ping", queue="other")
+    edit('"every 5m"', '"every 1m"')
+    drift = '! schedule ping  drift: queue is "other" (set by a person), the file says "web"'
+    assert drift in said("plan", exit_code=6)
+    assert drift in said("apply", exit_code=6)
+    assert (plan(store, "ping").queue, plan(store, "ping").rule) == ("other", "every 1m")
+    assert json.loads("".join(said("plan", "-o", "json", exit_code=6)))["drift"] is True
+    refused = duly("apply", "--take-back")
+    assert refused.exit_code == 2
+    assert "this would take back 1: say --yes" in refused.stderr
+    assert plan(store, "ping").queue == "other"
+    assert said("apply", "--take-back", "--yes") == [
+        '~ schedule ping  queue: "other" -> "web"',
+        "1 to change, 3 unchanged",
+    ]
+    assert plan(store, "ping").queue == "web"
+    assert said("plan") == ["nothing to do: 4 unchanged"]
+
+
+def test_what_left_the_file_stays_until_it_is_pruned(store: str) -> None:
+    said("apply")
+    write(
+        '[schedules.ping]\nrule = "every 5m"\nqueue = "web"\nhttp.url = "https://example.com/ping"'
+    )
+    kept = said("apply")
+    assert "? schedule backup  no longer in the file; --prune removes it" in kept
+    assert plan(store, "backup").owner is Owner.FILE
+    refused = duly("apply", "--prune")
+    assert (refused.exit_code, "this would remove 3: say --yes" in refused.stderr) == (2, True)
+    assert "- schedule backup" in said("apply", "--prune", "--yes")
+    standing = there(store, "backup", "ping")
+    assert (list(standing.schedules), standing.limits) == (["ping"], {})
+    assert standing.queues["web"] == Queue(name="web")
+    assert said("plan", "--prune") == ["nothing to do: 1 unchanged"]
+
+
+def test_what_somebody_else_owns_is_not_taken_without_a_word(store: str) -> None:
+    on(store, lambda opened: opened.schedules.add([made_plan("backup", owner=Owner.CODE)]))
+    line = "! schedule backup  belongs to code; --take-back makes it the file's"
+    assert line in said("apply", exit_code=6)
+    assert (plan(store, "backup").owner, plan(store, "backup").task) == (Owner.CODE, "work")
+    said("apply", "--take-back", "--yes")
+    assert (plan(store, "backup").owner, plan(store, "backup").task) == (Owner.FILE, "duly.shell")
+
+
+def test_a_pause_is_written_and_ended_by_the_file(store: str) -> None:
+    write('[schedules.x]\nrule = "every 1h"\nshell = "true"\npaused = true\nnote = "the relay"\n')
+    said("apply")
+    found = there(store, "x").schedules["x"]
+    assert (found.pause.note, found.pause.by, found.next_at) == ("the relay", login(), None)
+    edit('paused = true\nnote = "the relay"\n', "")
+    said("apply")
+    assert there(store, "x").schedules["x"].pause is None
+    on(store, lambda opened: opened.schedules.pause("x", who="grace", note="hands off"))
+    assert any("drift: paused is true" in line for line in said("plan", exit_code=6))
+
+
+def test_two_files_are_remembered_apart(store: str) -> None:
+    said("apply")
+    Path("other.toml").write_text('[schedules.x]\nrule = "every 1h"\nshell = "true"\n')
+    assert said("apply", "other.toml", "--prune")[-1] == "1 to add"
+    assert said("plan") == ["nothing to do: 4 unchanged"]
+    assert said("plan", "other.toml", "--prune") == ["nothing to do: 1 unchanged"]
+    renamed = said("plan", "other.toml", "--name", "third", "--prune")
+    assert renamed == ["nothing to do: 1 unchanged"]
+    assert there(store, "backup").schedules
+
+
+def test_a_task_says_what_the_file_does_not(store: str, shop: str) -> None:
+    write(GREET)
+    said("apply", "--app", shop)
+    ada = plan(store, "ada")
+    assert (ada.queue, ada.priority, ada.title) == ("mail", 50, "greet ada")
+    assert ada.policies.retry == Retry(attempts=7).as_json()
+    assert [lane.name for lane in ada.limits] == ["greet:ada"]
+    assert ada.terms.timeout is not None
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+
+
+def test_other_arguments_mean_other_limits_and_another_title(store: str, shop: str) -> None:
+    write(GREET)
+    said("apply", "--app", shop)
+    person_sets(store, "ada", queue="vip")
+    edit('"ada" }', '"bob", day = "2026-03-05" }')
+    said("apply", "--app", shop)
+    ada = plan(store, "ada")
+    assert (ada.title, [lane.name for lane in ada.limits]) == ("greet bob", ["greet:bob"])
+    assert ada.queue == "vip"  # the file never said which
+    edit('task = "greet"\nargs = { name = "bob", day = "2026-03-05" }', 'task = "count"')
+    said("apply", "--app", shop)
+    ada = plan(store, "ada")
+    assert (ada.task, ada.queue, ada.title, ada.limits) == ("count", "slow", "", ())
+    assert ada.terms.timeout is None
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+
+
+def test_without_an_app_a_task_is_refused_by_name_and_nothing_is_written(store: str) -> None:
+    write(FILE + GREET)
+    refused = duly("apply")
+    assert refused.exit_code == 3
+    assert '[schedules.ada] task = "greet": its app says' in refused.stderr
+    assert "Say --app APP" in refused.stderr
+    assert there(store, "backup").schedules == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('"greet"', '"great"'), 'no task is called "great"'),
+        (('{ name = "ada" }', "{ name = 7 }"), "args has `name`, the task is greet(name: str"),
+        (('{ name = "ada" }', "{}"), "args has no `name`"),
+        (('{ name = "ada" }', '{ nam = "ada", name = "ada" }'), "it has no parameter `nam`"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(
+    store: str, shop: str, change: tuple[str, str], words: str
+) -> None:
+    write(FILE + GREET)
+    edit(*change)
+    refused = duly("apply", "--app", shop)
+    assert refused.exit_code == 2, refused.output
+    assert "[schedules.ada]" in refused.stderr
+    assert words in refused.stderr
+    assert there(store, "backup").schedules == {}
+
+
+def test_a_program_is_tried_as_often_as_the_file_says_from_then_on(store: str) -> None:
+    edit("attempts = 2\n", "")
+    said("apply")
+    assert plan(store, "backup").policies.retry is None
+    edit('full"\n', 'full"\nattempts = 3\n')
+    assert said("apply")[0] == "~ schedule backup  attempts: 1 -> 3"
+    assert plan(store, "backup").policies.retry == Retry(attempts=3).as_json()
+
+
+def test_a_wrong_file_and_a_missing_one_are_told_apart_from_drift(store: str) -> None:
+    missing = duly("plan", "nowhere.toml")
+    assert (missing.exit_code, "there is no file nowhere.toml" in missing.stderr) == (3, True)
+    edit('"every 5m"', '"evry 5m"')
+    wrong = duly("plan")
+    assert wrong.exit_code == 2
+    assert "schedules.toml: [schedules.ping] rule" in wrong.stderr
+    Path("schedules.toml").write_bytes(b"\xff")
+    assert "not UTF-8" in duly("plan").stderr
+    assert there(store, "ping").schedules == {}
+
+
+def test_no_store_is_made_by_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DULY_URL", str(tmp_path / "none.db"))
+    for command in ("plan", "apply", "export"):
+        assert duly(command).exit_code == 5
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_what_is_exported_is_what_was_applied_and_not_what_code_declares(store: str) -> None:
+    said("apply")
+    plans = [
+        made_plan("coded", owner=Owner.CODE),
+        made_plan("hers", owner=Owner.PERSON, tenant="t"),
+    ]
+    on(store, lambda opened: opened.schedules.add(plans))
+    result = duly("export")
+    assert result.exit_code == 0
+    assert 'note: hers: its tenant "t" is not carried' in result.stderr
+    assert "[schedules.hers]" in result.stdout
+    assert "coded" not in result.stdout
+    write(result.stdout.replace("[schedules.hers]", "[schedules.again]"))
+    assert said("plan")[-1] == "1 to add, 4 unchanged"
+
+
+def test_secrets_do_not_end_in_the_log_of_a_build(store: str) -> None:
+    assert store
+    write('[schedules.x]\nrule = "every 1h"\nshell = "true"\nenv = { API_TOKEN = "hunter2" }\n')
+    said("apply")
+    edit("hunter2", "hunter3")
+    for words in (["plan"], ["plan", "-o", "json"]):
+        lines = "\n".join(said(*words))
+        assert "env" in lines
+        assert "hunter" not in lines

@@ -1,0 +1,312 @@
+"""``duly schedules``: looked at, added, edited, paused, run and removed by hand. On SQLite."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from click.testing import CliRunner, Result
+
+from duly.app import Store, migrate_store, open_store
+from duly.app.steering import login
+from duly.cli import main
+from duly.model.schedule import Plan
+from duly.policy.firing import decide
+
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "duly.db"
+    asyncio.run(migrate_store(str(path)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def store(url: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if not url.startswith("postgresql:"):
+        shutil.copy(empty, url)
+    monkeypatch.setenv("DULY_URL", url)
+    monkeypatch.setenv("TZ", "UTC")
+    return url
+
+
+def duly(*words: str) -> Result:
+    return CliRunner().invoke(main, ["schedules", *words])
+
+
+def done(*words: str) -> str:
+    result = duly(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def on(url: str, question: Callable[[Store], Awaitable[T]]) -> T:
+    async def asked() -> T:
+        there = await open_store(url)
+        try:
+            return await question(there)
+        finally:
+            await there.close()
+
+    return asyncio.run(asked())
+
+
+def plan(url: str, name: str) -> Plan:
+    return on(url, lambda there: there.schedules.get(name)).plan
+
+
+def changes(url: str, name: str) -> list[tuple[str, str]]:
+    found = on(url, lambda there: there.schedules.changes(name))
+    return [(who, what) for _, who, what in found]
+
+
+def shown(name: str) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(done("show", name, "-o", "json"))
+
+
+def fire(url: str) -> None:
+    on(url, lambda there: there.ledger.fire(decide, limit=10, trust=lambda _: True))
+
+
+def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
+    done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
+    done("add", "every 1h", "--task", "hourly")
+    done("add", "every 1m", "--task", "asleep")
+    done("pause", "asleep")
+    result = duly()
+    head, *rows = result.stdout.splitlines()
+    assert head.split() == ["NEXT", "LEFT", "LAST", "PASSED", "OUTCOME", "SCHEDULE"]
+    assert [row.split()[-1] for row in rows] == ["hourly", "weekly", "asleep"]
+    hourly, weekly, asleep = rows
+    assert " UTC  in " in hourly
+    assert weekly.startswith("Mon 2")
+    assert " 02:00 CE" in weekly
+    assert asleep.split() == ["-", "paused", "-", "-", "-", "asleep"]
+    assert done("list", "-o", "name") == done("-o", "name") == "hourly\nweekly\nasleep\n"
+    assert result.stderr.startswith("store: ")
+
+
+def test_wide_says_rule_zone_task_and_owner_and_utc_is_utc() -> None:
+    done("add", "Mon 02:00 Europe/Berlin", "--name", "weekly", "--task", "report")
+    head, row = done("-o", "wide", "--utc").splitlines()
+    assert head.split()[-4:] == ["RULE", "ZONE", "TASK", "OWNER"]
+    assert row.endswith("weekly    Mon 02:00 Europe/Berlin  Europe/Berlin  report  person")
+    assert row.startswith(("Mon 2", "Sun 2"))
+    assert "UTC" in row
+
+
+def test_a_program_gets_json_lines_of_it_or_names() -> None:
+    done("add", "every 1h", "--task", "b")
+    done("add", "every 1m", "--task", "a", "x=1")
+    listed = json.loads(done("-o", "json"))
+    assert [(one["name"], one["args"]) for one in listed] == [("a", {"x": 1}), ("b", {})]
+    assert [json.loads(line) for line in done("-o", "jsonl").splitlines()] == listed
+    assert done("-o", "name") == "a\nb\n"
+
+
+def test_where_nothing_is_scheduled_that_is_said_beside_the_output() -> None:
+    result = duly()
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "nothing is scheduled" in result.stderr
+    assert done("-o", "json") == "[]\n"
+
+
+def test_a_command_is_kept_word_by_word_and_named_after_its_program(url: str) -> None:
+    result = duly("add", "02:30 Europe/Berlin", "--", "/srv/backup", "--full", "--", "-o", "a b")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("added  backup  next ")
+    assert "--allow shell" in result.stderr
+    assert "Every day at 02:30 Europe/Berlin." in result.stderr
+    found = plan(url, "backup")
+    assert (found.task, found.owner, found.submitter) == ("duly.command", "person", login())
+    assert json.loads(found.args) == {"argv": ["/srv/backup", "--full", "--", "-o", "a b"]}
+
+
+def test_a_value_that_is_json_is_json_and_any_other_is_text(url: str) -> None:
+    values = ("n=10", "deep=true", "to=a=b", 'text="10"', "none=null", "list=[1]", "zip=007")
+    done("add", "every 5m", "--task", "sync", "--name", "eu", *values, "x=NaN")
+    assert json.loads(plan(url, "eu").args) == {
+        "n": 10,
+        "deep": True,
+        "to": "a=b",
+        "text": "10",
+        "none": None,
+        "list": [1],
+        "zip": "007",
+        "x": "NaN",
+    }
+
+
+def test_a_schedule_is_added_with_all_its_policies(url: str) -> None:
+    done("add", "0 4 * * *", "--zone", "Europe/Berlin", "--task", "tidy", "--overlap", "queue_one",
+         "--missed", "all", "--at-most", "5", "--spacing", "1m", "--start-within", "4h",
+         "--late", "hurry", "--dst", "systemd", "--exclude", "holidays(DE)", "--jitter", "10s",
+         "--start", "2026-12-01", "--end", "2090-01-01T00:00Z", "--queue", "night",
+         "--priority", "low", "--title", "Tidy up", "--tags", "a, b")  # fmt: skip
+    found = plan(url, "tidy")
+    assert json.loads(found.policies.as_json()) == {
+        "overlap": "queue_one",
+        "missed": {"policy": "all", "at_most": 5, "spacing": "1m", "grace": "1m"},
+        "start_within": "4h",
+        "late": "hurry",
+        "dst": "systemd",
+        "exclude": "holidays(DE)",
+        "jitter": "10s",
+        "start": "2026-11-30T23:00:00+00:00",
+        "end": "2090-01-01T00:00:00+00:00",
+    }
+    assert (found.rule, found.zone) == ("0 4 * * *", "Europe/Berlin")
+    assert (found.queue, found.priority, found.title) == ("night", -50, "Tidy up")
+    assert found.tags == ("a", "b")
+
+
+def test_an_edit_changes_what_is_said_and_notes_who_said_it(url: str) -> None:
+    done("add", "0 4 * * *", "--zone", "Europe/Berlin", "--task", "tidy", "--missed", "all",
+         "--spacing", "1m", "--jitter", "10s", "--exclude", "holidays(DE)")  # fmt: skip
+    result = done("edit", "tidy", "--rule", "0 5 * * *", "--at-most", "7", "--jitter", "none",
+                  "--queue", "night", "--start", "2050-01-01 00:00")  # fmt: skip
+    assert result == "edited  tidy  next Sun 2050-01-02 05:00 CET\n"
+    found = plan(url, "tidy")
+    assert (found.rule, found.zone, found.queue) == ("0 5 * * *", "Europe/Berlin", "night")
+    assert json.loads(found.policies.as_json()) == {
+        "missed": {"policy": "all", "at_most": 7, "spacing": "1m", "grace": "1m"},
+        "exclude": "holidays(DE)",
+        "start": "2049-12-31T23:00:00+00:00",
+    }
+    done("edit", "tidy", "--spacing", "none")
+    missed = plan(url, "tidy").policies.missed
+    assert (missed.policy, missed.at_most, missed.spacing) == ("all", 7, None)
+    (_, _), (who, what) = changes(url, "tidy")
+    assert who == login()
+    assert "0 4 * * * → 0 5 * * *" in what
+
+
+def test_a_pause_has_an_end_and_a_note_on_the_schedules_own_clock(url: str) -> None:
+    done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
+    said = done("pause", "weekly", "--until", "2090-01-01 09:00", "--note", "the disk is full")
+    assert said == "paused  weekly  until Sun 2090-01-01 09:00 CET\n"
+    text = done("show", "weekly")
+    assert "paused  until Sun 2090-01-01 09:00 CET\n" in text
+    assert "note    the disk is full\n" in text
+    assert "\nNEXT                      LEFT\nMon 2090-01-02 02:00 CET  in " in text
+    assert shown("weekly")["paused_until"] == "2090-01-01T08:00:00Z"
+    assert done("resume", "weekly").startswith("resumed  weekly  next Mon 2")
+    assert shown("weekly")["paused"] is False
+    assert [who for who, _ in changes(url, "weekly")] == [login()] * 2
+
+
+def test_a_pause_may_be_for_a_length_of_time() -> None:
+    done("add", "every 1h", "--task", "hourly")
+    assert done("pause", "hourly", "--until", "2d").startswith("paused  hourly  until ")
+    assert done("pause", "hourly") == "paused  hourly\n"
+
+
+def test_what_is_skipped_ahead_is_named_and_in_the_history() -> None:
+    done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
+    first, second = done("skip-next", "weekly", "-n", "2").splitlines()
+    assert first.startswith("skipped  Mon 2")
+    history = done("history", "weekly")
+    assert history.splitlines()[0].split() == ["DUE", "OUTCOME", "WHY", "LATENESS", "JOB"]
+    for line, said in zip(history.splitlines()[1:], (second, first), strict=True):
+        assert line.startswith(said.removeprefix("skipped  "))
+        assert f"skipped because {login()} asked for it in advance" in line
+
+
+def test_a_run_by_hand_makes_a_job_and_another_one_is_refused_while_that_waits() -> None:
+    done("add", "every 1h", "--task", "hourly")
+    said = done("run", "hourly").split()
+    assert said[:2] == ["queued", "job"]
+    refused = duly("run", "hourly")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'hourly was not run: overlap="skip", and the run of' in refused.stderr
+    listed = json.loads(done("history", "hourly", "-o", "json"))
+    assert [one["outcome"] for one in listed] == ["skipped", "queued"]
+    assert [one["job_id"] for one in listed] == [None, int(said[2])]
+    assert all(one["manual"] for one in listed)
+    _, newest = done("history", "hourly", "-n", "1").splitlines()
+    assert newest.endswith("-         -")
+
+
+def test_a_line_of_the_history_may_stand_for_many_moments(url: str) -> None:
+    done("add", "every 1ms", "--task", "often")
+    fire(url)
+    lines = json.loads(done("history", "often", "-o", "json"))
+    many = next(line for line in lines if line["count"] != 1)
+    [row] = [line for line in done("history", "often").splitlines() if "  merged " in line]
+    assert f"  merged {many['count']:,}  merged into the run of " in row
+    [latest] = [line for line in done("history", "often").splitlines() if "  queued  " in line]
+    assert latest.endswith(str(lines[0]["job_id"]))
+    assert done().splitlines()[1].split()[-2:] == ["queued", "often"]
+
+
+def test_the_history_begins_where_it_is_asked_to() -> None:
+    done("add", "every 1h", "--task", "hourly")
+    done("run", "hourly")
+    assert len(done("history", "hourly", "--since", "1h").splitlines()) == 2
+    later = duly("history", "hourly", "--since", "2090-01-01")
+    assert (later.exit_code, later.stdout) == (0, "")
+    assert "no moment of hourly was due since 2090-01-01" in later.stderr
+
+
+def test_show_says_it_in_words() -> None:
+    done("add", "Mon..Fri 02:30", "--zone", "Europe/Berlin", "--task", "report", "region=eu",
+         "--title", "The\x1b[31mreport", "--start-within", "4h", "--missed", "skip")  # fmt: skip
+    lines = done("show", "report").splitlines()
+    assert lines[:3] == [
+        "report: The [31mreport",
+        "Weekdays at 02:30 Europe/Berlin.",
+        "Skips its moment while the run before has not ended; missed moments are not made up for; "
+        "must start within 4 hours, or is skipped.",
+    ]
+    assert 'task    report {"region":"eu"}' in lines
+    assert "owner   person" in lines
+    assert len([line for line in lines if " 02:30 CE" in line and "  in " in line]) == 5
+    data = shown("report")
+    assert data["explained"] == "Weekdays at 02:30 Europe/Berlin."
+    assert len(data["next"]) == 5
+
+
+def test_a_schedule_is_not_removed_unless_somebody_means_it() -> None:
+    done("add", "every 1h", "--task", "hourly")
+    refused = duly("remove", "hourly")
+    assert refused.exit_code == 2
+    assert "nobody is here to be asked whether hourly may go: --yes" in refused.stderr
+    assert done("-o", "name") == "hourly\n"
+    assert done("remove", "hourly", "--yes") == "removed  hourly\n"
+    assert done("-o", "name") == ""
+    assert duly("history", "hourly").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show"],
+        ["history"],
+        ["run"],
+        ["pause"],
+        ["resume"],
+        ["skip-next"],
+        ["remove", "--yes"],
+        ["remove"],
+        ["edit", "--overlap", "allow"],
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_is_not_there_is_answered_with_one_that_is(words: list[str]) -> None:
+    done("add", "every 1h", "--task", "nightly_report")
+    verb, *options = words
+    result = duly(verb, "nightly_reprot", *options)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert 'no schedule "nightly_reprot"; did you mean "nightly_report"?' in result.stderr
+
+
+def test_a_name_is_given_once() -> None:
+    done("add", "every 1h", "--task", "hourly")
+    result = duly("add", "every 2h", "--task", "hourly")
+    assert result.exit_code == 1
+    assert '"hourly": there already.' in result.stderr

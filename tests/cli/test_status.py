@@ -1,0 +1,79 @@
+"""``duly status``: the headline, what needs somebody, and exit code 1 if anything does."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from duly.cli.status import FIRST_STEP
+from duly.cli.status import status as command
+from duly.model.outcome import Raised
+from duly.testing.conformance.world import World
+from duly.testing.factories import call, plan
+from tests.cli.test_why import prepared
+
+REFUSED = Raised(error="ConnectionError", message="refused")
+
+
+def status(path: Path, *words: str) -> Result:
+    return CliRunner().invoke(command, [*words, "--store", str(path), "--utc"])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "duly.db"
+
+
+async def _nothing(_: World) -> None:
+    pass
+
+
+async def _failed(world: World) -> int:
+    await world.add(plan("report", "every 1000h"))
+    fire = await world.store.schedules.run("report")
+    await world.end(await world.begin(), REFUSED)
+    await world.enqueue(call(title="roll up"))
+    await world.begin()
+    return fire.job_id or 0
+
+
+def test_an_empty_store_teaches_the_first_step(path: Path) -> None:
+    prepared(path, _nothing)
+    done = status(path)
+    assert (done.exit_code, done.stdout) == (0, f"● Nothing is scheduled yet.\n  {FIRST_STEP}\n")
+
+
+def test_what_needs_somebody_is_exit_code_1(path: Path) -> None:
+    number = prepared(path, _failed)
+    done = status(path)
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("▲ 1 promise needs you (0 due since yesterday ")
+    assert lines[1].startswith("  report  due ")
+    assert lines[1].endswith("  failed at its first attempt: ConnectionError: refused")
+    assert lines[2:4] == [
+        f"      see it         duly jobs show {number}",
+        f"      try again      duly jobs retry {number}",
+    ]
+    assert lines[4] == "running 1"
+    assert lines[5].endswith("  roll up  1 h")
+    assert lines[6] == "next"
+    assert "  report  in " in lines[7]
+
+
+def test_a_program_gets_the_numbers(path: Path) -> None:
+    number = prepared(path, _failed)
+    done = status(path, "-o", "json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert (found["ok"], found["due"], found["kept"]) == (False, 0, 0)
+    [need] = found["needs"]
+    assert (need["name"], need["kind"], need["job"]) == ("report", "failed", number)
+    assert [one["name"] for one in found["running"]] == ["roll up"]
+    assert [one["name"] for one in found["next"]] == ["report"]
+
+
+def test_asking_makes_no_store(path: Path) -> None:
+    assert status(path).exit_code == 5
+    assert not path.exists()

@@ -1,0 +1,123 @@
+"""Which jobs are meant, in words: the same words everywhere, and none that is not understood."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duly.errors import InvalidValue
+from duly.model.filter import EVERYTHING, Filter, filter_of, parse_filter
+from duly.model.states import State
+
+HOURS = timedelta(hours=2)
+
+
+def test_every_word_has_its_meaning() -> None:
+    text = (
+        "state:failed queue:mail task:send tenant:acme tag:nightly key:x schedule:report "
+        "error:timeout since:2h before:2026-03-05T02:00Z text"
+    )
+    assert parse_filter(text) == Filter(
+        states=(State.FAILED,),
+        queue="mail",
+        task="send",
+        tenant="acme",
+        tags=("nightly",),
+        key="x",
+        schedule="report",
+        error="timeout",
+        since=HOURS,
+        before=datetime(2026, 3, 5, 2, tzinfo=UTC),
+        texts=("text",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("", EVERYTHING),
+        ("  \n ", EVERYTHING),
+        ("state:failed,running state:failed", Filter(states=(State.FAILED, State.RUNNING))),
+        ("tag:a tag:b", Filter(tags=("a", "b"))),
+        ("one two", Filter(texts=("one", "two"))),
+        ('"one two"', Filter(texts=("one two",))),
+        ("'it is \"so\"'", Filter(texts=('it is "so"',))),
+        ('error:"read timed out"', Filter(error="read timed out")),
+        ('"state:failed"', Filter(texts=("state:failed",))),
+        ("text:failed", Filter(texts=("failed",))),
+        ("text:http://host/", Filter(texts=("http://host/",))),
+        ("key:order:7", Filter(key="order:7")),
+        ('tenant:""', Filter(tenant="")),
+        (r'text:"a\"b\\c"', Filter(texts=(r"a\"b\c".replace(r"\"", '"'),))),
+        ("don't", Filter(texts=("don't",))),
+    ],
+)
+def test_texts_and_quotes(text: str, meant: Filter) -> None:
+    assert parse_filter(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stat:failed", "stat:failed: no word of a filter is called stat:; did you mean state:"),
+        ("colour:red", "there is state, queue, task, tenant, tag, key, schedule, error, since"),
+        ("state:faild", 'state:faild: no state is called "faild"; did you mean failed?'),
+        ("state:dead", "there is scheduled, blocked, ready, running, succeeded, failed"),
+        ("failed", "failed: did you mean state:failed? as a text: text:failed"),
+        ("queue:", "queue:: nothing stands behind it"),
+        ("queue:a queue:b", "queue:b: queue: was said before"),
+        ("since:2", "since:2: so long ago, as since:2h, or a moment"),
+        ("since:2026-03-05", "in which zone? Say since:2026-03-05T00:00Z for UTC"),
+        ('"open', "quotes are closed"),
+        ("task:\0", "task: '\\x00' holds a NUL character"),
+        ("x" * 1_001, "text: 1,001 characters"),
+        (" ".join(["x"] * 21), "more than 20 texts"),
+    ],
+)
+def test_what_is_no_filter_is_refused_with_what_may_be_meant(text: str, said: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        parse_filter(text)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["error:read timed out", "queue:mail"], Filter(error="read timed out", queue="mail")),
+        (["state:failed queue:mail"], Filter(states=(State.FAILED,), queue="mail")),
+        (["timed out"], Filter(texts=("timed out",))),
+        (["he said: no"], Filter(texts=("he said: no",))),
+        (['key:"a b"'], Filter(key="a b")),
+        (["text:state:failed"], Filter(texts=("state:failed",))),
+        ([], EVERYTHING),
+    ],
+)
+def test_a_shell_takes_the_quotes_and_every_argument_is_one_word(
+    arguments: list[str], meant: Filter
+) -> None:
+    assert filter_of(arguments) == meant
+
+
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+some = st.none() | words
+
+
+@given(
+    st.builds(
+        Filter,
+        states=st.lists(st.sampled_from(State), unique=True).map(tuple),
+        queue=some,
+        task=some,
+        tenant=some,
+        key=some,
+        schedule=some,
+        error=some,
+        tags=st.lists(words, max_size=3).map(tuple),
+        texts=st.lists(words.filter(bool), max_size=3).map(tuple),
+        since=st.none() | st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=9_000)),
+        before=st.none() | st.datetimes(timezones=st.just(UTC)),
+    )
+)
+def test_a_filter_reads_back_from_what_it_shows(wanted: Filter) -> None:
+    assert parse_filter(str(wanted)) == wanted
