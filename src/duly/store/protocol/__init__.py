@@ -9,13 +9,12 @@ from duly.store.protocol.evidence import Evidence, FailedTask, NotKept, Tally, W
 from duly.store.protocol.nouns import (
     Jobs,
     Journal,
-    Ledger,
     Limits,
-    Schedules,
     Store,
     Upkeep,
     Work,
 )
+from duly.store.protocol.schedules import Ledger, Schedules
 from duly.store.protocol.values import (
     CAREFUL,
     IDLE,

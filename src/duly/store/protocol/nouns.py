@@ -6,135 +6,29 @@ from typing import Protocol
 
 from duly.model.claimed import Claimed
 from duly.model.filter import Filter
-from duly.model.fire import Fire
 from duly.model.job import Attempt, Call, Job
 from duly.model.journal import Entry, LogLine, Note
 from duly.model.limit import Rate
 from duly.model.queue import Queue
-from duly.model.schedule import Plan, Schedule
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.policy.firing import Firing
 from duly.store.protocol.evidence import Evidence
+from duly.store.protocol.schedules import Ledger, Schedules
 from duly.store.protocol.values import (
     Beat,
     Claims,
-    Decide,
-    Declared,
     Dispatched,
     Done,
-    Fired,
     Judge,
     LaneInfo,
     Progress,
     Retention,
     Settled,
     Settlement,
-    Standing,
-    Step,
     TakenBack,
     Turn,
-    WantedSchedule,
     Wish,
 )
-
-
-class Schedules(Protocol):
-    async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
-        """Remember new schedules: all of them, or ``ScheduleExists`` and none."""
-        ...
-
-    async def get(self, name: str) -> Schedule: ...
-
-    async def page(self, *, after: str = "", limit: int = 100) -> list[Schedule]:
-        """By name, behind the name ``after``."""
-        ...
-
-    async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
-        """Change a plan. What was due before is decided by the old one; nothing becomes missed."""
-        ...
-
-    async def pause(
-        self,
-        name: str,
-        *,
-        until: datetime | None = None,
-        who: str = "",
-        note: str = "",
-        catch_up: bool = False,
-    ) -> Schedule: ...
-
-    async def resume(self, name: str, *, who: str = "") -> Schedule: ...
-
-    async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
-        """Enter the next moments into the ledger as skipped, ahead of time."""
-        ...
-
-    async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
-        """Set the cursor back: the cure after a clock ran ahead. Nothing is fired twice."""
-        ...
-
-    async def run(self, name: str, *, who: str = "") -> Fire:
-        """Fire once, now, beside the clock, under the schedule's own overlap policy."""
-        ...
-
-    async def remove(self, name: str, *, who: str = "") -> None: ...
-
-    async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]: ...
-
-    async def declare(self, app: str, mark: str, wanted: Sequence[WantedSchedule]) -> Declared:
-        """Say again and again which set of schedules an app's code has; the newest is written."""
-        ...
-
-    async def applied(self, file: str) -> str | None:
-        """The text that was last applied under this name."""
-        ...
-
-    async def standing(self, names: Sequence[str]) -> Standing:
-        """The schedules of these names, and all queues and limits that were set."""
-        ...
-
-    async def apply(
-        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step], who: str = ""
-    ) -> None:
-        """Take all the steps, and remember ``record`` as applied; or ``WrongState``, and nothing.
-
-        ``expected`` is the text that was applied last when the steps were planned.
-        """
-        ...
-
-
-class Ledger(Protocol):
-    async def fire(self, decide: Decide, *, limit: int, trust: Callable[[datetime], bool]) -> Fired:
-        """Claim due schedules, decide, and write fires, jobs and next moments in one go."""
-        ...
-
-    async def foresee(self, name: str, decide: Decide) -> Firing:
-        """What firing now would do, without doing it."""
-        ...
-
-    async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
-        """Work next moments out anew that older zone data gave: where to go on, or None."""
-        ...
-
-    async def fires(
-        self,
-        name: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-    ) -> list[Fire]:
-        """The newest first."""
-        ...
-
-    async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
-        """Of each of these schedules, the moment that was dealt with last."""
-        ...
-
-    async def covering(self, name: str, moment: datetime) -> Fire | None:
-        """The row that accounts for a due moment."""
-        ...
 
 
 class Jobs(Protocol):
