@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,9 @@ T = TypeVar("T")
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "duly.db"
-    asyncio.run(migrate_store(str(path)))
+    # In a thread: a browser test before us may have left its own loop in this one.
+    with ThreadPoolExecutor(1) as apart:
+        apart.submit(lambda: asyncio.run(migrate_store(str(path)))).result()
     return path
 
 

@@ -512,6 +512,23 @@ async def test_events_tell_of_every_attempt(make: Make) -> None:
     assert ends == [("five", "succeeded"), ("fail", "raised")]
 
 
+async def test_a_suspect_runs_alone_unless_a_child_would_not_know_its_task(make: Make) -> None:
+    class Ward(Coroutines):
+        started = 0
+
+        def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+            self.started += 1
+            super().start(run, arguments, over)
+
+    ward = Ward()
+    bench = make(five, nothing, executors={"async": Coroutines(), "alone": ward})
+    bench.registry.local.add("nothing")
+    jobs = await bench.claimed("five", "nothing")
+    bench.crew.take([msgspec.structs.replace(job, crashes=2) for job in jobs])
+    await until(lambda: not bench.crew.running)
+    assert (ward.started, bench.crew.ends.attempts) == (1, 2)
+
+
 async def test_a_job_that_crashed_before_is_a_suspect_while_it_is_here(make: Make) -> None:
     bench = make(forever)
     [job] = await bench.claimed("forever")

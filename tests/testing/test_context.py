@@ -22,7 +22,7 @@ def report() -> str:
 def test_a_task_sees_the_moment_it_is_given() -> None:
     with context(due_at=NIGHT, attempt=2) as rehearsal:
         assert report() == "2027-01-03 2"
-    assert rehearsal.said == [(50.0, "half", None)]
+    assert rehearsal.told == [(50.0, "half", None)]
 
 
 def test_a_task_can_be_told_to_stop() -> None:

@@ -107,7 +107,7 @@ def allow_builtin(
         from duly.builtin import definitions  # noqa: PLC0415 - for those who allow it
 
         for definition in definitions(allowed, networks=networks):
-            registry.add(definition)
+            registry.add(definition, local=True)
 
 
 def _processes(

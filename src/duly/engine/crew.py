@@ -224,7 +224,8 @@ class Crew:
 
     def _place_by(self, job: Claimed, definition: Definition) -> str:
         """What crashed with workers twice runs in a process of its own, if there are such."""
-        return ALONE if job.crashes >= SUSPECT and self.isolates else definition.executor
+        alone = job.crashes >= SUSPECT and self.isolates
+        return ALONE if alone and job.task not in self._registry.local else definition.executor
 
     def _expired(self, run: Run) -> None:
         if run.is_thread and run.timeout is not None:

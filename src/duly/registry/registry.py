@@ -69,8 +69,9 @@ class Registry:
         self._limits: dict[str, tuple[Limit, Definition]] = {}
         self._terms: dict[str, Terms] = {}
         self._patterns: dict[Definition, Call] = {}
+        self.local: set[str] = set()  # tasks that a child, which imports the app, would not find
 
-    def add(self, definition: Definition) -> None:
+    def add(self, definition: Definition, *, local: bool = False) -> None:
         """Know the task by its name and its aliases, unless another one goes by any of them."""
         for name in definition.names:
             known = self._definitions.get(name)
@@ -84,6 +85,8 @@ class Registry:
             self._definitions[name] = definition
         for limit in definition.limits:
             self._limits[limit.name] = (limit, definition)
+        if local:
+            self.local.add(definition.name)
         self._terms.clear()
         self._patterns.clear()
 

@@ -16,16 +16,16 @@ from duly.registry.context import Context, entered
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What the function has said: the last of its progress."""
+    """What the function has told of its progress."""
 
-    said: list[tuple[float, str, Json | None]] = field(default_factory=list)
+    told: list[tuple[float, str, Json | None]] = field(default_factory=list)
     stop: str | None = None  # set it, and the function sees that it is cancelled
 
     def cancelled(self) -> str | None:
         return self.stop
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
-        self.said.append((percent, message, meta))
+        self.told.append((percent, message, meta))
 
     def transaction(self, context: Context) -> object:
         raise InvalidValue(f"{context.job.task} is rehearsed: there is no job to complete")
