@@ -91,16 +91,13 @@ class Fleet:
         return member
 
     def kill(self, member: Member) -> None:
-        # From here on nothing shows that it lives. We may hear of its death long after its
-        # neighbours, who have begun its jobs again.
-        self.died[member.number] = now()
         member.send(signal.SIGKILL)
         self.bury(member)
 
     def bury(self, member: Member) -> int:
         """Wait for its end, which must be near: how it ended."""
         code = member.process.wait(timeout=60)
-        self.died.setdefault(member.number, now())
+        self.died[member.number] = now()
         self.members.remove(member)
         return code
 
