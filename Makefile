@@ -1,9 +1,14 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench campaign simulate setup pins clean
+.PHONY: help demo test check bench campaign simulate reference setup pins clean
 
 BIN := .venv/bin
+
+# The tests start some hundred Python processes. What is compiled once is there for all of them,
+# outside of the tree, also for whoever has forbidden Python to leave such files in it.
+test: export PYTHONDONTWRITEBYTECODE :=
+test: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
 # A stamp is as old as the installation it stands for. The version is read from __init__.py, so
 # the installed metadata goes stale with it too.
@@ -37,6 +42,9 @@ campaign: .venv/installed-dev ## Kill nodes, stop them, crash their database: ev
 
 simulate: .venv/installed-dev ## Play stories of a simulated world (SEEDS=1000, ARGS="--seed 7")
 	$(BIN)/python -m duly.testing.simulate --seeds $(or $(SEEDS),100) $(ARGS)
+
+reference: .venv/installed-dev ## Write docs/commands.md and docs/settings.md from the code
+	$(BIN)/python scripts/reference.py
 
 setup: ## Install everything the other verbs need into .venv
 	@rm -f .venv/installed-base .venv/installed-dev

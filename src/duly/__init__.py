@@ -6,7 +6,7 @@ Importing this is cheap: what is behind a name is imported when the name is firs
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from duly.errors import DulyError, JobFailed, Permanent, RetryAfter, RuleError
+from duly.errors import DulyError, JobFailed, NotTheApp, Permanent, RetryAfter, RuleError
 from duly.errors import KeyTaken as KeyTaken
 from duly.errors import NotInAJob as NotInAJob
 from duly.errors import StoreUnavailable as StoreUnavailable
@@ -57,18 +57,23 @@ _WHERE = {
     "current": "duly.registry.context",
 }
 # What people ask the package for and mean of their app.
-_OF_THE_APP = ("enqueue_many", "lifespan", "run", "running", "schedule", "schedules", "task")
+_OF_THE_APP = frozenset({
+    "aenqueue_many", "enqueue_many", "jobs", "lifespan", "limits", "queues", "run", "running",
+    "schedule", "schedules", "task", "workers",
+})  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever it is
+def _behind(name: str) -> Any:  # noqa: ANN401 - whatever it is
     if name in _WHERE:
         found = globals()[name] = getattr(import_module(_WHERE[name]), name)
         return found
     if name in _OF_THE_APP:
-        raise AttributeError(
-            f"duly.{name}: duly is the package; your app is the object: from tasks import duly"
-        )
+        raise NotTheApp("duly is the package; your app is the object: from tasks import duly")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # who reads this for types would believe that there is every name
+    __getattr__ = _behind
 
 
 def __dir__() -> list[str]:

@@ -61,6 +61,11 @@ def parse_duration(text: str | timedelta) -> timedelta:
     return _checked(total, text)
 
 
+def is_bare_number(asked: object) -> bool:
+    """Whether it is a number where a length of time belongs: of what, nobody can tell."""
+    return isinstance(asked, int | float) and not isinstance(asked, bool)
+
+
 def show_duration(length: timedelta) -> str:
     """``1h30m``: text that reads back to the same length, with hours as the largest unit."""
     return "".join(f"{count}{unit}" for count, unit in _pieces(length)) or "0s"

@@ -10,6 +10,7 @@
     ├── KeyTaken             an unfinished job of that task holds the key, and if_exists="error"
     ├── WrongState           what was asked cannot follow the state a thing is in
     ├── NotInAJob            current() was asked where no job runs
+    ├── NotTheApp            the package was asked for what an app has
     ├── SignatureChanged     a job's arguments do not fit its task any more
     ├── JobFailed            a job whose result was waited for ended without one
     ├── LeaseLost            a job is no longer this worker's: another may run it by now
@@ -93,6 +94,10 @@ class WrongState(DulyError):
 
 class NotInAJob(DulyError):
     """There is no current job to ask about."""
+
+
+class NotTheApp(DulyError, AttributeError):
+    """The package was taken for the app that is made with it."""
 
 
 class SignatureChanged(DulyError):

@@ -51,6 +51,7 @@ class Span(NamedTuple):
     schedule: int
     begin: datetime
     end: datetime
+    member: int
 
 
 @dataclass(eq=False)
@@ -91,8 +92,11 @@ class Fleet:
         return member
 
     def kill(self, member: Member) -> None:
+        """It runs nothing from here on, whenever we hear of it: others may take over before."""
+        killed = now()
         member.send(signal.SIGKILL)
         self.bury(member)
+        self.died[member.number] = killed
 
     def bury(self, member: Member) -> int:
         """Wait for its end, which must be near: how it ended."""
@@ -135,15 +139,23 @@ class Fleet:
     def spans(self) -> list[Span]:
         """What ran when. A run without an end was over when its node died, or is not over yet."""
         over = {(line.job, line.fence): line.at for line in self.lines("end", "interrupted")}
+        signs = self.signs_of_life()
+        died = {number: max(at, signs.get(number, at)) for number, at in self.died.items()}
         return [
             Span(
                 line.job,
                 line.schedule,
                 line.at,
-                over.get((line.job, line.fence)) or self.died.get(line.member) or now(),
+                over.get((line.job, line.fence)) or died.get(line.member) or now(),
+                line.member,
             )
             for line in self.lines("begin")
         ]
+
+    def signs_of_life(self) -> dict[int, datetime]:
+        """When each member was last heard of."""
+        lines = sorted(self.lines(), key=lambda line: line.at)
+        return {line.member: line.at for line in lines}
 
     def trouble(self) -> list[str]:
         """What nodes said that should never have to be said."""

@@ -25,6 +25,6 @@ def test_every_name_it_promises_is_there() -> None:
 
 def test_who_takes_the_package_for_the_app_is_told() -> None:
     with pytest.raises(AttributeError, match="your app is the object: from tasks import duly"):
-        _ = duly.task
+        _ = duly.task  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="no attribute 'tusk'"):
-        _ = duly.tusk
+        _ = duly.tusk  # type: ignore[attr-defined]

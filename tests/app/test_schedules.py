@@ -56,6 +56,24 @@ def test_a_schedule_is_added_with_the_words_of_the_decorator(app: Duly) -> None:
     assert [one.name for one in app.schedules.list()] == ["greet ada"]
 
 
+def test_history_tells_when_it_was_begun_and_how_long_it_took(app: Duly) -> None:
+    app.schedules.add("every 1h", task(app, "report"))
+    fire = app.schedules.run("report")
+    [before] = app.schedules.history("report")
+    assert (before.state, before.started_at, before.lateness, before.took) == ("ready",) + 3 * (
+        None,
+    )
+    assert fire.job_id is not None
+    with app.running():
+        app.jobs.get(fire.job_id).result(timeout="10s")
+    [after] = app.schedules.history("report")
+    assert after.state == "succeeded"
+    assert after.lateness is not None
+    assert after.took is not None
+    assert timedelta() <= after.lateness < timedelta(seconds=10)
+    assert timedelta() <= after.took < timedelta(seconds=10)
+
+
 def test_an_edit_changes_what_is_said_and_nothing_else(app: Duly) -> None:
     app.schedules.add("every 1h", task(app, "report"), overlap="allow", start_within="5m")
     edited = app.schedules.edit("report", start_within=None, late="run")
@@ -103,7 +121,7 @@ def test_moments_are_previewed_across_a_clock_change(app: Duly) -> None:
     [
         ({"overlapp": "skip"}, "a schedule knows no overlapp=; did you mean overlap=?"),
         ({"overlap": "never"}, "overlap='never': choose one of skip, queue_one"),
-        ({"start_within": 30}, 'start_within: 30 is not a length of time: say "30s"'),
+        ({"start_within": 30}, 'start_within=30: say "30s" or "30m"'),
         ({"start": datetime(2027, 1, 1)}, "is naive and needs a zone"),  # noqa: DTZ001
         ({"missed": "none"}, "missed='none': choose one of latest, all, skip"),
     ],
@@ -200,7 +218,7 @@ async def test_everything_can_be_awaited(app: Duly) -> None:
     ran = await schedules.arun("report")
     assert (await schedules.aget("report")).last == ran
     assert [one.name for one in await schedules.alist()] == ["report"]
-    assert ran in await schedules.ahistory("report")
+    assert ran.id in {fire.id for fire in await schedules.ahistory("report")}
     assert len(await schedules.apreview("report", count=4)) == 4
     await schedules.aremove("report")
     await app.aclose()

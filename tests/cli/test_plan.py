@@ -292,11 +292,18 @@ def test_a_wrong_file_and_a_missing_one_are_told_apart_from_drift(store: str) ->
     assert there(store, "ping").schedules == {}
 
 
-def test_no_store_is_made_by_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DULY_URL", str(tmp_path / "none.db"))
-    for command in ("plan", "apply", "export"):
-        assert duly(command).exit_code == 5
-    assert not (tmp_path / "none.db").exists()
+def test_a_plan_for_a_store_that_is_not_there_makes_none_and_applying_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "none.db"
+    monkeypatch.setenv("DULY_URL", str(path))
+    assert duly("export").exit_code == 5
+    planned = duly("plan")
+    assert (planned.exit_code, planned.stderr) == (0, f"store: {path}, which is not there yet\n")
+    assert "to add" in planned.stdout
+    assert not path.exists()
+    assert duly("apply").exit_code == 0
+    assert "nothing to do" in duly("plan").stdout
 
 
 def test_what_is_exported_is_what_was_applied_and_not_what_code_declares(store: str) -> None:

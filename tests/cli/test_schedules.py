@@ -214,7 +214,7 @@ def test_what_is_skipped_ahead_is_named_and_in_the_history() -> None:
     first, second = done("skip-next", "weekly", "-n", "2").splitlines()
     assert first.startswith("skipped  Mon 2")
     history = done("history", "weekly")
-    assert history.splitlines()[0].split() == ["DUE", "OUTCOME", "WHY", "LATENESS", "JOB"]
+    assert history.splitlines()[0].split() == ["DUE", "OUTCOME", "WHY", "LATENESS", "TOOK", "JOB"]
     for line, said in zip(history.splitlines()[1:], (second, first), strict=True):
         assert line.startswith(said.removeprefix("skipped  "))
         assert f"skipped because {login()} asked for it in advance" in line
@@ -232,7 +232,7 @@ def test_a_run_by_hand_makes_a_job_and_another_one_is_refused_while_that_waits()
     assert [one["job_id"] for one in listed] == [None, int(said[2])]
     assert all(one["manual"] for one in listed)
     _, newest = done("history", "hourly", "-n", "1").splitlines()
-    assert newest.endswith("-         -")
+    assert newest.endswith("-         -     -")
 
 
 def test_a_line_of_the_history_may_stand_for_many_moments(url: str) -> None:
@@ -243,7 +243,7 @@ def test_a_line_of_the_history_may_stand_for_many_moments(url: str) -> None:
     [row] = [line for line in done("history", "often").splitlines() if "  merged " in line]
     assert f"  merged {many['count']:,}  merged into the run of " in row
     [latest] = [line for line in done("history", "often").splitlines() if "  queued  " in line]
-    assert latest.endswith(str(lines[0]["job_id"]))
+    assert latest.endswith(f"-         -     {lines[0]['job_id']} ready")
     assert done().splitlines()[1].split()[-2:] == ["queued", "often"]
 
 

@@ -118,4 +118,4 @@ def test_a_task_that_is_not_allowed_cannot_be_named(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert 'did you mean "shell"?' in done.stderr
+    assert "did you mean shell?" in done.stderr

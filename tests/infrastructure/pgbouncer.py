@@ -32,8 +32,11 @@ pidfile = {folder}/pid
 
 
 @contextmanager
-def pooled(dsn: str) -> Iterator[str]:
-    """The same database, through a pooler: its URL."""
+def pooled(dsn: str, *, ignoring: str = "") -> Iterator[str]:
+    """The same database, through a pooler: its URL.
+
+    ``ignoring`` is what clients may ask for when they begin, and do not get.
+    """
     assert PROGRAM
     parts = urlsplit(dsn)
     [server] = parse_qs(parts.query)["host"]
@@ -43,7 +46,10 @@ def pooled(dsn: str) -> Iterator[str]:
         folder = Path(name)
         folder.chmod(0o777)
         settings = folder / "pgbouncer.ini"
-        settings.write_text(SETTINGS.format(server=server, folder=folder))
+        text = SETTINGS.format(server=server, folder=folder)
+        settings.write_text(
+            text + (f"ignore_startup_parameters = {ignoring}\n" if ignoring else "")
+        )
         with subprocess.Popen(
             [*unprivileged(Path(server)), PROGRAM, "-q", settings], stderr=subprocess.DEVNULL
         ) as process:

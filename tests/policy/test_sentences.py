@@ -103,6 +103,17 @@ def test_who_asked_for_a_skip_is_named_if_known() -> None:
     assert sentences.asked("") == "skipped because somebody asked for it in advance"
 
 
+def test_a_backfill_says_who_asked_and_from_when_to_when() -> None:
+    assert sentences.backfilled("ana") == "backfilled by ana"
+    assert sentences.backfilled("") == "backfilled by somebody"
+    end = MOMENT + timedelta(days=1, microseconds=1)
+    assert sentences.shown(end, BERLIN) == "Thu 2026-06-04 10:00:00.000001 Europe/Berlin"
+    stretch = "Wed 2026-06-03 10:00 Europe/Berlin to Thu 2026-06-04 10:00 Europe/Berlin"
+    said = sentences.backfill(MOMENT, end, 1_440, plan=BERLIN)
+    assert said == f"backfilled {stretch}, 1,440 moments"
+    assert sentences.backfill(MOMENT, end, 1, plan=BERLIN) == f"backfilled {stretch}, 1 moment"
+
+
 def test_what_a_clock_change_did_is_told_as_history() -> None:
     foretold = ["02:30 does not exist: will run at 03:00.", "02:30 does not exist: will not run."]
     assert sentences.clock_changes(foretold) == (

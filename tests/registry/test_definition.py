@@ -147,7 +147,7 @@ def test_a_timeout_is_taken_where_it_is_known_what_it_means(
         ({"priority": 101}, "from -100 to 100, higher is sooner"),
         ({"priority": True}, "priority=True"),
         ({"retry": 5}, "send: retry=5: say retry=Retry(attempts=5), or None for never"),
-        ({"timeout": 30}, 'send: timeout: 30 is not a length of time: say "30s" or "30m"'),
+        ({"timeout": 30}, 'send: timeout=30: say "30s" or "30m"'),
         ({"timeout": "0s"}, 'timeout="0s": more than 0s'),
         ({"timeout": timedelta(-1)}, "more than 0s"),
         ({"grace": "2h"}, 'send: grace="2h": from 0s, up to 1h'),

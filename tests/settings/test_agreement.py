@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.app.home import DEFAULT_URL
 from duly.app.workers import MOST_SLOTS, WorkerOptions
-from duly.cli.worker import MOST_PROCESSES
 from duly.errors import InvalidValue
 from duly.settings import Settings, load
 from duly.store.connect import connect
@@ -21,7 +19,6 @@ VARIABLE = re.compile(r"\bDULY_[A-Z_]+\b")
 
 def test_the_defaults_are_those_of_the_parts() -> None:
     settings, worker = Settings(), WorkerOptions()
-    assert settings.url == DEFAULT_URL
     assert (settings.queues, settings.concurrency) == (worker.queues, worker.concurrency)
     assert settings.lease == worker.lease
     assert Retention() == Retention(
@@ -31,14 +28,8 @@ def test_the_defaults_are_those_of_the_parts() -> None:
 
 def test_the_bounds_are_those_of_a_worker(tmp_path: Path) -> None:
     assert load({"concurrency": MOST_SLOTS}, {}, tmp_path).concurrency == MOST_SLOTS
-    assert load({"processes": MOST_PROCESSES}, {}, tmp_path).processes == MOST_PROCESSES
-    beyond: list[dict[str, object]] = [
-        {"concurrency": MOST_SLOTS + 1},
-        {"processes": MOST_PROCESSES + 1},
-    ]
-    for flags in beyond:
-        with pytest.raises(InvalidValue):
-            load(flags, {}, tmp_path)
+    with pytest.raises(InvalidValue):
+        load({"concurrency": MOST_SLOTS + 1}, {}, tmp_path)
 
 
 @pytest.mark.parametrize("length", ["1.999s", "2s", "10m", "601s"])

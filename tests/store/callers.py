@@ -1,7 +1,7 @@
 """Programs with a connection of their own and a transaction in it, one for each driver.
 
 Each chooses what makes life hardest for a guest on its connection: rows as dictionaries, another
-writer of JSON. None says a word to its database before it is asked to enqueue.
+writer of JSON. None says a word to its database before it is asked to write.
 """
 
 import json
@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.connection import Connection as Orders
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 import psycopg
@@ -29,9 +29,11 @@ from sqlalchemy.ext.asyncio import (
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from duly.model.job import Call
-from duly.store.foreign import aenqueue_on, enqueue_on
+from duly.store.foreign import Verb, Work, aenqueue_on, awrite_on, enqueue_on, write_on
 from tests.store.django_program import serve
 from tests.store.homes import Home
+
+T = TypeVar("T")
 
 PROCESSES = multiprocessing.get_context("spawn")
 
@@ -40,6 +42,10 @@ class Caller:
     """What a test can make a program do, in a transaction that is begun when it is needed."""
 
     async def enqueue(self, *calls: Call) -> list[int]:
+        raise NotImplementedError
+
+    async def write(self, work: Work[T], *, decides: bool = True) -> T:
+        """Have something else written; ``work`` may have to travel to another process."""
         raise NotImplementedError
 
     async def seen(self) -> list[int]:
@@ -56,6 +62,10 @@ class Caller:
 Calling: TypeAlias = Callable[[Home], AbstractAsyncContextManager[Caller]]
 
 
+def verb(decides: bool) -> Verb:
+    return Verb("duly", "write", decides=decides)
+
+
 @dataclass
 class Blocking(Caller):
     connection: Any
@@ -63,6 +73,9 @@ class Blocking(Caller):
 
     async def enqueue(self, *calls: Call) -> list[int]:
         return enqueue_on(self.connection, calls)
+
+    async def write(self, work: Work[T], *, decides: bool = True) -> T:
+        return write_on(self.connection, work, verb(decides))
 
     async def seen(self) -> list[int]:
         return self.ask()
@@ -82,6 +95,9 @@ class Awaiting(Caller):
 
     async def enqueue(self, *calls: Call) -> list[int]:
         return await aenqueue_on(self.connection, calls)
+
+    async def write(self, work: Work[T], *, decides: bool = True) -> T:
+        return await awrite_on(self.connection, work, verb(decides))
 
     async def seen(self) -> list[int]:
         return list(await self.ask())
@@ -240,6 +256,10 @@ class Program(Caller):
     async def enqueue(self, *calls: Call) -> list[int]:
         return list(self.answer("enqueue", *calls))
 
+    async def write(self, work: Work[T], *, decides: bool = True) -> T:
+        result: T = self.answer("write", work, verb(decides))
+        return result
+
     async def seen(self) -> list[int]:
         return list(self.answer("seen"))
 
@@ -288,6 +308,14 @@ SQLITE: dict[str, Calling] = {
     "SQLAlchemy Connection": sqlalchemy_connection("pysqlite"),
     "SQLAlchemy Session": sqlalchemy_session("pysqlite"),
     "Django": django_connection,
+}
+
+# The other ways in which drivers write the place of a value.
+POSTGRES_STYLES: dict[str, Calling] = {
+    "SQLAlchemy with %s": sqlalchemy_connection("psycopg2", paramstyle="format"),
+}
+SQLITE_STYLES: dict[str, Calling] = {
+    "SQLAlchemy with :name": sqlalchemy_connection("pysqlite", paramstyle="named"),
 }
 
 # The same without a transaction: each statement is committed when it is done.

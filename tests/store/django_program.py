@@ -10,7 +10,7 @@ from django.db.utils import load_backend  # type: ignore[import-untyped]
 from psycopg.conninfo import conninfo_to_dict
 
 from duly.model.job import Call
-from duly.store.foreign import enqueue_on
+from duly.store.foreign import Verb, Work, enqueue_on, write_on
 
 
 def serve(orders: Connection) -> None:
@@ -47,6 +47,9 @@ class Program:
 
     def enqueue(self, *calls: Call) -> list[int]:
         return enqueue_on(connection, calls)
+
+    def write(self, work: Work[Any], verb: Verb) -> Any:  # noqa: ANN401 - what the work returns
+        return write_on(connection, work, verb)
 
     def seen(self) -> list[int]:
         with connection.cursor() as cursor:

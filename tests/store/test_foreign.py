@@ -250,13 +250,17 @@ def test_what_is_refused_at_the_door_does_not_touch_the_connection(pg_dsn: str) 
 
 async def test_a_connection_that_is_awaited_is_told_from_one_that_is_not(pg_dsn: str) -> None:
     async with await psycopg.AsyncConnection.connect(pg_dsn) as connection:
-        with pytest.raises(
-            InvalidValue, match=r"^this is an AsyncConnection: await … aenqueue\(…\)"
-        ):
-            enqueue_on(connection, [call()])
+        with pytest.raises(InvalidValue) as refused:
+            enqueue_on(connection, [call(), call()])
+        assert str(refused.value) == (
+            "this is an AsyncConnection: await duly.aenqueue_many(…, connection=…)"
+        )
     engine = create_async_engine("postgresql+asyncpg://")
-    with pytest.raises(InvalidValue, match=r"^this is an AsyncSession: await … aenqueue\(…\)"):
-        enqueue_on(AsyncSession(engine), [call()])
+    with pytest.raises(InvalidValue) as refused:
+        enqueue_on(AsyncSession(engine), [call(task="confirm")])
+    assert str(refused.value) == (
+        "this is an AsyncSession: await confirm.using(connection=…).aenqueue(…)"
+    )
     with pytest.raises(InvalidValue, match=r"^this is a Session of sqlalchemy, .*: enqueue\(…\)"):
         await aenqueue_on(Session(), [call()])
 

@@ -4,7 +4,7 @@ from duly.app.duly import Duly
 from duly.app.home import SAID_BY_OPERATOR, address
 from duly.app.jobs import Job
 from duly.app.node import Health, Node
-from duly.app.running import Roles, Running, Shift, WorkerWords, serve, worker_options
+from duly.app.running import Roles, Running, Shift, serve
 from duly.app.stores import (
     StoreReport,
     check_store,
@@ -14,9 +14,10 @@ from duly.app.stores import (
 )
 from duly.app.talk import sentence
 from duly.app.tasks import AsyncTask, Call, Task
+from duly.app.worker_words import WorkerWords, worker_options
 from duly.app.workers import allow_builtin
 from duly.engine.supervisor import Supervisor, follow
-from duly.store.connect import connect, place
+from duly.store.connect import connect, is_postgres, place
 from duly.store.protocol import Store
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "check_store",
     "connect",
     "follow",
+    "is_postgres",
     "migrate_store",
     "migrate_tables",
     "open_store",

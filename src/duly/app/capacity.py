@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from duly.app.home import Home
-from duly.errors import NotFound
+from duly.app.workers import MOST_SLOTS
+from duly.errors import InvalidValue, NotFound
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.worker import Order, WorkerInfo
@@ -108,7 +109,7 @@ class Limits:
 
 
 class Workers:
-    """Who runs jobs, by name or number."""
+    """Who runs jobs. What is told to a name is told to all who have it: who they are."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -120,28 +121,44 @@ class Workers:
     async def alist(self) -> "Sequence[WorkerInfo]":
         return await (await self._home.store()).work.living()
 
-    def drain(self, who: str | int, /) -> None:
+    def drain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
         """Begin nothing more there; what runs comes to its end."""
-        self._home.call(lambda store: _tell(store, who, "drain"), twin="duly.workers.adrain()")
+        return self._home.call(
+            lambda store: _tell(store, who, "drain"), twin="duly.workers.adrain()"
+        )
 
-    async def adrain(self, who: str | int, /) -> None:
-        await _tell(await self._home.store(), who, "drain")
+    async def adrain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
+        return await _tell(await self._home.store(), who, "drain")
 
-    def resume(self, who: str | int, /) -> None:
-        self._home.call(lambda store: _tell(store, who, "run"), twin="duly.workers.aresume()")
+    def resume(self, who: str | int, /) -> "Sequence[WorkerInfo]":
+        return self._home.call(
+            lambda store: _tell(store, who, "run"), twin="duly.workers.aresume()"
+        )
 
-    async def aresume(self, who: str | int, /) -> None:
-        await _tell(await self._home.store(), who, "run")
+    async def aresume(self, who: str | int, /) -> "Sequence[WorkerInfo]":
+        return await _tell(await self._home.store(), who, "run")
 
-    def stop(self, who: str | int, /, *, now: bool = False) -> None:
+    def stop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
         """Finish what runs and end; ``now``: stop what runs, too, and others run it again."""
-        self._home.call(
+        return self._home.call(
             lambda store: _tell(store, who, "kill" if now else "stop"),
             twin="duly.workers.astop()",
         )
 
-    async def astop(self, who: str | int, /, *, now: bool = False) -> None:
-        await _tell(await self._home.store(), who, "kill" if now else "stop")
+    async def astop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
+        return await _tell(await self._home.store(), who, "kill" if now else "stop")
+
+    def scale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
+        """Have it run so many jobs at once."""
+        _check_slots(concurrency)
+        return self._home.call(
+            lambda store: _tell(store, who, None, slots=concurrency),
+            twin="duly.workers.ascale()",
+        )
+
+    async def ascale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
+        _check_slots(concurrency)
+        return await _tell(await self._home.store(), who, None, slots=concurrency)
 
 
 async def known_queues(store: Store) -> "Sequence[Queue]":
@@ -182,7 +199,26 @@ def _set(
     return change
 
 
-async def _tell(store: Store, who: str | int, order: Order) -> None:
-    if not await store.work.tell(who, order):
-        known = ", ".join(info.name for info in await store.work.living())
-        raise NotFound(f'no worker "{who}" lives; there is {known or "none at all"}')
+async def _tell(
+    store: Store, who: str | int, order: Order | None, *, slots: int | None = None
+) -> "Sequence[WorkerInfo]":
+    """Tell those who are meant; without an order they stay with theirs."""
+    meant = _meant(who, await store.work.living())
+    for info in meant:
+        await store.work.tell(info.id, order or info.order, slots=slots)
+    return meant
+
+
+def _meant(who: str | int, living: "Sequence[WorkerInfo]") -> "Sequence[WorkerInfo]":
+    """Those of the name; or the one of that number."""
+    meant = [info for info in living if info.name == who]
+    meant = meant or [info for info in living if str(info.id) == str(who)]
+    if not meant:
+        there = ", ".join(sorted({info.name for info in living})) or "none"
+        raise NotFound(f'no worker is called "{who}" and lives; there is {there}')
+    return meant
+
+
+def _check_slots(concurrency: int) -> None:
+    if not 1 <= concurrency <= MOST_SLOTS:
+        raise InvalidValue(f"concurrency={concurrency}: from 1 to {MOST_SLOTS:,}")

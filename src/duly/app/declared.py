@@ -4,12 +4,21 @@ Nothing is remembered when a module is imported. What was declared is written by
 app's scheduler, all of it at once, and only after everything was imported.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2s
 from typing import Any, TypeVar, Unpack, overload
 
-from duly.app.plans import RuleText, Startable, Timed, plan_of, policies_of, refuse_unknown, task_of
+from duly.app.plans import (
+    RuleText,
+    Startable,
+    Timed,
+    offering_a_zone,
+    plan_of,
+    policies_of,
+    refuse_unknown,
+    task_of,
+)
 from duly.errors import InvalidValue
 from duly.model.job import Owner
 from duly.model.schedule import Plan
@@ -58,7 +67,9 @@ class Declarations:
         refuse_unknown(declaration.words)
         policies = policies_of(declaration.words)
         zone = declaration.words.get("zone") or declaration.zone
-        parse(str(declaration.rule), zone=zone, dst=policies.dst, name=declaration.name)
+        for text in filter(None, (str(declaration.rule), policies.exclude)):
+            with offering_a_zone():
+                parse(text, zone=zone, dst=policies.dst, name=declaration.name)
         known = self._found.get(declaration.name)
         if known is not None and not _is_again(known, declaration):
             raise InvalidValue(
@@ -102,7 +113,7 @@ class Scheduling:
         /,
         *,
         name: str | None = None,
-        aliases: tuple[str, ...] = (),
+        aliases: Sequence[str] = (),
         **words: Unpack[Timed],
     ) -> Callable[[S], S]: ...
     @overload
@@ -113,7 +124,7 @@ class Scheduling:
         /,
         *,
         name: str | None = None,
-        aliases: tuple[str, ...] = (),
+        aliases: Sequence[str] = (),
         **words: Unpack[Timed],
     ) -> None: ...
     def __call__(
@@ -123,7 +134,7 @@ class Scheduling:
         /,
         *,
         name: str | None = None,
-        aliases: tuple[str, ...] = (),
+        aliases: Sequence[str] = (),
         **words: Unpack[Timed],
     ) -> Callable[[S], S] | None:
         def declare(what: S) -> S:

@@ -1,7 +1,7 @@
 """The app: what a program declares, and the way from there to jobs that run.
 
-Nothing is opened, read or started when it is made: ``duly = Duly()`` stands at the top of modules
-that are imported for all kinds of reasons.
+Nothing is opened or started when it is made: ``duly = Duly()`` stands at the top of modules that
+are imported for all kinds of reasons. Settings are read when the first of them is needed.
 """
 
 import asyncio
@@ -15,22 +15,16 @@ from types import FrameType
 from typing import Any, TypeVar, Unpack
 
 from duly.app.capacity import Limits, Queues, Workers
+from duly.app.configured import configured, retention_of
 from duly.app.declared import Announcement, Declarations, Scheduling
 from duly.app.home import Home
 from duly.app.jobs import Job
-from duly.app.running import (
-    LONGEST,
-    Roles,
-    Running,
-    Shift,
-    WorkerWords,
-    serve,
-    worker_options,
-)
+from duly.app.running import Roles, Running, Shift, serve
 from duly.app.schedules import Schedules
 from duly.app.search import Jobs
 from duly.app.talk import sentence
 from duly.app.tasks import Call, Desk, TaskDecorator
+from duly.app.worker_words import LONGEST, WorkerWords, worker_options, worker_words
 from duly.errors import InvalidValue
 from duly.events import Event
 from duly.model.claimed import Claimed
@@ -46,10 +40,11 @@ R = TypeVar("R")
 
 
 class Duly:
-    """``url`` is where jobs are kept: a path, or postgresql://…; else DULY_URL; else ./duly.db.
+    """``url`` is where jobs are kept, as "duly.db" or "postgresql://…".
 
     ``zone`` is for rules that name none. ``imports`` are modules that declare tasks of this app:
-    whoever runs them imports those first.
+    whoever runs them imports those first. What is not said here is a setting: DULY_URL, or
+    ``url = "…"`` in duly.toml, or ./duly.db.
     """
 
     def __init__(
@@ -57,8 +52,8 @@ class Duly:
     ) -> None:
         if isinstance(imports, str):
             raise InvalidValue(f'imports="{imports}": several modules, as ("shop.tasks",)')
-        self.zone = zone
-        self.imports = tuple(imports)
+        self._zone = zone
+        self._imports = tuple(imports)
         self.registry = Registry()
         self.registry.completion = _completion
         self.declarations = Declarations()
@@ -70,6 +65,16 @@ class Duly:
     def url(self) -> str:
         """Where jobs are kept. Once it was asked for, it stays."""
         return self._home.url
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone of rules that name none."""
+        return self._zone or configured().zone
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that declare tasks of this app."""
+        return (*self._imports, *configured().imports)
 
     # Declare.
 
@@ -192,10 +197,13 @@ class Duly:
         self, *, worker: bool, scheduler: bool, dedicated: bool, options: WorkerWords
     ) -> Roles:
         import_all(self.imports)
+        settings = configured()
+        words: WorkerWords = {**worker_words(settings), **options}
         return Roles(
             url=self.url,
             registry=self.registry,
-            worker=worker_options(dedicated=dedicated, **options) if worker else None,
+            worker=worker_options(dedicated=dedicated, **words) if worker else None,
+            retention=retention_of(settings),
             scheduler=scheduler,
             target=self._target(),
             announcement=self.announcement() if scheduler else None,

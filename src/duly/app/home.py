@@ -7,7 +7,6 @@ by ``aclose``, or with its loop.
 
 import asyncio
 import os
-import shlex
 import sys
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,48 +14,46 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakSet
 
+from duly.app.configured import configured
 from duly.app.stores import migrate_tables, open_store
-from duly.errors import InvalidValue, SchemaMismatch
+from duly.errors import InvalidValue
 from duly.store.connect import connect, is_postgres, place
 from duly.store.protocol import Store
 from duly.sync import Portal
 
 T = TypeVar("T")
 
-DEFAULT_URL = "duly.db"
 # What an operator said on a command line: it counts for the process and for those that it starts,
 # whatever address the code has.
 SAID_BY_OPERATOR = "DULY_STORE_OF_COMMAND"
-_ENVIRONMENT = ("DULY_URL", "DULY_STORE")
 
 
 def address(given: str | None) -> str:
-    """The store that is meant: said by the operator, in code, by the environment; or duly.db here.
+    """The store that is meant: said by the operator, in code, in the settings; or duly.db here.
 
-    A path is made absolute: the store does not move when the process does.
+    A path is made absolute, from the folder of the settings' file if there is one: the store does
+    not move when the process does.
     """
-    said = os.environ.get(SAID_BY_OPERATOR) or given
-    named = (os.environ.get(name) for name in _ENVIRONMENT)
-    url = said or next(filter(None, named), DEFAULT_URL)
+    url = os.environ.get(SAID_BY_OPERATOR) or given or configured().url
     if url == ":memory:":
         raise InvalidValue(
             "a store in memory is another one for every loop and process; give the path of a file"
         )
-    return url if is_postgres(url) else place(url)
+    return url if is_postgres(url) else place(url, folder=configured().folder)
 
 
-async def open_or_make_store(url: str) -> Store:
-    """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready."""
+async def open_or_make_store(url: str, *, migrate: bool = False) -> Store:
+    """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready.
+
+    Unless its operator says otherwise, by ``migrate``.
+    """
     if url == ":memory:":
         raise InvalidValue(
             "the app is in a sandbox, where nothing runs by itself: box.travel() fires what is "
             "due, and box.run() runs what is ready"
         )
-    if is_postgres(url):
-        try:
-            return await open_store(url)
-        except SchemaMismatch as error:
-            raise SchemaMismatch(f"{error} --store {shlex.quote(place(url))}") from None
+    if is_postgres(url) and not migrate:
+        return await open_store(url)
     store = connect(url)
     await store.open()
     try:
@@ -135,6 +132,17 @@ class Home:
         """In a forked child: what is open is the parent's."""
         _PARENTS.append(self._opened)
         self._opened = {}
+
+
+class Borrowed(Home):
+    """A store that somebody else has opened, and will close."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(None)
+        self._borrowed = store
+
+    async def store(self) -> Store:
+        return self._borrowed
 
 
 @dataclass(slots=True, eq=False)

@@ -1,19 +1,21 @@
 """From the words of ``@duly.schedule`` and ``duly.schedules.add`` to a plan for the store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from duly.app.tasks import Call, Enqueueable
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, ZoneMissing
 from duly.model import job as model
 from duly.model.job import Label, Owner
 from duly.model.policies import LONGEST, Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
 from duly.registry.options import Duration, length_of, name_of
 from duly.rules import Rule, Spaced
+from duly.settings.machine import machine_zone
 
 
 class Timed(TypedDict, total=False):
@@ -59,13 +61,14 @@ def plan_of(
     call = _call(what)
     asked = call.asked()
     label = {field: getattr(asked, field) for field in _LABEL} | {"owner": owner}
-    return Plan(
-        name=name_of("name", call.task if name is None else name),
-        rule=str(rule),
-        zone=words.get("zone") or zone,
-        policies=policies_of(words, retry=asked),
-        **label,
-    )
+    with offering_a_zone():
+        return Plan(
+            name=name_of("name", call.task if name is None else name),
+            rule=str(rule),
+            zone=words.get("zone") or zone,
+            policies=policies_of(words, retry=asked),
+            **label,
+        )
 
 
 def policies_of(words: Mapping[str, Any], *, retry: model.Call | None = None) -> Policies:
@@ -83,6 +86,25 @@ def policies_of(words: Mapping[str, Any], *, retry: model.Call | None = None) ->
         end=words.get("end"),
         retry=None if retry is None else retry.retry,
     )
+
+
+@contextmanager
+def offering_a_zone() -> Iterator[None]:
+    """Who names an hour and no zone is told that of this machine, as text to paste."""
+    try:
+        yield
+    except ZoneMissing as error:
+        zone = machine_zone()
+        asked, found, _ = error.message.partition(": write ")
+        before, behind = error.text[: error.position], error.text[error.position :]
+        if zone is None or not found or behind[:1] not in ("", " ", ")"):
+            raise  # it is no word at the end
+        raise ZoneMissing(
+            f'{asked}. This machine is in {zone}: write "{before} {zone}{behind}", '
+            f'or say zone="{zone}", here or for all: Duly(zone="{zone}")',
+            text=error.text,
+            position=error.position,
+        ) from None
 
 
 def refuse_unknown(words: Mapping[str, Any]) -> None:
@@ -108,8 +130,8 @@ def _call(what: object) -> Call[Any]:
         case _ if callable(what):
             name = getattr(what, "__name__", repr(what))
             raise InvalidValue(
-                f"{name} is no task yet: swap the two lines, @duly.schedule goes on top of "
-                "@duly.task"
+                f"{name} is no task yet: @duly.schedule goes on top of @duly.task: swap them, or "
+                "add @duly.task"
             )
         case _:
             raise InvalidValue(f"{what!r}: a schedule starts a task, or a call: task.bind(…)")

@@ -7,75 +7,26 @@ beside other code, on the loop or in a thread. ``serve`` does one until a signal
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from types import TracebackType
-from typing import Final, Self, TypedDict, Unpack
+from typing import Final, Self
 
 from duly.app.declared import Announcement
 from duly.app.home import open_or_make_store
 from duly.app.node import Node
-from duly.app.talk import job_count, sentence
+from duly.app.talk import job_count, level_of, sentence
 from duly.app.workers import WorkerOptions, make_worker
 from duly.engine.herald import Herald
-from duly.engine.lease import LEASE
-from duly.engine.retirement import Plans
 from duly.engine.worker import Worker
 from duly.errors import InvalidValue
-from duly.events import Emit, Event, WorkerEnlisted
-from duly.registry.options import Duration, length_of, memory_of, names_of, needs_of
+from duly.events import Emit, Event
 from duly.registry.registry import Registry
-from duly.store.protocol import Store
+from duly.store.protocol import Retention, Store
 from duly.sync import Portal
 
-LONGEST: Final = timedelta(days=366)
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
-
-class WorkerWords(TypedDict, total=False):
-    """What may be said about a worker, in the words that people use."""
-
-    name: str
-    queues: Sequence[str]
-    concurrency: int
-    children: int | None
-    resources: Mapping[str, int]
-    lease: Duration
-    recycle_jobs: int | None
-    recycle_memory: str | None
-    burst: bool
-    max_jobs: int | None
-    max_idle: Duration | None
-
-
-def worker_options(
-    *, dedicated: bool, verbose: bool = False, **words: Unpack[WorkerWords]
-) -> WorkerOptions:
-    known = WorkerWords.__annotations__
-    for word in [word for word in words if word not in known]:
-        near = get_close_matches(word, known, n=1)
-        meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(sorted(known))}"
-        raise InvalidValue(f"a worker knows no {word}=; {meant}")
-    idle, memory = words.get("max_idle"), words.get("recycle_memory")
-    return WorkerOptions(
-        name=words.get("name", ""),
-        queues=names_of("queues", words.get("queues", ("default",))),
-        concurrency=words.get("concurrency", 10),
-        children=words.get("children"),
-        resources=needs_of(words.get("resources", {})),
-        lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
-        recycle_jobs=words.get("recycle_jobs"),
-        recycle_bytes=None if memory is None else memory_of(memory),
-        plans=Plans(
-            burst=words.get("burst", False),
-            max_jobs=words.get("max_jobs"),
-            max_idle=None if idle is None else length_of("max_idle", idle, longest=LONGEST),
-        ),
-        dedicated=dedicated,
-        verbose=verbose,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +39,8 @@ class Roles:
     scheduler: bool
     target: str | None  # what a child imports to find the same tasks
     announcement: Announcement | None = None  # the schedules that its code declares
+    retention: Retention | None = None  # how long what is over is kept
+    migrate: bool = False  # also the tables of a database that is its operator's
 
     def __post_init__(self) -> None:
         if self.worker is None or self.target is not None:
@@ -100,12 +53,19 @@ class Roles:
                 )
 
 
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
 def to_the_log(event: Event) -> None:
     """Beside another program: what somebody should know goes where its other warnings go."""
     said = sentence(event)
     if said:
-        level = logging.INFO if isinstance(event, WorkerEnlisted) else logging.WARNING
-        logging.getLogger("duly").log(level, said)
+        logging.getLogger("duly").log(_LEVELS[level_of(event)], said)
 
 
 class Shift:
@@ -135,7 +95,7 @@ class Shift:
         """Open the store and get everything ready, or say why that cannot be."""
         if self._store is not None:
             return
-        store = await open_or_make_store(self._roles.url)
+        store = await open_or_make_store(self._roles.url, migrate=self._roles.migrate)
         try:
             self.worker = self._make_worker(store)
             herald = self._make_herald(store)
@@ -146,6 +106,7 @@ class Shift:
                 worker=self.worker,
                 scheduler=self._roles.scheduler,
                 herald=herald,
+                retention=self._roles.retention,
                 emit=self._emit,
             )
         except BaseException:

@@ -1,24 +1,38 @@
 """``duly.schedules``: what is to run when, as it stands in the store, and what became of it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Any, TypeVar, Unpack
 
+from duly.app.backfill import Backfill, Wanted, backfill
+from duly.app.changing import (
+    IfExists,
+    Stop,
+    added,
+    change_of,
+    edited,
+    found,
+    history,
+    listed,
+    paused,
+    preview,
+    resumed,
+    run,
+    skipped,
+)
+from duly.app.connections import awrite, write
 from duly.app.home import Home
-from duly.app.plans import RuleText, Timed, plan_of, policies_of, refuse_unknown
-from duly.app.views import Fire, Schedule, fires
+from duly.app.plans import RuleText, Startable, Timed, plan_of
+from duly.app.views import Fire, Schedule
 from duly.app.why import why_schedule
-from duly.errors import InvalidValue, ScheduleExists
 from duly.model.job import Owner
-from duly.model.schedule import Plan
-from duly.registry.options import When, when_of
-from duly.rules import Spaced
-from duly.store.protocol import Store
+from duly.registry.options import When
+from duly.store.foreign import Verb, Work
 
-IfExists: TypeAlias = Literal["error", "replace", "keep"]
+T = TypeVar("T")
+
+NOUN = "duly.schedules"
 PAGE = 1_000
-MOST_PREVIEWED = 1_000
 
 
 class Schedules:
@@ -32,116 +46,184 @@ class Schedules:
     def add(
         self,
         rule: RuleText,
-        call: object,
+        call: Startable,
         /,
         *,
         name: str | None = None,
         if_exists: IfExists = "error",
+        connection: object | None = None,
         **words: Unpack[Timed],
     ) -> Schedule:
         """Remember a schedule. Its first moment is after now.
 
-        ``if_exists="replace"`` changes one of that name to this; ``"keep"`` leaves it as it is.
+        ``if_exists="replace"`` changes one of that name to this; ``"keep"`` leaves it as it is. On
+        a ``connection`` of yours it is part of your transaction; so is whatever else takes one.
         """
-        plan = self._plan(rule, call, name=name, words=words)
-        return self._home.call(
-            lambda store: self._add(store, plan, if_exists), twin="duly.schedules.aadd()"
-        )
+        adding = self._adding(rule, call, name=name, if_exists=if_exists, words=words)
+        return write(self._home, adding, _add(if_exists), connection=connection)
 
     async def aadd(
         self,
         rule: RuleText,
-        call: object,
+        call: Startable,
         /,
         *,
         name: str | None = None,
         if_exists: IfExists = "error",
+        connection: object | None = None,
         **words: Unpack[Timed],
     ) -> Schedule:
-        plan = self._plan(rule, call, name=name, words=words)
-        return await self._add(await self._home.store(), plan, if_exists)
+        adding = self._adding(rule, call, name=name, if_exists=if_exists, words=words)
+        return await awrite(self._home, adding, _add(if_exists), connection=connection)
 
     def edit(
-        self, name: str, /, *, rule: RuleText | None = None, **words: Unpack[Timed]
+        self,
+        name: str,
+        /,
+        *,
+        rule: RuleText | None = None,
+        connection: object | None = None,
+        **words: Unpack[Timed],
     ) -> Schedule:
         """Change what is said, and nothing else. An edit never makes moments missed."""
-        change = _change(rule, words)
-        return self._home.call(
-            lambda store: self._edit(store, name, change), twin="duly.schedules.aedit()"
+        change = change_of(rule, words)
+        return self._do(
+            "edit", lambda store: edited(store, name, change, who=self._who), connection
         )
 
     async def aedit(
-        self, name: str, /, *, rule: RuleText | None = None, **words: Unpack[Timed]
+        self,
+        name: str,
+        /,
+        *,
+        rule: RuleText | None = None,
+        connection: object | None = None,
+        **words: Unpack[Timed],
     ) -> Schedule:
-        return await self._edit(await self._home.store(), name, _change(rule, words))
-
-    def remove(self, name: str, /) -> None:
-        """Forget the schedule, with what became of its moments; its jobs stay."""
-        self._home.call(
-            lambda store: store.schedules.remove(name, who=self._who),
-            twin="duly.schedules.aremove()",
+        change = change_of(rule, words)
+        return await self._ado(
+            "edit", lambda store: edited(store, name, change, who=self._who), connection
         )
 
-    async def aremove(self, name: str, /) -> None:
-        await (await self._home.store()).schedules.remove(name, who=self._who)
+    def remove(self, name: str, /, *, connection: object | None = None) -> None:
+        """Forget the schedule, with what became of its moments; its jobs stay."""
+        self._do("remove", lambda store: store.schedules.remove(name, who=self._who), connection)
+
+    async def aremove(self, name: str, /, *, connection: object | None = None) -> None:
+        await self._ado(
+            "remove", lambda store: store.schedules.remove(name, who=self._who), connection
+        )
 
     def pause(
-        self, name: str, /, *, until: When | None = None, note: str = "", catch_up: bool = False
+        self,
+        name: str,
+        /,
+        *,
+        until: When | None = None,
+        note: str = "",
+        catch_up: bool = False,
+        connection: object | None = None,
     ) -> Schedule:
         """Fire nothing. Moments that pass meanwhile are skipped, unless they are to catch up."""
-        return self._home.call(
-            lambda store: self._pause(store, name, until, note=note, catch_up=catch_up),
-            twin="duly.schedules.apause()",
+        wanted = Stop(until=until, note=note, catch_up=catch_up)
+        return self._do(
+            "pause", lambda store: paused(store, name, wanted, who=self._who), connection
         )
 
     async def apause(
-        self, name: str, /, *, until: When | None = None, note: str = "", catch_up: bool = False
+        self,
+        name: str,
+        /,
+        *,
+        until: When | None = None,
+        note: str = "",
+        catch_up: bool = False,
+        connection: object | None = None,
     ) -> Schedule:
-        store = await self._home.store()
-        return await self._pause(store, name, until, note=note, catch_up=catch_up)
-
-    def resume(self, name: str, /) -> Schedule:
-        return self._home.call(
-            lambda store: self._resume(store, name), twin="duly.schedules.aresume()"
+        wanted = Stop(until=until, note=note, catch_up=catch_up)
+        return await self._ado(
+            "pause", lambda store: paused(store, name, wanted, who=self._who), connection
         )
 
-    async def aresume(self, name: str, /) -> Schedule:
-        return await self._resume(await self._home.store(), name)
+    def resume(self, name: str, /, *, connection: object | None = None) -> Schedule:
+        return self._do("resume", lambda store: resumed(store, name, who=self._who), connection)
 
-    def skip_next(self, name: str, /, *, count: int = 1) -> list[datetime]:
+    async def aresume(self, name: str, /, *, connection: object | None = None) -> Schedule:
+        return await self._ado(
+            "resume", lambda store: resumed(store, name, who=self._who), connection
+        )
+
+    def skip_next(
+        self, name: str, /, *, count: int = 1, connection: object | None = None
+    ) -> list[datetime]:
         """Leave the next moments out: which they are."""
-        return self._home.call(
-            lambda store: store.schedules.skip_next(name, count=count, who=self._who),
-            twin="duly.schedules.askip_next()",
+        return self._do(
+            "skip_next", lambda store: skipped(store, name, count, who=self._who), connection
         )
 
-    async def askip_next(self, name: str, /, *, count: int = 1) -> list[datetime]:
-        store = await self._home.store()
-        return await store.schedules.skip_next(name, count=count, who=self._who)
+    async def askip_next(
+        self, name: str, /, *, count: int = 1, connection: object | None = None
+    ) -> list[datetime]:
+        return await self._ado(
+            "skip_next", lambda store: skipped(store, name, count, who=self._who), connection
+        )
 
-    def run(self, name: str, /) -> Fire:
+    def run(self, name: str, /, *, connection: object | None = None) -> Fire:
         """Run it once, now, beside the clock and under its own overlap policy."""
-        return self._home.call(lambda store: self._run(store, name), twin="duly.schedules.arun()")
+        return self._do("run", lambda store: run(store, name, who=self._who), connection)
 
-    async def arun(self, name: str, /) -> Fire:
-        return await self._run(await self._home.store(), name)
+    async def arun(self, name: str, /, *, connection: object | None = None) -> Fire:
+        return await self._ado("run", lambda store: run(store, name, who=self._who), connection)
+
+    def backfill(
+        self,
+        name: str,
+        /,
+        start: datetime,
+        end: datetime,
+        *,
+        dry_run: bool = False,
+        again: bool = False,
+    ) -> Backfill:
+        """Run its moments from ``start`` up to ``end`` that have not run; ``again``: all of them.
+
+        ``end`` is not part of it, and not later than now. All of them are queued, or none: it can
+        be repeated. ``dry_run`` says what would be done.
+        """
+        wanted = Wanted(name, start, end, dry_run, again)
+        return self._home.call(
+            lambda store: backfill(store, wanted, who=self._who), twin="duly.schedules.abackfill()"
+        )
+
+    async def abackfill(
+        self,
+        name: str,
+        /,
+        start: datetime,
+        end: datetime,
+        *,
+        dry_run: bool = False,
+        again: bool = False,
+    ) -> Backfill:
+        wanted = Wanted(name, start, end, dry_run, again)
+        return await backfill(await self._home.store(), wanted, who=self._who)
 
     # Ask.
 
     def get(self, name: str, /) -> Schedule:
-        return self._home.call(lambda store: _get(store, name), twin="duly.schedules.aget()")
+        return self._home.call(lambda store: found(store, name), twin="duly.schedules.aget()")
 
     async def aget(self, name: str, /) -> Schedule:
-        return await _get(await self._home.store(), name)
+        return await found(await self._home.store(), name)
 
     def list(self, *, after: str = "", limit: int = PAGE) -> "Sequence[Schedule]":
         """By name, behind the name ``after``."""
         return self._home.call(
-            lambda store: _list(store, after, limit), twin="duly.schedules.alist()"
+            lambda store: listed(store, after, limit), twin="duly.schedules.alist()"
         )
 
     async def alist(self, *, after: str = "", limit: int = PAGE) -> "Sequence[Schedule]":
-        return await _list(await self._home.store(), after, limit)
+        return await listed(await self._home.store(), after, limit)
 
     def history(
         self,
@@ -154,7 +236,7 @@ class Schedules:
     ) -> "Sequence[Fire]":
         """What became of its due moments, the newest first."""
         return self._home.call(
-            lambda store: _history(store, name, since=since, until=until, limit=limit),
+            lambda store: history(store, name, since=since, until=until, limit=limit),
             twin="duly.schedules.ahistory()",
         )
 
@@ -168,16 +250,16 @@ class Schedules:
         limit: int = 100,
     ) -> "Sequence[Fire]":
         store = await self._home.store()
-        return await _history(store, name, since=since, until=until, limit=limit)
+        return await history(store, name, since=since, until=until, limit=limit)
 
     def preview(self, name: str, /, *, count: int = 10) -> "Sequence[datetime]":
         """Its next moments, if nothing changes."""
         return self._home.call(
-            lambda store: _preview(store, name, count), twin="duly.schedules.apreview()"
+            lambda store: preview(store, name, count), twin="duly.schedules.apreview()"
         )
 
     async def apreview(self, name: str, /, *, count: int = 10) -> "Sequence[datetime]":
-        return await _preview(await self._home.store(), name, count)
+        return await preview(await self._home.store(), name, count)
 
     def why(self, name: str, /, at: datetime | str | None = None) -> str:
         """What became of a due moment, and why: the latest, or the one ``at`` a time."""
@@ -190,94 +272,24 @@ class Schedules:
 
     # How.
 
-    def _plan(
-        self, rule: RuleText, call: object, *, name: str | None, words: Mapping[str, Any]
-    ) -> Plan:
-        return plan_of(rule, call, name=name, zone=self._zone, owner=Owner.API, words=words)
+    def _adding(
+        self,
+        rule: RuleText,
+        call: Startable,
+        *,
+        name: str | None,
+        if_exists: IfExists,
+        words: Mapping[str, Any],
+    ) -> Work[Schedule]:
+        plan = plan_of(rule, call, name=name, zone=self._zone, owner=Owner.API, words=words)
+        return lambda store: added(store, plan, if_exists, who=self._who)
 
-    async def _add(self, store: Store, plan: Plan, if_exists: IfExists) -> Schedule:
-        if if_exists not in ("error", "replace", "keep"):
-            raise InvalidValue(f"if_exists={if_exists!r}: choose one of error, replace, keep")
-        try:
-            [added] = await store.schedules.add([plan])
-        except ScheduleExists:
-            if if_exists == "error":
-                raise
-            if if_exists == "keep":
-                return await _get(store, plan.name)
-            return await self._edit(store, plan.name, lambda _: plan)
-        return Schedule.of(added, None)
+    def _do(self, verb: str, work: Work[T], connection: object | None) -> T:
+        return write(self._home, work, Verb(NOUN, verb), connection=connection)
 
-    async def _edit(self, store: Store, name: str, change: Callable[[Plan], Plan]) -> Schedule:
-        await store.schedules.edit(name, change, who=self._who)
-        return await _get(store, name)
-
-    async def _pause(
-        self, store: Store, name: str, until: When | None, *, note: str, catch_up: bool
-    ) -> Schedule:
-        moment = when_of("until", until)
-        if moment is not None and not isinstance(moment, datetime):
-            moment = (await store.upkeep.progress()).now + moment
-        await store.schedules.pause(name, until=moment, who=self._who, note=note, catch_up=catch_up)
-        return await _get(store, name)
-
-    async def _resume(self, store: Store, name: str) -> Schedule:
-        await store.schedules.resume(name, who=self._who)
-        return await _get(store, name)
-
-    async def _run(self, store: Store, name: str) -> Fire:
-        return Fire.of(await store.schedules.run(name, who=self._who), name)
+    async def _ado(self, verb: str, work: Work[T], connection: object | None) -> T:
+        return await awrite(self._home, work, Verb(NOUN, verb), connection=connection)
 
 
-def _change(rule: RuleText | None, words: Mapping[str, Any]) -> Callable[[Plan], Plan]:
-    """What makes another plan of one: only what was said."""
-    refuse_unknown(words)
-    said = policies_of(words)
-    chosen = {word: getattr(said, word) for word in words if word != "zone"}
-
-    def change(plan: Plan) -> Plan:
-        other: dict[str, Any] = {"policies": replace(plan.policies, **chosen)}
-        if rule is not None:
-            other["rule"] = str(rule)
-        if "zone" in words:
-            other["zone"] = words["zone"]
-        return replace(plan, **other)
-
-    return change
-
-
-async def _get(store: Store, name: str) -> Schedule:
-    found = await store.schedules.get(name)
-    latest = await store.ledger.latest([found.id])
-    return Schedule.of(found, latest.get(found.id))
-
-
-async def _list(store: Store, after: str, limit: int) -> "Sequence[Schedule]":
-    found = await store.schedules.page(after=after, limit=limit)
-    latest = await store.ledger.latest([schedule.id for schedule in found])
-    return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in found]
-
-
-async def _history(
-    store: Store, name: str, *, since: datetime | None, until: datetime | None, limit: int
-) -> "Sequence[Fire]":
-    return fires(await store.ledger.fires(name, since=since, until=until, limit=limit), name)
-
-
-async def _preview(store: Store, name: str, count: int) -> "Sequence[datetime]":
-    if not 1 <= count <= MOST_PREVIEWED:
-        raise InvalidValue(f"count={count}: from 1 to {MOST_PREVIEWED:,}")
-    schedule = await store.schedules.get(name)
-    kept = schedule.plan.kept
-    if isinstance(kept, Spaced):
-        return [] if schedule.next_at is None else [schedule.next_at]
-    now = max(schedule.cursor, (await store.upkeep.progress()).now)
-    ahead = await store.ledger.fires(name, since=now, limit=MOST_PREVIEWED)
-    skipped = {fire.due_at for fire in ahead}
-    moments: list[datetime] = []
-    moment = kept.after(now)
-    while len(moments) < count and moment is not None:
-        if moment not in skipped:
-            moments.append(moment)
-        moment = kept.after(moment)
-    return moments
+def _add(if_exists: IfExists) -> Verb:
+    return Verb(NOUN, "add", decides=if_exists == "replace")

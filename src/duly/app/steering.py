@@ -10,7 +10,7 @@ from dataclasses import replace
 from getpass import getuser
 from typing import Any
 
-from duly.app.home import Home
+from duly.app.home import Borrowed
 from duly.app.plans import Timed, policies_of
 from duly.app.schedules import PAGE, Schedules
 from duly.app.views import Schedule
@@ -46,7 +46,7 @@ _MISSED = ("missed", "at_most", "spacing")
 
 def steered(store: Store, *, who: str | None = None) -> Schedules:
     """The verbs of ``duly.schedules``; what is changed is noted under the name."""
-    return Schedules(_There(store), zone=None, who=login() if who is None else who)
+    return Schedules(Borrowed(store), zone=None, who=login() if who is None else who)
 
 
 def login() -> str:
@@ -176,14 +176,3 @@ def _label(words: Mapping[str, Any]) -> dict[str, Any]:
     if "priority" in words:
         label["priority"] = priority_of(words["priority"])
     return label
-
-
-class _There(Home):
-    """A store that somebody else has opened, and will close."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(None)
-        self._store = store
-
-    async def store(self) -> Store:
-        return self._store

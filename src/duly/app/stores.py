@@ -1,9 +1,10 @@
 """Stores as applications see them: opened, brought up to date, looked at."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, SchemaMismatch
 from duly.store.connect import connect, database, place
 from duly.store.database import Migration
 from duly.store.migrate import Schema, check, migrate, require
@@ -69,7 +70,9 @@ async def open_store(url: str) -> Store:
     await store.open()
     try:
         await require(store.database)
-    except BaseException:
+    except BaseException as error:
         await store.close()
+        if isinstance(error, SchemaMismatch):
+            raise SchemaMismatch(f"{error} --store {shlex.quote(place(url))}") from None
         raise
     return store

@@ -5,19 +5,35 @@ Most events are only for those who count them, and say nothing here.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from duly import events
 from duly.events import Event
 from duly.rules import show_duration
 
+Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
 MOST_NAMED = 10
 
 
-def sentence(event: Event, *, verbose: bool = False) -> str | None:
-    """What to say about an event, if anything; ``verbose`` has a line for every job."""
-    say = _NOTABLE.get(type(event)) or (_JOBS.get(type(event)) if verbose else None)
-    return None if say is None else say(event)
+def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> str | None:
+    """What to say about an event, if anything; ``verbose`` has a line for every job.
+
+    Of what happened to services, from the ``level`` on.
+    """
+    if type(event) in _JOBS:
+        return _JOBS[type(event)](event) if verbose or level == "debug" else None
+    say = _NOTABLE.get(type(event))
+    quiet = LEVELS.index(level_of(event)) < LEVELS.index(level)
+    return None if say is None or quiet else say(event)
+
+
+def level_of(event: Event) -> Level:
+    """How much it matters: a warning, unless we know better."""
+    if isinstance(event, events.SchedulesDeclared) and (event.drift or event.refused):
+        return "warning"
+    return _LEVELS.get(type(event), "warning")
 
 
 def job_count(count: int) -> str:
@@ -107,4 +123,19 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
 _JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.JobStarted: lambda e: f"job {e.job} {e.task}: started, attempt {e.attempt}",
     events.JobEnded: _ended,
+}
+
+# An error is for somebody to mend; what is as it should be is only news.
+_LEVELS: Final[dict[type[Any], Level]] = {
+    events.JobStarted: "debug",
+    events.JobEnded: "debug",
+    events.WorkerEnlisted: "info",
+    events.SchedulesDeclared: "info",
+    events.ClockTrusted: "info",
+    events.ProcessReplaced: "info",
+    events.TickFailed: "error",
+    events.ScheduleFaulted: "error",
+    events.WorkerUnfenced: "error",
+    events.SettlementFailed: "error",
+    events.ChildNotStarted: "error",
 }

@@ -21,6 +21,7 @@ from typing import (
 )
 
 from duly import clock
+from duly.app.connections import awrite, told_which_database, write
 from duly.app.home import Home
 from duly.app.jobs import Job, Sight
 from duly.app.words import TaskOptions, Using, refuse_unknown
@@ -29,7 +30,7 @@ from duly.model import job as model
 from duly.registry.context import Context, current
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
-from duly.store.foreign import aenqueue_on, enqueue_on
+from duly.store.foreign import Verb, Work, aenqueue_on, enqueue_on
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,7 +51,8 @@ class Desk:
         if connection is None:
             numbers = self.home.call(lambda store: store.jobs.enqueue(asked), twin=twin)
         else:
-            numbers = enqueue_on(connection, asked)
+            with told_which_database(self.home, connection):
+                numbers = enqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
 
     async def aenqueue(
@@ -60,7 +62,8 @@ class Desk:
         if connection is None:
             numbers = await (await self.home.store()).jobs.enqueue(asked)
         else:
-            numbers = await aenqueue_on(connection, asked)
+            with told_which_database(self.home, connection):
+                numbers = await aenqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
 
     def _jobs(
@@ -168,17 +171,27 @@ class Enqueueable(Generic[P, R_co]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         return await self.bind(*args, **kwargs).aenqueue()
 
-    def cancel(self, *, key: str) -> bool:
+    def cancel(self, *, key: str, connection: object | None = None) -> bool:
         """Call off the unfinished job that has the key: whether there was one."""
-        return self._desk.home.call(
-            lambda store: store.jobs.cancel_key(self.name, key), twin=f"{self.name}.acancel()"
-        )
+        mine = self._connection(connection)
+        return write(self._desk.home, self._cancelling(key), self._cancel, connection=mine)
 
-    async def acancel(self, *, key: str) -> bool:
-        return await (await self._desk.home.store()).jobs.cancel_key(self.name, key)
+    async def acancel(self, *, key: str, connection: object | None = None) -> bool:
+        mine = self._connection(connection)
+        return await awrite(self._desk.home, self._cancelling(key), self._cancel, connection=mine)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def _cancel(self) -> Verb:
+        return Verb(self.name, "cancel", "key=…, connection=…", decides=False)
+
+    def _cancelling(self, key: str) -> Work[bool]:
+        return lambda store: store.jobs.cancel_key(self.name, key)
+
+    def _connection(self, given: object | None) -> object | None:
+        return self._using.get("connection") if given is None else given
 
     def _called(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """The plain function, here and now; a context, if it takes one, is the current one."""

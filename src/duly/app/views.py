@@ -1,11 +1,12 @@
 """Schedules and their due moments, as people see them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from duly.model import fire as model
 from duly.model import schedule as stored
+from duly.store.protocol import RunTimes, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,15 @@ class Fire:
     covers_from: datetime  # a row may stand for many moments, from here to due_at
     count: int | None  # so many; None: too many to be counted
     manual: bool  # somebody asked for it; the clock did not
+    # Of its job, where history is told:
+    state: str | None = None
+    started_at: datetime | None = None  # for the first time
+    took: timedelta | None = None  # the last run, if it has ended
+
+    @property
+    def lateness(self) -> timedelta | None:
+        """How long after its moment it was begun; None: it was not, or not yet."""
+        return None if self.started_at is None else self.started_at - self.due_at
 
     @classmethod
     def of(cls, fire: model.Fire, schedule: str) -> "Fire":
@@ -85,3 +95,20 @@ class Schedule:
 
 def fires(found: Iterable[model.Fire], schedule: str) -> list[Fire]:
     return [Fire.of(fire, schedule) for fire in found]
+
+
+async def history(store: Store, found: Iterable[model.Fire], schedule: str) -> list[Fire]:
+    """What became of moments, and of their jobs."""
+    told = fires(found, schedule)
+    jobs = [fire.job_id for fire in told if fire.job_id is not None]
+    runs = await store.evidence.runs_of(jobs) if jobs else {}
+    return [_with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
+
+
+def _with_run(fire: Fire, run: RunTimes | None) -> Fire:
+    if run is None:
+        return fire
+    took = None
+    if run.started_at is not None and run.ended_at is not None:
+        took = run.ended_at - run.started_at
+    return replace(fire, state=run.state.value, started_at=run.first_at, took=took)

@@ -1,5 +1,6 @@
 """Why: gathers what is known of a moment or a job, and lets ``policy.why`` explain it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -81,7 +82,9 @@ async def answer_moment(
     if fire.cause is Cause.OVERLAP:
         other = await evidence.run_in_the_way(schedule.id, fire.decided_at)
     run = into or fire
-    job = None if run.job_id is None else await _job(store, run.job_id)
+    job = await _job(store, run.job_id)
+    later = await _backfill(store, schedule, fire, due)
+    later_job = None if later is None else await _job(store, later.job_id)
     return explain_moment(
         MomentEvidence(
             schedule=schedule,
@@ -93,6 +96,10 @@ async def answer_moment(
             in_the_way=None if other is None else await _of_job(store, other, schedule, now),
             last_decision=await evidence.last_decision(fire.decided_at),
             notes=_clock_notes(schedule, due - SAME_NIGHT, due, past=True),
+            backfill=later,
+            backfill_job=None
+            if later_job is None
+            else await _of_job(store, later_job, schedule, now),
         )
     )
 
@@ -154,10 +161,18 @@ async def _row(
         if start is None or (asked.lost and moment is None):
             continue
         rows = await store.ledger.fires(name, since=start, until=start + length, limit=1_000)
-        own = [row for row in rows if row.due_at == (moment or start) and row.series == CLOCK]
-        if rows:
-            return next(iter(own or [r for r in rows[::-1] if r.series == CLOCK] or rows[::-1]))
+        clock = [row for row in rows[::-1] if row.series == CLOCK]
+        if clock:
+            return next((row for row in clock if row.due_at == (moment or start)), clock[0])
+        if rows:  # somebody asked for it; the clock may have said its part in a row for many
+            over = None if moment is None else await store.ledger.covering(name, moment)
+            return over or _latest_of(rows, rows[-1].due_at)
     return None if moment is None else await store.ledger.covering(name, moment)
+
+
+def _latest_of(rows: Sequence[Fire], moment: datetime) -> Fire:
+    """Of a moment that was asked for several times, the last time."""
+    return next(row for row in rows if row.due_at == moment)
 
 
 async def _absent(
@@ -199,9 +214,19 @@ def _clock_notes(
     return (clock_changes(notes),) if notes and past else tuple(notes)
 
 
-async def _job(store: Store, number: int) -> Job | None:
+async def _backfill(store: Store, schedule: Schedule, fire: Fire, moment: datetime) -> Fire | None:
+    """The last time that somebody asked for a moment of the clock that had passed."""
+    if fire.series != CLOCK:
+        return None
+    rows = await store.ledger.fires(
+        schedule.plan.name, since=moment, until=moment + MICROSECOND, limit=100
+    )
+    return next((row for row in rows if row.is_backfill), None)
+
+
+async def _job(store: Store, number: int | None) -> Job | None:
     try:
-        return await store.jobs.get(number)
+        return None if number is None else await store.jobs.get(number)
     except NotFound:
         return None
 

@@ -17,7 +17,7 @@ def number() -> int | None:
 
 
 def variables() -> dict[str, str]:
-    """The facts of the job, as a program reads them. A schedule is known by its number."""
+    """The facts of the job, as a program reads them."""
     context = current_or_none()
     if context is None:
         return {}
@@ -25,6 +25,5 @@ def variables() -> dict[str, str]:
         "DULY_JOB_ID": context.job.id,
         "DULY_DUE_AT": context.due_at.isoformat(),
         "DULY_ATTEMPT": context.attempt,
-        "DULY_SCHEDULE": context.job.schedule_id,
     }
-    return {name: str(fact) for name, fact in facts.items() if fact is not None}
+    return {name: str(fact) for name, fact in facts.items()}

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def db() -> None:
-    """Make, migrate and check the tables that duly remembers in."""
+    """Make, migrate and check the tables that duly remembers in.
+
+    \b
+    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong, 5 the store
+    cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
 @db.command("migrate")

@@ -11,16 +11,10 @@ from typing import Any
 
 import click
 
-from duly.cli.serving import (
-    app_argument,
-    default_app,
-    say,
-    serve_app,
-    serving_options,
-    typed,
-    working_options,
-)
-from duly.cli.store import refuse
+from duly.cli.finding import app_of
+from duly.cli.options import app_argument, parted, serving_options, typed, working_options
+from duly.cli.serving import say, serve_app
+from duly.cli.store import refuse, settled
 from duly.errors import DulyError
 
 LOOK_SECONDS = 0.5
@@ -41,12 +35,17 @@ def dev(app: str | None, *, reload: bool, **words: Any) -> None:
     \b
       duly dev                    tasks.py here, kept in duly.db here
       duly dev shop.tasks -v      a line for every job
+
+    \b
+    Exit codes: 0 it was told to stop, 2 something in the command line is wrong, 3 there is no such
+    app.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
-        target = app or default_app("dev")
-        if reload:
-            raise SystemExit(_keep(target, words))
-        serve_app(target, worker=True, scheduler=True, **words)
+        if not reload:
+            serve_app(app, words, command="dev", worker=True, scheduler=True)
+            return
+        settings = settled(app=app, **parted(words)[0])
+        raise SystemExit(_keep(app_of(settings, "dev"), words))
     except DulyError as error:
         refuse(error)
 

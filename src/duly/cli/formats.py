@@ -17,12 +17,13 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from duly.cli.output import machine_zone, roughly, table
+from duly.cli.output import roughly, table
 from duly.cli.store import ask
 from duly.clock import now, sleep
 from duly.durations import parse_duration
 from duly.errors import RuleError, ZoneMissing
 from duly.rules import at, local_time
+from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duly.cli.output import machine_zone
 from duly.cli.serving import say
 from duly.cli.store import NEEDS_YOU, USAGE, refuse
 from duly.errors import DulyError, InvalidValue, NotFound, RuleError
+from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.declare.importers import Imported
@@ -38,6 +38,10 @@ def import_command() -> None:
       duly plan && duly apply
 
     What could not be carried is said on stderr, each with what to do.
+
+    \b
+    Exit codes: 0 ok, 2 something in the source or the command line is wrong, 3 there is no such
+    source.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "status": "duly.cli.status:status",
     "why": "duly.cli.why:why",
     "next": "duly.cli.rules:next_moments",
+    "doctor": "duly.cli.doctor:doctor",
     "run": "duly.cli.run:run_command",
     "schedules": "duly.cli.schedules:schedules",
     "jobs": "duly.cli.jobs:jobs",
@@ -31,6 +32,7 @@ COMMANDS: Final = {
     "import": "duly.cli.importing:import_command",
     "db": "duly.cli.database:db",
     "config": "duly.cli.config:config",
+    "completion": "duly.cli.completion:completion",
 }
 # Other names, for hands that have learnt others.
 ALIASES: Final = {"timers": "schedules"}
@@ -75,6 +77,7 @@ def main() -> None:
     Ask      duly status            was everything kept, what needs you, what is next
              duly why NAME          what became of a schedule's moment, or of a job
              duly next RULE         when a rule is due, in words and in moments
+             duly doctor            what is wrong around the store, and what helps
     Do       duly run TASK k=v      have a task run, and wait for it
              duly schedules         what runs when: list, show, add, edit, run, pause, history, …
              duly jobs              list, show, logs, retry, cancel
@@ -88,6 +91,7 @@ def main() -> None:
     Keep     duly db migrate        make the tables, or bring them up to date
              duly db check          whether they fit, and what is due and not done
              duly config            what is set, and where that comes from
+             duly completion        what a shell needs to complete all this
 
     Each command explains itself: duly COMMAND --help.
 

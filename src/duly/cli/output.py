@@ -1,16 +1,14 @@
 """How the command speaks: tables that can be read and grepped, errors that point at the place."""
 
-import os
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from duly.errors import RuleError, ZoneMissing
-from duly.rules import zone_names
+from duly.settings.machine import machine_zone
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -55,12 +53,5 @@ class RuleRefused(click.ClickException):
         if isinstance(self.error, ZoneMissing) and fits and (zone := machine_zone()):
             whole = f"{self.rule[:position]} {zone}{behind}"
             click.echo(f'\nThis machine is in {zone}: "{whole}"', err=True, file=file)
-
-
-def machine_zone() -> str | None:
-    """The zone this machine is set to: only ever offered, never assumed."""
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if not named or named.startswith("/"):
-        named = str(Path(named or "/etc/localtime").resolve()).partition("/zoneinfo/")[2]
-    zone = named.removeprefix("Etc/")
-    return zone if zone in zone_names() else None
+        for note in getattr(self.error, "__notes__", ()):
+            click.echo(f"\n{note}", err=True, file=file)

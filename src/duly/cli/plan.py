@@ -2,20 +2,22 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from duly.cli.serving import default_app, imported, say
-from duly.cli.store import ask, output_option, refuse, run, store_option
-from duly.errors import DulyError, InvalidValue, NotFound
+from duly.cli.finding import app_of, imported
+from duly.cli.options import app_option
+from duly.cli.serving import say
+from duly.cli.sheets import read_sheet
+from duly.cli.store import ask, output_option, refuse, run, settled, store_option
+from duly.errors import DulyError
 
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.applying import Draft
-    from duly.declare import Sheet
     from duly.declare.changes import Change, Difference
     from duly.registry.registry import Registry
 
@@ -28,7 +30,12 @@ FILE: Final = "schedules.toml"
 def file_options(command: F) -> F:
     """Which file it is about, and how far it may go."""
     for option in reversed((
-        click.argument("file", default=FILE, metavar="[FILE]"),
+        click.argument(
+            "file",
+            required=False,
+            metavar="[FILE]",
+            callback=lambda _context, _option, value: value or settled().schedules_file or FILE,
+        ),
         click.option(
             "--name", metavar="NAME", help="Under which it is remembered; by default FILE's own."
         ),
@@ -59,6 +66,8 @@ def plan(
       + added   ~ changed   - removed   ! drift: set by a person, and it stays
       ? no longer in the file, and kept
 
+    An SQLite store that is not there yet counts as empty, and is not made.
+
     \b
     Exit codes: 0 no drift, 2 something in the file or the command line is wrong, 3 there is no
     such file, 5 the store cannot be reached, 6 there is drift.
@@ -74,12 +83,7 @@ def plan(
 @click.command("apply")
 @file_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "--app",
-    envvar="DULY_APP",
-    metavar="APP",
-    help="Where the tasks are that FILE names: tasks.py, shop.tasks, shop.tasks:duly.",
-)
+@app_option
 def apply(
     file: str,
     *,
@@ -141,30 +145,35 @@ def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: 
     from duly.app.applying import draft
 
     try:
-        sheet = _read(file)
+        sheet = read_sheet(file)
     except DulyError as error:
         refuse(error)
     known = name or Path(file).name
-    return ask(
-        store,
-        lambda there: draft(there, sheet, file=known, prune=prune, take_back=take_back),
-    )
+
+    async def made(there: "Store") -> "Draft":
+        return await draft(there, sheet, file=known, prune=prune, take_back=take_back)
+
+    return run(_on_an_empty_store(store, made)) if _is_missing(store) else ask(store, made)
 
 
-def _read(file: str) -> "Sheet":
-    from duly.declare.reading import read
+def _is_missing(store: str) -> bool:
+    """An SQLite file that was never made: a plan is for what would be, and makes nothing."""
+    from duly.app import is_postgres, place
 
+    return not is_postgres(store) and not Path(place(store)).exists()
+
+
+async def _on_an_empty_store(url: str, question: "Callable[[Store], Awaitable[Draft]]") -> "Draft":
+    from duly.app import connect, migrate_tables, place
+
+    say(f"store: {place(url)}, which is not there yet")
+    store = connect(":memory:")
+    await store.open()
     try:
-        text = Path(file).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise NotFound(
-            f"there is no file {file}: name one, or make one with duly import or duly export"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise InvalidValue(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None
-    except OSError as error:
-        raise InvalidValue(f"{file} cannot be read: {error.strerror}") from None
-    return read(text, place=file)
+        await migrate_tables(store)
+        return await question(store)
+    finally:
+        await store.close()
 
 
 def _show(made: "Draft") -> None:
@@ -187,16 +196,16 @@ def _tasks(made: "Draft", app: str | None) -> "Registry | None":
     needing = made.needing_an_app()
     if not needing:
         return None
-    if app is None:
-        try:
-            app = default_app("apply --app")
-        except DulyError as error:
-            entry = made.sheet.schedules[needing[0]]
-            raise type(error)(
-                f'{table("schedules", entry.name)} task = "{entry.task}": its app says what '
-                f"the task takes and how it runs. Say --app APP: {error}"
-            ) from None
-    return imported(app)
+    settings = settled(app=app)
+    try:
+        target = app_of(settings, "apply --app")
+    except DulyError as error:
+        entry = made.sheet.schedules[needing[0]]
+        raise type(error)(
+            f'{table("schedules", entry.name)} task = "{entry.task}": its app says what '
+            f"the task takes and how it runs. Say --app APP: {error}"
+        ) from None
+    return imported(target, settings)
 
 
 def _agree(made: "Draft", *, yes: bool) -> None:
@@ -213,12 +222,12 @@ def _agree(made: "Draft", *, yes: bool) -> None:
 
 
 def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
-    from duly.app import open_store
     from duly.app.applying import apply as applied
+    from duly.app.home import open_or_make_store
     from duly.app.steering import login
 
     async def asked() -> None:
-        store: Store = await open_store(url)
+        store: Store = await open_or_make_store(url)
         try:
             await applied(store, made, tasks=tasks, who=login())
         finally:

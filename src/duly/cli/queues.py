@@ -1,30 +1,25 @@
 """``duly queues``: lines of jobs, held up or slowed down by hand."""
 
-import json
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.output import table
-from duly.cli.store import ask, output_option, store_option
+from duly.cli.formats import NOTHING, Listing, Noun, View, list_options, one_line, show_list
+from duly.cli.store import ask, refuse, store_option
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.limit import Rate
+    from duly.app.capacity import Queues
     from duly.model.queue import Queue
 
 _NAME = click.argument("name", metavar="NAME")
 NO_LIMIT = "none"
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-@store_option
-@output_option
-def queues(context: click.Context, store: str, output: str) -> None:
+@click.group(cls=Noun)
+def queues() -> None:
     """List the queues, or set one, for all workers.
 
     \b
@@ -33,17 +28,26 @@ def queues(context: click.Context, store: str, output: str) -> None:
       duly queues resume mail
       duly queues set mail --concurrency 20 --rate 100/m
       duly queues set mail --rate none --fair      tenants take turns
+
+    \b
+    Exit codes: 0 ok, 2 something in the command line is wrong, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    if context.invoked_subcommand is None:
-        _list(store, output)
 
 
 @queues.command("list")
 @store_option
-@output_option
-def list_command(store: str, output: str) -> None:
-    """List the queues that were set, or that a worker listens to."""
-    _list(store, output)
+@list_options
+def list_command(store: str, view: View) -> None:
+    """List the queues that were set, or that a worker listens to.
+
+    \b
+      duly queues
+      duly queues --watch
+      duly queues -o json
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.app.capacity import known_queues
+
+    show_list(store, view, known_queues, QUEUES)
 
 
 @queues.command("pause")
@@ -52,7 +56,7 @@ def list_command(store: str, output: str) -> None:
 @store_option
 def pause(name: str, note: str, store: str) -> None:
     """Begin nothing of it; what runs comes to its end."""
-    _change(store, name, lambda queue: replace(queue, paused=True, note=note))
+    _change(store, lambda lines: lines.apause(name, note=note))
 
 
 @queues.command("resume")
@@ -60,7 +64,7 @@ def pause(name: str, note: str, store: str) -> None:
 @store_option
 def resume(name: str, store: str) -> None:
     """Begin jobs of it again."""
-    _change(store, name, lambda queue: replace(queue, paused=False, note=""))
+    _change(store, lambda lines: lines.aresume(name))
 
 
 @queues.command("set")
@@ -80,34 +84,26 @@ def set_command(
     """Limit it, in the whole cluster. What is not said stays as it is."""
     if concurrency is None and rate is None and fair is None:
         raise click.UsageError("say what to set: --concurrency, --rate, --fair or --no-fair")
+    words: dict[str, Any] = {} if fair is None else {"fair": fair}
+    if rate is not None:
+        words["rate"] = None if rate == NO_LIMIT else rate
+    if concurrency is not None:
+        try:
+            words["concurrency"] = _count(concurrency)
+        except InvalidValue as error:
+            refuse(error)
+    _change(store, lambda lines: lines.aset(name, **words))
 
-    def change(queue: "Queue") -> "Queue":
-        if concurrency is not None:
-            queue = replace(queue, concurrency=_count(concurrency))
-        if rate is not None:
-            queue = replace(queue, rate=_rate(rate))
-        return queue if fair is None else replace(queue, fair=fair)
 
-    _change(store, name, change)
+def _change(url: str, change: "Callable[[Queues], Awaitable[Queue]]") -> None:
+    async def changed(store: "Store") -> "Queue":
+        from duly.app.capacity import Queues
+        from duly.app.home import Borrowed
 
+        return await change(Queues(Borrowed(store)))
 
-def _list(url: str, output: str) -> None:
-    from duly.model.queue import Queue
-
-    async def known(store: "Store") -> list[Queue]:
-        found = {queue.name: queue for queue in await store.work.queues()}
-        for info in await store.work.living():
-            for name in info.queues:
-                found.setdefault(name, Queue(name=name))
-        return [found[name] for name in sorted(found)]
-
-    found = ask(url, known)
-    if output == "json":
-        click.echo(json.dumps([_plain(queue) for queue in found]))
-    elif found:
-        click.echo(table(("QUEUE", "STATE", "AT ONCE", "RATE", "NOTE"), [_row(q) for q in found]))
-    else:
-        click.echo("no queue was set, and no worker listens to any", err=True)
+    queue = ask(url, changed)
+    click.echo("  ".join(one_line(cell) for cell in _row(queue) if cell))
 
 
 def _row(queue: "Queue") -> tuple[str, ...]:
@@ -115,8 +111,8 @@ def _row(queue: "Queue") -> tuple[str, ...]:
     return (
         queue.name,
         state,
-        "-" if queue.concurrency is None else str(queue.concurrency),
-        "-" if queue.rate is None else str(queue.rate),
+        NOTHING if queue.concurrency is None else str(queue.concurrency),
+        NOTHING if queue.rate is None else str(queue.rate),
         queue.note,
     )
 
@@ -132,17 +128,14 @@ def _plain(queue: "Queue") -> dict[str, object]:
     }
 
 
-def _change(url: str, name: str, change: "Callable[[Queue], Queue]") -> None:
-    from duly.model.queue import Queue
-
-    async def changed(store: "Store") -> Queue:
-        known = {queue.name: queue for queue in await store.work.queues()}
-        queue = change(known.get(name) or Queue(name=name))
-        await store.work.set_queue(queue)
-        return queue
-
-    queue = ask(url, changed)
-    click.echo("  ".join(cell for cell in _row(queue) if cell))
+QUEUES: "Listing[Queue]" = Listing(
+    headings=("QUEUE", "STATE", "AT ONCE", "RATE", "NOTE"),
+    row=lambda queue, _: _row(queue),
+    plain=_plain,
+    name=lambda queue: queue.name,
+    nothing="no queue was set, and no worker listens to any",
+    colour=lambda queue: "yellow" if queue.paused else None,
+)
 
 
 def _count(text: str) -> int | None:
@@ -151,9 +144,3 @@ def _count(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         raise InvalidValue(f"--concurrency {text}: a whole number from 1, or none for no limit")
     return int(text)
-
-
-def _rate(text: str) -> "Rate | None":
-    from duly.model.limit import Rate
-
-    return None if text == NO_LIMIT else Rate.parse(text)

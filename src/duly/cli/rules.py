@@ -1,22 +1,30 @@
-"""``duly next``: what a rule means, when it is due, and what clock changes will do to it."""
+"""``duly next``: what a rule means, when it is due, and what clock changes will do to it.
+
+The rule may be typed, or be that of a schedule in the store.
+"""
 
 import json
+import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 import click
 
 from duly.cli.output import RuleRefused, roughly, table
+from duly.cli.store import settled
 from duly.clock import now
-from duly.errors import RuleError, ZoneMissing
+from duly.errors import DulyError, RuleError, ZoneMissing
 from duly.rules import Rule, Spaced, at, clock_change_notes, local_time, parse
 
 MOST_MOMENTS = 10_000
+MOST_SKIPPED = 1_000
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 @click.command("next")
-@click.argument("rule", metavar="RULE")
+@click.argument("rule", metavar="RULE | SCHEDULE")
 @click.option("--zone", metavar="ZONE", help="Time zone, if RULE names none: Europe/Berlin, UTC.")
+@click.option("--store", metavar="URL", help="Where SCHEDULE is; as for duly schedules.")
 @click.option(
     "--from",
     "start",
@@ -51,6 +59,7 @@ def next_moments(
     *,
     rule: str,
     zone: str | None,
+    store: str | None,
     start: str | None,
     count: int,
     dst: str,
@@ -60,7 +69,8 @@ def next_moments(
     """Say when RULE is due: a sentence, the next moments, and notes on clock changes.
 
     RULE may be a cron line, a systemd calendar expression, an interval, one moment or a
-    recurrence. A rule that names an hour or a day needs a time zone.
+    recurrence. A rule that names an hour or a day needs a time zone. What is no rule is looked for
+    among the schedules: their moments are shown without what they exclude or skip ahead.
 
     \b
       duly next "Mon..Fri 09:00 Europe/Berlin"
@@ -69,20 +79,73 @@ def next_moments(
       duly next "every 90m from 2026-01-01T00:15Z"
       duly next "0 9 * * 1-5 Europe/Berlin - holidays(DE-BE)"
       duly next "DTSTART:20260105T090000Z RRULE:FREQ=WEEKLY;BYDAY=MO,WE"
+      duly next nightly_report                      the schedule of that name
+
+    \b
+    Exit codes: 0 ok, 2 it is neither a rule nor the name of a schedule.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    settings = settled(url=store, zone=zone)
+    zone = settings.zone
+    skipped: Collection[datetime] = ()
     try:
-        found = parse(rule, zone=zone, dst=dst, name=name)
+        try:
+            found = parse(rule, zone=zone, dst=dst, name=name)
+        except RuleError as error:
+            known = _schedule(rule, settings.url)
+            if known is None:
+                raise _neither(error, rule, url=settings.url) from None
+            found, skipped = known
         after = _moment(start, found.stated_zone or zone) if start else now()
         if isinstance(found, Spaced):
             _show_spaced(found, after.replace(microsecond=0), output)
         else:
-            _show(found, after, count=count, zone=zone, output=output)
+            _show(found, after, count=count, zone=zone, output=output, skipped=skipped)
     except RuleError as error:
         raise RuleRefused(error, rule) from None
 
 
-def _show(rule: Rule, after: datetime, *, count: int, zone: str | None, output: str) -> None:
-    moments = list(rule.between(after, datetime.max.replace(tzinfo=UTC), count))
+def _schedule(name: str, url: str) -> tuple[Rule | Spaced, Collection[datetime]] | None:
+    """When the schedule of this name is due, and what of it is skipped; if there is one."""
+    import asyncio
+
+    from duly.app import open_store
+
+    async def asked() -> tuple[Rule | Spaced, Collection[datetime]]:
+        store = await open_store(url)
+        try:
+            schedule = await store.schedules.get(name)
+            ahead = await store.ledger.fires(name, since=schedule.cursor, limit=MOST_SKIPPED)
+        finally:
+            await store.close()
+        return schedule.plan.kept, {fire.due_at for fire in ahead if fire.outcome == "skipped"}
+
+    try:
+        return asyncio.run(asked())
+    except DulyError:
+        return None
+
+
+def _neither(error: RuleError, text: str, *, url: str) -> RuleError:
+    """For what looks like a name it is worth saying that we looked."""
+    if not re.fullmatch(r"[^\W\d][\w.-]*", text):
+        return error
+    from duly.app import place
+
+    error.add_note(f'No schedule is called "{text}" in {place(url)} either.')
+    return error
+
+
+def _show(
+    rule: Rule,
+    after: datetime,
+    *,
+    count: int,
+    zone: str | None,
+    output: str,
+    skipped: Collection[datetime] = (),
+) -> None:
+    found = rule.between(after, datetime.max.replace(tzinfo=UTC), count + len(skipped))
+    moments = [moment for moment in found if moment not in skipped][:count]
     if output == "json":
         click.echo(json.dumps([_utc(moment) for moment in moments]))
         return

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from duly.cli.finding import app_of, imported
 from duly.cli.formats import read_length, read_moment
 from duly.cli.job_choice import who
 from duly.cli.job_page import shown_line
-from duly.cli.serving import default_app, imported, say
-from duly.cli.store import NEEDS_YOU, ask, refuse
+from duly.cli.options import app_option
+from duly.cli.serving import address_of, say
+from duly.cli.store import NEEDS_YOU, ask, refuse, settled
 from duly.clock import boottime, sleep
 from duly.durations import show_duration
 from duly.errors import DulyError, InvalidValue
@@ -30,12 +32,7 @@ BAR: Final = 30
 @click.command("run")
 @click.argument("task", metavar="TASK")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
-@click.option(
-    "--app",
-    envvar="DULY_APP",
-    metavar="APP",
-    help="Where the task is: tasks.py, shop.tasks, shop.tasks:duly.",
-)
+@app_option
 @click.option("--store", metavar="URL", help="Where jobs are kept; by default where APP says.")
 @click.option("--queue", metavar="NAME", help="Another one than the task says.")
 @click.option("--priority", metavar="N", help="-100 to 100, or high, normal, low, idle.")
@@ -92,17 +89,16 @@ def _asked(
     words: dict[str, Any],
 ) -> "tuple[str, Call]":
     """Where the store is, and what it is asked to keep."""
-    from duly.app import address
     from duly.cli.values import read_arguments
     from duly.registry.loading import find
 
-    target = app or default_app("run TASK --app")
-    registry = imported(target)
+    settings = settled(app=app, url=store)
+    target = app_of(settings, "run TASK --app")
+    registry = imported(target, settings)
     definition = registry.get(task)
     given = read_arguments(definition, arguments)
     call = registry.call(definition, (), given, submitter=who(), **_worded(words))
-    url = address(store) if store else str(getattr(find(target), "url", None) or address(None))
-    return url, call
+    return settings.url if store else address_of(find(target), settings), call
 
 
 def _worded(words: dict[str, Any]) -> dict[str, Any]:

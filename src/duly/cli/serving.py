@@ -1,183 +1,115 @@
-"""What the commands share that run an app: which it is, what it may do, how it is served."""
+"""Running an app, or a file of schedules, until it is told to stop."""
 
 import os
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from duly.cli.store import run
-from duly.errors import DulyError, InvalidValue, NotFound
+from duly.cli.finding import app_of, imported
+from duly.cli.options import parted
+from duly.cli.store import run, settled
+from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
     from duly.app import WorkerWords
+    from duly.app.talk import Level
     from duly.events import Emit, Event
     from duly.registry.registry import Registry
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from duly.settings import Settings
 
 MOST_NAMED = 10
-MOST_SCANNED = 2_000
-
-app_argument = click.argument("app", required=False, metavar="[APP]", envvar="DULY_APP")
-
-
-def serving_options(command: F) -> F:
-    """Where an app keeps its jobs, what it may run, and how much it says."""
-    for option in reversed((
-        click.option(
-            "--store", metavar="URL", help="Where jobs are kept; by default where APP says."
-        ),
-        click.option(
-            "--allow",
-            default="",
-            envvar="DULY_ALLOW",
-            metavar="shell,http",
-            help="Tasks of duly's own that may run here: shell (and commands), http.",
-        ),
-        click.option(
-            "--allow-networks",
-            default="",
-            envvar="DULY_ALLOW_NETWORKS",
-            metavar="10.1.0.0/16,…",
-            help="Private networks and hosts that http may reach.",
-        ),
-        click.option("-v", "--verbose", is_flag=True, help="A line for every job."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def working_options(command: F) -> F:
-    """How a worker works."""
-    for option in reversed((
-        click.option(
-            "--queues",
-            default="default",
-            show_default=True,
-            metavar="A,B",
-            help="Which lines of jobs it listens to.",
-        ),
-        click.option(
-            "--concurrency",
-            default=10,
-            show_default=True,
-            metavar="N",
-            help="How many jobs run at once, in each process.",
-        ),
-        click.option(
-            "--children",
-            type=click.IntRange(1),
-            metavar="N",
-            help='Processes for tasks with executor="process"; as many as there are cores.',
-        ),
-        click.option("--resources", metavar="gpu=1,mem=8", help="What tasks may need."),
-        click.option(
-            "--name", default="", help="For people; by default the host and process number."
-        ),
-        click.option(
-            "--lease",
-            default="15s",
-            show_default=True,
-            metavar="TIME",
-            help="After so long without a word, its jobs are given to others.",
-        ),
-        click.option(
-            "--recycle-jobs",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Replace a child after so many.",
-        ),
-        click.option(
-            "--recycle-memory", metavar="500MB", help="Replace a child that has grown so large."
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
 
 
 def serve_app(
-    target: str,
-    *,
-    store: str | None,
-    allow: str,
-    allow_networks: str,
-    worker: bool,
-    scheduler: bool,
-    verbose: bool,
-    **words: Any,
+    app: str | None, words: Mapping[str, Any], *, command: str, worker: bool, scheduler: bool
 ) -> None:
-    """Run an app until it is done, or told to stop."""
-    from duly.app import (
-        SAID_BY_OPERATOR,
-        Duly,
-        Roles,
-        Shift,
-        address,
-        allow_builtin,
-        follow,
-        place,
-        serve,
-        worker_options,
+    """Run an app until it is done, or told to stop; ``words`` are what was typed."""
+    typed, rest = parted(words)
+    settings = settled(app=app, **typed)
+    target = app_of(settings, command)
+    obey(settings)
+    registry = imported(target, settings)
+    serve_registry(
+        registry, settings, target=target, worker=worker, scheduler=scheduler, words=rest
     )
-    from duly.registry.loading import find
+
+
+def obey(settings: "Settings") -> None:
+    """What was said about the store counts for everything that is started, whatever code says."""
+    from duly.app import SAID_BY_OPERATOR, follow
 
     follow()
-    if store:
-        os.environ[SAID_BY_OPERATOR] = address(store)
-    registry = imported(target)
-    app = find(target)
-    allow_builtin(registry, parted(allow), networks=parted(allow_networks))
-    url = str(getattr(app, "url", None) or address(store))
+    if settings.origin("url") == "--store":
+        os.environ[SAID_BY_OPERATOR] = settings.url
+
+
+def serve_registry(
+    registry: "Registry",
+    settings: "Settings",
+    *,
+    target: str | None,
+    worker: bool,
+    scheduler: bool,
+    words: Mapping[str, Any],
+) -> None:
+    from duly.app import Duly, Roles, Shift, allow_builtin, place, serve, worker_options
+    from duly.app.configured import retention_of
+    from duly.app.worker_words import worker_words
+    from duly.registry.loading import find
+
+    said = dict(words)
+    migrate = said.pop("migrate", False)
+    app = None if target is None else find(target)
+    allow_builtin(registry, settings.allow, networks=settings.allow_networks)
     options = None
     if worker:
-        options = worker_options(dedicated=True, verbose=verbose, **_worded(words))
+        chosen: WorkerWords = {**worker_words(settings), **_worded(said)}
+        verbose = settings.verbose or settings.log_level == "debug"
+        options = worker_options(dedicated=True, verbose=verbose, **chosen)
     roles = Roles(
-        url=url,
+        url=address_of(app, settings),
         registry=registry,
         worker=options,
         scheduler=scheduler,
         target=target,
         announcement=app.announcement() if scheduler and isinstance(app, Duly) else None,
+        retention=retention_of(settings),
+        migrate=migrate,
     )
-    say(f"store: {place(url)}")
-    if options is not None:
+    say(f"store: {place(roles.url)}")
+    if options is not None and settings.log_level in ("debug", "info"):
         say(_introduced(registry, options.queues, options.concurrency))
-    run(serve(Shift(roles, teller(verbose=verbose)), say))
+    run(serve(Shift(roles, teller(settings)), say))
 
 
-def imported(target: str) -> "Registry":
-    """The tasks of an app; or what its author has to know."""
-    from duly.registry.loading import load
+def address_of(app: object, settings: "Settings") -> str:
+    """The store of an app; or what is configured, where it has none of its own."""
+    from duly.app import address
 
-    try:
-        return load(target)
-    except DulyError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever the application does when imported
-        raise SystemExit(_not_imported(target, error)) from None
+    return str(getattr(app, "url", None) or address(settings.url))
 
 
-def _not_imported(target: str, error: Exception) -> int:
-    """Without the steps of those who imported it."""
-    step = error.__traceback__
-    while step is not None and _is_no_step_of_theirs(step.tb_frame.f_code.co_filename):
-        step = step.tb_next
-    said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
-    say(f"Error: {target} cannot be imported:\n{said.rstrip()}")
-    return 1
+def teller(settings: "Settings") -> "Emit":
+    from duly.app import sentence
+
+    level = cast("Level", settings.log_level)
+
+    def tell(event: "Event") -> None:
+        said = sentence(event, verbose=settings.verbose, level=level)
+        if said:
+            say(said)
+
+    return tell
 
 
-def _is_no_step_of_theirs(file: str) -> bool:
-    return "importlib" in file or f"{os.sep}duly{os.sep}" in file
+def say(text: str) -> None:
+    click.echo(text, err=True)
 
 
-def _worded(words: dict[str, Any]) -> "WorkerWords":
+def _worded(words: Mapping[str, Any]) -> "WorkerWords":
     """What was typed, as it is said in Python."""
-    said = {word: value for word, value in words.items() if value is not None}
-    said["queues"] = [name.strip() for name in said["queues"].split(",")]
+    said = dict(words)
     if "resources" in said:
         said["resources"] = dict(map(_amount, said["resources"].split(",")))
     return cast("WorkerWords", said)
@@ -190,25 +122,6 @@ def _amount(text: str) -> tuple[str, int]:
     return name, int(amount)
 
 
-def parted(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def typed(words: Mapping[str, Any]) -> list[str]:
-    """What was typed for us, to be typed for another process."""
-    said = []
-    for word, value in words.items():
-        option = f"--{word.replace('_', '-')}"
-        match value:
-            case None | False | "":
-                pass
-            case True:
-                said.append(option)
-            case _:
-                said += [option, str(value)]
-    return said
-
-
 def _introduced(registry: "Registry", queues: Sequence[str], slots: int) -> str:
     names = [definition.name for definition in registry]
     shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
@@ -216,46 +129,3 @@ def _introduced(registry: "Registry", queues: Sequence[str], slots: int) -> str:
         f"queues: {', '.join(queues)}, {slots} at once\n"
         f"tasks: {shown or 'none: jobs are for workers that know their tasks'}"
     )
-
-
-def teller(*, verbose: bool) -> "Emit":
-    from duly.app import sentence
-
-    def tell(event: "Event") -> None:
-        said = sentence(event, verbose=verbose)
-        if said:
-            say(said)
-
-    return tell
-
-
-def default_app(command: str) -> str:
-    if Path("tasks.py").is_file():
-        return "tasks.py"
-    found = _likely_app()
-    if found:
-        raise InvalidValue(
-            f"no app is named. Duly() is created in {found}: try  duly {command} {found}"
-        )
-    raise NotFound(
-        "no app is named, and there is no tasks.py here: "
-        f"duly {command} shop.tasks, or set DULY_APP"
-    )
-
-
-def _likely_app() -> str | None:
-    """A file that makes one, by its text: nothing is imported."""
-    for count, path in enumerate(sorted(Path().glob("*.py")) + sorted(Path().glob("*/*.py"))):
-        if count >= MOST_SCANNED:
-            return None
-        try:
-            text = path.read_text(errors="replace")
-        except OSError:
-            continue
-        if "= Duly(" in text:
-            return str(path)
-    return None
-
-
-def say(text: str) -> None:
-    click.echo(text, err=True)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.output import machine_zone, table
+from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
+from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app.status import Need, Status

@@ -3,7 +3,9 @@
 The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -12,19 +14,29 @@ from duly.errors import DulyError, InvalidValue, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from duly.app import Store
+    from duly.settings import Settings
 
 T = TypeVar("T")
 
 NEEDS_YOU, USAGE, MISSING, UNREACHABLE = 1, 2, 3, 5
-ENVIRONMENT = ["DULY_URL", "DULY_STORE"]
+
+
+def settled(**flags: object) -> "Settings":
+    """What counts for a command: what was typed, else DULY_…, else duly.toml, else the default."""
+    from duly.settings import load
+
+    try:
+        return load(flags, os.environ, Path.cwd())
+    except DulyError as error:
+        refuse(error)
+
 
 store_option = click.option(
     "--store",
-    envvar=ENVIRONMENT,
-    default="duly.db",
-    show_default=True,
+    callback=lambda _context, _option, value: settled(url=value).url,
     metavar="URL",
-    help="Where duly remembers: a path, sqlite:///path or postgresql://…; also DULY_STORE.",
+    help="Where duly remembers: a path, sqlite:///path or postgresql://…; "
+    "else DULY_STORE, url in duly.toml, or duly.db here.",
 )
 output_option = click.option(
     "-o",

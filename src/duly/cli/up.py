@@ -1,24 +1,23 @@
 """``duly up`` and ``duly scheduler``: an app in production, whole or only its clock."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
-from duly.cli.serving import (
-    app_argument,
-    default_app,
-    serve_app,
-    serving_options,
-    working_options,
-)
-from duly.cli.store import refuse
+from duly.cli.from_file import serve_file
+from duly.cli.options import parted, serving_options, working_options
+from duly.cli.serving import serve_app
+from duly.cli.store import refuse, settled
 from duly.errors import DulyError
 
 
 @click.command("up")
-@app_argument
+@click.argument("app", required=False, metavar="[APP | FILE]")
 @serving_options
 @working_options
+@click.option("--migrate", is_flag=True, help="Make or migrate the tables of a PostgreSQL first.")
 def up(app: str | None, **words: Any) -> None:
     """Fire the schedules of APP, and run its jobs, until told to stop.
 
@@ -26,32 +25,56 @@ def up(app: str | None, **words: Any) -> None:
     any node holds counts, what people have edited stays, and what is no longer declared is paused.
     Start it on as many machines as you like.
 
+    A FILE of schedules is applied first, as by duly apply without --prune or --take-back, and then
+    run: shell, command and http need no Python.
+
     \b
       duly up                                tasks.py here
       duly up shop.tasks --queues mail,default --concurrency 50
       duly up shop.tasks --allow shell,http  with duly's own tasks
+      duly up schedules.toml --allow shell   a file, and no Python
 
     \b
     Exit codes: 0 it was told to stop, 1 something needs you, 2 something in the command line is
-    wrong, 3 there is no such app, 5 the store cannot be reached.
+    wrong, 3 there is no such app or file, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
-        serve_app(app or default_app("up"), worker=True, scheduler=True, **words)
+        _serve(app, words, command="up", worker=True)
     except DulyError as error:
         refuse(error)
 
 
 @click.command("scheduler")
-@app_argument
+@click.argument("app", required=False, metavar="[APP | FILE]")
 @serving_options
 def scheduler(app: str | None, **words: Any) -> None:
-    """Fire the schedules of APP, and run nothing: workers do, elsewhere.
+    """Fire the schedules of APP or FILE, and run nothing: workers do, elsewhere.
 
     \b
       duly scheduler shop.tasks
       duly worker shop.tasks --processes 4
+
+    \b
+    Exit codes: as of duly up.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
-        serve_app(app or default_app("scheduler"), worker=False, scheduler=True, **words)
+        _serve(app, words, command="scheduler", worker=False)
     except DulyError as error:
         refuse(error)
+
+
+def _serve(app: str | None, words: Mapping[str, Any], *, command: str, worker: bool) -> None:
+    file = app if app is not None and app.endswith(".toml") else None
+    if app is None:
+        file = _configured_file(words)
+    if file is not None:
+        serve_file(file, words, worker=worker)
+    else:
+        serve_app(app, words, command=command, worker=worker, scheduler=True)
+
+
+def _configured_file(words: Mapping[str, Any]) -> str | None:
+    """The file of schedules, where it is all that there is."""
+    settings = settled(**parted(words)[0])
+    has_app = settings.app is not None or Path("tasks.py").is_file()
+    return None if has_app else settings.schedules_file

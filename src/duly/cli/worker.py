@@ -6,23 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.serving import (
-    app_argument,
-    default_app,
-    say,
-    serve_app,
-    serving_options,
-    teller,
-    typed,
-    working_options,
-)
-from duly.cli.store import refuse, run
+from duly.cli.finding import app_of
+from duly.cli.options import app_argument, parted, serving_options, typed, working_options
+from duly.cli.serving import say, serve_app, teller
+from duly.cli.store import refuse, run, settled
 from duly.errors import DulyError
 
 if TYPE_CHECKING:
     from duly.app import Supervisor
-
-MOST_PROCESSES = 256
+    from duly.settings import Settings
 
 
 @click.command("worker")
@@ -30,12 +22,7 @@ MOST_PROCESSES = 256
 @serving_options
 @working_options
 @click.option(
-    "--processes",
-    type=click.IntRange(1, MOST_PROCESSES),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Workers to start; one that dies is replaced.",
+    "--processes", metavar="N", help="Workers to start; one that dies is replaced; else 1."
 )
 @click.option("--burst", is_flag=True, help="End when no job is ready.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="End after so many jobs.")
@@ -43,7 +30,7 @@ MOST_PROCESSES = 256
 @click.option(
     "--scheduler/--no-scheduler", default=False, show_default=True, help="Fire schedules, too."
 )
-def worker(app: str | None, processes: int, **words: Any) -> None:
+def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
     """Run jobs of APP until told to stop.
 
     APP is a file or a module, and the app in it if there are several: tasks.py, shop.tasks,
@@ -64,21 +51,22 @@ def worker(app: str | None, processes: int, **words: Any) -> None:
     wrong, 3 there is no such app, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
-        target = app or default_app("worker")
-        if processes > 1:
-            _supervise(target, processes, words)
+        settings = settled(app=app, **parted(words)[0])
+        if settings.processes > 1:
+            _supervise(app_of(settings, "worker"), settings, {**words, "scheduler": scheduler})
         else:
-            serve_app(target, worker=True, **words)
+            serve_app(app, words, command="worker", worker=True, scheduler=scheduler)
     except DulyError as error:
         refuse(error)
 
 
-def _supervise(target: str, processes: int, words: dict[str, Any]) -> None:
+def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None:
     from duly.app import Supervisor
 
-    commands = [_command(target, number, words) for number in range(1, processes + 1)]
-    supervisor = Supervisor(commands, emit=teller(verbose=False))
-    say(f"{processes} workers of {target}")
+    numbers = range(1, settings.processes + 1)
+    commands = [_command(target, number, words) for number in numbers]
+    supervisor = Supervisor(commands, emit=teller(settings))
+    say(f"{settings.processes} workers of {target}")
     code = run(_watched(supervisor))
     if code:
         raise SystemExit(code)
@@ -101,6 +89,7 @@ async def _watched(supervisor: "Supervisor") -> int:
 
 
 def _command(target: str, number: int, words: dict[str, Any]) -> list[str]:
-    """The command of one process: what was asked of us, without how many there are to be."""
+    """The command of one process: what was asked of us, but for how many there are to be."""
     name = f"{words['name']}-{number}" if words["name"] else ""
-    return [sys.executable, "-m", "duly", "worker", target, *typed({**words, "name": name})]
+    said = typed({**words, "name": name, "processes": 1})
+    return [sys.executable, "-m", "duly", "worker", target, *said]

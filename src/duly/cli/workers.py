@@ -1,28 +1,25 @@
 """``duly workers``: who runs jobs, and what they are told."""
 
-import json
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.output import roughly, table
-from duly.cli.store import ask, output_option, store_option
-from duly.clock import now
-from duly.errors import NotFound
+from duly.cli.formats import Listing, Noun, View, iso, list_options, show_list
+from duly.cli.output import roughly
+from duly.cli.store import ask, store_option
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.worker import Order, WorkerInfo
+    from duly.app.capacity import Workers
+    from duly.model.worker import WorkerInfo
 
 _NAME = click.argument("name", metavar="NAME")
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-@store_option
-@output_option
-def workers(context: click.Context, store: str, output: str) -> None:
+@click.group(cls=Noun)
+def workers() -> None:
     """List the workers, or tell one something by its name or its number.
 
     \b
@@ -32,17 +29,27 @@ def workers(context: click.Context, store: str, output: str) -> None:
       duly workers scale web-1 20     run 20 jobs at once
       duly workers stop web-1         finish what runs, and end
       duly workers stop web-1 --now   stop what runs, too
+
+    \b
+    Exit codes: 0 ok, 2 something in the command line is wrong, 3 there is no such worker, 5 the
+    store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    if context.invoked_subcommand is None:
-        _list(store, output)
 
 
 @workers.command("list")
 @store_option
-@output_option
-def list_command(store: str, output: str) -> None:
-    """List the workers that live."""
-    _list(store, output)
+@list_options
+def list_command(store: str, view: View) -> None:
+    """List the workers that live.
+
+    \b
+      duly workers
+      duly workers -o wide        with their tasks, resources and versions
+      duly workers --watch
+
+    RUNNING is how many jobs of how many it can run at once. BEAT is when it was last heard of.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    show_list(store, view, lambda there: there.work.living(), WORKERS)
 
 
 @workers.command("drain")
@@ -50,7 +57,7 @@ def list_command(store: str, output: str) -> None:
 @store_option
 def drain(name: str, store: str) -> None:
     """Begin nothing more; what runs comes to its end, and the worker waits."""
-    _tell(store, name, "drain")
+    _tell(store, lambda people: people.adrain(name))
 
 
 @workers.command("resume")
@@ -58,7 +65,7 @@ def drain(name: str, store: str) -> None:
 @store_option
 def resume(name: str, store: str) -> None:
     """Begin jobs again."""
-    _tell(store, name, "run")
+    _tell(store, lambda people: people.aresume(name))
 
 
 @workers.command("stop")
@@ -67,7 +74,7 @@ def resume(name: str, store: str) -> None:
 @store_option
 def stop(name: str, at_once: bool, store: str) -> None:  # noqa: FBT001 - click's
     """Finish what runs, and end."""
-    _tell(store, name, "kill" if at_once else "stop")
+    _tell(store, lambda people: people.astop(name, now=at_once))
 
 
 @workers.command("scale")
@@ -76,25 +83,22 @@ def stop(name: str, at_once: bool, store: str) -> None:  # noqa: FBT001 - click'
 @store_option
 def scale(name: str, slots: int, store: str) -> None:
     """Run N jobs at once."""
-    _tell(store, name, "keep", slots=slots)
+    _tell(store, lambda people: people.ascale(name, concurrency=slots))
 
 
-def _list(url: str, output: str) -> None:
-    found = ask(url, lambda store: store.work.living())
-    moment = now()
-    if output == "json":
-        click.echo(json.dumps([_plain(info) for info in found]))
-    elif found:
-        click.echo(table(HEADINGS, [_row(info, moment) for info in found]))
-    else:
-        click.echo("no worker lives; start one: duly worker", err=True)
+def _tell(url: str, order: "Callable[[Workers], Awaitable[Sequence[WorkerInfo]]]") -> None:
+    async def told(store: "Store") -> "Sequence[WorkerInfo]":
+        from duly.app.capacity import Workers
+        from duly.app.home import Borrowed
+
+        return await order(Workers(Borrowed(store)))
+
+    for info in ask(url, told):
+        click.echo(f"told {info.name} ({info.id})")
 
 
-HEADINGS = ("NAME", "ID", "PID", "QUEUES", "RUNNING", "BEAT", "ORDER")
-
-
-def _row(info: "WorkerInfo", moment: datetime) -> tuple[str, ...]:
-    ago = max(moment - info.beat_at, timedelta())
+def _row(info: "WorkerInfo", view: View) -> tuple[str, ...]:
+    ago = max(view.now - info.beat_at, timedelta())
     return (
         info.name,
         str(info.id),
@@ -103,6 +107,9 @@ def _row(info: "WorkerInfo", moment: datetime) -> tuple[str, ...]:
         f"{info.running}/{_slots(info)}",
         f"{roughly(ago)} ago",
         info.order,
+        ",".join(info.tasks),
+        ",".join(f"{name}={amount}" for name, amount in info.profile.resources.items()) or "-",
+        info.profile.version,
     )
 
 
@@ -116,9 +123,9 @@ def _plain(info: "WorkerInfo") -> dict[str, object]:
         "resources": dict(info.profile.resources),
         "running": info.running,
         "slots": _slots(info),
-        "started_at": info.started_at.isoformat(),
-        "beat_at": info.beat_at.isoformat(),
-        "lease_until": info.lease_until.isoformat(),
+        "started_at": iso(info.started_at),
+        "beat_at": iso(info.beat_at),
+        "lease_until": iso(info.lease_until),
         "order": info.order,
         "version": info.profile.version,
     }
@@ -128,26 +135,12 @@ def _slots(info: "WorkerInfo") -> int:
     return info.profile.slots if info.slots_ordered is None else info.slots_ordered
 
 
-def _tell(
-    url: str, name: str, order: 'Order | Literal["keep"]', *, slots: int | None = None
-) -> None:
-    async def tell(store: "Store") -> list["WorkerInfo"]:
-        meant = _meant(name, await store.work.living())
-        for info in meant:
-            told: Order = info.order if order == "keep" else order
-            await store.work.tell(info.id, told, slots=slots)
-        return meant
-
-    for info in ask(url, tell):
-        click.echo(f"told {info.name} ({info.id})")
-
-
-def _meant(name: str, living: "list[WorkerInfo]") -> "list[WorkerInfo]":
-    """Those of the name; or the one of that number."""
-    meant = [info for info in living if info.name == name]
-    if not meant:
-        meant = [info for info in living if str(info.id) == name]
-    if not meant:
-        there = ", ".join(sorted({info.name for info in living})) or "none"
-        raise NotFound(f'no worker is called "{name}" and lives; there is {there}')
-    return meant
+WORKERS: "Listing[WorkerInfo]" = Listing(
+    headings=("NAME", "ID", "PID", "QUEUES", "RUNNING", "BEAT", "ORDER"),
+    wide=("TASKS", "RESOURCES", "VERSION"),
+    row=_row,
+    plain=_plain,
+    name=lambda info: info.name,
+    nothing="no worker lives; start one: duly worker",
+    colour=lambda info: None if info.order == "run" else "yellow",
+)

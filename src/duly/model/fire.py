@@ -25,7 +25,7 @@ class Cause(StrEnum):
     PAUSED = "paused"
     EXCLUDED = "excluded"
     EXHAUSTED = "exhausted"
-    ASKED = "asked"  # somebody said: not the next one
+    ASKED = "asked"  # somebody said: not the next one; and of one that has a job: run it after all
 
 
 # The clock's own series; a manual run or a backfill has the number of its request.
@@ -45,3 +45,8 @@ class Fire:
     decided_at: datetime
     job_id: int | None = None
     series: int = CLOCK
+
+    @property
+    def is_backfill(self) -> bool:
+        """Whether it had passed when somebody asked for it; a manual run is one of its own time."""
+        return self.series != CLOCK and self.cause is Cause.ASKED

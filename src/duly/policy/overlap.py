@@ -25,6 +25,7 @@ class LiveJob:
     state: State
     due_at: datetime
     fire_id: int | None = None
+    backfilled: bool = False  # somebody asked for its moment: no newer one takes its place
 
     @property
     def started(self) -> bool:
@@ -81,14 +82,15 @@ def answer(overlap: Overlap, live: Sequence[LiveJob]) -> Answer:
         case "queue_one":
             return _newest_waits(live, ())
         case "replace":
-            return _newest_waits(live, tuple(job for job in live if job.started))
+            stopping = tuple(job for job in live if job.started and not job.backfilled)
+            return _newest_waits(live, stopping)
         case "queue_all":
-            waiting = sum(not job.started for job in live)
+            waiting = sum(not job.started and not job.backfilled for job in live)
             return Full(waiting) if waiting >= MOST_QUEUED else Wait(live[-1])
         case _:
             assert_never(overlap)
 
 
 def _newest_waits(live: Sequence[LiveJob], stopping: tuple[LiveJob, ...]) -> Answer:
-    waiting = [job for job in live if not job.started]
+    waiting = [job for job in live if not job.started and not job.backfilled]
     return TakeOver(waiting[-1], stopping) if waiting else Wait(live[-1], stopping)

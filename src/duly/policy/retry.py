@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, get_args
 
-from duly.durations import parse_duration, show_duration
+from duly.durations import is_bare_number, parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import Json, decode, encode
 
@@ -169,6 +169,8 @@ def _backoff(asked: object) -> Backoff | tuple[timedelta, ...]:
 
 
 def _wait(asked: Duration, where: str) -> timedelta:
+    if is_bare_number(asked):
+        raise InvalidValue(f'Retry: {where}={asked}: say "{asked}s" or "{asked}m"')
     try:
         wait = parse_duration(asked)
     except RuleError as error:

@@ -24,11 +24,11 @@ def queued(moment: datetime, now: datetime, blocked: str) -> str:
 
 
 def merged(plan: Plan, into: datetime) -> str:
-    return f"merged into the run of {_shown(into, plan)}"
+    return f"merged into the run of {shown(into, plan)}"
 
 
 def took_over(waiting: LiveJob, plan: Plan) -> str:
-    older = _shown(waiting.due_at, plan)
+    older = shown(waiting.due_at, plan)
     return (
         f'overlap="{plan.policies.overlap}": takes the place of the run of {older}, not yet begun'
     )
@@ -36,13 +36,13 @@ def took_over(waiting: LiveJob, plan: Plan) -> str:
 
 def waits(behind: LiveJob, plan: Plan, *, stopping: bool) -> str:
     asked = ", which was asked to stop" if stopping else ""
-    return f"waits for the run of {_shown(behind.due_at, plan)}{asked}"
+    return f"waits for the run of {shown(behind.due_at, plan)}{asked}"
 
 
 def overlap(job: LiveJob, plan: Plan) -> str:
     which = f" (job {job.id})" if job.id is not None else ""
     return (
-        f'overlap="skip", and the run of {_shown(job.due_at, plan)}{which} has not ended: '
+        f'overlap="skip", and the run of {shown(job.due_at, plan)}{which} has not ended: '
         f"it is {job.state}"
     )
 
@@ -77,7 +77,7 @@ def paused(schedule: Schedule) -> str:
         return "the schedule was paused"
     by = f" by {pause.by}" if pause.by else ""
     note = f": {pause.note}" if pause.note else ""
-    return f"the schedule was paused{by} since {_shown(pause.since, schedule.plan)}{note}"
+    return f"the schedule was paused{by} since {shown(pause.since, schedule.plan)}{note}"
 
 
 def clock_changes(notes: Sequence[str]) -> str:
@@ -91,7 +91,16 @@ def asked(by: str) -> str:
     return f"skipped because {by or 'somebody'} asked for it in advance"
 
 
-def _shown(moment: datetime, plan: Plan) -> str:
+def backfilled(by: str) -> str:
+    return f"backfilled by {by or 'somebody'}"
+
+
+def backfill(since: datetime, until: datetime, moments: int, *, plan: Plan) -> str:
+    first, end = (shown(moment.replace(microsecond=0), plan) for moment in (since, until))
+    return f"backfilled {first} to {end}, {moments:,} moment{'s' * (moments != 1)}"
+
+
+def shown(moment: datetime, plan: Plan) -> str:
     local = local_time(moment, plan.shown_zone).replace(tzinfo=None)
     whole = local.isoformat(" ", "minutes" if not (local.second or local.microsecond) else "auto")
     return f"{local:%a} {whole} {plan.shown_zone}"

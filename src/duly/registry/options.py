@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
-from duly.durations import parse_duration, show_duration
+from duly.durations import is_bare_number, parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.job import HIGHEST, LOWEST, MOST_NEEDS
 from duly.model.payload import check_text
@@ -114,6 +114,8 @@ def task_of(what: str, asked: object) -> str | None:
 
 
 def _parsed(what: str, asked: object) -> timedelta:
+    if is_bare_number(asked):
+        raise InvalidValue(f'{what}={asked}: say "{asked}s" or "{asked}m"')
     try:
         return parse_duration(asked)  # type: ignore[arg-type]  # it refuses what is no duration
     except RuleError as error:

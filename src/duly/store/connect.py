@@ -87,13 +87,13 @@ def _path(url: str) -> str:
     raise InvalidValue(f'"{scheme[1]}://" is no store; there are sqlite:///path and postgresql://')
 
 
-def place(url: str) -> str:
-    """The store's address as people may read it: without a password."""
+def place(url: str, *, folder: Path | None = None) -> str:
+    """The store's address as people may read it: without a password; a path from the folder."""
     if url.startswith(_POSTGRES):
         without = _PASSWORD.sub("", url)
         return _USER.sub(lambda found: f"//{found[1].partition(':')[0]}@", without)
     path = _path(url)
-    return path if path == ":memory:" else str(Path(path).absolute())
+    return path if path == ":memory:" else str((folder or Path()).absolute() / path)
 
 
 def _postgres(

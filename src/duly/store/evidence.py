@@ -1,6 +1,7 @@
 """Reading what explains things: who was in the way, who decided when, what is not kept."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duly.instants import from_us, to_us
@@ -10,7 +11,7 @@ from duly.model.schedule import Schedule
 from duly.model.states import State
 from duly.store import rows
 from duly.store.database import Ask, Operation
-from duly.store.protocol import FailedTask, NotKept, Tally, WaitingKind
+from duly.store.protocol import FailedTask, NotKept, RunTimes, Tally, WaitingKind
 
 
 def schedule(number: int) -> Operation[Schedule | None]:
@@ -27,6 +28,19 @@ def run_in_the_way(number: int, moment: datetime) -> Operation[Job | None]:
 def past_runs(number: int, limit: int) -> Operation[list[timedelta]]:
     found = yield Ask("past_runs", {"schedule_id": number, "limit": limit})
     return [timedelta(microseconds=length) for (length,) in found]
+
+
+def runs_of(jobs: Sequence[int]) -> Operation[dict[int, RunTimes]]:
+    found = yield Ask("runs_of", {"ids": list(jobs)})
+    return {
+        number: RunTimes(
+            state=State(state),
+            first_at=rows.moment(first),
+            started_at=rows.moment(started),
+            ended_at=rows.moment(ended),
+        )
+        for number, state, first, started, ended in found
+    }
 
 
 def run_after(number: int, moment: datetime) -> Operation[Fire | None]:

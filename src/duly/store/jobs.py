@@ -4,8 +4,6 @@ A key is a promise's name: unique for its task among unfinished jobs. Whoever as
 the key's own row first and looks at the job afterwards, so two callers cannot both find it free.
 Locks go down in one order everywhere: schedules, keys, jobs. Whoever ends a job does not wait for
 its key: see ``settling``.
-
-``enqueue`` is run on foreign connections too, so its statements take one JSON text and no more.
 """
 
 from collections.abc import Mapping, Sequence

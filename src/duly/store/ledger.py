@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from duly.instants import from_us, to_us
-from duly.model.fire import CLOCK
+from duly.model.fire import CLOCK, Cause
 from duly.model.outcome import storable
 from duly.model.schedule import Schedule
 from duly.model.states import State
@@ -137,8 +137,9 @@ def known(
     if ahead:
         settled = yield Ask("settled_fires", {"ids": ahead})
     jobs: dict[int, list[LiveJob]] = {}
-    for schedule_id, number, state, due_at, fire_id in live:
-        found = LiveJob(number, State(state), from_us(due_at), fire_id)
+    for schedule_id, number, state, due_at, fire_id, request in live:
+        asked = request != number
+        found = LiveJob(number, State(state), from_us(due_at), fire_id, backfilled=asked)
         jobs.setdefault(schedule_id, []).append(found)
     moments: dict[int, set[datetime]] = {}
     for schedule_id, due_at in settled:
@@ -192,12 +193,19 @@ def write(
     return [f for f, _ in numbered]
 
 
-def write_manual(schedule: Schedule, entry: Entry, *, series: int, ids: Ids) -> Operation[None]:
-    """Write a fire that stands beside the clock: the cursor does not move."""
-    fire_id, job_id = ids.draw(2)
-    row = fire_values(schedule, entry, fire_id, job_id=job_id, series=series)
-    yield Ask("record_fires", {"rows": rows.packed([row])})
-    yield from _hand_over([(schedule, entry, fire_id, job_id)])
+def write_manual(
+    schedule: Schedule, entries: Sequence[Entry], *, series: int, ids: Ids
+) -> Operation[list[int]]:
+    """Write fires that stand beside the clock: the cursor does not move. The jobs of each."""
+    numbers = ids.draw(2 * len(entries))
+    kept = [(schedule, entry, next(numbers), next(numbers)) for entry in entries]
+    fires = [
+        fire_values(schedule, entry, fire_id, job_id=job_id, series=series)
+        for _, entry, fire_id, job_id in kept
+    ]
+    yield Ask("record_fires", {"rows": rows.packed(fires)})
+    yield from _hand_over(kept, series=series)
+    return [job_id for _, _, _, job_id in kept]
 
 
 def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
@@ -207,8 +215,15 @@ def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
     return [number for (number,) in told]
 
 
-def _hand_over(kept: Sequence[tuple[Schedule, Entry, int, int]]) -> Operation[None]:
-    made = [_job(s, entry.job, fire_id, job_id) for s, entry, fire_id, job_id in kept if entry.job]
+def _hand_over(
+    kept: Sequence[tuple[Schedule, Entry, int, int]], *, series: int = CLOCK
+) -> Operation[None]:
+    made = [
+        _job(s, entry.job, fire_id, job_id)
+        | {"request": series if entry.cause is Cause.ASKED else job_id}
+        for s, entry, fire_id, job_id in kept
+        if entry.job
+    ]
     if made:
         yield Ask("hand_over", {"rows": rows.packed(made)})
     taken = [(s, entry, w, n) for s, entry, n, _ in kept if (w := entry.takes_over)]

@@ -16,9 +16,9 @@ MOST_BLOCKS = 16
 
 
 class Room:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, ids: Ids | None = None) -> None:
         self.database = database
-        self.ids = Ids()
+        self.ids = ids or Ids()
         self._listeners: list[Callable[[str], None]] = []
         self._appetite = 1
 

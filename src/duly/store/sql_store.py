@@ -3,19 +3,21 @@
 from collections.abc import Callable
 
 from duly.store.database import Database
+from duly.store.ids import Ids
 from duly.store.nouns.evidence import SqlEvidence
 from duly.store.nouns.jobs import SqlJobs
 from duly.store.nouns.schedules import SqlLedger, SqlSchedules
+from duly.store.nouns.surroundings import SqlSurroundings
 from duly.store.nouns.upkeep import SqlUpkeep
 from duly.store.nouns.work import SqlJournal, SqlLimits, SqlWork
 from duly.store.room import Room
 
 
 class SqlStore:
-    """Everything that is remembered, in a database."""
+    """Everything that is remembered, in a database. ``ids`` are numbers that were reserved."""
 
-    def __init__(self, database: Database) -> None:
-        room = Room(database)
+    def __init__(self, database: Database, *, ids: Ids | None = None) -> None:
+        room = Room(database, ids)
         self._room = room
         self.database = database
         self.schedules = SqlSchedules(room)
@@ -26,6 +28,7 @@ class SqlStore:
         self.journal = SqlJournal(room)
         self.upkeep = SqlUpkeep(room)
         self.evidence = SqlEvidence(room)
+        self.surroundings = SqlSurroundings(room)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self._room.listen(listener)

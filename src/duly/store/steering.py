@@ -133,7 +133,7 @@ def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operat
         return rows.fire(done[0])
     [facts] = yield from ledger.known([schedule], [row])
     entry, stopping = manual(replace(facts, settled=frozenset()), now)
-    yield from ledger.write_manual(schedule, entry, series=series, ids=ids)
+    yield from ledger.write_manual(schedule, [entry], series=series, ids=ids)
     if stopping:
         yield from ledger.stop(stopping, "replaced by a manual run of its schedule")
     yield from note(schedule, who, "run by hand")

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["Sandbox", "context"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever it is
+def _behind(name: str) -> Any:  # noqa: ANN401 - whatever it is
     if name in __all__:
         module = import_module(f"duly.testing.{name.lower()}")
         found = globals()[name] = getattr(module, name)
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # who reads this for types would believe that there is every name
+    __getattr__ = _behind

@@ -17,9 +17,10 @@ from duly.cli.formats import (
     read_moment,
     show_list,
 )
-from duly.cli.output import machine_zone, roughly
+from duly.cli.output import roughly
 from duly.cli.store import store_option
 from duly.clock import now
+from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -77,9 +78,10 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
       duly schedules history nightly --since 7d -n 100
       duly schedules history nightly --since 2026-11-16T02:00 -o json
 
-    LATENESS is how long after its moment it was decided what becomes of it. A line may stand for
-    many moments that nobody saw: it then says how many. A removed schedule keeps its history for a
-    while.
+    OUTCOME is what became of the moment: queued, merged into another moment's run, or skipped.
+    LATENESS is how long after it the job was begun, TOOK how long its last run took. A line may
+    stand for many moments that nobody saw: it then says how many. A removed schedule keeps its
+    history for a while.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     zone: str | None = None
 
@@ -96,13 +98,13 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
         view,
         found,
         Listing(
-            headings=("DUE", "OUTCOME", "WHY", "LATENESS", "JOB"),
+            headings=("DUE", "OUTCOME", "WHY", "LATENESS", "TOOK", "JOB"),
             row=lambda fire, view: _moment_row(fire, view, zone),
             plain=plain_fire,
             name=lambda fire: str(iso(fire.due_at)),
             nothing=f"no moment of {name} was due"
             + (f" since {since}" if since is not None else " yet"),
-            colour=lambda fire: "yellow" if fire.outcome == "skipped" else None,
+            colour=_colour,
         ),
     )
 
@@ -171,6 +173,9 @@ def plain_fire(fire: "Fire") -> dict[str, object]:
         "covers_from": iso(fire.covers_from),
         "count": fire.count,
         "manual": fire.manual,
+        "state": fire.state,
+        "started_at": iso(fire.started_at),
+        "took_seconds": None if fire.took is None else fire.took.total_seconds(),
     }
 
 
@@ -190,8 +195,9 @@ def _moment_row(fire: "Fire", view: View, zone: str | None) -> tuple[str, ...]:
         view.moment(fire.due_at, zone),
         _outcome(fire),
         fire.reason,
-        _lateness(fire),
-        NOTHING if fire.job_id is None else str(fire.job_id),
+        _length(fire.lateness),
+        _length(fire.took),
+        NOTHING if fire.job_id is None else f"{fire.job_id} {fire.state or 'forgotten'}",
     )
 
 
@@ -203,13 +209,17 @@ def _outcome(fire: "Fire") -> str:
     return f"{fire.outcome} {'many' if fire.count is None else format(fire.count, ',')}"
 
 
-def _lateness(fire: "Fire") -> str:
-    late = fire.decided_at - fire.due_at
-    if fire.manual or late < timedelta():
+def _colour(fire: "Fire") -> str | None:
+    bad = fire.outcome == "skipped" or fire.state in ("failed", "expired", "cancelled")
+    return "yellow" if bad else None
+
+
+def _length(length: timedelta | None) -> str:
+    if length is None or length < timedelta():
         return NOTHING
-    if late < A_SECOND:
-        return f"{late // timedelta(milliseconds=1)} ms"
-    return roughly(late)
+    if length < A_SECOND:
+        return f"{length // timedelta(milliseconds=1)} ms"
+    return roughly(length)
 
 
 def _since(text: str, zone: str | None) -> datetime:

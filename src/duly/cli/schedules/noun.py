@@ -3,9 +3,11 @@
 import click
 
 from duly.cli.formats import Noun
+from duly.cli.schedules.backfilling import backfill
 from duly.cli.schedules.looking import history, list_command
 from duly.cli.schedules.planning import add, edit
 from duly.cli.schedules.showing import show
+from duly.cli.schedules.simulating import simulate
 from duly.cli.schedules.steering import pause, remove, resume, run_command, skip_next
 
 
@@ -22,6 +24,8 @@ def schedules() -> None:
       duly schedules pause nightly --until 2h --note "the disk is full"
       duly schedules skip-next nightly
       duly schedules history nightly --since 7d
+      duly schedules simulate nightly --runtime 40m --outage 01:00..05:30
+      duly schedules backfill nightly --from 2026-11-01 --to 2026-11-08 --dry-run
 
     Changes are noted under the name you are logged in with. What --store and -o mean is said by
     duly schedules list --help; they stand behind the verb.
@@ -42,6 +46,8 @@ for _verb in (
     resume,
     skip_next,
     history,
+    backfill,
+    simulate,
     remove,
 ):
     schedules.add_command(_verb)

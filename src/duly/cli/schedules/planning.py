@@ -38,8 +38,8 @@ class _BeforeCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
 
 
-def _policy_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The words of ``@duly.schedule``; the command gets those that were said as ``words``."""
+def policy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The words of ``@duly.schedule``; ``spoken`` tells which of them were."""
     for option in reversed(
         (
             click.option("--zone", metavar="ZONE", help="Time zone, as Europe/Berlin or UTC."),
@@ -54,6 +54,15 @@ def _policy_options(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--jitter", metavar="TIME", help="Start up to so much later."),
             click.option("--start", metavar="TIME", help="Nothing before: 2026-12-01."),
             click.option("--end", metavar="TIME", help="Nothing after."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _label_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
             click.option("--queue", metavar="QUEUE", help="The line its jobs stand in."),
             click.option(
                 "--priority", metavar="N", help="-100 to 100, or high, normal, low, idle."
@@ -77,7 +86,8 @@ _DST = "What clock changes do: cron, systemd, elapsed, quartz, or as end/first."
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE…]")
 @click.option("--name", metavar="NAME", help="By default as the task, or the program.")
 @click.option("--task", metavar="TASK", help="What to run, with KEY=VALUE as its arguments.")
-@_policy_options
+@policy_options
+@_label_options
 @utc_option
 @store_option
 @click.pass_context
@@ -106,7 +116,9 @@ def add(
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     command: list[str] = context.meta.get(_COMMAND, [])
     try:
-        plan = _new_plan(rule, name=name, what=_what(task, arguments, command), said=_said(options))
+        plan = _new_plan(
+            rule, name=name, what=_what(task, arguments, command), said=spoken(options)
+        )
     except RuleError as error:
         raise RuleRefused(error, rule) from None
     except DulyError as error:
@@ -125,7 +137,8 @@ def add(
 @click.command("edit")
 @click.argument("name", metavar="NAME")
 @click.option("--rule", metavar="RULE", help="When, from now on.")
-@_policy_options
+@policy_options
+@_label_options
 @utc_option
 @store_option
 def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) -> None:
@@ -140,14 +153,14 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
     none takes away a zone, a bound, an exclusion or a length of time. What a person has edited
     stays, whatever code or file declares it.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    said = _said(options)
+    said = spoken(options)
     if not said and rule is None:
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
 
     def change(plan: "Plan") -> "Plan":
         from duly.app.steering import changed_plan, own_zone
 
-        return changed_plan(plan, rule, _in_zone(said, said.get("zone") or own_zone(plan)))
+        return changed_plan(plan, rule, in_zone(said, said.get("zone") or own_zone(plan)))
 
     async def edited(there: "Store") -> "Schedule":
         from duly.app.steering import login
@@ -172,7 +185,7 @@ def _new_plan(
     called, task, args = what
     zone = said.get("zone")
     timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or called)
-    words = _in_zone(said, zone or timing.stated_zone)
+    words = in_zone(said, zone or timing.stated_zone)
     return new_plan(called if name is None else name, rule, task=task, args=args, words=words)
 
 
@@ -210,7 +223,7 @@ def _value(text: str) -> object:
         return text
 
 
-def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+def spoken(options: Mapping[str, Any]) -> dict[str, Any]:
     """Only what was said, as it is said in Python."""
     words = {word: value for word, value in options.items() if value is not None}
     for word in _MAY_BE_NONE:
@@ -230,7 +243,7 @@ def _number(text: str) -> int | str:
         return text
 
 
-def _in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
+def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
     """The same, with bounds as moments: without an offset they are on the schedule's own clock."""
     read = {
         word: read_moment(words[word], zone=zone, option=f"--{word}")

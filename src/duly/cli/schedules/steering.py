@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from duly.cli.formats import View, read_length, read_moment, utc_option
-from duly.cli.output import machine_zone
 from duly.cli.store import NEEDS_YOU, ask, store_option
+from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

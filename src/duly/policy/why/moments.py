@@ -40,6 +40,8 @@ class MomentEvidence:
     in_the_way: JobEvidence | None = None  # the run that had not ended
     last_decision: datetime | None = None  # of any scheduler, before this one
     notes: tuple[str, ...] = ()  # what the clocks on the walls did
+    backfill: Fire | None = None  # somebody asked for the moment later
+    backfill_job: JobEvidence | None = None
 
     @property
     def name(self) -> str:
@@ -61,7 +63,8 @@ def explain_moment(found: MomentEvidence) -> Answer:
         case _:
             assert_never(found.fire.outcome)
     return replace(
-        answer, evidence=(*answer.evidence, *_stretch(found), *_gap(found), *found.notes)
+        answer,
+        evidence=(*answer.evidence, *_stretch(found), *_gap(found), *found.notes, *_later(found)),
     )
 
 
@@ -179,6 +182,9 @@ def _resume(found: MomentEvidence) -> tuple[Command, ...]:
 
 
 def _due(found: MomentEvidence) -> str:
+    if found.fire.is_backfill:
+        asked = f"{found.fire.reason} {found.clock.near(found.fire.decided_at, found.moment)}"
+        return f"{found.name}, due {found.clock.due(found.moment)}, was {asked}"
     if found.fire.series != CLOCK:
         return f"{found.name} was run by hand {found.clock.due(found.moment)}"
     return f"{found.name} was due {found.clock.due(found.moment)}"
@@ -216,3 +222,14 @@ def _gap(found: MomentEvidence) -> tuple[str, ...]:
         return (f"it was decided {decided}, {about(waited)} after it was due",)
     since = clock.near(before)
     return (f"no scheduler was running: nothing was decided from {since} to {decided}",)
+
+
+def _later(found: MomentEvidence) -> tuple[str, ...]:
+    """What became of the moment when somebody asked for it later."""
+    asked, job = found.backfill, found.backfill_job
+    if asked is None:
+        return ()
+    came_to = f"its job ({asked.job_id}) has ended and been forgotten"
+    if job is not None:
+        came_to = f"job {job.job.id} {clause_of(job).text}"
+    return (f"{asked.reason} {found.clock.near(asked.decided_at, found.moment)}: {came_to}",)

@@ -12,6 +12,8 @@ from duly.policy.why.showing import plural
 
 MOST_NAMED = 3
 MOST_COUNTED = 10_000
+# Tasks of duly's own, and what a worker must be told to run them.
+_OFF_UNLESS_ALLOWED = {"duly.shell": "shell", "duly.command": "shell", "duly.http": "http"}
 
 
 class Waits(NamedTuple):
@@ -54,7 +56,7 @@ def what_is_missing(
     if not living:
         return "none is running", Command("start one", "duly worker")
     if not knowing:
-        return f'none that is running knows the task "{task}"{_renamed(task, living)}', None
+        return _unknown(task, living)
     if not able:
         theirs = ", ".join(sorted({name for worker in knowing for name in worker.queues}))
         text = f'none that knows it listens to queue "{queue}" ({_names(knowing)}: {theirs})'
@@ -144,6 +146,13 @@ def _ahead(found: JobEvidence) -> str:
     many = f"more than {MOST_COUNTED:,} jobs" if count > MOST_COUNTED else plural(count, "job")
     verb = "is" if count == 1 else "are"
     return f'{many} {verb} before it in queue "{job.queue}" (its priority is {job.priority})'
+
+
+def _unknown(task: str, living: Iterable[WorkerInfo]) -> tuple[str, Command | None]:
+    word = _OFF_UNLESS_ALLOWED.get(task)
+    if word is None:
+        return f'none that is running knows the task "{task}"{_renamed(task, living)}', None
+    return f"{word} is off for all that are running", Command("allow it", f"duly up --allow {word}")
 
 
 def _renamed(task: str, living: Iterable[WorkerInfo]) -> str:

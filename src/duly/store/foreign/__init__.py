@@ -1,5 +1,6 @@
-"""Connections that are not ours: jobs are enqueued inside the transaction of whoever asks."""
+"""Connections that are not ours: whoever asks has it done inside of their own transaction."""
 
+from duly.store.foreign.changes import Verb, Work, awrite_on, write_on
 from duly.store.foreign.enqueue import aenqueue_on, enqueue_on
 
-__all__ = ["aenqueue_on", "enqueue_on"]
+__all__ = ["Verb", "Work", "aenqueue_on", "awrite_on", "enqueue_on", "write_on"]

@@ -18,18 +18,19 @@ Values: TypeAlias = Any  # as the driver wants them
 
 
 class Style(NamedTuple):
-    """How a driver writes the place of a value (PEP 249), and takes what belongs there."""
+    """How a driver writes the place of a value (PEP 249), and takes the values."""
 
     place: str
-    values: Callable[[str, int], Values]  # from the text and how often it is wanted
+    by_name: bool = False
+    repeated: bool = False  # a value is given as often as it has a place
 
 
 STYLES = {
-    "pyformat": Style("%(batch)s", lambda batch, _: {"batch": batch}),
-    "format": Style("%s", lambda batch, times: (batch,) * times),
-    "named": Style(":batch", lambda batch, _: {"batch": batch}),
-    "qmark": Style("?", lambda batch, times: (batch,) * times),
-    "numeric_dollar": Style("$1", lambda batch, _: (batch,)),
+    "pyformat": Style("%({name})s", by_name=True),
+    "format": Style("%s", repeated=True),
+    "named": Style(":{name}", by_name=True),
+    "qmark": Style("?", repeated=True),
+    "numeric_dollar": Style("${number}"),
 }
 
 
@@ -145,6 +146,7 @@ DRIVERS = (
         execute=_sqlite3,
         dialect=lambda _: "sqlite",
         style=lambda _: "named",
+        in_transaction=lambda one: one.in_transaction,
     ),
     Driver(
         package="django",

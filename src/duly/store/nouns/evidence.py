@@ -1,12 +1,13 @@
 """Evidence, for whoever wants to know why."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duly.model.fire import Fire
 from duly.model.job import Job
 from duly.model.schedule import Schedule
 from duly.store import evidence
-from duly.store.protocol import FailedTask, NotKept, Tally, WaitingKind
+from duly.store.protocol import FailedTask, NotKept, RunTimes, Tally, WaitingKind
 from duly.store.room import Room
 
 
@@ -22,6 +23,9 @@ class SqlEvidence:
 
     async def past_runs(self, schedule: int, *, limit: int = 20) -> list[timedelta]:
         return await self._room.read(lambda: evidence.past_runs(schedule, limit))
+
+    async def runs_of(self, jobs: Sequence[int]) -> dict[int, RunTimes]:
+        return await self._room.read(lambda: evidence.runs_of(jobs))
 
     async def run_after(self, schedule: int, moment: datetime) -> Fire | None:
         return await self._room.read(lambda: evidence.run_after(schedule, moment))

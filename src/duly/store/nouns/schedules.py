@@ -1,17 +1,20 @@
 """Schedules, and the ledger of what became of their moments."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
 from duly.instants import EPOCH
+from duly.model.backfill import Backfill
 from duly.model.fire import Fire
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
 from duly.store import (
     applying,
+    backfilling,
     declaring,
     fires,
     held,
@@ -96,6 +99,27 @@ class SqlSchedules:
         )
         self._room.nudge(SCHEDULES, READY)
         return fire
+
+    async def backfill(
+        self,
+        name: str,
+        *,
+        since: datetime,
+        until: datetime,
+        who: str = "",
+        again: bool = False,
+        dry_run: bool = False,
+    ) -> Backfill:
+        wanted = backfilling.Request(name=name, since=since, until=until, who=who, again=again)
+        if dry_run:
+            return await self._room.read(lambda: backfilling.foresee(wanted, decide=decide))
+        [number] = await self._room.numbers(1)
+        mine = replace(wanted, number=number)
+        done = await self._room.insist(
+            lambda: backfilling.backfill(mine, decide=decide, ids=self._room.ids)
+        )
+        self._room.nudge(SCHEDULES, READY)
+        return done
 
     async def remove(self, name: str, *, who: str = "") -> None:
         await self._changed(

@@ -20,7 +20,7 @@ from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, 
 from duly.store.migrate import NO_TABLES
 from duly.store.postgres import faults, schema
 from duly.store.postgres.connections import Connection, Connections, Connector, pause
-from duly.store.postgres.notify import Listener, Notifier
+from duly.store.postgres.notify import Listener, Notifier, hears
 from duly.store.postgres.text import for_psycopg
 from duly.store.statements import statements as statements_of
 
@@ -57,6 +57,7 @@ class PostgresDatabase:
         self._clock = clock
         self._deadline = deadline
         self._on_missing_partition = on_missing_partition
+        self._connect = connect
         self._place = connect.place
         self._connections = Connections(connect, at_most=connections)
         self._begin_write = _begin("begin", dialect, deadline=deadline)
@@ -106,6 +107,10 @@ class PostgresDatabase:
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self._listeners.append(listener)
+
+    async def hears(self) -> bool:
+        """Try now whether nudges arrive, which ``listening`` says of a while ago."""
+        return await self._call(lambda _: hears(self._connect, deadline=self._deadline))
 
     async def applied(self) -> list[int]:
         return await self._call(

@@ -138,6 +138,15 @@ class Listener:
         await _ended(self._listening)
         self._listening = None
 
+    async def hears(self) -> bool:
+        """Try it now, on a connection of its own: whether what is sent arrives."""
+        connection = await self._connect()
+        try:
+            await connection.execute(b"listen duly")
+            return await self._arrives(connection)
+        finally:
+            await connection.close()
+
     async def _listen_for_ever(self) -> None:
         while True:
             rest = self._again
@@ -178,6 +187,18 @@ class Listener:
                 ours = notification.pid == self._notifier.process
                 if not ours and not notification.payload.startswith(_PROOF):
                     self._tell(notification.payload)
+
+
+async def hears(connect: Connect, *, deadline: timedelta) -> bool:
+    """Whether nudges would arrive, tried once on two new connections.
+
+    New ones, since behind a pooler what an old one has prepared may be gone, or be another's.
+    """
+    notifier = Notifier(connect, deadline=deadline)
+    try:
+        return await Listener(connect, notifier, lambda _: None).hears()
+    finally:
+        await notifier.close()
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

@@ -1,10 +1,11 @@
-"""The text of a statement, as psycopg wants it.
+"""The text of a statement, as psycopg wants it, or another driver.
 
 The ``.sql`` files of both dialects write a value as ``:name``. psycopg writes it as ``%(name)s``,
 and a percent sign twice. Text in quotes and comments names no values.
 """
 
 import re
+from collections.abc import Callable
 
 _PIECE = re.compile(
     r"""
@@ -25,10 +26,13 @@ _PIECE = re.compile(
 
 
 def for_psycopg(text: str) -> bytes:
-    return _PIECE.sub(_rewritten, text).encode()
+    return with_places(text, lambda name: f"%({name})s", percent="%%").encode()
 
 
-def _rewritten(piece: re.Match[str]) -> str:
-    if piece["name"]:
-        return f"%({piece['name']})s"
-    return piece[0].replace("%", "%%")
+def with_places(text: str, place: Callable[[str], str], *, percent: str) -> str:
+    """The text with another word for every value, and for every percent sign."""
+
+    def rewritten(piece: re.Match[str]) -> str:
+        return place(piece["name"]) if piece["name"] else piece[0].replace("%", percent)
+
+    return _PIECE.sub(rewritten, text)

@@ -5,7 +5,14 @@ transaction, and each may be repeated after ``OutcomeUnknown``. The time is the 
 tells it what time it is.
 """
 
-from duly.store.protocol.evidence import Evidence, FailedTask, NotKept, Tally, WaitingKind
+from duly.store.protocol.evidence import (
+    Evidence,
+    FailedTask,
+    NotKept,
+    RunTimes,
+    Tally,
+    WaitingKind,
+)
 from duly.store.protocol.nouns import (
     Jobs,
     Journal,
@@ -15,6 +22,7 @@ from duly.store.protocol.nouns import (
     Work,
 )
 from duly.store.protocol.schedules import Ledger, Schedules
+from duly.store.protocol.surroundings import BadDay, Orphans, Surroundings, WantedTask
 from duly.store.protocol.values import (
     CAREFUL,
     IDLE,
@@ -70,6 +78,7 @@ __all__ = [
     "SCHEDULES",
     "SUSPECT",
     "WORKERS",
+    "BadDay",
     "Beat",
     "Claims",
     "Decide",
@@ -90,9 +99,11 @@ __all__ = [
     "Limits",
     "LostJob",
     "NotKept",
+    "Orphans",
     "Progress",
     "QueueStep",
     "Retention",
+    "RunTimes",
     "ScheduleStep",
     "Schedules",
     "Settled",
@@ -100,12 +111,14 @@ __all__ = [
     "Standing",
     "Step",
     "Store",
+    "Surroundings",
     "TakenBack",
     "Tally",
     "Turn",
     "Upkeep",
     "WaitingKind",
     "WantedSchedule",
+    "WantedTask",
     "Wish",
     "Work",
 ]

@@ -1,6 +1,6 @@
 """What is asked of a store by somebody who wants to know why, or how things stand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -63,6 +63,16 @@ class WaitingKind:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimes:
+    """When a job ran."""
+
+    state: State
+    first_at: datetime | None = None  # when it was begun for the first time
+    started_at: datetime | None = None  # when its last run began
+    ended_at: datetime | None = None
+
+
 class Evidence(Protocol):
     async def schedule(self, number: int) -> Schedule | None: ...
 
@@ -72,6 +82,10 @@ class Evidence(Protocol):
 
     async def past_runs(self, schedule: int, *, limit: int = 20) -> list[timedelta]:
         """How long the last runs took that ended well."""
+        ...
+
+    async def runs_of(self, jobs: Sequence[int]) -> dict[int, RunTimes]:
+        """When these jobs ran; without those that have been forgotten."""
         ...
 
     async def run_after(self, schedule: int, moment: datetime) -> Fire | None:

@@ -14,6 +14,7 @@ from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store.protocol.evidence import Evidence
 from duly.store.protocol.schedules import Ledger, Schedules
+from duly.store.protocol.surroundings import Surroundings
 from duly.store.protocol.values import (
     Beat,
     Claims,
@@ -265,6 +266,8 @@ class Store(Protocol):
     def upkeep(self) -> Upkeep: ...
     @property
     def evidence(self) -> Evidence: ...
+    @property
+    def surroundings(self) -> Surroundings: ...
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Call with a topic when something changed, here or in another process. Only a hint."""

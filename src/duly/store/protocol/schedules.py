@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from duly.model.backfill import Backfill
 from duly.model.fire import Fire
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import Firing
@@ -47,6 +48,22 @@ class Schedules(Protocol):
 
     async def run(self, name: str, *, who: str = "") -> Fire:
         """Fire once, now, beside the clock, under the schedule's own overlap policy."""
+        ...
+
+    async def backfill(
+        self,
+        name: str,
+        *,
+        since: datetime,
+        until: datetime,
+        who: str = "",
+        again: bool = False,
+        dry_run: bool = False,
+    ) -> Backfill:
+        """Make a job for each moment from ``since`` up to ``until`` that has had none, or for all.
+
+        All of them or none; they are the rule's as it is now, and have passed.
+        """
         ...
 
     async def remove(self, name: str, *, who: str = "") -> None: ...

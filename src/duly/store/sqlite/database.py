@@ -5,6 +5,7 @@ operation began to run.
 """
 
 import os
+import shlex
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -196,12 +197,21 @@ def make_file(path: Path, *, create: bool) -> None:
         if path.exists():
             return
         if not create:
-            raise StoreUnavailable(f"no store at {path}; make one: duly db migrate --store {path}")
+            raise StoreUnavailable(_missing(path))
         _create_durably(path)
     except FileExistsError:
         return  # by another process, meanwhile
     except OSError as error:
         raise StoreUnavailable(f"cannot make {path}: {error.strerror}") from error
+
+
+def _missing(path: Path) -> str:
+    """Of a file in this folder, that it is here: perhaps it is the folder that is wrong."""
+    shown = f"./{path.name}" if path.parent == Path.cwd() else str(path)
+    return (
+        f"no store at {shown}; name another (--store, DULY_STORE), or make this one: "
+        f"duly db migrate --store {shlex.quote(shown)}"
+    )
 
 
 def _create_durably(path: Path) -> None:

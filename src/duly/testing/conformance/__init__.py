@@ -20,6 +20,8 @@ from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import (
     applying,
+    backfilling,
+    backfilling_once,
     callbacks,
     claiming,
     columns,
@@ -51,6 +53,7 @@ from duly.testing.conformance import (
     schedules,
     settling,
     storms,
+    surroundings,
     turns,
     unfit,
     upkeep,
@@ -67,10 +70,11 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    applying, callbacks, claiming, columns, content, declaring, editing, evidence, fairness,
-    finding, firing, fixed_delay, idempotence, jobs, journal, keys, lateness, limit_rules, limits,
-    missed, overlap, pausing, places, promotion, queue_limits, races, rates, resources, retrying,
-    schedules, settling, storms, turns, unfit, upkeep, work, workers, zone_data,
+    applying, backfilling, backfilling_once, callbacks, claiming, columns, content, declaring,
+    editing, evidence, fairness, finding, firing, fixed_delay, idempotence, jobs, journal, keys,
+    lateness, limit_rules, limits, missed, overlap, pausing, places, promotion, queue_limits,
+    races, rates, resources, retrying, schedules, settling, storms, surroundings, turns, unfit,
+    upkeep, work, workers, zone_data,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from duly.model.fire import Cause, Outcome
 from duly.model.outcome import Mismatched, Raised, Succeeded
 from duly.model.policies import Missed
 from duly.model.states import State
+from duly.store.protocol import RunTimes
 from duly.testing.conformance.expect import equal
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, START, World
@@ -225,3 +226,30 @@ async def what_comes_next_is_neither_paused_nor_overdue(world: World) -> None:
     world.wait(HOUR + MINUTE)
     later = await world.store.evidence.coming(limit=5)
     equal([one.plan.name for one in later], ["second", "third"])
+
+
+@check
+async def a_run_is_told_from_its_first_beginning_to_its_end(world: World) -> None:
+    await world.add(plan(retry='{"attempts": 3}'))
+    await world.fire_after(MINUTE)
+    [fire] = await world.fires()
+    number = fire.job_id or 0
+    equal((await world.store.evidence.runs_of([number]))[number], RunTimes(state=State.READY))
+    begun = world.now
+    job = await world.begin()
+    world.wait(MINUTE)
+    await world.end(job, REFUSED)
+    world.wait(HOUR)
+    await world.dispatch()
+    again = await world.begin()
+    last = world.now
+    world.wait(MINUTE)
+    await world.end(again)
+    equal(
+        await world.store.evidence.runs_of([number, 1]),
+        {
+            number: RunTimes(
+                state=State.SUCCEEDED, first_at=begun, started_at=last, ended_at=last + MINUTE
+            )
+        },
+    )

@@ -14,7 +14,7 @@ select null::text, null::bigint where false
 [!partitions]*/
 
 -- name: make_day
-select duly.make_day(:parent::text, :instant::bigint);
+select duly.make_place(:parent::text, :instant::bigint, {now});
 
 -- name: prune_history
 /*[partitions]

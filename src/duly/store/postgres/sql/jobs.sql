@@ -156,7 +156,8 @@ delete from duly.job_key
 returning job_id;
 
 -- name: hand_over
--- The jobs of fires: what they are to do is copied from their schedules.
+-- The jobs of fires: what they are to do is copied from their schedules. The request of a job is its
+-- own number, or that of the backfill that asked for it.
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
@@ -164,14 +165,14 @@ insert into duly.job (id, task, args, queue, priority, tenant, submitter, title,
 select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
        made.state, clock.now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, schedule.id, made.fire_id, made.reason,
-       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.id, limits, needs,
+       greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.request, limits, needs,
        terms, exists (select from duly.queue where queue.name = schedule.queue and queue.fair),
        (select {shelf}
           from (select schedule.limits as limits, schedule.needs as needs, 0 as crashes,
                        made.priority as priority) as it)
   from jsonb_to_recordset(:rows::jsonb) as made (
            id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
-           deadline bigint, late text, retry text, priority smallint, reason text)
+           deadline bigint, late text, retry text, priority smallint, reason text, request bigint)
   join duly.schedule on schedule.id = made.schedule_id
  cross join (select {now} as now offset 0) as clock
     on conflict (id) do nothing
@@ -188,14 +189,14 @@ update duly.job
 returning job.id;
 
 -- name: live_jobs
-select schedule_id, id, state, due_at, fire_id
+select schedule_id, id, state, due_at, fire_id, request
   from duly.job
  where schedule_id = any(:ids::bigint[])
  order by schedule_id, due_at, id;
 
 -- name: hold_live_jobs
 -- The same, and nobody begins one of them before the decision about them is written.
-select schedule_id, id, state, due_at, fire_id
+select schedule_id, id, state, due_at, fire_id, request
   from duly.job
  where schedule_id = any(:ids::bigint[])
  order by schedule_id, due_at, id

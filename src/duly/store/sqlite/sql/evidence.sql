@@ -6,7 +6,8 @@ select {schedule}
  where id = :id;
 
 -- name: run_in_the_way
--- The oldest job of a schedule that was there at a moment and had not ended.
+-- The oldest job of a schedule that was there at a moment and had not ended; rather one that stood
+-- in the way of others than one that waited for them.
 select *
   from (select {job}, waits, waits_for, null as ended_at, null as result, null as error
           from duly_job
@@ -19,7 +20,7 @@ select *
         select {job}, null, null, ended_at, null, error
           from duly_failed
          where schedule_id = :schedule_id and ended_at > :moment and created_at <= :moment) as there
- order by due_at, id
+ order by state = 'blocked', due_at, id
  limit 1;
 
 -- name: past_runs
@@ -29,6 +30,19 @@ select ended_at - claimed_at
  where schedule_id = :schedule_id and state = 'succeeded' and claimed_at is not null
  order by ended_at desc
  limit :limit;
+
+-- name: runs_of
+-- Of each of these jobs, its state, when it was begun first, when its last run began, and its end.
+select id, state, coalesce((select min(started_at) from duly_attempt where job_id = id), claimed_at),
+       claimed_at, ended_at
+  from (select id, state, claimed_at, null as ended_at from duly_job
+         where id in (select value from json_each(:ids))
+         union all
+        select id, state, claimed_at, ended_at from duly_history
+         where id in (select value from json_each(:ids))
+         union all
+        select id, state, claimed_at, ended_at from duly_failed
+         where id in (select value from json_each(:ids))) as job;
 
 -- name: run_after
 -- The first moment behind another that got a job: what was merged, it was merged into that.
@@ -96,7 +110,8 @@ select outcome, cause, state, sum(coalesce(count, 1)),
 -- name: moments_not_kept
 -- Of each schedule, and of each way in which its moments were not kept, the last one, and how many.
 -- A moment counts by when it was decided, and a job by when it ended: an outage of three days is
--- told on the day after, and so is what was tried for three days.
+-- told on the day after, and so is what was tried for three days. A moment that was backfilled is its
+-- new job's matter.
 select name, due_at, cause, reason, job_id, state, error, moments, first
   from (select duly_schedule.name, bad.due_at, bad.cause, bad.reason, bad.job_id, bad.state, bad.error,
                sum(coalesce(bad.count, 1)) over alike as moments,
@@ -108,6 +123,11 @@ select name, due_at, cause, reason, job_id, state, error, moments, first
                   from duly_fire
                  where decided_at >= :since and outcome = 'skipped'
                    and cause in ('overlap', 'late', 'exhausted')
+                   and (count is not 1
+                        or (schedule_id, due_at) not in (select schedule_id, due_at
+                                                           from duly_fire
+                                                          where decided_at >= :since and series <> 0
+                                                            and cause = 'asked'))
                  union all
                 select fire.schedule_id, fire.due_at, fire.id, null, gone.reason, gone.id, gone.state,
                        null, fire.count, fire.covers_from

@@ -152,7 +152,8 @@ delete from duly_job_key
 returning job_id;
 
 -- name: hand_over
--- The jobs of fires: what they are to do is copied from their schedules.
+-- The jobs of fires: what they are to do is copied from their schedules. The request of a job is its
+-- own number, or that of the backfill that asked for it.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
@@ -160,7 +161,7 @@ insert into duly_job (id, task, args, queue, priority, tenant, submitter, title,
 select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
        made.state, :now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, duly_schedule.id, made.fire_id, made.reason,
-       max(made.ready_at, :now) - made.priority * 1000000, made.id, limits, needs, terms,
+       max(made.ready_at, :now) - made.priority * 1000000, made.request, limits, needs, terms,
        exists (select 1 from duly_queue where name = duly_schedule.queue and fair),
        (select {shelf}
           from (select duly_schedule.limits as limits, duly_schedule.needs as needs, 0 as crashes,
@@ -170,7 +171,7 @@ select made.id, task, args, queue, made.priority, tenant, submitter, title, tags
                value ->> 'due_at' as due_at, value ->> 'ready_at' as ready_at,
                value ->> 'deadline' as deadline, value ->> 'late' as late,
                value ->> 'retry' as retry, value ->> 'priority' as priority,
-               value ->> 'reason' as reason
+               value ->> 'reason' as reason, value ->> 'request' as request
           from json_each(:rows)) as made
   join duly_schedule on duly_schedule.id = made.schedule_id
  where true
@@ -189,14 +190,14 @@ update duly_job
 returning duly_job.id;
 
 -- name: live_jobs
-select schedule_id, id, state, due_at, fire_id
+select schedule_id, id, state, due_at, fire_id, request
   from duly_job
  where schedule_id in (select value from json_each(:ids))
  order by schedule_id, due_at, id;
 
 -- name: hold_live_jobs
 -- The same, and nobody begins one of them before the decision about them is written.
-select schedule_id, id, state, due_at, fire_id
+select schedule_id, id, state, due_at, fire_id, request
   from duly_job
  where schedule_id in (select value from json_each(:ids))
  order by schedule_id, due_at, id;

@@ -1,0 +1,18 @@
+"""Whom the doctor looks at: a store that is open, and where it is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from duly.store.connect import place
+from duly.store.sql_store import SqlStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    url: str
+    store: SqlStore  # open, and only to be read
+
+    @property
+    def path(self) -> Path:
+        """The file of an SQLite store, where it really is."""
+        return Path(place(self.url)).resolve()

@@ -1,0 +1,27 @@
+"""What a schedule would do, before it does it.
+
+Nothing here knows a policy. The plan is put into a store in memory, on a clock that jumps from one
+event to the next; the scheduler's own decisions fire it, and a worker with room for everything
+claims and settles its jobs. What is told is what that store's ledger says afterwards.
+"""
+
+from duly.app.simulating.asking import Known, continued, known_of, usual_runtime, window_end
+from duly.app.simulating.simulation import MOST_MOMENTS, simulate
+from duly.app.simulating.story import Attempt, ClockChange, Moment, Outage, Story, Unended, WhatIf
+
+__all__ = [
+    "MOST_MOMENTS",
+    "Attempt",
+    "ClockChange",
+    "Known",
+    "Moment",
+    "Outage",
+    "Story",
+    "Unended",
+    "WhatIf",
+    "continued",
+    "known_of",
+    "simulate",
+    "usual_runtime",
+    "window_end",
+]

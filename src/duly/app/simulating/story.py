@@ -1,0 +1,141 @@
+"""What is supposed, and what would come of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from duly.model.fire import Fire
+from duly.model.schedule import Pause, Plan
+
+# What becomes of a due moment; what ``waits`` had not begun when we stopped looking.
+Word = Literal["runs", "stopped", "failed", "waits", "expired", "merged", "skipped"]
+RAN: Final = ("runs", "stopped", "failed")
+A_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """From ``start`` on, and until ``end``, no scheduler and no worker runs."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Unended:
+    """A run that began before, and goes on."""
+
+    due_at: datetime
+    begun_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """A plan, and the world it meets: the moments from ``start`` on and before ``end``."""
+
+    plan: Plan
+    start: datetime
+    end: datetime
+    outages: Sequence[Outage] = ()
+    runtime: timedelta = timedelta()  # of each run that nobody stops
+    pause: Pause | None = None  # … that began before, and ends by itself
+    asked: Sequence[Fire] = ()  # moments that somebody has asked to leave out
+    unended: Unended | None = None  # of a rule with moments; a delay begins with its end
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One execution; ``outcome`` is the word for it in the store, as ``succeeded`` or ``lost``."""
+
+    start: datetime
+    end: datetime
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A row of the ledger as it would be, and how its run would go."""
+
+    due_at: datetime
+    covers_from: datetime  # a row may stand for many moments, from here to due_at
+    count: int | None  # so many; None: too many to be counted
+    outcome: Word
+    cause: str | None
+    why: str
+    ready_at: datetime  # when it could begin at the earliest: later than due by jitter
+    attempts: Sequence[Attempt] = ()
+
+    @property
+    def starts_at(self) -> datetime | None:
+        return self.attempts[0].start if self.attempts else None
+
+    @property
+    def ends_at(self) -> datetime | None:
+        return self.attempts[-1].end if self.attempts else None
+
+    @property
+    def lateness(self) -> timedelta | None:
+        return self.attempts[0].start - self.due_at if self.attempts else None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether something kept it from starting in time; jitter is in time."""
+        return bool(self.attempts) and self.attempts[0].start - self.ready_at >= A_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """The clocks of the schedule's zone are set, forward or back."""
+
+    at: datetime
+    by: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    what: WhatIf
+    moments: Sequence[Moment]  # the oldest first
+    clock_changes: Sequence[ClockChange]
+
+    @property
+    def sentence(self) -> str:
+        """``14 due: 12 would run (2 of them late), 1 skipped, 1 merged``."""
+        if not self.moments:
+            return "nothing is due"
+        ran = [moment for moment in self.moments if moment.outcome in RAN]
+        said = [f"{len(ran):,} would run{self._beside(ran)}"] if ran else []
+        said += [
+            f"{counted} {words}"
+            for word, words in _OTHERS.items()
+            if (counted := _counted([m for m in self.moments if m.outcome == word])) != "0"
+        ]
+        return f"{_counted(self.moments)} due: {', '.join(said)}"
+
+    @staticmethod
+    def _beside(ran: Sequence[Moment]) -> str:
+        counts = {
+            "late": sum(moment.is_late for moment in ran),
+            "stopped before the end": sum(moment.outcome == "stopped" for moment in ran),
+            "failed": sum(moment.outcome == "failed" for moment in ran),
+        }
+        said = [f"{count:,} {words}" for words, count in counts.items() if count]
+        if not said:
+            return ""
+        first, *rest = said
+        count, _, words = first.partition(" ")
+        return f" ({', '.join([f'{count} of them {words}', *rest])})"
+
+
+_OTHERS: Final = {
+    "waits": "not yet begun",
+    "expired": "too late to start",
+    "skipped": "skipped",
+    "merged": "merged",
+}
+
+
+def _counted(moments: Sequence[Moment]) -> str:
+    if any(moment.count is None for moment in moments):
+        return "countless"
+    return f"{sum(moment.count or 0 for moment in moments):,}"

@@ -1,0 +1,92 @@
+"""Which app a command is about: what was typed, what is configured, tasks.py; or what there is."""
+
+import os
+import sys
+import traceback
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from duly.errors import DulyError, InvalidValue, NotFound
+
+if TYPE_CHECKING:
+    from duly.registry.registry import Registry
+    from duly.settings import Settings
+
+MOST_SCANNED = 2_000
+_OURS = str(Path(__file__).parents[1]) + os.sep
+
+
+def app_of(settings: "Settings", command: str) -> str:
+    """The app that is meant; ``command`` is what its name could be added to."""
+    return settings.app or _default_app(command)
+
+
+def imported(target: str, settings: "Settings") -> "Registry":
+    """The tasks of an app; or what its author has to know."""
+    from duly.registry.loading import load
+
+    if settings.file is not None and str(settings.folder) not in sys.path:
+        sys.path.insert(0, str(settings.folder))
+    try:
+        return load(target)
+    except DulyError as error:
+        line = _line_of_theirs(error)
+        if line is None:
+            raise
+        click.echo(f"Error: {line}: {error}", err=True)
+        raise SystemExit(1) from None
+    except Exception as error:  # noqa: BLE001 - whatever the application does when imported
+        raise SystemExit(_not_imported(target, error)) from None
+
+
+def _line_of_theirs(error: DulyError) -> str | None:
+    """The line of the app that was refused, as ``tasks.py:12``; None: it was not one of its own."""
+    steps = traceback.extract_tb(error.__traceback__)
+    imports = [number for number, step in enumerate(steps) if "importlib" in step.filename]
+    inside = steps[imports[-1] + 1 :] if imports else []
+    theirs = [*takewhile(lambda step: not _is_no_step_of_theirs(step.filename), inside)]
+    return f"{os.path.relpath(theirs[-1].filename)}:{theirs[-1].lineno}" if theirs else None
+
+
+def _not_imported(target: str, error: Exception) -> int:
+    """Without the steps of those who imported it."""
+    step = error.__traceback__
+    while step is not None and _is_no_step_of_theirs(step.tb_frame.f_code.co_filename):
+        step = step.tb_next
+    said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
+    click.echo(f"Error: {target} cannot be imported:\n{said.rstrip()}", err=True)
+    return 1
+
+
+def _is_no_step_of_theirs(file: str) -> bool:
+    return "importlib" in file or file.startswith(_OURS)
+
+
+def _default_app(command: str) -> str:
+    if Path("tasks.py").is_file():
+        return "tasks.py"
+    found = _likely_app()
+    if found:
+        raise InvalidValue(
+            f"no app named. Duly() is created in {found}: try  duly {command} {found}"
+        )
+    raise NotFound(
+        f"no app named, and there is no tasks.py here: duly {command} shop.tasks, or set DULY_APP"
+    )
+
+
+def _likely_app() -> str | None:
+    """A file that makes one, by its text: nothing is imported."""
+    for count, path in enumerate(sorted(Path().glob("*.py")) + sorted(Path().glob("*/*.py"))):
+        if count >= MOST_SCANNED:
+            return None
+        try:
+            text = path.read_text(errors="replace")
+        except OSError:
+            continue
+        if "= Duly(" in text:
+            return str(path)
+    return None

@@ -1,0 +1,113 @@
+"""The options of the commands that run an app, and what of them was typed.
+
+Most of them are settings: what is not typed is said by DULY_…, by duly.toml, or is the default.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What is typed is called as its setting, but for these.
+_NAMES: Final = {"store": "url"}
+_SETTINGS: Final = (
+    "store", "allow", "allow_networks", "log_level", "verbose",
+    "queues", "concurrency", "lease", "processes",
+)  # fmt: skip
+
+app_argument = click.argument("app", required=False, metavar="[APP]")
+app_option = click.option(
+    "--app",
+    metavar="APP",
+    help="Where the tasks are: tasks.py, shop.tasks, shop.tasks:duly; else DULY_APP, app in "
+    "duly.toml, or tasks.py here.",
+)
+
+
+def serving_options(command: F) -> F:
+    """Where an app keeps its jobs, what it may run, and how much it says."""
+    for option in reversed((
+        click.option(
+            "--store", metavar="URL", help="Where jobs are kept; by default where APP says."
+        ),
+        click.option(
+            "--allow",
+            metavar="shell,http",
+            help="Tasks of duly's own that may run here: shell (and commands), http.",
+        ),
+        click.option(
+            "--allow-networks",
+            metavar="10.1.0.0/16,…",
+            help="Private networks and hosts that http may reach.",
+        ),
+        click.option(
+            "--log-level", metavar="LEVEL", help="debug, info (the default), warning or error."
+        ),
+        click.option("-v", "--verbose", is_flag=True, default=None, help="A line for every job."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def working_options(command: F) -> F:
+    """How a worker works."""
+    for option in reversed((
+        click.option(
+            "--queues", metavar="A,B", help='Which lines of jobs it listens to; else "default".'
+        ),
+        click.option(
+            "--concurrency",
+            metavar="N",
+            help="How many jobs run at once, in each process; else 10.",
+        ),
+        click.option(
+            "--children",
+            type=click.IntRange(1),
+            metavar="N",
+            help='Processes for tasks with executor="process"; as many as there are cores.',
+        ),
+        click.option("--resources", metavar="gpu=1,mem=8", help="What tasks may need."),
+        click.option(
+            "--name", default="", help="For people; by default the host and process number."
+        ),
+        click.option(
+            "--lease",
+            metavar="TIME",
+            help="After so long without a word, its jobs are given to others; else 15s.",
+        ),
+        click.option(
+            "--recycle-jobs",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Replace a child after so many.",
+        ),
+        click.option(
+            "--recycle-memory", metavar="500MB", help="Replace a child that has grown so large."
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was typed: the settings by their names, and the rest of it."""
+    settings = {_NAMES.get(word, word): words[word] for word in _SETTINGS if word in words}
+    rest = {word: value for word, value in words.items() if word not in _SETTINGS}
+    return settings, {word: value for word, value in rest.items() if value is not None}
+
+
+def typed(words: Mapping[str, Any]) -> list[str]:
+    """What was typed for us, to be typed for another process."""
+    said = []
+    for word, value in words.items():
+        option = f"--{word.replace('_', '-')}"
+        match value:
+            case None | False | "":
+                pass
+            case True:
+                said.append(option)
+            case _:
+                said += [option, str(value)]
+    return said

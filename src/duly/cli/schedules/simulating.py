@@ -1,0 +1,208 @@
+"""``duly schedules simulate``: what would run, be skipped, merged or late, before it happens."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duly.cli.formats import NOTHING, View, iso, safe_table, utc_option
+from duly.cli.output import RuleRefused, roughly
+from duly.cli.schedules.drawing import drawn
+from duly.cli.schedules.planning import policy_options, spoken
+from duly.cli.schedules.supposing import Said, planned, shown_zone, supposed
+from duly.cli.store import ask, output_option, refuse, run, store_option
+from duly.durations import show_duration
+from duly.errors import DulyError, RuleError
+from duly.rules import local_time
+
+if TYPE_CHECKING:
+    from duly.app.simulating import Moment, Story
+
+WIDTH, WIDEST = 100, 160  # where there is no terminal; and what eyes can follow
+
+
+@click.command("simulate")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("--from", "start", metavar="TIME", help="Moments from then on; by default, from now.")
+@click.option(
+    "--to", "end", metavar="TIME", help="… and before that, or for so long: 48h. By default, a day."
+)
+@click.option(
+    "--outage",
+    "outages",
+    metavar="TIME..TIME",
+    multiple=True,
+    help="Nobody is there to fire or to run: 01:00..05:30, or 01:00..4h. May be said again.",
+)
+@click.option("--runtime", metavar="TIME", help="How long each run takes; else as the last ones.")
+@click.option("--rule", metavar="RULE", help="As if that were its rule; or without any NAME.")
+@policy_options
+@utc_option
+@store_option
+@output_option
+def simulate(  # noqa: PLR0913 - each of them is a question somebody asks
+    *,
+    name: str | None,
+    start: str | None,
+    end: str | None,
+    outages: Sequence[str],
+    runtime: str | None,
+    rule: str | None,
+    utc: bool,
+    store: str,
+    output: str,
+    **options: Any,
+) -> None:
+    """Draw what a schedule would do: what would run, be skipped, merged or late, and why.
+
+    \b
+      duly schedules simulate nightly
+      duly schedules simulate nightly --from 2026-11-16 --to 48h --runtime 40m
+      duly schedules simulate nightly --outage 01:00..05:30 --outage "Tue 01:00..2h"
+      duly schedules simulate nightly --runtime 3h --overlap queue_one     if it were changed so
+      duly schedules simulate --rule "Mon..Fri 02:00 Europe/Berlin" --missed skip --outage 01:00..4h
+      duly schedules simulate nightly -o json | jq '.moments[] | select(.late)'
+
+    It is decided by the scheduler itself, on a store in memory and a clock that runs ahead; nothing
+    is written to the store. Supposed is that there are workers enough, that whoever is asked to
+    stop stops at once, and that a run goes down with an outage and begins again behind it. A TIME
+    is an ISO time, a time on the clock of the schedule (02:00, "Tue 02:00": the next one), or a
+    length of time.
+
+    \b
+    Exit codes: 0 ok, 2 something in the command line is wrong, or more than 5,000 moments,
+    3 there is no such schedule, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from duly.app.simulating import known_of
+    from duly.app.simulating import simulate as simulated
+
+    if name is None and rule is None:
+        raise click.UsageError("say what: the NAME of a schedule, or --rule RULE")
+    known = None if name is None else ask(store, lambda there: known_of(there, name))
+    try:
+        plan = planned(known, rule, spoken(options))
+        said = Said(start=start, end=end, outages=outages, runtime=runtime)
+        what = supposed(plan, known, said)
+    except RuleError as error:
+        raise RuleRefused(error, rule or error.text) from None
+    except DulyError as error:
+        refuse(error)
+    story = run(simulated(what))
+    if output == "json":
+        click.echo(json.dumps(_plain(story), ensure_ascii=False))
+    else:
+        click.echo("\n".join(_lines(story, View(utc=utc))))
+
+
+def _lines(story: "Story", view: View) -> Iterator[str]:
+    zone = "UTC" if view.utc else shown_zone(story.what.plan)
+    yield f"{story.sentence}."
+    if not story.moments:
+        return
+    rows = [_row(moment, view, zone) for moment in story.moments]
+    yield f"\n{safe_table(('DUE', 'OUTCOME', 'STARTS', 'ENDS', 'LATENESS', 'WHY'), rows)}\n"
+    yield from drawn(story, zone=zone, width=_width())
+
+
+def _width() -> int:
+    """As wide as the terminal; elsewhere always the same, whatever COLUMNS says."""
+    if not sys.stdout.isatty():
+        return WIDTH
+    return min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDEST)
+
+
+def _row(moment: "Moment", view: View, zone: str) -> tuple[str, ...]:
+    return (
+        _due(moment, view, zone),
+        _outcome(moment),
+        _on_clock(moment.starts_at, moment.due_at, zone),
+        _on_clock(moment.ends_at, moment.due_at, zone),
+        NOTHING if moment.lateness is None else roughly(moment.lateness),
+        _why(moment, zone),
+    )
+
+
+def _due(moment: "Moment", view: View, zone: str) -> str:
+    """``Mon 2026-11-16 05:00 CET``, and of many ``Mon 2026-11-16 05:00 … 07:00 CET``."""
+    last = view.moment(moment.due_at, zone)
+    if moment.covers_from == moment.due_at:
+        return last
+    day, _, clock = last.rpartition(f"{local_time(moment.due_at, zone):%Y-%m-%d} ")
+    first = view.moment(moment.covers_from, zone).rpartition(" ")[0]
+    same_day = first.startswith(f"{day}{local_time(moment.due_at, zone):%Y-%m-%d}")
+    return f"{first} … {clock if same_day else last}"
+
+
+def _outcome(moment: "Moment") -> str:
+    if moment.count == 1:
+        return moment.outcome
+    return f"{moment.outcome} {'many' if moment.count is None else format(moment.count, ',')}"
+
+
+def _why(moment: "Moment", zone: str) -> str:
+    """What the ledger says, and how often a run went down with an outage."""
+    said = [moment.why]
+    for one, following in zip_longest(moment.attempts, moment.attempts[1:]):
+        if one.outcome in _ENDED:
+            again = following and _on_clock(following.start, moment.due_at, zone)
+            ended = f"{_ENDED[one.outcome]} at {_on_clock(one.end, moment.due_at, zone)}"
+            said.append(f"{ended}, begins again at {again}" if again else ended)
+    return "; ".join(said)
+
+
+_ENDED = {"lost": "cut off by the outage", "timedout": "stopped for its timeout"}
+
+
+def _on_clock(moment: datetime | None, beside: datetime, zone: str) -> str:
+    """``02:40``; on another day than what it stands beside, ``Tue 2026-11-17 02:40``."""
+    if moment is None:
+        return NOTHING
+    local = local_time(moment, zone)
+    time = "%H:%M:%S" if local.second else "%H:%M"
+    same_day = local.date() == local_time(beside, zone).date()
+    return f"{local:{time}}" if same_day else f"{local:%a %Y-%m-%d {time}}"
+
+
+def _plain(story: "Story") -> dict[str, object]:
+    what = story.what
+    return {
+        "name": what.plan.name,
+        "rule": what.plan.rule,
+        "zone": shown_zone(what.plan),
+        "policies": json.loads(what.plan.policies.as_json()),
+        "from": iso(what.start),
+        "to": iso(what.end),
+        "runtime": show_duration(what.runtime),
+        "outages": [{"from": iso(one.start), "to": iso(one.end)} for one in what.outages],
+        "sentence": story.sentence,
+        "clock_changes": [
+            {"at": iso(change.at), "minutes": change.by // timedelta(minutes=1)}
+            for change in story.clock_changes
+        ],
+        "moments": [_plain_moment(moment) for moment in story.moments],
+    }
+
+
+def _plain_moment(moment: "Moment") -> dict[str, object]:
+    late = moment.lateness
+    return {
+        "due_at": iso(moment.due_at),
+        "covers_from": iso(moment.covers_from),
+        "count": moment.count,
+        "outcome": moment.outcome,
+        "cause": moment.cause,
+        "why": moment.why,
+        "starts_at": iso(moment.starts_at),
+        "ends_at": iso(moment.ends_at),
+        "lateness": None if late is None else show_duration(late),
+        "late": moment.is_late,
+        "attempts": [
+            {"starts_at": iso(one.start), "ends_at": iso(one.end), "outcome": one.outcome}
+            for one in moment.attempts
+        ],
+    }

@@ -1,0 +1,149 @@
+"""Which moments a backfill is about, and what it makes of them.
+
+They were due before now, and the clock has dealt with them: its cursor is behind them. What is
+still ahead of it will be dealt with by the clock, and by nobody else.
+
+Each becomes a job, also if it is too late for ``start_within``: somebody asks for it on purpose. So
+no newer moment takes the place of such a job, and none asks it to stop. They run one after the
+other, the oldest first, and wait for whatever else of their schedule has not ended, unless it
+allows its runs to overlap.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from duly.errors import InvalidValue, RuleError, WrongState
+from duly.model.backfill import MOST_BACKFILLED
+from duly.model.fire import Cause, Fire, Outcome
+from duly.model.policies import Overlap, check_moment
+from duly.model.schedule import Schedule
+from duly.model.states import State
+from duly.policy import sentences
+from duly.policy.decision import Entry, Facts, NewJob
+from duly.policy.overlap import LiveJob
+from duly.rules import Rule, Spaced
+
+MICROSECOND = timedelta(microseconds=1)
+MEANWHILE: Mapping[Overlap, str] = {
+    "skip": "is skipped",
+    "queue_one": "waits",
+    "queue_all": "waits",
+    "replace": "waits",
+}
+
+
+def check_stretch(start: datetime, end: datetime) -> None:
+    check_moment("start", start)
+    check_moment("end", end)
+    if start >= end:
+        raise InvalidValue(
+            f"start={start}, end={end}: it goes from start up to end, which is not part of it"
+        )
+
+
+def moments_of(
+    schedule: Schedule, start: datetime, end: datetime, *, cursor: datetime, now: datetime
+) -> list[datetime]:
+    """The moments of its rule from start up to end, without what its plan leaves out."""
+    name, kept = schedule.plan.name, schedule.plan.kept
+    if isinstance(kept, Spaced):
+        raise WrongState(
+            f'"{name}" has a fixed delay, "{schedule.plan.rule}": it has no moments that could be'
+            " run again; to run it once, now: run"
+        )
+    if end > now:
+        raise InvalidValue(
+            f"end={end}: moments to come are the clock's, and it is"
+            f" {now.replace(microsecond=0)}: end there at the latest"
+        )
+    found = list(kept.between(start - MICROSECOND, end - MICROSECOND, MOST_BACKFILLED + 1))
+    if len(found) > MOST_BACKFILLED:
+        raise InvalidValue(_too_many(kept, start, end, next_one=found[-1]))
+    undecided = next((moment for moment in found if moment > cursor), None)
+    if undecided is not None:
+        raise WrongState(_undecided(schedule, undecided))
+    return found
+
+
+def backfilled(
+    facts: Facts, moments: Sequence[datetime], now: datetime, *, who: str
+) -> list[Entry]:
+    """A job for each of the moments, the oldest first."""
+    plan = facts.schedule.plan
+    in_line = plan.policies.overlap != "allow"
+    behind = facts.live[0] if in_line and facts.live else None
+    entries: list[Entry] = []
+    for moment in moments:
+        waits = sentences.waits(behind, plan, stopping=False) if behind else ""
+        job = NewJob(
+            state=State.BLOCKED if behind else State.READY,
+            due_at=moment,
+            ready_at=now,
+            deadline=None,
+            late="run",
+            priority=plan.priority,
+            reason=waits,
+        )
+        entries.append(
+            Entry(
+                due_at=moment,
+                covers_from=moment,
+                count=1,
+                outcome=Outcome.QUEUED,
+                cause=Cause.ASKED,
+                reason=sentences.backfilled(who),
+                job=job,
+            )
+        )
+        behind = LiveJob(None, job.state, moment) if in_line else None
+    return entries
+
+
+def forgotten(
+    schedule: Schedule, moments: Sequence[datetime], oldest: Fire | None
+) -> list[datetime]:
+    """Those of which the ledger would know, had it not forgotten what was before its oldest row."""
+    since = schedule.cursor if oldest is None else oldest.covers_from
+    return [moment for moment in moments if schedule.created_at <= moment < since]
+
+
+def notes(
+    schedule: Schedule, queued: Sequence[datetime], lost: Sequence[datetime]
+) -> tuple[str, ...]:
+    """What whoever asks for it should know."""
+    said = []
+    if lost:
+        last = sentences.shown(lost[-1], schedule.plan)
+        said.append(
+            f"the ledger knows nothing of {len(lost):,} of them, up to {last}: they may have run,"
+            " and have been forgotten since"
+        )
+    overlap = schedule.plan.policies.overlap
+    if queued and overlap != "allow":
+        line, last = "they run one after the other; ", "the last of them"
+        line, last = (line, last) if len(queued) > 1 else ("", "it")
+        until = f"what is due until {last} has ended {MEANWHILE[overlap]}"
+        said.append(f'overlap="{overlap}": {line}{until}')
+    return tuple(said)
+
+
+def _too_many(kept: Rule, start: datetime, end: datetime, *, next_one: datetime) -> str:
+    try:
+        many = f"{kept.count(start - MICROSECOND, end - MICROSECOND):,}"
+    except RuleError:  # it can be walked through, and not be counted
+        many = f"more than {MOST_BACKFILLED:,}"
+    return (
+        f"from {start} to {end} there are {many} moments, and at most {MOST_BACKFILLED:,} can be"
+        f" backfilled at once: go step by step, first with end={next_one}"
+    )
+
+
+def _undecided(schedule: Schedule, moment: datetime) -> str:
+    name = schedule.plan.name
+    if schedule.pause is not None:
+        why = f"it is paused, and {moment} is decided about when it is resumed: resume it first"
+    elif schedule.fault is not None:
+        why = f"it stands still ({schedule.fault}), and {moment} is decided about when it goes on"
+    else:
+        why = f"{moment} is not decided about yet: it is the clock's"
+    return f'"{name}": {why}, or end there'

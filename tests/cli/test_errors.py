@@ -1,0 +1,130 @@
+"""What people are told whose command cannot be carried out: each message, word by word."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shlex import quote
+
+import pytest
+
+from duly.app import place
+from tests.app.programs import Programs
+from tests.app.waiting import eventually
+
+FILE = """
+[schedules.backup]
+rule = "every 1s"
+shell = "true"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one, on a machine in Berlin."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    for name in [name for name in os.environ if name.startswith("DULY_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def test_no_app_is_named_and_one_is_found(folder: Path) -> None:
+    (folder / "shop").mkdir()
+    (folder / "shop" / "jobs.py").write_text("from duly import Duly\n\nduly = Duly()\n")
+    assert told("dev") == (
+        2,
+        "Error: no app named. Duly() is created in shop/jobs.py: try  duly dev shop/jobs.py\n",
+    )
+
+
+def test_no_app_is_named_and_there_is_none() -> None:
+    assert told("up") == (
+        3,
+        "Error: no app named, and there is no tasks.py here: duly up shop.tasks, or set DULY_APP\n",
+    )
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["schedules"], ["why", "report"], ["status"]])
+def test_no_store_is_here(folder: Path, words: list[str]) -> None:
+    assert told(*words) == (
+        5,
+        f"store: {folder}/duly.db\n"
+        "Error: no store at ./duly.db; name another (--store, DULY_STORE), or make this one: "
+        "duly db migrate --store ./duly.db\n",
+    )
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["why", "report"], ["worker", "tasks.py"]])
+def test_a_database_has_no_tables(folder: Path, pg_dsn: str, words: list[str]) -> None:
+    (folder / "tasks.py").write_text("from duly import Duly\n\nduly = Duly()\n")
+    code, said = told(*words, "--store", pg_dsn)
+    assert code == 1
+    assert said.splitlines()[-1] == (
+        "Error: the database has no duly tables: run duly db migrate "
+        f"--store {quote(place(pg_dsn))}"
+    )
+    assert "Traceback" not in said
+
+
+def test_a_schedule_is_not_known() -> None:
+    told("db", "migrate")
+    told("schedules", "add", "every 5m", "--name", "nightly-report", "--task", "report")
+    for words in (["why"], ["schedules", "pause"], ["schedules", "show"]):
+        code, said = told(*words, "nigthly-report")
+        assert code == 3
+        assert said.splitlines()[1:] == [
+            'Error: there is no schedule "nigthly-report"; did you mean "nightly-report"?'
+        ]
+
+
+def test_a_rule_has_no_zone() -> None:
+    told("db", "migrate")
+    assert told("schedules", "add", "02:00", "--name", "backup", "--", "true") == (
+        2,
+        'Error: "02:00" names an hour, so it needs a time zone: write "02:00 Europe/Berlin", or '
+        "give the zone beside the rule (zone=, --zone)\n\n"
+        "    02:00\n         ^\n\n"
+        'This machine is in Europe/Berlin: "02:00 Europe/Berlin"\n',
+    )
+
+
+def test_a_crontab_has_no_zone(folder: Path) -> None:
+    (folder / "crontab").write_text("30 2 * * * /srv/backup --full\n")
+    assert told("import", "crontab", "crontab") == (
+        2,
+        "Error: a crontab has no zone; this machine is Europe/Berlin: pass --zone Europe/Berlin\n",
+    )
+
+
+def test_shell_is_off(folder: Path, programs: Programs) -> None:
+    """Whoever starts it is told at once, and whoever asks why a job waits."""
+    (folder / "schedules.toml").write_text(FILE)
+    store = str(folder / "duly.db")
+    up = programs.start(
+        "-m", "duly", "up", str(folder / "schedules.toml"), "--store", store, "--name", "web"
+    )
+    up.hear("shell is off here, and backup would wait: add --allow shell\n")
+    eventually(lambda: heard("jobs", "-o", "name"), "a job that waits")
+    [job] = heard("jobs", "-o", "name").split()
+    eventually(lambda: "shell is off" in heard("why", job), "it is known who is there")
+    sentence, *_, allow, _ = heard("why", job).splitlines()
+    assert sentence.endswith(" and waits for a worker: shell is off for all that are running.")
+    assert allow == "  allow it      duly up --allow shell"
+    up.signal()
+    assert up.end() == 0
+
+
+def told(*words: str) -> tuple[int, str]:
+    done = ask(*words)
+    return done.returncode, done.stderr
+
+
+def heard(*words: str) -> str:
+    return ask(*words).stdout
+
+
+def ask(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "duly", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,74 @@
+"""What type checkers accept of the package, and what they refuse, on exactly which lines.
+
+Each checker reads the files as a user's own, with the package as it is installed and without the
+settings of this repository.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypeAlias
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+FILES = [
+    HERE / "accepted.py",
+    HERE / "refused.py",
+    # Without the seventh: SQLAlchemy takes longer to read than all the rest.
+    *sorted((ROOT / "examples" / "situations").glob("[01][!7]_*.py")),
+]
+
+Found: TypeAlias = set[tuple[str, int, str]]
+
+EXPECTED = re.compile(r"# error: (?P<codes>[\w, -]+)$")
+SAID_BY_MYPY = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): error: .*\[(?P<code>[\w-]+)\]$")
+
+
+def test_mypy_refuses_every_mistake_and_nothing_else(tmp_path: Path) -> None:
+    assert said_by_mypy(tmp_path) == marked()
+
+
+def test_basedpyright_refuses_the_same_lines(tmp_path: Path) -> None:
+    assert said_by_basedpyright(tmp_path) == {(file, line) for file, line, _ in marked()}
+
+
+def marked() -> Found:
+    """The lines of our files that have a mistake in them, and what mypy calls it."""
+    return {
+        (file.name, number, code)
+        for file in FILES
+        for number, line in enumerate(file.read_text().splitlines(), start=1)
+        if (found := EXPECTED.search(line))
+        for code in found["codes"].split(", ")
+    }
+
+
+def said_by_mypy(folder: Path) -> Found:
+    options = ["--strict", "--config-file=", "--no-error-summary", "--no-pretty"]
+    said = heard("mypy", *options, "--cache-dir", str(folder), *map(str, FILES))
+    errors = [line for line in said.splitlines() if " error: " in line]
+    found = [match for line in errors if (match := SAID_BY_MYPY.fullmatch(line))]
+    assert len(found) == len(errors), said
+    return {(Path(match["file"]).name, int(match["line"]), match["code"]) for match in found}
+
+
+def said_by_basedpyright(folder: Path) -> set[tuple[str, int]]:
+    settings = folder / "pyrightconfig.json"
+    included = [str(file) for file in FILES]
+    settings.write_text(json.dumps({"include": included, "typeCheckingMode": "strict"}))
+    asked = ["--project", str(settings), "--pythonpath", sys.executable, "--outputjson"]
+    answer = json.loads(heard("basedpyright", *asked))
+    assert answer["summary"]["filesAnalyzed"] == len(FILES), answer
+    return {
+        (Path(said["file"]).name, said["range"]["start"]["line"] + 1)
+        for said in answer["generalDiagnostics"]
+    }
+
+
+def heard(checker: str, *words: str) -> str:
+    command = [sys.executable, "-m", checker, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr  # 1: it has found mistakes
+    return done.stdout
