@@ -14,7 +14,7 @@ from duly import Duly, Missed, RuleError
 from duly.app.jobs import Job
 from duly.app.schedules import Schedules
 from duly.app.search import Jobs
-from duly.errors import InvalidValue, NotFound, ScheduleExists
+from duly.errors import InvalidValue, JobFailed, NotFound, ScheduleExists
 
 
 @pytest.fixture
@@ -54,6 +54,24 @@ def test_a_schedule_is_added_with_the_words_of_the_decorator(app: Duly) -> None:
     assert (policies.missed.policy, policies.missed.spacing) == ("all", timedelta(minutes=1))
     assert added == app.schedules.get("greet ada")
     assert [one.name for one in app.schedules.list()] == ["greet ada"]
+
+
+def test_a_job_knows_which_moment_of_which_schedule_it_is_for(app: Duly) -> None:
+    @app.task(retry=None)
+    def told() -> tuple[int, str | None]:
+        fire = app.current().fire
+        assert fire is not None
+        assert fire.due_at == app.current().due_at
+        return fire.id, fire.schedule
+
+    app.schedules.add("every 1h", told, name="hourly")
+    fire = app.schedules.run("hourly")
+    assert fire.job_id is not None
+    with app.running():
+        assert app.jobs.get(fire.job_id).result(timeout="10s") == (fire.id, "hourly")
+        alone = told.enqueue()
+        with pytest.raises(JobFailed, match="assert None is not None"):
+            alone.result(timeout="10s")
 
 
 def test_history_tells_when_it_was_begun_and_how_long_it_took(app: Duly) -> None:

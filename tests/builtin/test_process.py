@@ -80,8 +80,8 @@ async def test_it_sees_little_of_the_environment_of_its_worker(
 
 async def test_it_knows_its_job() -> None:
     with context(due_at=NOON, attempt=2, task="duly.shell"):
-        found = await shell("echo $DULY_JOB_ID $DULY_ATTEMPT $DULY_DUE_AT")
-    assert found["tail"] == "0 2 2027-01-03T12:00:00+00:00"
+        found = await shell("echo $DULY_JOB_ID $DULY_ATTEMPT $DULY_DUE_AT ${DULY_SCHEDULE-none}")
+    assert found["tail"] == "0 2 2027-01-03T12:00:00+00:00 none"
 
 
 async def test_an_exit_that_is_not_0_is_an_error_and_shows_the_last_lines() -> None:

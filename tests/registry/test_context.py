@@ -56,7 +56,7 @@ def context(job: Job = JOB, *, retry: Retry = NEVER) -> tuple[Context, Recorder]
 def test_a_task_knows_its_job_and_the_moment_it_is_for() -> None:
     asked, _ = context()
     assert asked.job is JOB
-    assert (asked.fire_id, asked.due_at, asked.attempt) == (3, NOON, 1)
+    assert (asked.fire, asked.due_at, asked.attempt) == ((3, None, NOON), NOON, 1)
     assert asked.log is logging.getLogger("duly.job.send")
 
 

@@ -25,5 +25,6 @@ def variables() -> dict[str, str]:
         "DULY_JOB_ID": context.job.id,
         "DULY_DUE_AT": context.due_at.isoformat(),
         "DULY_ATTEMPT": context.attempt,
+        "DULY_SCHEDULE": context.fire.schedule if context.fire else None,
     }
-    return {name: str(fact) for name, fact in facts.items()}
+    return {name: str(fact) for name, fact in facts.items() if fact is not None}

@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 
 from duly.instants import from_us
+from duly.model.fire import DueMoment
 from duly.model.job import Job, Owner
 from duly.model.limit import lanes_from_json
 from duly.model.payload import Json
@@ -54,6 +55,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     needs: str | None
     terms_text: str | None
     rank: int
+    schedule: str | None = None  # its name; None as well if it was removed
 
     @property
     def is_late(self) -> bool:
@@ -69,6 +71,13 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
             and self.limits is None
             and (self.terms_text is None or not self.terms.calls_back)
         )
+
+    @property
+    def fire(self) -> DueMoment | None:
+        """The moment of a schedule that it is for."""
+        if self.fire_id is None:
+            return None
+        return DueMoment(self.fire_id, self.schedule, from_us(self.due_at))
 
     @cached_property
     def terms(self) -> Terms:

@@ -8,6 +8,7 @@ row.
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Outcome(StrEnum):
@@ -30,6 +31,14 @@ class Cause(StrEnum):
 
 # The clock's own series; a manual run or a backfill has the number of its request.
 CLOCK = 0
+
+
+class DueMoment(NamedTuple):
+    """A fire, as much of it as its job is told."""
+
+    id: int
+    schedule: str | None  # None: it was removed since
+    due_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from duly.errors import InvalidValue
+from duly.model.fire import DueMoment
 from duly.model.limit import Lane
 from duly.model.payload import EMPTY, Json, check_json, check_text
 from duly.model.policies import Late, check_length, check_moment, check_options, choose
@@ -164,6 +165,11 @@ class Job(Label):
 
     def __post_init__(self) -> None:
         """What is stored was checked when it came in."""
+
+    @property
+    def fire(self) -> DueMoment | None:
+        """The moment of a schedule that it is for; which schedule, its number tells."""
+        return None if self.fire_id is None else DueMoment(self.fire_id, None, self.due_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

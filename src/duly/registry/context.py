@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from duly.errors import InvalidValue, NotInAJob
 from duly.model import payload
 from duly.model.claimed import Claimed
+from duly.model.fire import DueMoment
 from duly.model.job import Job
 from duly.model.outcome import storable
 from duly.model.payload import Json
@@ -63,9 +64,9 @@ class Context:
         return self._source if isinstance(self._source, Claimed) else None
 
     @property
-    def fire_id(self) -> int | None:
-        """The number of the due moment in its schedule's ledger, if a schedule made the job."""
-        return self._source.fire_id
+    def fire(self) -> DueMoment | None:
+        """The due moment in a schedule's ledger, if a schedule made the job."""
+        return self._source.fire
 
     @property
     def due_at(self) -> datetime:

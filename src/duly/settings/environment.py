@@ -17,6 +17,7 @@ OTHERS: Final = frozenset({
     "DULY_JOB_ID",  # a job, to the program that it runs
     "DULY_DUE_AT",
     "DULY_ATTEMPT",
+    "DULY_SCHEDULE",
     "DULY_FUZZ",  # the tests of duly itself
     "DULY_MEMBER",
     "DULY_TELL",

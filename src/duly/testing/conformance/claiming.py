@@ -240,3 +240,19 @@ async def a_job_is_given_to_one_worker_however_it_is_asked_for(world: World) -> 
     equal(fences, sorted(set(fences)), "and the fence rises with every claim")
     mine = [job.id for job in await world.store.work.held(world.worker)]
     holds(mine == sorted(job.id for job in claimed if job.worker == world.worker), "its own")
+
+
+@check
+async def a_job_of_a_schedule_comes_with_its_name(world: World) -> None:
+    await world.add(plan("often", overlap="allow"))
+    await world.fire_after(MINUTE)
+    await world.enqueue(call())
+    [fire] = await world.fires("often")
+    told = (fire.id, "often", fire.due_at)
+    given = [*(await world.turn(1)).jobs, *await _with_care(world, 1, shelf=NORMAL)]
+    equal(sorted(job.fire or () for job in given), [(), told], "claimed in passing, and with care")
+    held = await world.store.work.held(await world.the_worker())
+    equal([job.fire for job in held if job.fire_id], [told], "asked for again")
+    await world.store.schedules.remove("often")
+    held = await world.store.work.held(await world.the_worker())
+    equal([job.fire for job in held if job.fire_id], [(fire.id, None, fire.due_at)], "it is gone")

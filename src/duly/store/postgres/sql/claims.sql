@@ -1,3 +1,6 @@
+-- part: schedule_name
+(select name from duly.schedule where schedule.id = schedule_id)
+
 -- part: claimed
 update duly.job
    set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence,
@@ -46,7 +49,7 @@ select nextval('duly.fence');
    and {claimable}
    and queue = :queue
    and {plain}
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- name: claim_held
 -- The same, for whoever holds the queue and has looked at its limits.
@@ -61,7 +64,7 @@ returning {job}, rank;
               {skipping}))
    and {claimable}
    and queue = :queue
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- part: fits
 -- Nothing that the job needs is less free at this worker.
@@ -121,7 +124,7 @@ select null
             limit :limit))
    and {claimable}
    and queue = :queue
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- name: candidates
 -- Jobs that have limits or need resources, in the order in which they are looked at; what does not
@@ -161,7 +164,7 @@ select limits
 {claimed}
  where id = any(:ids::bigint[])
    and {claimable}
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- name: hold_queue
 -- The row of a queue is the lock for whoever claims from it under its limits.
@@ -257,10 +260,10 @@ taken as (
        and {plain}
     returning {job}, rank)
 select (select json_agg(id)::text from done),
-       (select json_agg(json_build_array({job}, rank) order by rank, id)::text from taken);
+       (select json_agg(json_build_array({job}, rank, {schedule_name}) order by rank, id)::text from taken);
 
 -- name: held_jobs
-select {job}, rank
+select {job}, rank, {schedule_name}
   from duly.job
  where worker = :worker and state = 'running'
  order by id;

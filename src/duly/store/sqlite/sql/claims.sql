@@ -1,3 +1,6 @@
+-- part: schedule_name
+(select name from duly_schedule where duly_schedule.id = schedule_id)
+
 -- part: claimed
 update duly_job
    set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence, claimed_at = :now,
@@ -29,7 +32,7 @@ returning last;
                      from duly_queue
                     where name = :queue
                       and (paused or fair or concurrency is not null or rate_count is not null))
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- name: claim_held
 -- The same, for whoever holds the queue and has looked at its limits.
@@ -41,7 +44,7 @@ returning {job}, rank;
                order by rank, id
                limit :limit)
    and {alive}
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- part: fits
 -- Nothing that the job needs is less free at this worker.
@@ -103,7 +106,7 @@ select null
                order by turn.key
                limit :limit)
    and {alive}
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- name: candidates
 -- Jobs that have limits or need resources, in the order in which they are looked at; what does not
@@ -145,7 +148,7 @@ select limits
  where id in (select value from json_each(:ids))
    and state = 'ready'
    and {alive}
-returning {job}, rank;
+returning {job}, rank, {schedule_name};
 
 -- name: hold_queue
 select paused, concurrency, rate_count, rate_period, arrival, fair, :now
@@ -194,7 +197,7 @@ delete from duly_job
 returning id;
 
 -- name: held_jobs
-select {job}, rank
+select {job}, rank, {schedule_name}
   from duly_job
  where worker = :worker and state = 'running'
  order by id;
