@@ -6,6 +6,7 @@ pytest_plugins = [
     "pytester",
     "tests.infrastructure.chromium",
     "tests.infrastructure.leaks",
+    "tests.infrastructure.memory",
     "tests.infrastructure.postgres",
 ]
 

@@ -132,6 +132,10 @@ class StoreUnavailable(DulyError):
     """The database did not answer, and nothing was done."""
 
 
+class Busy(StoreUnavailable):
+    """Somebody holds what was asked for, in a transaction that is still open; nothing was done."""
+
+
 class OutcomeUnknown(StoreUnavailable):
     """The answer to a commit was lost: it may have been done.
 

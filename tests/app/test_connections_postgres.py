@@ -1,10 +1,13 @@
 """All that ``test_connections`` says, on PostgreSQL; and on connections that are awaited."""
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from tests.app import shop
 from tests.app.test_connections import *  # noqa: F403
+from tests.app.waiting import eventually
 
 
 @pytest.fixture
@@ -28,3 +31,22 @@ async def test_the_same_is_awaited_on_a_connection_that_waits(url: str) -> None:
         await schedules.aremove("customer 7", connection=connection)
         ended = await connection.execute("select id, state from duly.history")
         assert await ended.fetchall() == [(job.id, "cancelled")]
+
+
+def test_a_transaction_that_holds_a_schedule_keeps_no_worker_from_other_work(
+    url: str, tmp_path: Path
+) -> None:
+    """The end of the held schedule's own job is written when the transaction is over."""
+    schedules, sign = shop.duly.schedules, str(tmp_path / "sign")
+    schedules.add("every 1h", shop.hold.bind(sign), name="held")
+    with psycopg.connect(url) as connection, shop.duly.running():
+        number = schedules.run("held").job_id
+        assert number is not None
+        eventually(lambda: shop.is_up(f"{sign}.began"), "the job to begin")
+        schedules.pause("held", connection=connection)
+        shop.put_up(f"{sign}.go")
+        for other in range(3):
+            assert shop.add.enqueue(other).result(timeout="9s") == other + 2
+        assert shop.duly.jobs.get(number).state == "running"
+        connection.rollback()
+        eventually(lambda: shop.duly.jobs.get(number).state == "succeeded", "the end of its job")

@@ -17,12 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.infrastructure.memory import MEMORY, plenty
+
+# Whatever TMPDIR says: the path of a socket may have only 107 characters.
+DISK = "/tmp"  # noqa: S108 - mktemp makes a folder of our own
+
 LIFE = r"""
 set -eu
 programs=$1
 durable=$2
-# In /tmp whatever TMPDIR says: the path of a socket may have only 107 characters.
-directory=$(mktemp -d /tmp/duly-postgres-XXXXXX)
+directory=$(mktemp -d "$3/duly-postgres-XXXXXX")
 data=$directory/data
 log=$directory/log
 trap 'rm -rf "$directory"' EXIT
@@ -109,6 +113,7 @@ def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluste
             "sh",
             programs,
             "on" if durable else "off",
+            MEMORY if plenty() and not durable else DISK,
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -90,8 +90,13 @@ def test_whoever_asks_is_told_what_it_means() -> None:
         'overlap="skip": they run one after the other; what is due until the last of them has ended'
         " is skipped",
     )
-    patient = schedule("every 1h", NOW, overlap="replace")
-    [one] = notes(patient, [NINE], [])
-    assert one == 'overlap="replace": what is due until it has ended waits'
-    assert notes(schedule("every 1h", NOW, overlap="allow"), [NINE, TEN], []) == ()
+    patient = replace(schedule("every 1h", NOW, overlap="replace"), created_at=NINE)
+    assert notes(patient, [NINE], []) == (
+        'overlap="replace": what is due until it has ended waits',
+    )
+    careless = replace(schedule("every 1h", NOW, overlap="allow"), created_at=TEN)
+    assert notes(careless, [NINE, TEN], []) == (
+        "1 of them are from before it was made: had they been backfilled already, the ledger would"
+        " know only for as long as it keeps fires",
+    )
     assert notes(HOURLY, [], []) == ()

@@ -11,7 +11,7 @@ that comes back from two instants is in a fold.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Literal, Protocol, cast
@@ -303,12 +303,7 @@ class Nearest:
         return "LW" if self.near is None else f"{self.near}W"
 
     def holds_on(self, day: date) -> bool:
-        month = days_of_month(day)
-        target = month[-1].day if self.near is None else self.near
-        if target > month[-1].day:
-            return False
-        workdays = [each for each in month if each.weekday() < 5]
-        return day == min(workdays, key=lambda each: abs(each.day - target))
+        return day == nearest_workday(day.year, day.month, self.near)
 
 
 @dataclass(frozen=True)
@@ -324,14 +319,15 @@ class Nth:
         return f"{weekday}L" if self.n is None else f"{weekday}#{self.n}"
 
     def holds_on(self, day: date) -> bool:
-        alike = [each for each in days_of_month(day) if cron_weekday(each) == self.weekday % 7]
+        alike = days_alike(day.year, day.month, self.weekday % 7)
         if self.n is None:
             return day == alike[-1]
         return day in alike[self.n - 1 : self.n]
 
 
 Number = Star | Value | Open | Span
-Term = Number | LastDay | Nearest | Nth
+Special = LastDay | Nearest | Nth
+Term = Number | Special
 
 
 @dataclass(frozen=True)
@@ -362,15 +358,29 @@ class CronLine:
         return not (isinstance(self.minute[0], Star) or isinstance(self.hour[0], Star))
 
     def holds_on(self, day: date) -> bool:
-        if not any(day.month in term.values(MONTHS) for term in self.month):
+        if day.month not in self.months:
             return False
-        by_date = any(term_holds(term, DATES, day, day.day) for term in self.day)
-        by_weekday = any(
-            term_holds(term, WEEKDAYS, day, cron_weekday(day)) for term in self.weekday
+        dates, other_dates = self.dates
+        weekdays, other_weekdays = self.weekdays
+        by_date = day.day in dates or any(term.holds_on(day) for term in other_dates)
+        by_weekday = cron_weekday(day) in weekdays or any(
+            term.holds_on(day) for term in other_weekdays
         )
         if isinstance(self.day[0], Star) or isinstance(self.weekday[0], Star):
             return by_date and by_weekday
         return by_date or by_weekday
+
+    @cached_property
+    def months(self) -> set[int]:
+        return numbered(self.month, MONTHS)[0]
+
+    @cached_property
+    def dates(self) -> tuple[set[int], list[Special]]:
+        return numbered(self.day, DATES)
+
+    @cached_property
+    def weekdays(self) -> tuple[set[int], list[Special]]:
+        return numbered(self.weekday, WEEKDAYS)
 
     def holds_hour(self, hour: int) -> bool:
         return any(hour in term.values(HOURS) for term in self.hour)
@@ -383,11 +393,12 @@ class CronLine:
         return [n * SECOND for n in range(60) if any(n in term.values(SECONDS) for term in terms)]
 
 
-def term_holds(term: Term, column: Column, day: date, value: int) -> bool:
-    if isinstance(term, LastDay | Nearest | Nth):
-        return term.holds_on(day)
-    values = term.values(column)
-    return value in values or (column is WEEKDAYS and value == 0 and 7 in values)
+def numbered(terms: Sequence[Term], column: Column) -> tuple[set[int], list[Special]]:
+    """The numbers that a field gives, and what it says in other ways."""
+    special = [term for term in terms if isinstance(term, Special)]
+    numbers = [term for term in terms if not isinstance(term, Special)]
+    values = {value for term in numbers for value in term.values(column)}
+    return values | {0} if column is WEEKDAYS and 7 in values else values, special
 
 
 def spelled(value: int, column: Column, *, named: bool) -> str:
@@ -401,6 +412,23 @@ def cron_weekday(day: date) -> int:
 def days_of_month(day: date) -> list[date]:
     """All the days of the month that a day is in."""
     return _days_of_month(day.year, day.month)
+
+
+@cache
+def nearest_workday(year: int, month: int, near: int | None) -> date | None:
+    """The workday that is nearest to a date of the month, or to its last day."""
+    days = _days_of_month(year, month)
+    target = days[-1].day if near is None else near
+    if target > days[-1].day:
+        return None
+    workdays = [each for each in days if each.weekday() < 5]
+    return min(workdays, key=lambda each: abs(each.day - target))
+
+
+@cache
+def days_alike(year: int, month: int, weekday: int) -> list[date]:
+    """The days of the month that fall on a weekday; Sunday is 0."""
+    return [each for each in _days_of_month(year, month) if cron_weekday(each) == weekday]
 
 
 @cache

@@ -7,7 +7,7 @@ first and last days there are, on months' ends, on fields that wrap round.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import reduce
+from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
 from typing import TypeVar
@@ -151,9 +151,10 @@ cron_lines_once_a_day = st.builds(
 def items(draw: st.DrawFn, low: int, high: int) -> Item:
     """An item of a list. Ranges lead forwards, and an open step must still be inside the field."""
     start = draw(st.integers(low, high))
-    stop = draw(st.none() | st.integers(start, high))
+    stop = draw(st.integers(start, high)) if draw(st.booleans()) else None
     room = high - start if stop is None else high - low
-    return Item(start, stop, draw(st.none() | st.integers(1, room)) if room else None)
+    stepped = room and draw(st.booleans())
+    return Item(start, stop, draw(st.integers(1, room)) if stepped else None)
 
 
 @st.composite
@@ -162,7 +163,8 @@ def items_from_end(draw: st.DrawFn) -> Item:
     item = draw(items(1, 28))
     if item.stop is not None or item.start == 1:
         return Item(item.start, item.stop)
-    return Item(item.start, None, draw(st.none() | st.integers(1, item.start - 1)))
+    step = draw(st.integers(1, item.start - 1)) if draw(st.booleans()) else None
+    return Item(item.start, None, step)
 
 
 @st.composite
@@ -247,13 +249,19 @@ class Place:
 @st.composite
 def places(draw: st.DrawFn) -> Place:
     """Just where the clock changes, within a day of it, or anywhere."""
-    zone = draw(st.sampled_from(ZONES))
-    landmarks = [*changes_of(zone, 1970, 2199), FIRST_MOMENT, LAST_MOMENT]
-    near = st.sampled_from([0, 0, -1, 1, -1_000_000, 1_000_000]) | st.integers(-(10**11), 10**11)
-    moment = draw(st.sampled_from(landmarks)) + draw(near) * MICROSECOND
-    return Place(zone, draw(st.sampled_from(DST_CHOICES)), draw(st.just(moment) | anywhere))
+    zone = draw(zones)
+    moment = draw(landmarks(zone)) + draw(near) * MICROSECOND
+    return Place(zone, draw(dst_choices), draw(anywhere) if draw(st.booleans()) else moment)
 
 
+@cache
+def landmarks(zone: str) -> st.SearchStrategy[datetime]:
+    return st.sampled_from([*changes_of(zone, 1970, 2199), FIRST_MOMENT, LAST_MOMENT])
+
+
+zones = st.sampled_from(ZONES)
+dst_choices = st.sampled_from(DST_CHOICES)
+near = st.sampled_from([0, 0, -1, 1, -1_000_000, 1_000_000]) | st.integers(-(10**11), 10**11)
 anywhere = st.integers(0, (LAST_MOMENT - FIRST_MOMENT) // MICROSECOND).map(
     lambda since: FIRST_MOMENT + since * MICROSECOND
 )
@@ -261,8 +269,7 @@ anywhere = st.integers(0, (LAST_MOMENT - FIRST_MOMENT) // MICROSECOND).map(
 
 def places_like(place: Place) -> st.SearchStrategy[Place]:
     """The same moment, on the same clock or on another, with any choice for its changes."""
-    zones = st.just(place.zone) | st.sampled_from(ZONES)
-    return st.builds(Place, zones, st.sampled_from(DST_CHOICES), st.just(place.moment))
+    return st.builds(Place, st.just(place.zone) | zones, dst_choices, st.just(place.moment))
 
 
 specs: st.SearchStrategy[Spec] = st.one_of(cron_lines, calendar_expressions)

@@ -8,11 +8,12 @@ it jumped over. A rule has a moment in a minute exactly if it has one of these w
 This table is made once for a change and a choice, and all the rules are held against it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
+from operator import sub
 
 import pytest
 
@@ -42,7 +43,7 @@ from tests.rules.bruteforce import (
 )
 
 Spec = CronLine | CalendarExpression
-Table = dict[datetime, list[datetime]]  # wall time: the instants at which it counts
+Table = dict[datetime, datetime]  # wall time: the instant at which it counts
 
 ZONES = (
     "Africa/Cairo",
@@ -123,18 +124,24 @@ class Written:
 
     spec: Spec
     minutes: list[timedelta]
+    holds_on: Callable[[date], bool]  # remembers, for all rules that have these days
 
 
-def written() -> Iterator[Spec]:
-    for (minute, hour), (day, month, weekday) in product(CRON_TIMES, CRON_DAYS):
-        yield CronLine(minute, hour, day, month, weekday)
-    for (hours, minutes), (weekdays, months, days, from_end) in product(
-        CALENDAR_TIMES, CALENDAR_DAYS
-    ):
-        yield CalendarExpression(weekdays, EVERY, months, days, from_end, hours, minutes)
+def written() -> Iterator[tuple[Spec, Callable[[date], bool]]]:
+    lines = [CronLine((), (), *days) for days in CRON_DAYS]
+    lines_and_days = [(line, cache(line.holds_on)) for line in lines]
+    for (minute, hour), (line, holds_on) in product(CRON_TIMES, lines_and_days):
+        yield replace(line, minute=minute, hour=hour), holds_on
+    expressions = [
+        CalendarExpression(weekdays, EVERY, months, days, from_end)
+        for weekdays, months, days, from_end in CALENDAR_DAYS
+    ]
+    expressions_and_days = [(each, cache(each.holds_on)) for each in expressions]
+    for (hours, minutes), (each, holds_on) in product(CALENDAR_TIMES, expressions_and_days):
+        yield replace(each, hour=hours, minute=minutes), holds_on
 
 
-RULES = [Written(spec, minutes_of_day(spec)) for spec in written()]
+RULES = [Written(spec, minutes_of_day(spec), holds_on) for spec, holds_on in written()]
 
 
 # -- time runs forward -----------------------------------------------------------------------------
@@ -146,60 +153,52 @@ class Change:
     def __init__(self, zone: str, moment: datetime) -> None:
         self.start, self.end = moment - AROUND, moment + AROUND
         reach = (AROUND + 4 * HOUR) // MINUTE  # so that both passes of a repeated time are seen
-        minutes = range(-reach, reach + 1)
-        self.instants = [moment + n * MINUTE for n in minutes]
-        clock = clock_of(zone)
-        self.walls = [each.astimezone(clock).replace(tzinfo=None) for each in self.instants]
+        self.instants = [moment + minute for minute in minutes_around(reach)]
+        aware = [each.astimezone(clock_of(zone)) for each in self.instants]
+        self.walls = [datetime.combine(each, each.time()) for each in aware]
+        self.jumps = list(self.jumped())
         self.days = sorted(
             {wall.date() for wall in self.walls}
-            | {wall.date() for jump in self.jumps() for wall in jump[1]}
+            | {wall.date() for jump in self.jumps for wall in jump[1]}
         )
-        self.shown = {fold: self.shown_in(fold) for fold in ("first", "last", "both")}
+        # When the clock shows a wall time, in the pass that counts: what is put in last stays.
+        last = dict(zip(self.walls, self.instants, strict=True))
+        first = dict(zip(reversed(self.walls), reversed(self.instants), strict=True))
+        self.shown = {"first": [first], "last": [last], "both": [first, last]}
         self.made_up = {gap: self.made_up_at(gap) for gap in ("skip", "end", "shift")}
 
-    def jumps(self) -> list[tuple[int, list[datetime]]]:
+    def jumped(self) -> Iterator[tuple[int, list[datetime]]]:
         """Each minute before which the clock jumped forward, and the wall times jumped over."""
-        return [
-            (index, [before + n * MINUTE for n in range(1, (after - before) // MINUTE)])
-            for index, (before, after) in enumerate(pairwise(self.walls), 1)
-            if after - before > MINUTE
-        ]
-
-    def shown_in(self, fold: str) -> Table:
-        """When the clock shows a wall time, in the pass that counts."""
-        table: Table = {}
-        for instant, wall in zip(self.instants, self.walls, strict=True):
-            if wall not in table or fold == "last":
-                table[wall] = [instant]
-            elif fold == "both":
-                table[wall].append(instant)
-        return table
+        for index, step in enumerate(map(sub, self.walls[1:], self.walls), 1):
+            if step > MINUTE:
+                before = self.walls[index - 1]
+                yield index, [before + n * MINUTE for n in range(1, step // MINUTE)]
 
     def made_up_at(self, gap: str) -> Table:
         """When a wall time is made up for that the clock jumped over."""
         return {
-            wall: [self.instants[index + (number if gap == "shift" else 0)]]
-            for index, lost in self.jumps()
+            wall: self.instants[index + (number if gap == "shift" else 0)]
+            for index, lost in self.jumps
             if gap != "skip" and len(lost) <= 180
             for number, wall in enumerate(lost)
         }
 
     def moments(self, rule: Written, dst: str) -> list[datetime]:
         gap, fold = knobs(dst, fixed=rule.spec.fixed)
-        found = {
-            instant
+        walls = [
+            midnight(day) + minute
             for day in self.days
-            if holds_on(rule, day)
+            if rule.holds_on(day)
             for minute in rule.minutes
-            for table in (self.shown[fold], self.made_up[gap])
-            for instant in table.get(midnight(day) + minute, ())
-        }
+        ]
+        tables = [*self.shown[fold], self.made_up[gap]]
+        found = {table[wall] for table in tables for wall in walls if wall in table}
         return sorted(instant for instant in found if self.start < instant <= self.end)
 
 
 @cache
-def holds_on(rule: Written, day: date) -> bool:
-    return rule.spec.holds_on(day)
+def minutes_around(reach: int) -> list[timedelta]:
+    return [n * MINUTE for n in range(-reach, reach + 1)]
 
 
 @cache

@@ -33,6 +33,7 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "next_due": ("schedule", {}),
     "advance_schedules": ("schedule", {"rows": '[{"id": 7, "revision": 0}]'}),
     "hold_schedules": ("schedule", {"ids": [7]}),
+    "hold_schedules_briefly": ("schedule", {"ids": [7]}),
     "live_jobs": ("job", {"ids": [7]}),
     "hold_live_jobs": ("job", {"ids": [7]}),
     "claim": ("job", WISH),

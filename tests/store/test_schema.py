@@ -28,6 +28,9 @@ CATALOGUE = {
     "functions": """
         select proname, pg_get_functiondef(oid)
           from pg_proc where pronamespace = 'duly'::regnamespace order by 1""",
+    "triggers": """
+        select tgrelid::regclass::text, pg_get_triggerdef(oid)
+          from pg_trigger where not tgisinternal order by 1, 2""",
     "sequences": "select sequencename from pg_sequences where schemaname = 'duly' order by 1",
     "options": """
         select relname, relkind::text, reloptions

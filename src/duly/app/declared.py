@@ -91,6 +91,7 @@ class Announcement:
 
     app: str  # as "shop.tasks:duly"
     wanted: tuple[WantedSchedule, ...]
+    whole: bool = True  # else other processes may know of more
 
     @property
     def mark(self) -> str:

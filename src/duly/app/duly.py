@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar, Unpack
 
+from duly.app.access import Audit, Tokens
 from duly.app.capacity import Limits, Queues, Workers
 from duly.app.configured import configured, retention_of
 from duly.app.declared import Announcement, Declarations, Scheduling
@@ -131,6 +133,16 @@ class Duly:
         """Who runs jobs: list, drain, resume, stop."""
         return Workers(self._home)
 
+    @property
+    def tokens(self) -> Tokens:
+        """Who may use the HTTP side: list, create, revoke."""
+        return Tokens(self._home)
+
+    @property
+    def audit(self) -> Audit:
+        """Who did what: list, verify."""
+        return Audit(self._home)
+
     def current(self) -> Context:
         """The context of the job that this code runs in."""
         return context.current()
@@ -206,8 +218,13 @@ class Duly:
             retention=retention_of(settings),
             scheduler=scheduler,
             target=self._target(),
-            announcement=self.announcement() if scheduler else None,
+            announcement=self._announced(whole=dedicated) if scheduler else None,
         )
+
+    def _announced(self, *, whole: bool) -> Announcement | None:
+        """A program of its own declares all that it has; beside another one, it may be a part."""
+        found = self.announcement()
+        return None if found is None else replace(found, whole=whole)
 
     def announcement(self) -> Announcement | None:
         """What its code declares, under the name of the app; None: it is nobody's by name."""

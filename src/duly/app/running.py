@@ -149,7 +149,14 @@ class Shift:
         said = self._roles.announcement
         if said is None or not self._roles.scheduler:
             return None
-        return Herald(store, app=said.app, mark=said.mark, wanted=said.wanted, emit=self._emit)
+        return Herald(
+            store,
+            app=said.app,
+            mark=said.mark,
+            wanted=said.wanted,
+            whole=said.whole,
+            emit=self._emit,
+        )
 
     def _told_to_stop(self) -> None:
         """By the worker itself, which says it twice for a cold stop."""

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar, cast
 from duly.engine.desk import BATCH, Desk
 from duly.engine.ends import ENOUGH_FOR_TWO
 from duly.engine.rota import Place
-from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, nobody
 from duly.store.protocol import (
     CAREFUL,
@@ -30,6 +30,7 @@ POLL = timedelta(milliseconds=500)
 SETTLEMENTS = 200  # in one transaction, which locks what waits for them
 UNTIL_CALLED = timedelta(seconds=5)
 SOON = timedelta(milliseconds=5)
+PUT_OFF_SECONDS = 2.0
 NO_REST = timedelta(0)
 
 End = TypeVar("End", bound=Done | Settlement)
@@ -75,7 +76,7 @@ class Claimer:
             raise
         finally:
             desk.busy -= 1
-        if more or desk.crew.ends:
+        if more or desk.crew.ends.are_pressing:
             return NO_REST
         look = desk.doors.next_look()
         return POLL if look is None else min(POLL, look)
@@ -167,19 +168,36 @@ class Claimer:
     async def _settle(self) -> None:
         """Write what did not simply succeed."""
         crew = self._desk.crew
-        batch = crew.ends.take_settlements(SETTLEMENTS)
+        batch = crew.ends.take_settlements(SETTLEMENTS, crew.time())
         if not batch:
             return
         try:
             await self._last_words()
             await self._settled(batch)
             batch.clear()
+        except Busy:
+            await self._each_schedule(batch)
         except StoreUnavailable:
             raise
         except Exception:  # noqa: BLE001 - one of them cannot be written, and which?
             await self._each_alone(batch, self._settled)
         finally:
             crew.ends.settlements[:0] = batch
+
+    async def _each_schedule(self, batch: list[Settlement]) -> None:
+        """Somebody holds one of their schedules: the others do not wait for that.
+
+        What is left in the batch was not written.
+        """
+        crew = self._desk.crew
+        while batch:
+            schedule = batch[0].job.schedule_id
+            group = [one for one in batch if one.job.schedule_id == schedule]
+            try:
+                await self._settled(group)
+            except Busy:
+                crew.ends.put_off(group, crew.time() + PUT_OFF_SECONDS)
+            batch[:] = [one for one in batch if one.job.schedule_id != schedule]
 
     async def _last_words(self) -> None:
         """What jobs have said is written before their end: afterwards nobody would take it."""

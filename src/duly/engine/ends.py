@@ -4,7 +4,7 @@ What succeeded, and nothing waits for, is ``done`` and written in passing. Every
 here, and is a ``settlement``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from duly.events import Emit, JobEnded
@@ -30,6 +30,7 @@ class Ends:
     ) -> None:
         self.done: list[Done] = []
         self.settlements: list[Settlement] = []
+        self._later: list[tuple[float, Settlement]] = []  # not to be tried again before then
         self.attempts = 0  # that were made here and have ended, ever
         self._queues: set[str] = set()
         self._dice = dice
@@ -39,11 +40,17 @@ class Ends:
         self._tell = tell  # about every job; None: nobody wants to hear of each
 
     def __bool__(self) -> bool:
+        return bool(self.done or self.settlements or self._later)
+
+    @property
+    def are_pressing(self) -> bool:
+        """Whether something can be written now."""
         return bool(self.done or self.settlements)
 
     def has(self, number: int) -> bool:
+        settlements = (*self.settlements, *(one for _, one in self._later))
         done = any(one.id == number for one in self.done)
-        return done or any(one.job.id == number for one in self.settlements)
+        return done or any(one.job.id == number for one in settlements)
 
     def add(
         self,
@@ -70,9 +77,15 @@ class Ends:
         done, self.done = self.done[:most], self.done[most:]
         return done
 
-    def take_settlements(self, most: int) -> list[Settlement]:
+    def take_settlements(self, most: int, now: float) -> list[Settlement]:
+        self.settlements += [one for until, one in self._later if until <= now]
+        self._later = [(until, one) for until, one in self._later if until > now]
         settlements, self.settlements = self.settlements[:most], self.settlements[most:]
         return settlements
+
+    def put_off(self, settlements: Iterable[Settlement], until: float) -> None:
+        """Leave them for later: they cannot be written now, and others can."""
+        self._later += [(until, one) for one in settlements]
 
     def take_queues(self) -> set[str]:
         """The queues in which jobs have ended since this was asked last."""

@@ -24,17 +24,22 @@ class Herald:
         app: str,
         mark: str,
         wanted: Sequence[WantedSchedule],
+        whole: bool = True,
         emit: Emit = nobody,
     ) -> None:
         self._store = store
         self._app = app
         self._mark = mark
         self._wanted = wanted
+        self._whole = whole
         self._emit = emit
         self._superseded = False
 
     async def tick(self) -> timedelta:
-        self._tell(await self._store.schedules.declare(self._app, self._mark, self._wanted))
+        declared = await self._store.schedules.declare(
+            self._app, self._mark, self._wanted, whole=self._whole
+        )
+        self._tell(declared)
         return EVERY
 
     def _tell(self, declared: Declared) -> None:

@@ -118,6 +118,12 @@ def notes(
             f"the ledger knows nothing of {len(lost):,} of them, up to {last}: they may have run,"
             " and have been forgotten since"
         )
+    early = [moment for moment in queued if moment < schedule.created_at]
+    if early:
+        said.append(
+            f"{len(early):,} of them are from before it was made: had they been backfilled already,"
+            " the ledger would know only for as long as it keeps fires"
+        )
     overlap = schedule.plan.policies.overlap
     if queued and overlap != "allow":
         line, last = "they run one after the other; ", "the last of them"

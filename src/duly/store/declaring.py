@@ -4,6 +4,9 @@ A set of schedules has a mark. The newest set that any living node holds speaks 
 that restarts with an older one, in the middle of a rolling deploy, changes nothing. If nobody with
 the newer set was heard for a while, the deploy was rolled back, and the older set is the newest.
 
+A program that runs schedules beside its own work may have imported half of them, and is a guest: it
+says nothing while a whole set is held somewhere, and it never pauses what it does not know.
+
 Of a schedule that is there already, only what the code says differently than before is changed:
 what a person has edited since stays, and is told as drift.
 """
@@ -26,18 +29,28 @@ from duly.store.rows import ScheduleRow
 # So long after its last word, a set has nobody any more who holds it.
 SILENCE = timedelta(seconds=30)
 BY = "code"
+GUEST = "~"  # before the marks of those who may know only a part
 
 Values = Mapping[str, Value]
 
 
 def declare(
-    app: str, mark: str, wanted: Sequence[WantedSchedule], *, decide: Decide, ids: Ids
+    app: str,
+    mark: str,
+    wanted: Sequence[WantedSchedule],
+    *,
+    whole: bool,
+    decide: Decide,
+    ids: Ids,
 ) -> Operation[Declared]:
     """Announce a set, and write it if it speaks for the app and was not written yet."""
+    mark = mark if whole else f"{GUEST}{mark}"
     [(holds, since, instant)] = yield Ask("hold_app", {"app": app})
     now = from_us(instant)
     found = yield Ask("known_declarations", {"app": app, "marks": [mark, holds]})
     known = {one: (from_us(first), from_us(seen)) for one, first, seen in found}
+    if not whole and _is_held_whole(known, holds, now):
+        return Declared(since=from_us(since))
     first_seen = known[mark][0] if mark in known else now
     if holds not in ("", mark) and _is_superseded(known, mark, holds, now):
         yield from _announce(app, mark, first_seen)
@@ -46,9 +59,16 @@ def declare(
         yield from _announce(app, mark, first_seen)
         return Declared(since=from_us(since))
     yield from _announce(app, mark, now)
-    written = yield from _Writing(app, now, decide, ids).write(wanted)
+    written = yield from _Writing(app, now, decide, ids).write(wanted, whole=whole)
     yield Ask("set_app", {"app": app, "mark": mark})
     return written
+
+
+def _is_held_whole(
+    known: Mapping[str, tuple[datetime, datetime]], holds: str, now: datetime
+) -> bool:
+    is_whole = holds in known and not holds.startswith(GUEST)
+    return is_whole and now - known[holds][1] < SILENCE
 
 
 def _is_superseded(
@@ -56,6 +76,8 @@ def _is_superseded(
 ) -> bool:
     if mark not in known or holds not in known:
         return False  # it is new
+    if holds.startswith(GUEST) and not mark.startswith(GUEST):
+        return False
     return known[mark][0] <= known[holds][0] and now - known[holds][1] < SILENCE
 
 
@@ -78,7 +100,7 @@ class _Writing:
     drift: dict[str, Sequence[str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
-    def write(self, wanted: Sequence[WantedSchedule]) -> Operation[Declared]:
+    def write(self, wanted: Sequence[WantedSchedule], *, whole: bool) -> Operation[Declared]:
         names = [one.plan.name for one in wanted]
         found = yield Ask("declared_plans", {"app": self.app, "names": names})
         before = {name: json.loads(plan) for name, app, plan in found if app == self.app}
@@ -92,7 +114,8 @@ class _Writing:
         kept = [one.plan for one in wanted if one.plan.name not in self.refused]
         declared = [{"name": plan.name, "plan": _text(plan)} for plan in kept]
         yield Ask("keep_declared", {"app": self.app, "rows": rows.packed(declared)})
-        yield from self._let_go([name for name in before if name not in set(names)])
+        if whole:
+            yield from self._let_go([name for name in before if name not in set(names)])
         return Declared(
             since=self.now,
             written=True,

@@ -104,7 +104,7 @@ def end(
 
 def _lock(wanted: Iterable[int | None]) -> Operation[list[ScheduleRow]]:
     ids = sorted({schedule for schedule in wanted if schedule is not None})
-    return rows.schedules((yield Ask("hold_schedules", {"ids": ids}))) if ids else []
+    return rows.schedules((yield Ask("hold_schedules_briefly", {"ids": ids}))) if ids else []
 
 
 def _leave(

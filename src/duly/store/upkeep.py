@@ -100,7 +100,7 @@ def sweep(limit: int) -> Operation[int]:
     blocked = yield Ask("stranded_blocked", {"limit": limit})
     ids = [schedule_id for (schedule_id,) in blocked]
     if ids:
-        yield Ask("hold_schedules", {"ids": ids})
+        yield Ask("hold_schedules_briefly", {"ids": ids})
         yield Ask("free_blocked", {"ids": ids})
     stranded = rows.schedules((yield Ask("stranded_schedules", {"limit": limit})))
     delays = [

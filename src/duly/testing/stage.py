@@ -40,8 +40,23 @@ select relname,
 """
 
 
+_COPY = "create table kept.{table} as select {columns} from duly.{table} with no data"
+_MOVES = {
+    "sweep": "delete from duly.{table}; delete from kept.{table};",
+    "keep": """
+        delete from kept.{table};
+        insert into kept.{table} select {columns} from duly.{table};
+    """,
+    "put_back": """
+        delete from duly.{table};
+        insert into duly.{table} ({columns}) select * from kept.{table};
+    """,
+}
+_FUNCTION = "create function kept.{move}() returns void language plpgsql as $$begin {steps} end$$"
+
+
 async def prepare(dsn: str, dialect: Dialect) -> None:
-    """Make the tables, and the day that is played."""
+    """Make the tables, the day that is played, and a place to keep rows in."""
     database = PostgresDatabase(dsn, dialect=replace(dialect, notify=False))
     await database.open()
     try:
@@ -50,6 +65,8 @@ async def prepare(dsn: str, dialect: Dialect) -> None:
             await database.write(_day)
     finally:
         await database.close()
+    async with await _connected(dsn) as connection:
+        await _make_keeper(connection)
 
 
 class Stage:
@@ -59,8 +76,11 @@ class Stage:
         self.now = START
         self._kept_now = START
         self._own, *self.connections = connections
-        self._texts: dict[str, str] = dict(statements(dialect))
-        self._reset = Composed([])
+        # Who waits here waits for as long as we like.
+        self._texts = {
+            name: text.replace("'lock_timeout', '500'", "'lock_timeout', '0'")
+            for name, text in statements(dialect).items()
+        }
 
     @classmethod
     @asynccontextmanager
@@ -74,8 +94,7 @@ class Stage:
             ]
             await made[0].set_autocommit(True)
             stage = cls(dialect, made)
-            for table, _ in await stage.look(_TABLES):
-                await made[0].execute(SQL("delete from duly.{}").format(Identifier(table)))
+            await stage.look("select kept.sweep()")
             yield stage
 
     async def run(self, start: Start[T]) -> T:
@@ -96,24 +115,11 @@ class Stage:
     async def keep(self) -> None:
         """Begin every order with what is there now."""
         self._kept_now = self.now
-        pieces = []
-        await self._own.execute(b"drop schema if exists kept cascade; create schema kept")
-        for table, columns in await self.look(_TABLES):
-            name = Identifier(table)
-            await self._own.execute(
-                SQL("create table kept.{0} as table duly.{0}").format(name), prepare=False
-            )
-            pieces.append(SQL("delete from duly.{};").format(name))
-            kept = await self._own.execute(SQL("select from kept.{} limit 1").format(name))
-            if kept.rowcount:
-                written = SQL(", ").join(map(Identifier, columns))
-                put_back = SQL("insert into duly.{0} ({1}) select {1} from kept.{0};")
-                pieces.append(put_back.format(name, written))
-        self._reset = Composed(pieces)
+        await self.look("select kept.keep()")
 
     async def reset(self) -> None:
         self.now = self._kept_now
-        await self._own.execute(self._reset, prepare=False)
+        await self.look("select kept.put_back()")
 
     @contextmanager
     def changed(self, statement: str, *changes: tuple[str, str]) -> Iterator[None]:
@@ -131,13 +137,13 @@ class Stage:
 
     def only_reads(self, statement: str) -> bool:
         """Whether others cannot notice the statement: it writes nothing and locks nothing."""
-        text = self._texts[statement]
-        return text.startswith("select") and not _NOTICED.search(text)
+        return _only_reads(self._texts[statement])
 
     async def rows(self, connection: Connection, ask: Ask) -> list[Row]:
         values = {**ask.values, "now": to_us(self.now)}
         answer = await connection.execute(_for_psycopg(self._texts[ask.statement]), values)
-        return await answer.fetchall() if answer.description else []
+        result = answer.pgresult  # asked for its description, it would describe every column
+        return await answer.fetchall() if result and result.nfields else []
 
     async def blockers(self, connection: Connection) -> list[int]:
         """The processes for whose locks this one waits."""
@@ -147,13 +153,36 @@ class Stage:
         return list(found)
 
 
+@cache
+def _only_reads(text: str) -> bool:
+    return text.startswith("select") and not _NOTICED.search(text)
+
+
+async def _make_keeper(connection: Connection) -> None:
+    """A copy of each table, and functions that move the rows: called so often, planned once."""
+    await connection.execute(b"create schema kept")
+    moves: dict[str, list[Composed]] = {move: [] for move in _MOVES}
+    found = await connection.execute(_TABLES.encode())
+    for table, columns in await found.fetchall():
+        names = {"table": Identifier(table), "columns": SQL(", ").join(map(Identifier, columns))}
+        await connection.execute(SQL(_COPY).format(**names))
+        for move, steps in moves.items():
+            steps.append(SQL(_MOVES[move]).format(**names))
+    for move, steps in moves.items():
+        function = SQL(_FUNCTION).format(move=Identifier(move), steps=Composed(steps))
+        await connection.execute(function)
+
+
 def _day() -> Operation[None]:
     for parent in ("fire", "history"):
         yield Ask("make_day", {"parent": parent, "instant": to_us(START)})
 
 
 async def _connected(dsn: str) -> Connection:
-    connection = await psycopg.AsyncConnection[Row].connect(dsn)
+    # Statements are prepared and planned once, as the product has it.
+    connection = await psycopg.AsyncConnection[Row].connect(
+        dsn, prepare_threshold=1, options="-c plan_cache_mode=force_generic_plan"
+    )
     with suppress(errors.InsufficientPrivilege):  # then a deadlock is noticed after a second
         await connection.execute(b"set deadlock_timeout = '10ms'")
     await connection.commit()

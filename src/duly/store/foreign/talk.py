@@ -246,4 +246,7 @@ def _written(dialect: Dialect, style: Style, statement: str, texts: frozenset[st
 
 @cache
 def _texts(dialect: Dialect) -> Mapping[str, str]:
-    return {**statements(dialect), **_BRACKETS, **_OURS[dialect.name]}
+    texts = statements(dialect)
+    # How long a caller's transaction waits for a lock is not for us to say.
+    patient = {"hold_schedules_briefly": texts["hold_schedules"]}
+    return {**texts, **patient, **_BRACKETS, **_OURS[dialect.name]}

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from duly.instants import EPOCH
+from duly.model.access import Deed
 from duly.model.backfill import Backfill
 from duly.model.fire import Fire
 from duly.model.schedule import Pause, Plan, Schedule
@@ -25,6 +26,7 @@ from duly.store import (
     zone_data,
 )
 from duly.store.database import Start
+from duly.store.nouns import deeds
 from duly.store.protocol import (
     JOBS,
     QUEUES,
@@ -48,7 +50,11 @@ class SqlSchedules:
 
     async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
         numbers = await self._room.numbers(len(plans))
-        added = await self._room.insist(lambda: schedules.add(plans, numbers))
+        added = await self._room.insist(
+            await self._room.audited(
+                lambda: schedules.add(plans, numbers), lambda _: deeds.added(plans)
+            )
+        )
         self._room.nudge(SCHEDULES)
         return added
 
@@ -59,8 +65,15 @@ class SqlSchedules:
         return await self._room.read(lambda: schedules.listed(after, limit))
 
     async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
+        seen: list[tuple[Plan, Plan]] = []
+
+        def noted(old: Plan) -> Plan:
+            seen[:] = [(old, change(old))]
+            return seen[0][1]
+
         return await self._changed(
-            lambda: schedules.edit(name, change, who=who, decide=decide, ids=self._room.ids)
+            lambda: schedules.edit(name, noted, who=who, decide=decide, ids=self._room.ids),
+            lambda _: deeds.edited(name, *seen[0]),
         )
 
     async def pause(
@@ -74,29 +87,45 @@ class SqlSchedules:
     ) -> Schedule:
         wanted = Pause(since=EPOCH, until=until, by=who, note=note, catch_up=catch_up)
         return await self._changed(
-            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.ids),
+            deeds.constant(
+                "schedules.pause",
+                deeds.schedule(name),
+                until=until,
+                note=note,
+                catch_up=catch_up or None,
+            ),
         )
 
     async def resume(self, name: str, *, who: str = "") -> Schedule:
         return await self._changed(
-            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.ids),
+            deeds.constant("schedules.resume", deeds.schedule(name)),
         )
 
     async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
         return await self._changed(
-            lambda: steering.skip_next(name, count, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.skip_next(name, count, who=who, decide=decide, ids=self._room.ids),
+            lambda moments: deeds.deed(
+                "schedules.skip_next", deeds.schedule(name), moments=moments
+            ),
         )
 
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
         return await self._changed(
-            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.ids)
+            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.ids),
+            deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
         )
 
     async def run(self, name: str, *, who: str = "") -> Fire:
         [series] = await self._room.numbers(1)
-        fire = await self._room.insist(
-            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.ids)
+        start = await self._room.audited(
+            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.ids),
+            lambda fire: deeds.deed(
+                "schedules.run", deeds.schedule(name), outcome=fire.outcome, job=fire.job_id
+            ),
         )
+        fire = await self._room.insist(start)
         self._room.nudge(SCHEDULES, READY)
         return fire
 
@@ -115,23 +144,30 @@ class SqlSchedules:
             return await self._room.read(lambda: backfilling.foresee(wanted, decide=decide))
         [number] = await self._room.numbers(1)
         mine = replace(wanted, number=number)
-        done = await self._room.insist(
-            lambda: backfilling.backfill(mine, decide=decide, ids=self._room.ids)
+        start = await self._room.audited(
+            lambda: backfilling.backfill(mine, decide=decide, ids=self._room.ids),
+            lambda done: deeds.backfilled(done, again=again),
         )
+        done = await self._room.insist(start)
         self._room.nudge(SCHEDULES, READY)
         return done
 
     async def remove(self, name: str, *, who: str = "") -> None:
         await self._changed(
-            lambda: schedules.remove(name, who=who, decide=decide, ids=self._room.ids)
+            lambda: schedules.remove(name, who=who, decide=decide, ids=self._room.ids),
+            deeds.constant("schedules.remove", deeds.schedule(name)),
         )
 
     async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]:
         return await self._room.read(lambda: schedules.changes(name, limit))
 
-    async def declare(self, app: str, mark: str, wanted: Sequence[WantedSchedule]) -> Declared:
+    async def declare(
+        self, app: str, mark: str, wanted: Sequence[WantedSchedule], *, whole: bool = True
+    ) -> Declared:
         declared = await self._room.insist(
-            lambda: declaring.declare(app, mark, wanted, decide=decide, ids=self._room.ids)
+            lambda: declaring.declare(
+                app, mark, wanted, whole=whole, decide=decide, ids=self._room.ids
+            )
         )
         if declared.written:
             self._room.nudge(SCHEDULES)
@@ -148,17 +184,19 @@ class SqlSchedules:
     ) -> None:
         [number] = await self._room.numbers(1)
         wanted = applying.Application(file, number, expected=expected, record=record, steps=steps)
-        await self._room.insist(
-            lambda: applying.apply(wanted, who=who, decide=decide, ids=self._room.ids)
+        start = await self._room.audited(
+            lambda: applying.apply(wanted, who=who, decide=decide, ids=self._room.ids),
+            lambda _: deeds.applied(file, steps),
         )
+        await self._room.insist(start)
         self._room.nudge(SCHEDULES, QUEUES, READY)
         for queue in wanted.turned:
             after: int | None = 0
             while after is not None:
                 after = await self._room.insist(partial(work.set_fair, queue, after=after))
 
-    async def _changed(self, start: Start[T]) -> T:
-        changed = await self._room.write(start)
+    async def _changed(self, start: Start[T], tell: Callable[[T], Deed]) -> T:
+        changed = await self._room.write(await self._room.audited(start, tell))
         self._room.nudge(SCHEDULES)
         return changed
 

@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import errors
 
-from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 
 # What may succeed when the transaction is simply run again.
 PASSING = (errors.SerializationFailure, errors.DeadlockDetected)
@@ -15,11 +15,13 @@ _LOST = (
     "25006",  # read only: a standby, or a primary that became one
 )
 
+# A lock was not to be had in time.
+_HELD = "55P03"
+
 # … and of those that say that the database cannot serve us now, but may soon.
 _BUSY = (
     "42501",  # our role may not do this: somebody can let it
     "53",  # out of disk, memory or connections
-    "55P03",  # a lock was not to be had in time
     "57014",  # the statement took too long
     "58",  # the disk under the server
 )
@@ -60,6 +62,11 @@ def translated(error: psycopg.Error, *, place: str, committing: bool) -> StoreUn
     """The error to raise instead; none if this one is a bug and should be seen as it is."""
     if committing:
         return outcome_unknown(place, said_by(error))
+    if error.sqlstate == _HELD:
+        return Busy(
+            f"{place}: somebody holds what this is about, in a transaction that is still open; "
+            "nothing was done"
+        )
     if isinstance(error, PASSING) or is_lost(error) or (error.sqlstate or "").startswith(_BUSY):
         return unavailable(place, said_by(error))
     return None

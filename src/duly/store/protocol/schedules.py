@@ -70,8 +70,13 @@ class Schedules(Protocol):
 
     async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]: ...
 
-    async def declare(self, app: str, mark: str, wanted: Sequence[WantedSchedule]) -> Declared:
-        """Say again and again which set of schedules an app's code has; the newest is written."""
+    async def declare(
+        self, app: str, mark: str, wanted: Sequence[WantedSchedule], *, whole: bool = True
+    ) -> Declared:
+        """Say again and again which set of schedules an app's code has; the newest is written.
+
+        Unless it is ``whole``, others may know more: it yields to them, and pauses nothing.
+        """
         ...
 
     async def applied(self, file: str) -> str | None:

@@ -21,12 +21,12 @@ def code(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan:
 
 
 async def declare(
-    world: World, mark: str, *plans: Plan, app: str = APP, **aliases: str
+    world: World, mark: str, *plans: Plan, app: str = APP, whole: bool = True, **aliases: str
 ) -> Declared:
     wanted = [
         WantedSchedule(one, (aliases[one.name],) if one.name in aliases else ()) for one in plans
     ]
-    return await world.store.schedules.declare(app, mark, wanted)
+    return await world.store.schedules.declare(app, mark, wanted, whole=whole)
 
 
 @check
@@ -157,3 +157,21 @@ async def schedules_of_others_are_left_alone(world: World) -> None:
 
 def _prioritised(priority: int) -> Any:  # noqa: ANN401 - a change
     return lambda old: replace(old, priority=priority)
+
+
+@check
+async def who_knows_only_a_part_pauses_nothing_and_is_silent_beside_who_knows_all(
+    world: World,
+) -> None:
+    await declare(world, "all", code("one"), code("two"))
+    world.wait(TEN_SECONDS)
+    said = await declare(world, "half", code("one", rule="every 5m"), whole=False)
+    equal((said.written, said.superseded), (False, False), "somebody who knows all is there")
+    equal((await world.schedule("one")).plan.rule, "every 1m")
+    world.wait(MINUTE)
+    said = await declare(world, "half", code("one", rule="every 5m"), code("new"), whole=False)
+    equal((said.changed, said.added, said.paused), (["one"], ["new"], []), "nobody is")
+    equal((await world.schedule("two")).pause, None)
+    world.wait(TEN_SECONDS)
+    said = await declare(world, "all", code("one"), code("two"))
+    equal((said.changed, said.paused), (["one"], ["new"]), "and comes back")

@@ -47,13 +47,13 @@ GUARDS = (
     Guard(
         "a job that is made while the one before it ends is never freed",
         schedule_cases.a_scheduler_and_an_end,
-        "hold_schedules",
-        "for no key update",
+        "hold_schedules_briefly",
+        "for no key update of schedule",
     ),
     Guard(
         "the same, where the revision is the lock",
         schedule_cases.a_scheduler_and_an_end,
-        "hold_schedules",
+        "hold_schedules_briefly",
         "set revision = revision + 1",
         "set revision = revision",
         dialect="optimistic",

@@ -53,11 +53,12 @@ update duly.job
 returning queue;
 
 -- name: stranded_blocked
--- A net: schedules with a job that waits behind nothing.
-select distinct schedule_id
-  from duly.job as waiting
- where state = 'blocked' and waits is null and schedule_id is not null
-   and not exists (select
+-- A net: schedules with a job that waits behind nothing. Schedules first: thousands may wait in one.
+select schedule_id
+  from (select distinct schedule_id
+          from duly.job
+         where state = 'blocked' and waits is null and schedule_id is not null offset 0) as waiting
+ where not exists (select
                      from duly.job as other
                     where other.schedule_id = waiting.schedule_id
                       and (other.state <> 'blocked' or other.waits is not null))

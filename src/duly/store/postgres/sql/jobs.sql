@@ -188,17 +188,27 @@ update duly.job
    and job.state in ('scheduled', 'blocked', 'ready')
 returning job.id;
 
+-- part: telling
+-- Of thousands that wait because somebody asked for their moments, the first and the last tell enough.
+(request = id or state = 'running'
+        or not exists (select from duly.job as other
+                        where other.schedule_id = job.schedule_id
+                          and (other.due_at, other.id) < (job.due_at, job.id))
+        or not exists (select from duly.job as other
+                        where other.schedule_id = job.schedule_id
+                          and (other.due_at, other.id) > (job.due_at, job.id)))
+
 -- name: live_jobs
 select schedule_id, id, state, due_at, fire_id, request
   from duly.job
- where schedule_id = any(:ids::bigint[])
+ where schedule_id = any(:ids::bigint[]) and {telling}
  order by schedule_id, due_at, id;
 
 -- name: hold_live_jobs
 -- The same, and nobody begins one of them before the decision about them is written.
 select schedule_id, id, state, due_at, fire_id, request
   from duly.job
- where schedule_id = any(:ids::bigint[])
+ where schedule_id = any(:ids::bigint[]) and {telling}
  order by schedule_id, due_at, id
    for no key update;
 

@@ -55,6 +55,23 @@ update duly.schedule
 returning {schedule}, {now}
 [!skip_locked]*/
 
+-- name: hold_schedules_briefly
+-- The same, for who has other work: a transaction of an application may hold one for long.
+/*[skip_locked]
+with patience as materialized (select set_config('lock_timeout', '500', true))
+select {schedule}, {now}
+  from duly.schedule, patience
+ where id = any(:ids::bigint[])
+ order by id
+   for no key update of schedule
+[skip_locked]*/
+/*[!skip_locked]
+update duly.schedule
+   set revision = revision + 1
+ where id = any(array(select id from duly.schedule where id = any(:ids::bigint[]) order by id for update))
+returning {schedule}, {now}
+[!skip_locked]*/
+
 -- name: similar_schedules
 -- For "did you mean": names that begin alike.
 select name

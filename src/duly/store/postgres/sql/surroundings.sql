@@ -14,9 +14,8 @@ select name, setting
  union all
 select 'in_recovery', pg_is_in_recovery()::text
  union all
-select 'connections', count(*)::text
-  from pg_stat_activity
- where backend_type = 'client backend'
+select 'connections', sum(numbackends)::text  -- for everybody to see, as others' sessions are not
+  from pg_stat_database
  union all
 select 'role', current_user::text
  union all

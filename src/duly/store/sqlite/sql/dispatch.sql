@@ -40,11 +40,12 @@ update duly_job
 returning queue;
 
 -- name: stranded_blocked
--- A net: schedules with a job that waits behind nothing.
-select distinct schedule_id
-  from duly_job as waiting
- where state = 'blocked' and waits is null and schedule_id is not null
-   and not exists (select 1
+-- A net: schedules with a job that waits behind nothing. Schedules first: thousands may wait in one.
+select schedule_id
+  from (select distinct schedule_id
+          from duly_job
+         where state = 'blocked' and waits is null and schedule_id is not null) as waiting
+ where not exists (select 1
                      from duly_job as other
                     where other.schedule_id = waiting.schedule_id
                       and (other.state <> 'blocked' or other.waits is not null))

@@ -189,17 +189,27 @@ update duly_job
    and duly_job.state in ('scheduled', 'blocked', 'ready')
 returning duly_job.id;
 
+-- part: telling
+-- Of thousands that wait because somebody asked for their moments, the first and the last tell enough.
+(request = id or state = 'running'
+        or not exists (select 1 from duly_job as other
+                        where other.schedule_id = duly_job.schedule_id
+                          and (other.due_at, other.id) < (duly_job.due_at, duly_job.id))
+        or not exists (select 1 from duly_job as other
+                        where other.schedule_id = duly_job.schedule_id
+                          and (other.due_at, other.id) > (duly_job.due_at, duly_job.id)))
+
 -- name: live_jobs
 select schedule_id, id, state, due_at, fire_id, request
   from duly_job
- where schedule_id in (select value from json_each(:ids))
+ where schedule_id in (select value from json_each(:ids)) and {telling}
  order by schedule_id, due_at, id;
 
 -- name: hold_live_jobs
 -- The same, and nobody begins one of them before the decision about them is written.
 select schedule_id, id, state, due_at, fire_id, request
   from duly_job
- where schedule_id in (select value from json_each(:ids))
+ where schedule_id in (select value from json_each(:ids)) and {telling}
  order by schedule_id, due_at, id;
 
 -- name: live_job
