@@ -158,13 +158,18 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """An attempt is over. What follows is in the verdict's words."""
+    """An attempt is over. What follows is in the verdict's words.
+
+    ``error`` is what went wrong, with its traceback; ``last``: nothing is tried any more.
+    """
 
     job: int
     task: str
     outcome: str
     reason: str
     seconds: float
+    error: str | None = None
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

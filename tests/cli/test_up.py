@@ -119,3 +119,29 @@ def test_a_task_that_is_not_allowed_cannot_be_named(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "did you mean shell?" in done.stderr
+
+
+FAILING = """
+from duly import Duly, Retry
+duly = Duly()
+
+@duly.task(retry=Retry(attempts=2, first="1ms"))
+def charge(order: int) -> None:
+    raise KeyError(f"\\x1b[31mcard {order}")
+"""
+
+
+@pytest.mark.parametrize(("level", "told"), [("info", 2), ("error", 1)])
+def test_what_a_task_raises_is_told_with_its_traceback(
+    tmp_path: Path, level: str, told: int
+) -> None:
+    (tmp_path / "tasks.py").write_text(FAILING)
+    asked = "from tasks import charge; charge.enqueue(7)"
+    subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, check=True)
+    with started(tmp_path, "up", "--log-level", level) as process:
+        said(tmp_path, "no attempt is left")
+        assert stopped(process) == 0
+    log = (tmp_path / "log").read_text()
+    assert log.count('tasks.py", line 7, in charge') == told
+    assert log.count("attempt 1 of 2 raised KeyError") == told - 1
+    assert "\x1b" not in log

@@ -22,10 +22,9 @@ def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> s
 
     Of what happened to services, from the ``level`` on.
     """
-    if type(event) in _JOBS:
-        return _JOBS[type(event)](event) if verbose or level == "debug" else None
-    say = _NOTABLE.get(type(event))
-    quiet = LEVELS.index(level_of(event)) < LEVELS.index(level)
+    say = _NOTABLE.get(type(event)) or _JOBS.get(type(event))
+    found = level_of(event)
+    quiet = LEVELS.index(found) < LEVELS.index(level) and not (verbose and type(event) in _JOBS)
     return None if say is None or quiet else say(event)
 
 
@@ -33,6 +32,8 @@ def level_of(event: Event) -> Level:
     """How much it matters: a warning, unless we know better."""
     if isinstance(event, events.SchedulesDeclared) and (event.drift or event.refused):
         return "warning"
+    if isinstance(event, events.JobEnded) and event.error is not None:
+        return "error" if event.last else "warning"
     return _LEVELS.get(type(event), "warning")
 
 
@@ -84,7 +85,18 @@ def _named(what: str, names: Sequence[str]) -> str:
 
 def _ended(event: events.JobEnded) -> str:
     took = show_duration(timedelta(milliseconds=round(event.seconds * 1_000)))
-    return f"job {event.job} {event.task}: {event.reason} ({took})"
+    said = f"job {event.job} {event.task}: {event.reason} ({took})"
+    # Below the message, which the reason has, there is where it happened.
+    _, _, steps = (event.error or "").partition("\n\n")
+    return f"{said}\n{_harmless(steps)}".rstrip()
+
+
+def _harmless(text: str) -> str:
+    """Lines of others, of which none may be a command to a terminal."""
+    return "\n".join(
+        "".join(letter if letter.isprintable() else " " for letter in line)
+        for line in text.splitlines()
+    )
 
 
 _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {

@@ -53,8 +53,7 @@ class Crew:
         self._seating = Seating(executors, time=time, place_of=self._place)
         self.line = Line(self._seating, time)
         self.call_help = call_help  # for the claimer: there is work for two
-        tell = emit if verbose else None
-        self.ends = Ends(dice=dice, wake=wake, call_help=call_help, tell=tell)
+        self.ends = Ends(dice=dice, wake=wake, call_help=call_help, emit=emit, verbose=verbose)
         self._clock = time
         self._registry = registry
         self._executors = executors

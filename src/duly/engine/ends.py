@@ -10,7 +10,8 @@ from datetime import timedelta
 from duly.events import Emit, JobEnded
 from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Returned, Succeeded
-from duly.policy.verdict import Tried, judge
+from duly.model.states import ENDED
+from duly.policy.verdict import Tried, Verdict, judge
 from duly.registry.definition import Definition
 from duly.store.protocol import Done, Settlement
 
@@ -26,7 +27,8 @@ class Ends:
         dice: Callable[[], float],
         wake: Callable[[], None],
         call_help: Callable[[], None],
-        tell: Emit | None,
+        emit: Emit,
+        verbose: bool,
     ) -> None:
         self.done: list[Done] = []
         self.settlements: list[Settlement] = []
@@ -37,7 +39,8 @@ class Ends:
         self._wake = wake
         self._call_help = call_help
         self._woken = False
-        self._tell = tell  # about every job; None: nobody wants to hear of each
+        self._emit = emit
+        self._verbose = verbose  # whether every job is told of, or only what went wrong
 
     def __bool__(self) -> bool:
         return bool(self.done or self.settlements or self._later)
@@ -62,10 +65,9 @@ class Ends:
     ) -> None:
         self.attempts += not isinstance(outcome, Returned)
         self._queues.add(job.queue)
-        reason = self._keep(job, definition, outcome, seconds=seconds)
-        if self._tell is not None:
-            word = type(outcome).__name__.lower()
-            self._tell(JobEnded(job.id, job.task, outcome=word, reason=reason, seconds=seconds))
+        verdict = self._keep(job, definition, outcome, seconds=seconds)
+        if self._verbose or (verdict is not None and verdict.error is not None):
+            self._tell(job, outcome, verdict, seconds=seconds)
         if not self._woken:
             self._woken = True
             self._wake()
@@ -99,13 +101,13 @@ class Ends:
         outcome: Outcome | Completed,
         *,
         seconds: float,
-    ) -> str:
-        """Why it is what it is now."""
+    ) -> Verdict | None:
+        """Why it is what it is now; None: it is done."""
         if isinstance(outcome, Completed):
-            return "completed in a transaction of its own"
+            return None
         if isinstance(outcome, Succeeded) and job.is_plain:
             self.done.append(_plainly_done(job, outcome))
-            return "succeeded"
+            return None
         tried = Tried.of(job, definition.retry if definition else None)
         verdict = judge(tried, outcome, job.moment(seconds), dice=self._dice())
         succeeded = outcome if isinstance(outcome, Succeeded) else None
@@ -118,7 +120,29 @@ class Ends:
                 keep_result=job.terms.kept if succeeded else None,
             )
         )
-        return verdict.reason
+        return verdict
+
+    def _tell(
+        self,
+        job: Claimed,
+        outcome: Outcome | Completed,
+        verdict: Verdict | None,
+        *,
+        seconds: float,
+    ) -> None:
+        own = isinstance(outcome, Completed)
+        done = "completed in a transaction of its own" if own else "succeeded"
+        self._emit(
+            JobEnded(
+                job.id,
+                job.task,
+                outcome=type(outcome).__name__.lower(),
+                reason=verdict.reason if verdict else done,
+                seconds=seconds,
+                error=verdict.error if verdict else None,
+                last=verdict is None or verdict.state in ENDED,
+            )
+        )
 
 
 def _plainly_done(job: Claimed, outcome: Succeeded) -> Done:
