@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -175,3 +177,18 @@ def _whose() -> tuple[int, str]:
 def _unfinished() -> list[int]:
     found = shop.duly._home.call(lambda store: store.jobs.page(), twin="")
     return [job.id for job in found]
+
+
+def test_a_program_that_ends_leaves_one_file(tmp_path: Path) -> None:
+    """Without having closed anything: no log beside it that has yet to be written back."""
+    asked = (
+        "from duly import Duly\n"
+        "duly = Duly('duly.db')\n"
+        "hello = duly.task(name='hello')(lambda: None)\n"
+        "hello.enqueue()\n"
+    )
+    subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, check=True)
+    assert sorted(path.name for path in tmp_path.glob("duly.db*") if path.is_file()) == [
+        "duly.db",
+        "duly.db.lock",
+    ]

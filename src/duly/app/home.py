@@ -6,6 +6,7 @@ by ``aclose``, or with its loop.
 """
 
 import asyncio
+import atexit
 import os
 import sys
 import warnings
@@ -22,6 +23,8 @@ from duly.store.protocol import Store
 from duly.sync import Portal
 
 T = TypeVar("T")
+
+PATIENCE_SECONDS = 2.0
 
 # What an operator said on a command line: it counts for the process and for those that it starts,
 # whatever address the code has.
@@ -124,9 +127,9 @@ class Home:
         if opened is not None and opened.keeper is not None:
             await opened.keeper.aclose()
 
-    def close(self) -> None:
+    def close(self, *, patience: float | None = None) -> None:
         """Close the store, and end the thread, of those who call without a loop."""
-        self._portal.close()
+        self._portal.close(patience=patience)
 
     def _forget(self) -> None:
         """In a forked child: what is open is the parent's."""
@@ -192,4 +195,11 @@ def _forget_all() -> None:
         home._forget()  # noqa: SLF001
 
 
+def _close_all() -> None:
+    """An SQLite file is left tidy by a program that ends; one that cannot be closed is left."""
+    for home in list(_HOMES):
+        home.close(patience=PATIENCE_SECONDS)
+
+
 os.register_at_fork(after_in_child=_forget_all)
+atexit.register(_close_all)

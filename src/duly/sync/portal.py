@@ -36,14 +36,14 @@ class Portal:
             future.cancel()
             raise
 
-    def close(self) -> None:
+    def close(self, *, patience: float | None = None) -> None:
         """End the loop and the thread. What is still under way there is cancelled."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+            thread.join(patience)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
