@@ -22,7 +22,7 @@ endif
 help: ## List these verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/installed-base ## See it work, in a few seconds
+demo: .venv/installed-base ## See it work, until Ctrl-C
 	@sh scripts/demo
 
 test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)

@@ -1,75 +1,11 @@
-"""A small shop at work: what a day with duly looks like, in a quarter of a minute.
+"""A small shop at work; it is in the package, for ``duly dev --demo``. Look there: duly/demo.py.
 
-Run it by ``duly dev examples/shop.py``; then ask ``duly status`` and ``duly why rollup``.
+Run it by ``duly dev examples/shop.py``; run this file to let customers in at once.
 """
 
-import random
-from datetime import timedelta
+from duly.demo import duly, open_shop
 
-from duly import Duly, Limit, Retry, current
-from duly.clock import sleep
-
-duly = Duly("shop.db", zone="Europe/Berlin")
-
-
-@duly.schedule("Mon..Fri 02:00", start_within="4h")
-@duly.task
-def nightly_report() -> str:
-    """The night's own report, also if it is made up for at five."""
-    return f"the report of {current().due_at:%Y-%m-%d}"
-
-
-@duly.schedule("every 2s")
-@duly.task
-async def heartbeat() -> None:
-    """On time, all the time."""
-
-
-@duly.schedule("every 3s")
-@duly.task
-async def rollup() -> None:
-    """It takes longer than there is time: every other one is skipped, and the ledger says so."""
-    await sleep(4)
-
-
-@duly.task(retry=Retry(attempts=5, backoff=["1s", "2s"]))
-async def charge(customer: int) -> str:
-    """The bank is moody. What fails is tried again, later."""
-    if current().attempt < random.randint(2, 3):
-        raise ConnectionError("the bank did not answer")
-    return f"charged customer {customer}"
-
-
-@duly.task(retry=None)
-def broken(order: int) -> None:
-    """It fails for good, and is kept with everything that is known about it."""
-    raise ValueError(f"order {order} has no address")
-
-
-@duly.task(limits=[Limit("mail:{customer}", concurrency=1, rate="2/s")])
-async def remind(customer: int) -> None:
-    """One mail at a time for each customer."""
-
-
-@duly.task
-async def export() -> int:
-    """Long work tells how far it is."""
-    for page in range(1, 11):
-        current().progress(page * 10, f"page {page} of 10")
-        await sleep(0.6)
-    return 10
-
-
-@duly.schedule("every 1h")
-@duly.task
-def open_shop() -> None:
-    """What the day brings."""
-    for customer in (7, 8):
-        charge.enqueue(customer)
-        remind.using(key=f"cart:{customer}", run_after=timedelta(seconds=8)).enqueue(customer)
-    broken.enqueue(4711)
-    export.enqueue()
-
+__all__ = ["duly", "open_shop"]
 
 if __name__ == "__main__":
     open_shop.enqueue()

@@ -69,7 +69,7 @@ def _prose(text: str) -> Iterator[str]:
         lines = paragraph.splitlines()
         if lines[0] != "\b":
             yield textwrap.fill(" ".join(lines), 108) + "\n"
-        elif lines[1].startswith(" "):
+        elif any("  " in line for line in lines[1:]):  # columns
             yield "```sh\n" + textwrap.dedent("\n".join(lines[1:])) + "\n```\n"
         else:
             yield textwrap.fill(" ".join(lines[1:]), 108) + "\n"

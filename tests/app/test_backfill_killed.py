@@ -20,11 +20,11 @@ import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.clock import boottime, now
-from duly.store.database import Ask, alone
 from duly.store.sql_store import SqlStore
 from duly.testing.factories import plan
 
 MOMENTS = 200
+MANY = 1_000_000
 ROUNDS = 24
 END = datetime(2024, 1, 1, tzinfo=UTC)
 STRETCH = {"since": END - MOMENTS * timedelta(hours=1), "until": END, "who": "ada"}
@@ -96,9 +96,9 @@ async def found(store: SqlStore, name: str) -> tuple[int, int]:
     fires = await store.ledger.fires(name, limit=10 * MOMENTS)
     assert len({fire.due_at for fire in fires}) == len(fires)
     assert all(fire.is_backfill for fire in fires)
-    ask = Ask("live_jobs", {"ids": [(await store.schedules.get(name)).id]})
-    jobs = await store.database.read(lambda: alone(ask))
-    assert {fire.job_id for fire in fires} == {job[1] for job in jobs}
+    mine = (await store.schedules.get(name)).id
+    jobs = [job for job in await store.jobs.page(limit=MANY) if job.schedule_id == mine]
+    assert {fire.job_id for fire in fires} == {job.id for job in jobs}
     notes = [what for _, _, what in await store.schedules.changes(name)]
     assert len(notes) == (1 if fires else 0)
     return len(fires), len(jobs)

@@ -106,8 +106,18 @@ def test_a_job_called_off_has_no_result_and_says_so() -> None:
 
 
 def test_who_waits_no_longer_is_told_what_the_job_waits_for() -> None:
-    with pytest.raises(TimeoutError, match="is ready after 50ms"):
+    told = "is ready after 50ms: it waits for a worker: none is running; start one: duly worker"
+    with pytest.raises(TimeoutError, match=told):
         shop.add.enqueue(1).result("50ms")
+
+
+def test_a_job_is_the_same_however_often_it_is_looked_up() -> None:
+    job, other = shop.add.enqueue(1), shop.add.enqueue(1)
+    again = shop.duly.jobs.get(job.id)
+    assert (job, hash(job)) == (again, hash(again))
+    assert len({job, other, again}) == 2
+    assert job != other
+    assert job != job.id
 
 
 def test_what_a_job_says_can_be_followed_to_its_end() -> None:
@@ -234,9 +244,15 @@ def test_a_failed_job_is_found_by_its_number_and_given_another_chance() -> None:
 
 def test_failed_jobs_are_retried_by_what_they_have_in_common_the_oldest_first() -> None:
     with shop.duly.running(scheduler=False):
-        jobs = shop.duly.enqueue_many(shop.fail.bind(str(number)) for number in range(3))
-        for job in jobs:
-            with pytest.raises(JobFailed):
-                job.result("9s")
-    assert shop.duly.jobs.retry(task="fail", first=2) == sorted(job.id for job in jobs)[:2]
+        failed = [_number_of_one_that_failed(f"the {which}") for which in ("1st", "2nd", "3rd")]
+    assert shop.duly.jobs.retry(task="fail", first=2) == failed[:2]
+    assert shop.duly.jobs.retry("task:fail") == failed[2:]
     assert shop.duly.jobs.retry(task="another") == []
+
+
+def _number_of_one_that_failed(text: str) -> int:
+    """It has ended when this returns: those that run beside each other end in any order."""
+    job = shop.fail.enqueue(text)
+    with pytest.raises(JobFailed):
+        job.result("9s")
+    return job.id

@@ -19,7 +19,7 @@ from duly.app import place
 from duly.errors import SchemaMismatch
 
 IMPORTS = """\
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from duly import Context, Duly
 
 duly = Duly()
@@ -107,6 +107,77 @@ def report(context: Context, day: str): ...
         "report: parameter `context` is a Context, which no caller can give: say "
         "takes_context=True and let it be the first, or ask current() inside",
     ),
+    "a length of time as a rule": (
+        """
+@duly.schedule(timedelta(minutes=5), zone="UTC")  # here
+@duly.task
+def report(): ...
+""",
+        'duly.schedule(datetime.timedelta(seconds=300)): a rule is text: say "every 5m"',
+    ),
+    "a number as a rule": (
+        """
+@duly.schedule(300)  # here
+@duly.task
+def report(): ...
+""",
+        'duly.schedule(300): a rule is text: say "every 300s" or "every 300m"',
+    ),
+    "something else as a rule": (
+        """
+@duly.schedule(["02:00"])  # here
+@duly.task
+def report(): ...
+""",
+        "duly.schedule(['02:00']): a rule is text: say \"every 5m\" or "
+        '"Mon..Fri 02:00 Europe/Berlin"',
+    ),
+    "something else as what is left out": (
+        """
+@duly.task
+def report(): ...
+duly.schedule("every 5m", report, exclude=["Sat"])  # here
+""",
+        'exclude=[\'Sat\']: a rule is text: say "every 5m" or "Mon..Fri 02:00 Europe/Berlin"',
+    ),
+    "schedule without parentheses": (
+        """
+@duly.schedule  # here
+@duly.task
+def report(): ...
+""",
+        'a schedule needs a rule: say @duly.schedule("every 5m")',
+    ),
+    "schedule without parentheses over a plain function": (
+        """
+@duly.task
+@duly.schedule  # here
+def report(): ...
+""",
+        'a schedule needs a rule: say @duly.schedule("every 5m")',
+    ),
+    "schedule of nothing": (
+        """
+@duly.schedule()  # here
+@duly.task
+def report(): ...
+""",
+        'a schedule needs a rule: say @duly.schedule("every 5m")',
+    ),
+    "unknown option of a task": (
+        """
+@duly.task(retries=3)  # here
+def report(): ...
+""",
+        "a task knows no retries=; did you mean retry=?",
+    ),
+    "unknown option of a task with a context": (
+        """
+@duly.task(takes_context=True, max_retries=3)  # here
+def report(context): ...
+""",
+        "a task knows no max_retries=; did you mean retry=?",
+    ),
     "the package instead of the app": (
         """
 import duly
@@ -140,6 +211,23 @@ CALLS = {
         '"02:00" names an hour, so it needs a time zone. This machine is in Europe/Berlin: write '
         '"02:00 Europe/Berlin", or say zone="Europe/Berlin", here or for all: '
         'Duly(zone="Europe/Berlin")',
+    ),
+    "a length of time as a rule": (
+        "duly.schedules.add(timedelta(hours=1, minutes=30), confirm.bind(7))  # here",
+        'duly.schedules.add(datetime.timedelta(seconds=5400)): a rule is text: say "every 1h30m"',
+    ),
+    "a moment as a rule": (
+        "duly.schedules.add(datetime(2027, 1, 4, 9, tzinfo=UTC), confirm.bind(7))  # here",
+        "duly.schedules.add(datetime.datetime(2027, 1, 4, 9, 0, tzinfo=datetime.timezone.utc)): "
+        'a rule is text: say "2027-01-04T09:00:00+00:00"',
+    ),
+    "a number as another rule": (
+        'duly.schedules.edit("report", rule=300)  # here',
+        'duly.schedules.edit(rule=300): a rule is text: say "every 300s" or "every 300m"',
+    ),
+    "unknown choice for a job": (
+        "confirm.using(retries=3).enqueue(7)  # here",
+        "using() knows no retries=; did you mean retry=?",
     ),
     "unknown schedule": (
         'duly.schedules.add("every 5m", confirm.bind(7), name="nightly-report")\n'
@@ -209,7 +297,7 @@ def test_the_command_names_the_line_and_shows_no_traceback(
     (folder / "tasks.py").write_text(program)
     asked = [sys.executable, "-m", "duly", "up"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert told.returncode == 1
+    assert told.returncode == 2
     assert told.stderr == f"Error: tasks.py:{line_of(program)}: {message}\n"
     assert list(folder.glob("duly.db*")) == []
 
@@ -227,6 +315,22 @@ def test_whatever_an_app_has_the_package_says_that_it_is_not_it(word: str) -> No
         "duly is the package; your app is the object: from tasks import duly"
     )
     assert not hasattr(package, word)
+
+
+def test_a_store_whose_folder_is_not_there_is_refused_once_and_briefly(folder: Path) -> None:
+    (folder / "five.py").write_text(
+        'from duly import Duly\n\nduly = Duly("data/five.db")\n\n\n'
+        "@duly.task\ndef hi(): ...\n\n\nhi.enqueue()\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "five.py"], capture_output=True, text=True, check=False
+    ).stderr
+    assert told.splitlines()[-1] == (
+        f"duly.errors.StoreUnavailable: cannot make {folder}/data/five.db: the folder "
+        f"{folder}/data is not there: make it"
+    )
+    assert told.count("Traceback") == 1
+    assert "concurrent/futures" not in told
 
 
 def test_a_database_without_tables_is_told_to_be_migrated(pg_dsn: str) -> None:

@@ -56,6 +56,37 @@ def test_a_schedule_is_added_with_the_words_of_the_decorator(app: Duly) -> None:
     assert [one.name for one in app.schedules.list()] == ["greet ada"]
 
 
+def test_schedules_are_listed_by_what_they_have_in_common(app: Duly) -> None:
+    report, greet = task(app, "report"), task(app, "greet")
+    app.schedules.add("every 1h", report.using(queue="mail", tags=["nightly"]), name="a report")
+    app.schedules.add("every 1h", greet.bind("ada"), name="greet ada")
+    app.schedules.add("every 1h", greet.bind("bob"), name="greet bob")
+    app.schedules.pause("greet bob")
+
+    def found(words: str, **page: Any) -> list[str]:
+        return [schedule.name for schedule in app.schedules.list(words, **page)]
+
+    assert found("task:greet") == ["greet ada", "greet bob"]
+    assert found("state:paused") == ["greet bob"]
+    assert found("queue:mail tag:nightly owner:api REPORT") == ["a report"]
+    assert found("owner:code") == []
+    assert found("task:greet", limit=1) == ["greet ada"]
+    assert found("task:greet", after="greet ada") == ["greet bob"]
+    with pytest.raises(InvalidValue, match="did you mean state:paused"):
+        app.schedules.list("paused")
+
+
+def test_what_is_meant_is_found_behind_any_number_of_others(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.app.changing.PAGE", 2)
+    for number in range(6):
+        queue = "mail" if number in (3, 5) else "default"
+        app.schedules.add("every 1h", task(app, "report").using(queue=queue), name=f"n{number}")
+    assert [one.name for one in app.schedules.list("queue:mail")] == ["n3", "n5"]
+    assert [one.name for one in app.schedules.list(limit=5)] == ["n0", "n1", "n2", "n3", "n4"]
+
+
 def test_a_job_knows_which_moment_of_which_schedule_it_is_for(app: Duly) -> None:
     @app.task(retry=None)
     def told() -> tuple[int, str | None]:

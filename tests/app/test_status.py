@@ -202,7 +202,7 @@ async def test_failed_jobs_of_no_schedule_are_gathered_by_their_task(world: Worl
     number = await world.enqueue(call())
     await world.end(await world.begin(), REFUSED)
     found = await look(world)
-    assert found.headline() == f"1 promise needs you (0 due {SINCE}, 0 kept)."
+    assert found.headline() == f"1 promise needs you (no schedule was due {SINCE})."
     assert found.needs[0].sentence == "2 jobs failed, the last: ConnectionError: refused"
     assert found.needs[0].commands[1].line == f"duly jobs retry {number}"
 

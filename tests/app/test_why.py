@@ -155,7 +155,7 @@ async def test_a_run_in_the_way_is_named_with_its_age_and_what_is_usual(world: W
         f"  see it          duly jobs logs {job.id} -f",
         f"  stop it         duly jobs cancel {job.id}",
         "  run it anyway   duly schedules run nightly",
-        '  prevent it      timeout="2h" on the task',
+        '  prevent it      timeout="2h" on the task (async, or with executor="process")',
     ]
     await world.end(job)
     assert (await why(world))[0] == (
@@ -574,7 +574,8 @@ async def test_a_job_whose_worker_is_gone_says_that_it_will_be_run_again(world: 
     await world.claim(1, worker=worker)
     world.wait(HOUR)
     assert (await job(world, number))[1] == (
-        "  web-1 was last heard of 12:00 (1 h ago): the job will be taken back and run again"
+        "  web-1 was last heard of 12:00 (1 h ago): the job will be taken back and run again "
+        "by the next worker: none is running"
     )
 
 
@@ -657,6 +658,16 @@ async def test_a_job_of_a_schedule_names_it_and_its_clock(world: World) -> None:
         f"job {made.id} (work) was due Tue 2026-11-10 02:00 Europe/Berlin and is to start 02:"
     )
     assert schedule == "  made by the schedule nightly"
+
+
+async def test_a_task_without_a_schedule_is_said_to_be_one(world: World) -> None:
+    await world.enqueue(call("charge"))
+    await world.new_worker(tasks=("send mail",))
+    for name, words in (("charge", "task:charge"), ("send mail", "'task:send mail'")):
+        with pytest.raises(NotFound) as unknown:
+            await why(world, name)
+        said = f'there is no schedule "{name}"; it is a task: duly jobs {words}'
+        assert str(unknown.value) == said
 
 
 async def test_an_unknown_job_is_not_found(world: World) -> None:

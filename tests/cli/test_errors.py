@@ -1,5 +1,6 @@
 """What people are told whose command cannot be carried out: each message, word by word."""
 
+import json
 import os
 import subprocess
 import sys
@@ -114,6 +115,128 @@ def test_shell_is_off(folder: Path, programs: Programs) -> None:
     assert allow == "  allow it      duly up --allow shell"
     up.signal()
     assert up.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            "tomorrow",
+            '"tomorrow" is no time; write it as 2026-11-16T09:00, or with Z or +01:00 behind; '
+            "or a length of time, as 5m or 2h",
+        ),
+        (
+            "5",
+            '"5" is no time; 5 what? say 5s, 5m, 5h, or write it as 2026-11-16T09:00, or with Z '
+            "or +01:00 behind",
+        ),
+    ],
+)
+def test_until_when_is_not_understood(typed: str, said: str) -> None:
+    told("db", "migrate")
+    told("schedules", "add", "every 5m", "--name", "a", "--", "true")
+    code, why = told("schedules", "pause", "a", "--until", typed)
+    assert (code, why.splitlines()[-1]) == (2, f"Error: Invalid value for --until: {said}")
+
+
+def test_a_number_is_no_time_to_run_after(folder: Path) -> None:
+    (folder / "tasks.py").write_text(TASKS)
+    assert told("run", "send", "to=ada", "--run-after", "5") == (
+        2,
+        'Error: --run-after 5: say "5s", "5m" or "5h", or a moment, as 2026-03-05T02:00Z\n',
+    )
+
+
+def test_a_worker_has_nothing_that_it_could_run(folder: Path, programs: Programs) -> None:
+    (folder / "tasks.py").write_text("from duly import Duly\n\nduly = Duly()\n")
+    words = (str(folder / "tasks.py"), "--store", str(folder / "duly.db"))
+    worker = programs.start("-m", "duly", "worker", *words)
+    worker.hear(
+        "tasks: none, so no job can run here: declare some by @duly.task, or --allow shell,http\n"
+    )
+    worker.hear("is number")
+    worker.signal()
+    assert worker.end() == 0
+
+
+@pytest.mark.parametrize("words", [["db", "migrate"], ["worker", "tasks.py"], ["apply"]])
+def test_the_folder_of_the_store_is_not_there(folder: Path, words: list[str]) -> None:
+    (folder / "tasks.py").write_text(TASKS)
+    (folder / "schedules.toml").write_text(FILE)
+    code, said = told(*words, "--store", "data/five.db")
+    assert (code, said.splitlines()[-1]) == (
+        5,
+        f"Error: cannot make {folder}/data/five.db: the folder {folder}/data is not there: make it",
+    )
+
+
+TASKS = """
+from duly import Duly
+
+duly = Duly()
+
+@duly.task
+def send(to: str, n: int = 1): ...
+"""
+
+
+def test_a_task_of_a_schedule_is_not_in_the_app(folder: Path) -> None:
+    (folder / "tasks.py").write_text(TASKS)
+    store = f"store: {folder}/duly.db\n"
+    told("db", "migrate")
+    assert told("schedules", "add", "every 5m", "--task", "sned", "to=ada") == (
+        3,
+        f'{store}Error: no task is called "sned"; did you mean "send"?\n',
+    )
+    for words, why in (
+        ([], "send(to: str, n: int = 1): missing a required argument: 'to'"),
+        (["t=ada"], 'send has no parameter "t"; did you mean to=?'),
+        (["to=ada", "n=x"], "send: n=x: that is no int"),
+    ):
+        assert told("schedules", "add", "every 5m", "--task", "send", *words) == (
+            2,
+            f"Error: {why}\n",
+        )
+    assert heard("schedules", "-o", "name") == ""
+    added = told("schedules", "add", "every 5m", "--task", "send", "to=7")
+    assert added == (0, f"{store}Every 5 minutes.\n")
+    [send] = json.loads(heard("schedules", "-o", "json"))
+    assert send["args"] == {"to": "7"}  # it is text, as the parameter says
+
+
+def test_a_task_of_a_schedule_and_a_queue_are_nobodys(folder: Path, programs: Programs) -> None:
+    """No app is at hand: those who run are asked."""
+    (folder / "below").mkdir()
+    (folder / "below" / "tasks.py").write_text(TASKS)
+    told("db", "migrate")
+    adding = ("schedules", "add", "every 5m", "--task", "sned", "--name")
+    assert told(*adding, "one")[1].splitlines()[-1] == (
+        'note: no worker is running, so nobody can say whether there is a task "sned"'
+    )
+    assert told("queues", "pause", "mial")[1].splitlines()[-1] == (
+        'note: no worker is running, and so none listens to the queue "mial"'
+    )
+    words = (str(folder / "below" / "tasks.py"), "--store", str(folder / "duly.db"))
+    worker = programs.start("-m", "duly", "worker", *words, "--queues", "mail,default")
+    worker.hear("is number")
+    assert told(*adding, "two") == (
+        0,
+        f"store: {folder}/duly.db\nEvery 5 minutes.\n"
+        'note: no worker that is running knows the task "sned"; did you mean "send"?\n',
+    )
+    assert told("schedules", "add", "every 5m", "--task", "send", "to=ada") == (
+        0,
+        f"store: {folder}/duly.db\nEvery 5 minutes.\n",
+    )
+    assert told("queues", "pause", "mial") == (
+        0,
+        f"store: {folder}/duly.db\n"
+        'note: no worker listens to the queue "mial": they listen to default, mail; '
+        'did you mean "mail"?\n',
+    )
+    assert told("queues", "pause", "mail") == (0, f"store: {folder}/duly.db\n")
+    worker.signal()
+    assert worker.end() == 0
 
 
 def told(*words: str) -> tuple[int, str]:

@@ -93,6 +93,8 @@ def test_a_moment_of_no_zone_is_shown_on_the_machines_clock(
 def test_what_is_left_and_what_has_passed_is_said_roughly() -> None:
     assert VIEW.left(NOW + timedelta(minutes=3)) == "in 3 min"
     assert VIEW.passed(NOW - timedelta(hours=2)) == "2 h ago"
+    assert VIEW.passed(NOW) == VIEW.passed(NOW + timedelta(seconds=2)) == "0 s ago"
+    assert VIEW.passed(None) == "-"
     assert VIEW.left(NOW - timedelta(seconds=5)) == "5 s ago"
     assert VIEW.left(None) == "-"
 

@@ -1,12 +1,15 @@
 """``duly import``: from other schedulers to a file, and from there into a store."""
 
+import sqlite3
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from duly.cli.main import main
+from duly.declare.importers.apscheduler import PRINT_JOBS
 from tests.cli.test_plan import duly, said
 from tests.cli.test_schedules import empty, plan, store
 
@@ -40,6 +43,22 @@ class App:
     conf = Conf
 schedule = Conf.beat_schedule
 number = 7
+"""
+SHOP = """\
+from duly import Duly
+app = Duly()
+@app.task(name="shop.nightly")
+def nightly() -> None: ...
+"""
+DJANGO = """\
+create table django_celery_beat_crontabschedule (id integer, minute text, hour text,
+    day_of_week text, day_of_month text, month_of_year text, timezone text);
+create table django_celery_beat_periodictask (id integer, name text, task text, args text,
+    kwargs text, enabled bool, crontab_id integer, interval_id integer);
+insert into django_celery_beat_crontabschedule
+    values (1, '30', '2', '*', '*', '*', 'Europe/Berlin');
+insert into django_celery_beat_periodictask
+    values (1, 'nightly', 'shop.nightly', '[]', '{}', 1, 1, null);
 """
 
 
@@ -79,6 +98,29 @@ def test_what_could_not_be_carried_is_said_beside_the_file() -> None:
     assert "note: line 8: @reboot is not a rule about time" in result.stderr
     assert result.stderr.endswith("4 schedules\n")
     assert "note:" not in result.stdout
+
+
+def test_what_could_not_be_read_is_said_last_and_counted_and_the_rest_is_printed(
+    folder: Path,
+) -> None:
+    wrong = "MAILTO=ada\n61 * * * * /srv/one\n5 * * * * /srv/two\nwhat is this\n"
+    result = imported("crontab", "--zone", "UTC", text=wrong)
+    assert (result.exit_code, result.stdout.count("[schedules")) == (1, 1)
+    assert result.stderr.splitlines()[-4:] == [
+        "1 schedule",
+        'warning: line 2: minute 61 is out of range 0–59 (field 1 of "61 * * * *"); it is left out',
+        'warning: line 4: "what is this" is neither a job nor a variable; it is left out',
+        "2 lines could not be read, and are left out",
+    ]
+    (folder / "cron.d").mkdir()
+    (folder / "cron.d" / "shop").write_text("61 * * * * root /srv/one\n")
+    both = imported("crontab", "cron.d", "--zone", "UTC")
+    assert (both.exit_code, both.stdout) == (1, "")
+    assert both.stderr.splitlines()[-2:] == [
+        'warning: shop: line 1: minute 61 is out of range 0–59 (field 1 of "61 * * * *"); '
+        "it is left out",
+        "1 line could not be read, and is left out",
+    ]
 
 
 def test_a_crontab_needs_a_zone_and_the_machine_is_only_offered(
@@ -164,6 +206,47 @@ def test_jobs_that_apscheduler_printed_are_read_and_it_is_shown_how() -> None:
     nothing = imported("apscheduler", text="")
     assert (nothing.exit_code, nothing.stdout) == (2, "")
     assert "for job in scheduler.get_jobs():" in nothing.stderr
+
+
+def test_the_tables_of_django_celery_beat_are_imported_planned_and_applied(store: str) -> None:
+    connection = sqlite3.connect("shop.sqlite3")
+    connection.executescript(DJANGO)
+    connection.close()
+    result = imported("celery-beat", "shop.sqlite3")
+    assert result.exit_code == 0, result.output
+    assert "note: every task: it is called as in Celery" in result.stderr
+    Path("schedules.toml").write_text(result.stdout)
+    assert said("plan") == [
+        "+ schedule nightly  30 2 * * * Europe/Berlin  shop.nightly",
+        "1 to add",
+    ]
+    Path("shop_of_django.py").write_text(SHOP)
+    said("apply", "--app", "shop_of_django.py")
+    assert plan(store, "nightly").task == "shop.nightly"
+    dump = imported("celery-beat", "-", text="no dump")
+    assert (dump.exit_code, "python manage.py dumpdata" in dump.stderr) == (2, True)
+    assert imported("celery-beat", "nowhere.sqlite3").exit_code == 3
+
+
+def test_a_job_store_of_apscheduler_is_never_opened() -> None:
+    connection = sqlite3.connect("jobs.sqlite")
+    connection.execute(
+        "create table apscheduler_jobs (id text, next_run_time real, job_state blob)"
+    )
+    connection.close()
+    for source in ("jobs.sqlite", "sqlite:///jobs.sqlite", "redis://:secret@host"):
+        refused = imported("apscheduler", source)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "is a job store: its jobs are pickles" in refused.stderr
+        assert "for job in scheduler.get_jobs():" in refused.stderr
+        assert "secret" not in refused.stderr
+
+
+def test_the_help_shows_the_lines_that_print_the_jobs() -> None:
+    shown = imported("apscheduler", "--help").stdout
+    assert textwrap.indent(PRINT_JOBS, "  ") in shown
+    guide = Path(__file__).parents[2] / "docs" / "schedules.md"
+    assert PRINT_JOBS in guide.read_text()
 
 
 def test_what_cannot_be_read_is_said(folder: Path) -> None:

@@ -120,6 +120,11 @@ def test_a_page_says_where_the_next_begins() -> None:
         (["retry", "state:running"], "only failed jobs can be retried"),
         (["cancel", "state:failed"], "only scheduled, blocked, ready, running jobs can be"),
         (["--limit", "0"], "not in the range"),
+        (
+            ["--limit", "abc"],
+            "Invalid value for '-n' / '--limit': \"abc\" is no whole number from 1",
+        ),
+        (["show", "abc"], "Invalid value for 'ID': \"abc\" is no whole number from 1\n"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_what_may_be_meant(
@@ -176,6 +181,10 @@ def test_show_has_the_result_and_where_it_ran() -> None:
     assert f"job {job.id}, bill (invoice of 7), succeeded " in told
     assert '"customer": 7' in told.split("RESULT")[1]
     assert "  worker  " in told.split("WHERE")[1]
+    [_, attempt] = told.split("ATTEMPTS\n")[1].split("\n\n")[0].splitlines()
+    [worker] = json.loads(CliRunner().invoke(main, ["workers", "-o", "json"]).stdout)
+    assert attempt.split()[0] == "1"
+    assert attempt.split()[-2:] == [worker["name"], "succeeded"]
 
 
 @pytest.mark.usefixtures("office_is_open")
@@ -244,7 +253,9 @@ def test_many_are_counted_before_they_are_retried() -> None:
 def test_jobs_are_cancelled_by_number_or_all_that_match() -> None:
     first, *others = [shop.add.enqueue(n) for n in range(3)]
     spared = shop.add.using(queue="mail").enqueue(4)
-    assert command("cancel", str(first.id), "--reason", "by hand").stdout == f"{first.id}\n"
+    by_number = command("cancel", str(first.id), "--reason", "by hand")
+    assert by_number.stdout == f"{first.id}\n"
+    assert by_number.stderr.endswith(f"job {first.id}: cancelled\n")
     assert (first.refresh().state, first.reason) == (State.CANCELLED, "cancelled: by hand")
     asked = command("cancel", "queue:default")
     assert "this would cancel 2 unfinished jobs: say --yes" in asked.stderr
@@ -252,6 +263,47 @@ def test_jobs_are_cancelled_by_number_or_all_that_match() -> None:
     assert done.stdout.split() == [str(job.id) for job in reversed(others)]
     assert {job.refresh().reason for job in others} == {"cancelled: enough"}
     assert spared.refresh().state is State.READY
+
+
+@pytest.mark.usefixtures("at_work")
+def test_jobs_that_have_ended_are_removed_by_number_or_all_that_match() -> None:
+    first, *others = [failed(text) for text in ("one", "two", "three")]
+    assert command("remove", str(first.id)).stdout == f"{first.id}\n"
+    assert command("show", str(first.id)).exit_code == 3
+    asked = command("remove", "state:failed")
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert "this would remove 2 ended jobs: say --yes" in asked.stderr
+    done = command("remove", "state:failed", "--yes")
+    assert done.stdout.split() == [str(job.id) for job in reversed(others)]
+    assert "removed 2 jobs" in done.stderr
+    assert listed() == []
+
+
+def test_jobs_that_have_not_ended_are_not_removed() -> None:
+    living, ended = [shop.add.enqueue(n) for n in range(2)]
+    ended.cancel()
+    refused = command("remove", str(living.id))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"Error: job {living.id} is ready: cancel it first" in refused.stderr
+    assert command("remove", "999999").exit_code == 3
+    alive = command("remove", "state:ready", "--yes")
+    assert alive.exit_code == 2
+    assert "only succeeded, failed, cancelled, expired jobs can be removed" in alive.stderr
+    assert command("remove", "task:add", "--yes").stdout == f"{ended.id}\n"
+    assert listed() == [living.id]
+
+
+def test_an_app_removes_what_has_ended(url: str) -> None:
+    living, ended = [shop.add.enqueue(n) for n in range(2)]
+    ended.cancel()
+    assert shop.duly.jobs.remove("task:add") == [ended.id]
+    assert [job.id for job in Duly(url).jobs.list()] == [living.id]
+
+
+async def test_the_twin_removes_what_has_ended() -> None:
+    ended = await shop.add.aenqueue(1)
+    await ended.acancel()
+    assert await shop.duly.jobs.aremove("task:add") == [ended.id]
 
 
 @pytest.mark.usefixtures("at_work")
@@ -263,7 +315,10 @@ def test_a_running_job_is_shown_where_it_runs_and_stopped(tmp_path: Path) -> Non
     sentence = command("show", str(job.id)).stdout.splitlines()[0]
     assert sentence.startswith(f"job {job.id}, hold, has run for ")
     assert sentence.endswith(", attempt 1")
-    assert command("cancel", "state:running", "--yes").stdout == f"{job.id}\n"
+    stopped = command("cancel", "state:running", "--yes")
+    assert stopped.stdout == f"{job.id}\n"
+    asked = "asked to stop while it runs; in a thread it may go on to its end"
+    assert stopped.stderr.endswith(f"cancelled 1 job\n1 of them: {asked}\n")
     eventually(lambda: job.refresh().state is State.CANCELLED, "the job to be cancelled")
 
 

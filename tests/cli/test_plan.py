@@ -147,7 +147,10 @@ def test_what_a_person_set_stays_is_told_and_can_be_taken_back(store: str) -> No
     said("apply")
     person_sets(store, "ping", queue="other")
     edit('"every 5m"', '"every 1m"')
-    drift = '! schedule ping  drift: queue is "other" (set by a person), the file says "web"'
+    drift = (
+        '! schedule ping  drift: queue is "other" (set by a person), the file says "web"; '
+        "put it into the file, or --take-back"
+    )
     assert drift in said("plan", exit_code=6)
     assert drift in said("apply", exit_code=6)
     assert (plan(store, "ping").queue, plan(store, "ping").rule) == ("other", "every 1m")
@@ -229,16 +232,84 @@ def test_other_arguments_mean_other_limits_and_another_title(store: str, shop: s
     said("apply", "--app", shop)
     person_sets(store, "ada", queue="vip")
     edit('"ada" }', '"bob", day = "2026-03-05" }')
-    said("apply", "--app", shop)
+    told = said("apply", "--app", shop, exit_code=6)
+    assert told[1] == (
+        '! schedule ada  drift: queue is "vip" (set by a person), the file leaves it at "mail"; '
+        "put it into the file, or --take-back"
+    )
     ada = plan(store, "ada")
     assert (ada.title, [lane.name for lane in ada.limits]) == ("greet bob", ["greet:bob"])
-    assert ada.queue == "vip"  # the file never said which
+    assert ada.queue == "vip"
     edit('task = "greet"\nargs = { name = "bob", day = "2026-03-05" }', 'task = "count"')
-    said("apply", "--app", shop)
+    said("apply", "--app", shop, exit_code=6)
+    assert (plan(store, "ada").task, plan(store, "ada").queue) == ("count", "vip")
+    said("apply", "--app", shop, "--take-back", "--yes")
     ada = plan(store, "ada")
     assert (ada.task, ada.queue, ada.title, ada.limits) == ("count", "slow", "", ())
     assert ada.terms.timeout is None
     assert said("plan") == ["nothing to do: 1 unchanged"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--queue", "ops", 'queue is "ops" (set by a person), the file leaves it at "default"'),
+        ("--priority", "9", "priority is 9 (set by a person), the file leaves it at 0"),
+        ("--title", "Ops", 'title is "Ops" (set by a person), the file leaves it out'),
+        ("--tags", "ops", 'tags is ["ops"] (set by a person), the file says nothing'),
+        ("--overlap", "allow", 'overlap is "allow" (set by a person), the file says "skip"'),
+        ("--start-within", "4h", 'start_within is "4h" (set by a person), the file says nothing'),
+    ],
+)
+def test_what_a_person_edits_is_drift_whether_or_not_the_file_mentions_it(
+    store: str, option: str, value: str, told: str
+) -> None:
+    write('[schedules.c]\nrule = "every 1h"\nshell = "true"\n')
+    said("apply")
+    said("schedules", "edit", "c", option, value)
+    line = f"! schedule c  drift: {told}; put it into the file, or --take-back"
+    assert said("plan", exit_code=6) == [line, "1 drifted"]
+    edit('"every 1h"', '"every 2h"')
+    said("apply", exit_code=6)
+    assert said("plan", exit_code=6) == [line, "1 drifted"]
+    said("apply", "--take-back", "--yes")
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+    assert plan(store, "c").queue == "default"
+
+
+def test_a_persons_queue_is_kept_when_the_file_begins_to_name_one(store: str) -> None:
+    write('[schedules.c]\nrule = "every 1h"\nshell = "true"\n')
+    said("apply")
+    said("schedules", "edit", "c", "--queue", "ops")
+    edit('"true"\n', '"true"\nqueue = "default"\n')
+    said("apply", exit_code=6)
+    assert plan(store, "c").queue == "ops"
+    edit('queue = "default"', 'queue = "ops"')
+    assert said("apply") == ["nothing to do: 1 unchanged"]
+    edit('queue = "ops"\n', "")
+    assert said("apply")[0] == '~ schedule c  queue: "ops" -> nothing'
+    assert plan(store, "c").queue == "default"
+
+
+def test_what_was_applied_before_tasks_were_remembered_is_left_alone(store: str, shop: str) -> None:
+    write(GREET)
+    said("apply", "--app", shop)
+
+    async def forget(opened: Store) -> None:
+        record = await opened.schedules.applied("schedules.toml")
+        assert record is not None
+        said_only = record.partition("# decided")[0]
+        await opened.schedules.apply(
+            "schedules.toml", expected=record, record=said_only, steps=[], who="ada"
+        )
+
+    on(store, forget)
+    person_sets(store, "ada", queue="vip")
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+    edit('"every 1h"', '"every 2h"')
+    said("apply")
+    person_sets(store, "ada", queue="ops")
+    assert 'the file leaves it at "vip"' in said("plan", exit_code=6)[0]
 
 
 def test_without_an_app_a_task_is_refused_by_name_and_nothing_is_written(store: str) -> None:
@@ -250,13 +321,22 @@ def test_without_an_app_a_task_is_refused_by_name_and_nothing_is_written(store: 
     assert there(store, "backup").schedules == {}
 
 
+SIGNATURE = "greet(name: str, day: datetime.date | None = None)"
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (('"greet"', '"great"'), 'no task is called "great"'),
-        (('{ name = "ada" }', "{ name = 7 }"), "args has `name`, the task is greet(name: str"),
-        (('{ name = "ada" }', "{}"), "args has no `name`"),
-        (('{ name = "ada" }', '{ nam = "ada", name = "ada" }'), "it has no parameter `nam`"),
+        (('"greet"', '"great"'), 'no task is called "great"; did you mean "greet"?'),
+        (
+            ('{ name = "ada" }', "{ name = 7 }"),
+            f"the task is {SIGNATURE}: argument `name`: expected str, got int",
+        ),
+        (('{ name = "ada" }', "{}"), f"the task is {SIGNATURE}: args has no `name`"),
+        (
+            ('{ name = "ada" }', '{ nam = "ada", name = "ada" }'),
+            f"the task is {SIGNATURE}: it has no parameter `nam`",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(
@@ -264,11 +344,24 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(
 ) -> None:
     write(FILE + GREET)
     edit(*change)
-    refused = duly("apply", "--app", shop)
-    assert refused.exit_code == 2, refused.output
-    assert "[schedules.ada]" in refused.stderr
-    assert words in refused.stderr
+    for verb in ("plan", "apply"):
+        refused = duly(verb, "--app", shop)
+        assert refused.exit_code == 2, refused.output
+        assert refused.stderr.splitlines()[-1] == f"Error: [schedules.ada] {words}"
     assert there(store, "backup").schedules == {}
+
+
+def test_a_plan_without_an_app_says_that_tasks_were_not_checked(store: str, shop: str) -> None:
+    write(FILE + GREET.replace('"greet"', '"nosuch"'))
+    unchecked = duly("plan")
+    assert (unchecked.exit_code, unchecked.stderr) == (
+        0,
+        f"store: {store}\n"
+        "note: no app is named, so the tasks of ada were not checked: say --app APP\n",
+    )
+    Path(f"{shop}.py").rename("tasks.py")
+    checked = duly("plan")
+    assert (checked.exit_code, "no task is called" in checked.stderr) == (2, True)
 
 
 def test_a_program_is_tried_as_often_as_the_file_says_from_then_on(store: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.cli import main
+from duly.errors import PayloadError
 from duly.model.states import State
 from tests.app.programs import Programs
 from tests.app.shop import put_up
@@ -102,10 +103,30 @@ def test_names_that_only_kwargs_take_are_read_by_their_type() -> None:
         (["typed"], 2, "missing a required argument: 'text'"),
         (["typed", "text=x", "text=y"], 2, "text= was said before"),
         (["typed", "text=x", "n=three"], 2, "typed: n=three: that is no int"),
-        (["typed", "text=x", "rows=[1,x]"], 2, "typed: rows=[1,x]: "),
+        (
+            ["typed", "text=x", "rows=[1,x]"],
+            2,
+            "typed: rows=[1,x]: that is not JSON: expecting value at character 4\n",
+        ),
+        (
+            ["typed", "text=x", 'rows=[1,"x"]'],
+            2,
+            "Error: typed: argument `rows[1]`: expected int, got str\n",
+        ),
+        (
+            ["typed", "text=x", 'box={"size":"a"}'],
+            2,
+            "Error: typed: argument `box.size`: expected int, got str\n",
+        ),
+        (
+            ["typed", "text=x", "day=tomorrow"],
+            2,
+            "Error: typed: day=tomorrow: a date is written as 2026-03-05\n",
+        ),
         (["typed", "text=x", "colour=blue"], 2, "colour=blue"),
         (["typed", "text=x", "--timeout", "1s"], 2, "--timeout is how long to --wait"),
         (["typed", "text=x", "--wait", "--timeout", "1"], 2, "--timeout 1: a length of time"),
+        (["typed", "text=x", "--run-after", "30"], 2, '--run-after 30: say "30s"'),
         (["typed", "text=x", "--run-after", "soon"], 2, '"soon" is no time'),
         (["typed", "text=x", "--priority", "huge"], 2, "priority"),
         (["typed", "text=x", "--app", "no.such"], 3, 'there is no module "no"'),
@@ -119,6 +140,13 @@ def test_what_cannot_be_run_is_refused_before_anything_is_promised(
     assert (done.exit_code, done.stdout) == (code, ""), done.stderr
     assert said in done.stderr
     assert office.duly.jobs.count() == 0
+
+
+def test_what_is_wrong_is_said_in_the_words_of_python() -> None:
+    with pytest.raises(PayloadError) as refused:
+        office.typed.bind("x", box=office.Box(size="a")).asked()  # type: ignore[arg-type]
+    told = command("typed", "text=x", 'box={"size":"a"}')
+    assert told.stderr == f"Error: {refused.value}\n"
 
 
 def test_it_makes_no_store(tmp_path: Path) -> None:
@@ -165,7 +193,9 @@ def test_waiting_for_a_job_that_fails_exits_with_one() -> None:
 def test_waiting_has_an_end_and_the_job_goes_on() -> None:
     done = command("typed", "text=x", "--wait", "--timeout", "300ms")
     assert (done.exit_code, done.stdout) == (4, "")
-    assert done.stderr.splitlines()[-1].endswith("is ready after 300ms; it goes on without you")
+    assert done.stderr.splitlines()[-1].endswith(
+        "is ready after 300ms: it waits for a worker: none is running; start one: duly worker"
+    )
     assert office.duly.jobs.count("state:ready") == 1
 
 
@@ -189,3 +219,19 @@ def test_without_an_app_it_says_where_to_look(
     done = command("typed", "text=x")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "duly run TASK --app shop.tasks, or set DULY_APP" in done.stderr
+
+
+@pytest.mark.usefixtures("store")
+def test_whoever_waits_where_nobody_works_is_told_why_it_takes_so_long() -> None:
+    done = command("typed", "text=x", "--wait", "--timeout", "2500ms")
+    number, waits, _ = done.stderr.splitlines()[-3:]
+    assert waits == f"{number}: it waits for a worker: none is running; start one: duly worker"
+
+
+@pytest.mark.usefixtures("store")
+def test_whoever_waits_for_a_paused_queue_is_told_how_to_resume_it() -> None:
+    office.duly.queues.pause("default")
+    done = command("typed", "text=x", "--wait", "--timeout", "300ms")
+    assert done.stderr.splitlines()[-1].endswith(
+        'it waits: queue "default" is paused; resume it: duly queues resume default'
+    )

@@ -94,6 +94,26 @@ def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
     assert result.stderr.startswith("store: ")
 
 
+def test_words_behind_the_noun_choose_schedules_as_they_choose_jobs() -> None:
+    done("add", "every 1h", "--name", "nightly report", "--task", "report", "--queue", "mail")
+    done("add", "every 2h", "--name", "backup", "--task", "copy", "--tags", "disk")
+    done("pause", "backup")
+    assert done("state:paused", "-o", "name") == done("list", "tag:disk", "-o", "name")
+    assert done("state:paused", "-o", "name") == "backup\n"
+    assert done("night", "queue:mail", "owner:person", "-o", "name") == "nightly report\n"
+    nothing = duly("task:nothing")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert "no schedule matches" in nothing.stderr
+    for words, message in (
+        (("stat:paused",), "did you mean state:"),
+        (("list", "paused"), "did you mean state:paused?"),
+        (("sho", "backup"), "did you mean duly schedules show backup? As a text: text:sho"),
+    ):
+        refused = duly(*words)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert message in refused.stderr
+
+
 def test_wide_says_rule_zone_task_and_owner_and_utc_is_utc() -> None:
     done("add", "Mon 02:00 Europe/Berlin", "--name", "weekly", "--task", "report")
     head, row = done("-o", "wide", "--utc").splitlines()

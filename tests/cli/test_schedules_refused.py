@@ -102,7 +102,7 @@ def test_an_option_before_the_verb_is_refused_and_not_passed_over(tmp_path: Path
     done("add", "every 5m", "--task", "a")
     result = duly("--store", str(tmp_path / "other.db"), "pause", "a")
     assert result.exit_code == 2
-    assert "Got unexpected extra arguments (pause a)" in result.stderr
+    assert "the verb comes first: duly schedules pause …; as a text: text:pause" in result.stderr
 
 
 def test_timers_are_schedules_and_not_in_the_help() -> None:

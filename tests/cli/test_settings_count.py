@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner, Result
@@ -209,3 +210,92 @@ def test_up_makes_the_tables_of_a_database_only_when_told(project: Path, pg_dsn:
         finally:
             up.terminate()
             assert up.wait() == 0
+
+
+def test_the_zone_is_that_of_schedules_which_a_person_adds(project: Path) -> None:
+    write(project, url="shop.db", zone="Asia/Tokyo")
+    command("db", "migrate")
+    added = command("schedules", "add", "02:00", "--task", "hello", "--end", "2099-01-01")
+    assert (added.exit_code, "02:00 JST" in added.stdout) == (0, True)
+    command("schedules", "add", "02:00 Europe/Paris", "--task", "hello", "--name", "own")
+    command("schedules", "add", "every 5m", "--task", "hello", "--name", "none", "--zone", "none")
+    app = Duly()
+    assert (app.schedules.get("hello").zone, app.schedules.get("none").zone) == ("Asia/Tokyo", None)
+    assert app.schedules.preview("own", count=1)[0].astimezone(ZoneInfo("Europe/Paris")).hour == 2
+
+
+def test_the_zone_is_that_of_rules_which_a_person_edits(project: Path) -> None:
+    write(project, url="shop.db")
+    command("db", "migrate")
+    command("schedules", "add", "every 5m", "--task", "hello")
+    write(project, url="shop.db", zone="Asia/Tokyo")
+    app = Duly()
+    assert command("schedules", "edit", "hello", "--queue", "ops").exit_code == 0
+    assert app.schedules.get("hello").zone is None
+    edited = command("schedules", "edit", "hello", "--rule", "02:00")
+    assert (edited.exit_code, "02:00 JST" in edited.stdout) == (0, True)
+    assert app.schedules.get("hello").zone == "Asia/Tokyo"
+    supposed = command("schedules", "simulate", "--rule", "03:00", "--to", "48h")
+    assert (supposed.exit_code, "03:00 JST" in supposed.stdout) == (0, True)
+
+
+def test_the_zone_is_that_of_a_file_which_names_none_and_is_applied_with_it(project: Path) -> None:
+    write(project, url="shop.db", zone="Asia/Tokyo")
+    Path("schedules.toml").write_text('[schedules.a]\nrule = "02:00"\nshell = "true"\n')
+    assert command("plan").stdout.splitlines() == [
+        "+ schedule a  02:00 Asia/Tokyo  shell",
+        "1 to add",
+    ]
+    assert command("apply").exit_code == 0
+    assert Duly().schedules.get("a").zone == "Asia/Tokyo"
+    assert command("plan").stdout == "nothing to do: 1 unchanged\n"
+    changed = command("plan", DULY_ZONE="Europe/Berlin")
+    assert changed.stdout.splitlines()[0] == ('~ schedule a  zone: "Asia/Tokyo" -> "Europe/Berlin"')
+    assert changed.exit_code == 0
+    Path("schedules.toml").write_text(
+        '[defaults]\nzone = "UTC"\n[schedules.a]\nrule = "02:00"\nshell = "true"\n'
+    )
+    assert '"Asia/Tokyo" -> "UTC"' in command("plan").stdout
+
+
+def test_the_zone_is_that_of_a_file_which_is_run(project: Path) -> None:
+    write(project, url="shop.db", zone="Asia/Tokyo")
+    Path("schedules.toml").write_text('[schedules.a]\nrule = "02:00"\nshell = "true"\n')
+    up = subprocess.Popen([sys.executable, "-m", "duly", "up", "schedules.toml"])
+    try:
+        eventually((project / "shop.db").exists, "a store")
+        app = Duly()
+        eventually(lambda: [one.zone for one in app.schedules.list()] == ["Asia/Tokyo"], "a zone")
+    finally:
+        up.terminate()
+        assert up.wait() == 0
+
+
+def test_the_zone_is_that_of_a_crontab_and_who_imports_it_is_told(project: Path) -> None:
+    write(project, zone="Asia/Tokyo")
+    Path("crontab").write_text("30 2 * * * /srv/backup\n")
+    by_file = command("import", "crontab", "crontab")
+    assert (by_file.exit_code, 'zone = "Asia/Tokyo"' in by_file.stdout) == (0, True)
+    assert by_file.stderr.splitlines()[0] == (
+        "zone: Asia/Tokyo, as duly.toml says; for times in another one: --zone ZONE"
+    )
+    by_word = command("import", "crontab", "crontab", "--zone", "UTC")
+    assert ('zone = "UTC"' in by_word.stdout, "duly.toml" in by_word.stderr) == (True, False)
+
+
+def test_an_import_reads_no_settings_that_it_does_not_need(project: Path) -> None:
+    """A module may be imported by whatever tool, in whatever state the settings are."""
+    (project / "duly.toml").write_text("this is no TOML")
+    declared = (
+        TASKS
+        + '\nduly.schedule("every 5m", hello)\nduly.schedule("02:00 UTC", hello, name="two")\n'
+    )
+    (project / "below" / "tasks.py").write_text(declared)
+    subprocess.run(
+        [sys.executable, "-c", "import tasks"], check=True, env={**os.environ, "DULY_FOO": "1"}
+    )
+    (project / "below" / "tasks.py").write_text(TASKS + '\nduly.schedule("02:00", hello)\n')
+    needs = subprocess.run(
+        [sys.executable, "-c", "import tasks"], capture_output=True, text=True, check=False
+    )
+    assert "duly.toml" in needs.stderr.splitlines()[-1]

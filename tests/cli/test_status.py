@@ -1,6 +1,9 @@
 """``duly status``: the headline, what needs somebody, and exit code 1 if anything does."""
 
 import json
+import re
+import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from duly.cli.status import status as command
 from duly.model.outcome import Raised
 from duly.testing.conformance.world import World
 from duly.testing.factories import call, plan
+from tests.cli.terminals import CTRL_C, terminal
 from tests.cli.test_why import prepared
 
 REFUSED = Raised(error="ConnectionError", message="refused")
@@ -49,7 +53,7 @@ def test_what_needs_somebody_is_exit_code_1(path: Path) -> None:
     done = status(path)
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("▲ 1 promise needs you (0 due since yesterday ")
+    assert lines[0].startswith("▲ 1 promise needs you (no schedule was due since yesterday ")
     assert lines[1].startswith("  report  due ")
     assert lines[1].endswith("  failed at its first attempt: ConnectionError: refused")
     assert lines[2:4] == [
@@ -77,3 +81,57 @@ def test_a_program_gets_the_numbers(path: Path) -> None:
 def test_asking_makes_no_store(path: Path) -> None:
     assert status(path).exit_code == 5
     assert not path.exists()
+
+
+async def _failed_by_hand(world: World) -> None:
+    await world.enqueue(call())
+    await world.end(await world.begin(), REFUSED)
+
+
+def test_what_only_people_asked_for_is_not_said_to_be_due(path: Path) -> None:
+    prepared(path, _failed_by_hand)
+    done = status(path)
+    headline = done.stdout.splitlines()[0]
+    assert done.exit_code == 1
+    assert headline.startswith("▲ 1 promise needs you (no schedule was due since yesterday ")
+    assert "0 due" not in headline
+
+
+def test_it_can_be_watched_on_a_terminal(path: Path) -> None:
+    prepared(path, _failed)
+    words = [sys.executable, "-m", "duly", "status", "--watch", "--store", str(path)]
+    with terminal(words, path.parent) as shown:
+        shown.until("1 promise needs you")
+        shown.shown = ""
+        shown.until("\x1b[H\x1b[2J▲ 1 promise needs you")
+        shown.type(CTRL_C)
+        assert shown.ended() == 0
+
+
+async def _several(world: World) -> None:
+    """Of each kind one: kept, under way, not kept, not wanted; all on two clocks."""
+    await world.add(plan("kept", "every 30m"), plan("nightly", "*:00/20 Europe/Berlin"))
+    await world.store.schedules.skip_next("kept")
+    world.wait(timedelta(minutes=31))
+    await world.fire()
+    await world.begin()
+    world.wait(timedelta(minutes=20))
+    await world.fire()
+
+
+def test_the_numbers_add_up_and_every_clock_is_named(path: Path) -> None:
+    prepared(path, _several)
+    shown = (
+        CliRunner()
+        .invoke(command, ["--store", str(path)], env={"TZ": "America/New_York"})
+        .stdout.splitlines()
+    )
+    assert any("nightly  due " in line and " Europe/Berlin  skipped" in line for line in shown)
+    [counts] = [line for line in shown if " due: " in line]
+    due, kept, under_way, not_kept = (
+        int(word) for word in re.findall(r"(\d+) (?:due|kept|under way|not kept)", counts)
+    )
+    assert due == kept + under_way + not_kept
+    assert counts.endswith("; 1 not wanted: skipped on purpose or called off")
+    in_utc = status(path).stdout
+    assert "(on the clock of Europe/Berlin)" in in_utc

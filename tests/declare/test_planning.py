@@ -129,7 +129,8 @@ def test_what_a_person_edited_stays_and_is_shown() -> None:
     last = report(queue="default")
     found = plan(sheet(last), sheet(last), sheet(report(queue="mail")))
     assert found.lines() == [
-        '! schedule report  drift: queue is "mail" (set by a person), the file says "default"'
+        '! schedule report  drift: queue is "mail" (set by a person), the file says "default"; '
+        "put it into the file, or --take-back"
     ]
     assert (found.is_empty, found.has_drift) == (True, True)
     assert found.summary() == "1 drifted"
@@ -140,7 +141,8 @@ def test_a_persons_edit_stays_while_other_fields_follow_the_file() -> None:
     found = plan(sheet(backup(overlap="allow", jitter="5m")), sheet(last), sheet(live))
     assert found.lines() == [
         '~ schedule backup  jitter: nothing -> "5m"',
-        '! schedule backup  drift: overlap is "replace" (set by a person), the file says "allow"',
+        '! schedule backup  drift: overlap is "replace" (set by a person), the file says "allow"; '
+        "put it into the file, or --take-back",
     ]
     assert found.changes[0].entry == backup(overlap="replace", jitter="5m")
     assert found.counts["change"] == found.counts["drifted"] == 1
@@ -172,7 +174,8 @@ def test_taken_back_the_file_has_its_way() -> None:
 def test_a_pause_by_a_person_is_not_ended_by_the_file() -> None:
     found = plan(sheet(backup()), sheet(backup()), sheet(backup(paused=True)))
     assert found.lines() == [
-        "! schedule backup  drift: paused is true (set by a person), the file says false"
+        "! schedule backup  drift: paused is true (set by a person), the file says false; "
+        "put it into the file, or --take-back"
     ]
 
 
@@ -192,7 +195,10 @@ def test_what_a_person_made_it_run_stays_whole() -> None:
 def test_what_a_person_removed_stays_removed_until_it_is_taken_back() -> None:
     file = sheet(backup())
     found = plan(file, file, Sheet())
-    assert found.lines() == ["! schedule backup  drift: removed by a person, the file still has it"]
+    assert found.lines() == [
+        "! schedule backup  drift: removed by a person, the file still has it; take it out there, "
+        "or --take-back"
+    ]
     assert (found.is_empty, found.has_drift, found.record) == (True, True, file)
     assert actions(plan(file, file, Sheet(), take_back=True)) == {"backup": "add"}
 
@@ -219,9 +225,62 @@ def test_what_the_file_says_no_longer_is_given_back_to_the_task() -> None:
     assert found.changes[0].entry == report()
 
 
-def test_what_the_file_says_no_longer_and_a_person_changed_is_left_alone() -> None:
+def test_what_the_file_says_no_longer_and_a_person_changed_stays_and_is_shown() -> None:
     found = plan(sheet(report()), sheet(report(queue="mail")), sheet(report(queue="slow")))
-    assert actions(found) == {"report": "unchanged"}
+    assert found.lines() == [
+        '! schedule report  drift: queue is "slow" (set by a person), the file leaves it out; '
+        "put it into the file, or --take-back"
+    ]
+
+
+DECIDED = {"title": "the report", "queue": "slow", "priority": 7, "timeout": None, "attempts": 9}
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"queue": "ops"}, 'queue is "ops" (set by a person), the file leaves it at "slow"'),
+        ({"queue": None}, 'queue is "default" (set by a person), the file leaves it at "slow"'),
+        ({"priority": None}, "priority is 0 (set by a person), the file leaves it at 7"),
+        ({"timeout": "1h"}, 'timeout is "1h" (set by a person), the file leaves it out'),
+        ({"attempts": 1}, "attempts is 1 (set by a person), the file leaves it at 9"),
+        ({"title": "Ops"}, 'title is "Ops" (set by a person), the file leaves it at "the report"'),
+    ],
+)
+def test_what_a_person_made_of_a_tasks_decision_stays_and_is_shown(
+    edit: dict[str, Any], said: str
+) -> None:
+    live, decided = sheet(report(**DECIDED | edit)), {"report": DECIDED}
+    found = plan(sheet(report()), sheet(report()), live, decided=decided)
+    assert found.lines() == [
+        f"! schedule report  drift: {said}; put it into the file, or --take-back"
+    ]
+    taken = plan(sheet(report()), sheet(report()), live, decided=decided, take_back=True)
+    [change] = taken.changes
+    assert ([each.field for each in change.differences], change.drift) == ([*edit], ())
+
+
+def test_what_the_task_decided_and_nobody_changed_is_unchanged() -> None:
+    for take_back in (False, True):
+        found = plan(
+            sheet(report()),
+            sheet(report()),
+            sheet(report(**DECIDED)),
+            decided={"report": DECIDED},
+            take_back=take_back,
+        )
+        assert actions(found) == {"report": "unchanged"}
+
+
+def test_a_persons_word_is_not_overwritten_by_what_the_file_now_says() -> None:
+    facts: dict[str, Any] = {"decided": {"report": DECIDED}}
+    last, live = sheet(report()), sheet(report(**DECIDED | {"queue": "ops"}))
+    assert plan(sheet(report(queue="slow")), last, live, **facts).lines() == [
+        '! schedule report  drift: queue is "ops" (set by a person), the file says "slow"; '
+        "put it into the file, or --take-back"
+    ]
+    agreed = plan(sheet(report(queue="ops")), last, live, **facts)
+    assert actions(agreed) == {"report": "unchanged"}
 
 
 # What the file has no more, and what it never had.
@@ -312,7 +371,8 @@ def test_the_fields_of_a_queue_are_judged_one_by_one() -> None:
     )
     assert found.lines() == [
         "~ queue mail  concurrency: 5 -> 9",
-        '! queue mail  drift: rate is "1/s" (set by a person), the file says "5/s"',
+        '! queue mail  drift: rate is "1/s" (set by a person), the file says "5/s"; '
+        "put it into the file, or --take-back",
     ]
 
 

@@ -192,6 +192,23 @@ REFUSED_ENTRIES = [
         ' http: url = "ftp://x": it begins with https:// or http://',
     ),
     (
+        'rule = "every 5m"\nhttp = { url = "https://ada:hunter2@x.example/y?k=hunter2" }',
+        ' http: url = "https://***@x.example/y?***": it holds a user or a password, which '
+        'everybody could read; put it into headers, as { Authorization = "…" }',
+    ),
+    (
+        'rule = "every 5m"\nhttp = { url = "https://ada:hunter2/3@x.example/" }',
+        ' http: url = "https://***": its host or its port cannot be read',
+    ),
+    (
+        'rule = "every 5m"\nhttp = { url = "https:///x" }',
+        ' http: url = "https:///x": it names no host',
+    ),
+    (
+        'rule = "every 5m"\nshell = "x"\nenv = { PGPASSWORD = 123456 }',
+        " env: PGPASSWORD: it is text, in quotes",
+    ),
+    (
         'rule = "every 5m"\nhttp = { url = "http://x", tmeout = "4s" }',
         ' http: "tmeout" is not known; did you mean "timeout"?',
     ),
@@ -217,7 +234,7 @@ REFUSED_ENTRIES = [
         ": the end 2026-01-01 00:00:00+00:00 is before the start 2027-01-01 00:00:00+00:00",
     ),
     (RUNS + "paused = 1", " paused = 1: true or false"),
-    (RUNS + "env = { A = 1 }", " env: A = 1: it is text, in quotes"),
+    (RUNS + "env = { A = 1 }", " env: A: it is text, in quotes"),
     (RUNS + 'tags = "nightly"', ' tags = "nightly": several texts, as ["nightly", "billing"]'),
     (
         RUNS + 'title = "\\u0000"',

@@ -48,7 +48,7 @@ def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 around = some(cwd=spoken, env=st.dictionaries(spoken, texts, max_size=2), stdin=spoken)
 web = st.fixed_dictionaries(
-    {"url": texts.map("https://{}".format)},
+    {"url": texts.map("https://x/{}".format)},
     optional={
         "method": st.sampled_from(["GET", "POST"]),
         "headers": st.dictionaries(spoken, texts, max_size=2),

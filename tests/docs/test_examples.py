@@ -1,14 +1,17 @@
 """Examples run as they are."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from duly import Duly
 from tests.app.waiting import eventually
+from tests.cli.terminals import CTRL_C, terminal
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 def test_two_schedulers_lose_and_double_nothing() -> None:
@@ -51,6 +54,57 @@ def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
     names = {schedule.name for schedule in app.schedules.list()}
     assert names == {"nightly_report", "heartbeat", "rollup", "open_shop"}
     app.close()
+
+
+def test_the_demo_ends_by_itself_where_nobody_looks() -> None:
+    done = subprocess.run(
+        ["sh", "scripts/demo"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "100 % page 10 of 10" in done.stderr
+    for shown in (
+        "nightly_report  in ",  # by the calendar
+        "heartbeat       in ",  # an interval
+        "scheduled  remind ",
+        "succeeded at attempt 2",  # charge
+        'overlap="skip", and the run of ',
+        "failed     broken ",
+        "nothing lost, nothing doubled",
+    ):
+        assert shown in done.stdout, shown
+    assert "stays open" not in done.stdout
+
+
+def test_the_demo_stays_open_for_whoever_looks_until_ctrl_c() -> None:
+    with terminal(["/bin/sh", "scripts/demo"], ROOT) as shown:
+        shown.until("#] 100 % page 10 of 10")
+        told = shown.until("duly jobs state:failed", within=90)
+        [store] = re.findall(r"export DULY_STORE=(\S+)", told)
+        shown.shown = ""
+        shown.until("heartbeat")  # what happens, in lines
+        asked = [sys.executable, "-m", "duly", "why", "rollup", "--store", store]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        assert answer.startswith("rollup was due ")
+        shown.type(CTRL_C)
+        assert shown.ended() == 0
+    assert "Your turn:" in shown.shown
+    assert "stopping now" not in shown.shown
+    assert not Path(store).exists()
+
+
+def test_the_package_has_the_shop_for_whoever_has_no_clone(tmp_path: Path) -> None:
+    with terminal([sys.executable, "-m", "duly", "dev", "--demo"], tmp_path) as shown:
+        shown.until("duly why rollup --store duly-demo.db")
+        shown.until("order 4711 has no address", within=60)
+        shown.type(CTRL_C)
+        assert shown.ended() == 0
+    assert (tmp_path / "duly-demo.db").exists()
 
 
 def test_every_example_is_tested_here() -> None:

@@ -12,13 +12,16 @@ import pytest
 from duly.cli import store
 from duly.cli.main import main
 from duly.cli.plan import DRIFT
-from duly.cli.run import TIMED_OUT
+from duly.cli.run import INTERRUPTED, TIMED_OUT
 from duly.settings.settings import Settings, keys
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (ROOT / "docs/commands.md").read_text()
 SETTINGS = (ROOT / "docs/settings.md").read_text()
-CODES = {0, store.NEEDS_YOU, store.USAGE, store.MISSING, TIMED_OUT, store.UNREACHABLE, DRIFT}
+CODES = {
+    0, store.NEEDS_YOU, store.USAGE, store.MISSING, TIMED_OUT, store.UNREACHABLE, DRIFT,
+    INTERRUPTED,
+}  # fmt: skip
 
 
 def every_command(

@@ -112,5 +112,5 @@ def test_every_situation_is_in_the_table_and_tested_here() -> None:
     table = (EXAMPLES / "README.md").read_text()
     files = sorted(path.name for path in SITUATIONS.iterdir() if path.is_file())
     assert [name for name in files if f"(situations/{name})" not in table] == []
-    tested = "".join(path.read_text() for path in Path(__file__).parent.glob("test_situations*.py"))
+    tested = "".join(path.read_text() for path in Path(__file__).parent.glob("test_situation*.py"))
     assert [name for name in files if f"test_{int(name[:2])}_" not in tested] == []

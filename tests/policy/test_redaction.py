@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from duly.policy.redaction import redacted
+from duly.policy.redaction import hidden, hidden_call, hidden_json, hidden_url, redacted
 
 HIDDEN = {
     "password=hunter2 x": "password=*** x",
@@ -29,6 +29,13 @@ HIDDEN = {
     "curl -H 'Bearer abc'": "curl -H 'Bearer ***'",
     "postgresql://user:p@ss@host/name": "postgresql://user:***@host/name",
     "redis://:pw@host:6379/0": "redis://:***@host:6379/0",
+    "curl -H 'Cookie: a=1; b=2' x": "curl -H 'Cookie: ***' x",
+    '{"Set-Cookie": "a=1; Path=/", "n": 1}': '{"Set-Cookie": "***", "n": 1}',
+    "cookies=abc x": "cookies=*** x",
+    "X-Auth: abc": "X-Auth: ***",
+    "X-Auth-Key: abc": "X-Auth-Key: ***",
+    "AWS_SESSION=abc AWS_SESSION_TOKEN=def": "AWS_SESSION=*** AWS_SESSION_TOKEN=***",
+    "sessionid=abc; x": "sessionid=***; x",
 }
 
 
@@ -60,6 +67,7 @@ def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
     "piece",
     ["a", "-", " --", '"', "\\", "@", ")", ",", "token", "token=", "token ", "token=,", "token=[",
      "token=a)", "token=\\", 'token="\\"', "token\\", "--token ", " --aaaaaaaaaaaaaaaaaaaa",
+     "cookie", "cookie: ", "cookie:'", "x-auth",
      "bearer ", "://", "://a:", "://a:b", "://a:@", "password: x "],
 )  # fmt: skip
 def test_a_line_of_a_megabyte_costs_no_more_than_its_length(piece: str) -> None:
@@ -67,3 +75,83 @@ def test_a_line_of_a_megabyte_costs_no_more_than_its_length(piece: str) -> None:
     began = time.process_time()
     redacted(line)
     assert time.process_time() - began < 5  # about half a second; what doubles back takes hours
+
+
+def test_what_is_named_like_a_secret_is_hidden_wherever_it_is_in_a_value() -> None:
+    found = {"n": 1, "api_key": ["a"], "deep": [{"Cookie": "b", "text": "token=c d"}], "no": None}
+    assert hidden(found) == {
+        "n": 1,
+        "api_key": "***",
+        "deep": [{"Cookie": "***", "text": "token=*** d"}],
+        "no": None,
+    }
+
+
+def test_in_the_words_of_a_command_a_secret_is_what_stands_behind_its_option() -> None:
+    words = ["curl", "--token", "abc", "-v", "--password", "--fast", "x", "--api-key=abc"]
+    assert hidden(words) == [
+        "curl", "--token", "***", "-v", "--password", "--fast", "x", "--api-key=***"
+    ]  # fmt: skip
+
+
+def test_of_a_request_only_what_everybody_is_told_is_shown() -> None:
+    said = {
+        "url": "https://example.com/hook?key=abc#d",
+        "method": "POST",
+        "headers": {"X-Whatever": "abc", "Content-Type": "text/plain", "USER-AGENT": "duly"},
+        "body": "abc",
+        "sign": "HOOK_KEY",
+        "expect": [200],
+    }
+    assert hidden_call("duly.http", said) == {
+        "url": "https://example.com/hook?***",
+        "method": "POST",
+        "headers": {"X-Whatever": "***", "Content-Type": "text/plain", "USER-AGENT": "duly"},
+        "body": "***",
+        "sign": "HOOK_KEY",
+        "expect": [200],
+    }
+    assert hidden_call("shop.http", {"body": "abc"}) == {"body": "abc"}
+    assert hidden_call("duly.http", {"headers": "abc", "url": 7, "body": None}) == {
+        "headers": "***",
+        "url": "***",
+        "body": None,
+    }
+
+
+@pytest.mark.parametrize("task", ["duly.shell", "duly.command"])
+def test_of_a_program_the_environment_is_shown_by_its_names_alone(task: str) -> None:
+    said = {"line": "backup --token abc", "env": {"LANG": "C"}, "stdin": "abc", "cwd": "/srv"}
+    assert hidden_call(task, said) == {
+        "line": "backup --token ***",
+        "env": {"LANG": "***"},
+        "stdin": "***",
+        "cwd": "/srv",
+    }
+
+
+def test_arguments_as_they_are_kept_stay_json() -> None:
+    kept = '{"env":{"A":"b"},"line":"ä"}'
+    assert hidden_json("duly.shell", kept) == '{"env":{"A":"***"},"line":"ä"}'
+    assert hidden_json("duly.shell", '{"password": "abc') == '{"password": "***'
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.com", "https://example.com"),
+        ("https://example.com:444/a/@b", "https://example.com:444/a/@b"),
+        ("https://[::1]:81/a?b", "https://[::1]:81/a?***"),
+        ("https://example.com?b=c", "https://example.com?***"),
+        ("https://example.com/#token", "https://example.com/"),
+        ("https://ada@example.com/", "https://***@example.com/"),
+        ("https://ada:hunter2@example.com/", "https://***@example.com/"),
+        ("https://ada:hun@ter2@example.com/", "https://***"),
+        ("https://ada:hunter2/x@example.com/", "https://***"),
+        ("https://ada:hunter2?x@example.com/", "https://***"),
+        ("https://ada:hunter2#x@example.com/", "https://***"),
+        ("no url with a token=abc", "no url with a token=***"),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_a_key(url: str, shown: str) -> None:
+    assert hidden_url(url) == shown

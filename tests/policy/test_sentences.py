@@ -103,6 +103,18 @@ def test_who_asked_for_a_skip_is_named_if_known() -> None:
     assert sentences.asked("") == "skipped because somebody asked for it in advance"
 
 
+def test_what_is_skipped_says_which_moments() -> None:
+    end = MOMENT + timedelta(days=1)
+    first, last = (
+        "Wed 2026-06-03 10:00 Europe/Berlin",
+        "Thu 2026-06-04 10:00 Europe/Berlin",
+    )
+    assert sentences.skipped_moments([MOMENT], BERLIN) == f"skipped {first}"
+    several = sentences.skipped_moments([MOMENT, MOMENT, end], BERLIN)
+    assert several == f"skipped 3 moments, {first} to {last}"
+    assert sentences.shown_whole(MOMENT + timedelta(microseconds=1), BERLIN) == first
+
+
 def test_a_backfill_says_who_asked_and_from_when_to_when() -> None:
     assert sentences.backfilled("ana") == "backfilled by ana"
     assert sentences.backfilled("") == "backfilled by somebody"

@@ -86,6 +86,9 @@ def test_what_asks_to_be_tried_later_is_tried_then() -> None:
     found = verdict(Try(), Raised("RetryAfter", retry_after=TEN_MINUTES))
     assert found.ready_at == NOW + TEN_MINUTES
     assert found.reason == "attempt 1 of 3 raised RetryAfter; next try in 10m"
+    for wait, said in ((2.284, "2s"), (0.284, "284ms"), (1.0, "1s"), (75.6, "1m16s")):
+        soon = Raised(error="RetryAfter", retry_after=timedelta(seconds=wait))
+        assert verdict(Try(), soon).reason.endswith(f"; next try in {said}")
 
 
 def test_what_asks_to_be_tried_later_spends_an_attempt_even_so() -> None:
@@ -144,6 +147,8 @@ def test_what_was_lost_with_its_worker_is_ready_at_once() -> None:
     assert (found.counts, found.crashes) == (True, 1)
     assert found.reason == "lost with worker 7: its lease expired; ready at once, crash 1 of 3"
     assert found.error == "Lost: with worker 7: its lease expired"
+    named = verdict(Try(), Lost(7, "it has ended", name="web-1"))
+    assert named.reason == "lost with web-1: it has ended; ready at once, crash 1 of 3"
 
 
 def test_what_was_lost_three_times_is_not_tried_again() -> None:
@@ -194,7 +199,7 @@ def test_a_job_whose_retry_cannot_be_read_is_judged_by_the_default() -> None:
 def test_a_crash_costs_none_of_the_attempts() -> None:
     never = Try(attempt=2, crashes=1, retry=NEVER)
     assert verdict(replace(never, attempt=1, crashes=0), Lost()).state is State.READY
-    assert verdict(never, REFUSED).reason.startswith("attempt 1 of 1 ")
+    assert verdict(never, REFUSED).reason.startswith("attempt 2 (try 1 of 1) raised ")
     assert verdict(Try(attempt=4, crashes=2), REFUSED).state is State.SCHEDULED
     assert verdict(Try(attempt=5, crashes=2), REFUSED).state is State.FAILED
 

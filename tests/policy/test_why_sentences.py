@@ -199,14 +199,46 @@ def test_a_running_job_says_what_is_usual() -> None:
 
 def test_a_running_job_without_a_worker_will_be_run_again() -> None:
     running = job(State.RUNNING, claimed_at=DUE, attempt=1, worker=3)
-    answer = explain_job(JobEvidence(job=running, now=NOW))
+    answer = explain_job(JobEvidence(job=running, now=NOW, living=[worker()]))
     assert answer.sentence.endswith("attempt 1 of 3, on worker 3.")
-    assert answer.evidence == ("its worker is gone: the job will be taken back and run again",)
+    again = "its worker is gone: the job will be taken back and run again"
+    assert answer.evidence == (again,)
+    alone = explain_job(JobEvidence(job=running, now=NOW))
+    assert alone.evidence == (f"{again} by the next worker: none is running",)
+    assert alone.commands[-1] == Command("start one", "duly up")
+
+
+def test_a_job_whose_workers_process_is_gone_need_not_wait_for_its_lease_to_say_so() -> None:
+    running = job(State.RUNNING, claimed_at=DUE, attempt=1, worker=3)
+    runner = worker(lease_until=NOW + 11 * SECOND)
+    answer = explain_job(JobEvidence(job=running, now=NOW, runner=runner, is_gone=True))
+    assert answer.sentence == (
+        "job 7 (work) was due 01:00 UTC and was running since 01:00 (4 h), attempt 1 of 3, "
+        "on web-1, which is gone."
+    )
+    assert answer.evidence == (
+        "the process of web-1 is gone; its lease ends in 11 s: the job will be taken back and run "
+        "again by the next worker: none is running",
+    )
+    assert [command.line for command in answer.commands] == ["duly jobs logs 7 -f", "duly up"]
+
+
+def test_what_was_asked_to_stop_is_not_offered_to_be_stopped() -> None:
+    running = job(State.RUNNING, claimed_at=DUE, attempt=1, worker=3)
+    found = JobEvidence(job=running, now=NOW, runner=worker(), stopping="sent by hand")
+    assert [one.what for one in explain_job(found).commands] == ["see it"]
+    answer = of_moment(fire(Outcome.SKIPPED, Cause.OVERLAP), in_the_way=found)
+    assert answer.sentence.endswith("is still running: 4 h, no timeout set; it was asked to stop.")
+    assert "stop it" not in [one.what for one in answer.commands]
 
 
 def test_crashes_are_not_counted_as_tries() -> None:
     running = job(State.RUNNING, claimed_at=DUE, attempt=3, crashes=2, worker=3)
-    assert "attempt 1 of 3" in of_job(running, runner=worker())
+    assert "attempt 3 (2 were lost with workers: try 1 of 3), on web-1" in of_job(
+        running, runner=worker()
+    )
+    once = replace(running, attempt=2, crashes=1)
+    assert "attempt 2 (1 was lost with its worker: try 1 of 3)" in of_job(once, runner=worker())
 
 
 def test_a_job_that_failed_at_once_says_so_and_why_it_was_not_retried() -> None:

@@ -109,6 +109,7 @@ def test_every_day_is_the_calendars_every_day() -> None:
             "every 5m Europe/Berlin",
             '"every 5m": 5m is elapsed time, the same in every zone',
         ),
+        ("every 5 UTC", '"every 5": 5 what? say 5s, 5m, 5h'),
         ("every 5", '"every 5": "5" is not a length of time: say "5s" or "5m"'),
         ("every 0s", "every 0ms is too often: the shortest step is 1ms"),
         ("every 10us", "every 0.01ms is too often: the shortest step is 1ms"),

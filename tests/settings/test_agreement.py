@@ -32,6 +32,14 @@ def test_the_bounds_are_those_of_a_worker(tmp_path: Path) -> None:
         load({"concurrency": MOST_SLOTS + 1}, {}, tmp_path)
 
 
+def test_there_are_so_many_processes_and_no_more(tmp_path: Path) -> None:
+    """The bound stands here too: one that is changed without thinking is noticed."""
+    assert load({"processes": 256}, {}, tmp_path).processes == 256
+    for wrong in (0, 257):
+        with pytest.raises(InvalidValue, match="processes"):
+            load({"processes": wrong}, {}, tmp_path)
+
+
 @pytest.mark.parametrize("length", ["1.999s", "2s", "10m", "601s"])
 def test_a_lease_is_what_a_worker_takes(tmp_path: Path, length: str) -> None:
     seconds = {"1.999s": 1.999, "2s": 2, "10m": 600, "601s": 601}[length]

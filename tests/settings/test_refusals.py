@@ -20,6 +20,23 @@ VARIABLES = {
         "postgresql://",
         "postgresql:/ada:secret@db": ": a PostgreSQL store is postgresql://user@host/database",
         "sqlite://duly.db": ": an SQLite store is a path, as duly.db, or sqlite:///duly.db",
+        **dict.fromkeys(
+            (
+                "postgresql://ada:secret/x@db/shop",
+                "postgres://ada:se/cr?e@t@db/shop",
+                "postgresql://ada:secret@x@db/shop",
+                "postgresql://ada:secret?x@db/shop",
+                "postgresql://ada:1?secret@db/shop",
+                "postgresql://ada:secret#x@db/shop",
+            ),
+            ": a PostgreSQL store is postgresql://user:password@host:5432/database; in a user or "
+            "a password, write / as %2F, @ as %40, ? as %3F, # as %23",
+        ),
+        **dict.fromkeys(
+            ("host=db password=secret dbname=shop", " PASSWORD = secret"),
+            ": a PostgreSQL store is postgresql://user@host/database, and not host=… dbname=…; for "
+            "a file of such a name, say ./…",
+        ),
         ":memory:": ": a store in memory is another one for every process; name a file",
     },
     "DULY_ZONE": {

@@ -13,7 +13,7 @@ from duly.settings import load
         ("postgresql://db/shop", "postgresql://db/shop"),
         ("postgresql://ada@db/shop", "postgresql://ada@db/shop"),
         ("postgresql://ada:secret@db/shop", "postgresql://ada:***@db/shop"),
-        ("postgres://ada:se/cr?e@t@db/shop", "postgres://ada:***@db/shop"),
+        ("postgres://ada:se%2Fcr%3Fe%40t@db/shop", "postgres://ada:***@db/shop"),
         (
             "postgresql:///shop?user=ada&password=secret&sslmode=require",
             "postgresql:///shop?user=ada&password=***&sslmode=require",
@@ -44,3 +44,19 @@ def test_values_are_shown_as_they_could_be_written(tmp_path: Path) -> None:
     assert settings.shown("zone") == "-"
     assert settings.plain("queues") == ["mail", "default"]
     assert settings.plain("zone") is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgresql:///shop?host=/var/run/postgresql&port=5433",
+        "postgresql://ada@db1:5432,db2:5433/shop?target_session_attrs=read-write",
+        "postgresql://ada:a:b@[::1]:5432/shop",
+        "postgresql://%2Fvar%2Frun/shop?user=a@b&pooler=transaction",
+        "./host=db.sqlite",
+    ],
+)
+def test_what_libpq_understands_is_a_store(tmp_path: Path, url: str) -> None:
+    found = load({"url": url}, {}, tmp_path).url
+    assert found == (url if url.startswith("postgresql") else str(tmp_path / "host=db.sqlite"))

@@ -4,25 +4,33 @@ A draft is made on what is there, and says so; the store refuses it if that chan
 a file leaves to its tasks (queue, retry, limits, …) is filled in from the app that has them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
-from duly.app.exporting import limit_entry, queue_entry
+from duly.app.exporting import live_sheet
 from duly.declare.changes import Change
-from duly.declare.keeping import entry_of, plan_of
+from duly.declare.keeping import decided_of, plan_of
 from duly.declare.notation import table
 from duly.declare.planning import Plan as SheetPlan
 from duly.declare.planning import plan
-from duly.declare.reading import read
+from duly.declare.recording import (
+    DECIDED,
+    Decided,
+    Record,
+    read_record,
+    said_in,
+    spoken,
+    write_record,
+)
 from duly.declare.sheet import KINDS, Entry, LimitEntry, QueueEntry, Sheet
 from duly.declare.writing import write
 from duly.errors import DulyError, InvalidValue, SignatureChanged
 from duly.model.job import Owner
 from duly.model.limit import Rate
 from duly.model.queue import Queue
-from duly.model.schedule import Plan, Schedule
-from duly.policy.retry import NEVER
+from duly.model.schedule import Plan
 from duly.registry.registry import Registry
 from duly.store.protocol import (
     LaneRule,
@@ -35,7 +43,6 @@ from duly.store.protocol import (
 )
 
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
-_DECIDED: Final = ("title", "queue", "priority", "timeout", "attempts")
 _LABEL: Final = ("rule", "zone", "title", "queue", "priority", "tags")
 _OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
 _POLICIES: Final = (
@@ -52,16 +59,25 @@ class Draft:
     plan: SheetPlan
     expected: str | None  # what was applied last
     standing: Standing
+    applied: Record | None = None  # the same, understood
     taken_back: int = 0  # how many things that a person or somebody else decided
-
-    @property
-    def record(self) -> str:
-        return write(self.plan.record)
 
     @property
     def is_written(self) -> bool:
         """Whether there is nothing to do, and nothing to remember either."""
-        return self.plan.is_empty and self.record == self.expected
+        if self.expected is None or not self.plan.is_empty:
+            return False
+        return said_in(self.expected) == write(self.plan.record)
+
+    def record(self, steps: Iterable[Step]) -> str:
+        """What to remember once the steps are done."""
+        made = {
+            step.name: step.plan
+            for step in steps
+            if isinstance(step, ScheduleStep) and step.plan is not None
+        }
+        decided = {name: self._decided(name, made) for name in self.plan.record.schedules}
+        return write_record(Record(self.plan.record, decided))
 
     def needing_an_app(self) -> list[str]:
         """Entries whose task has to say what they leave out, and what it takes."""
@@ -71,7 +87,7 @@ class Draft:
             if change.kind == "schedule"
             and change.action in ("add", "change")
             and self.sheet.schedules[change.name].kind == "task"
-            and (change.action == "add" or _changed(change) & {*_WHAT_RUNS, *_DECIDED, "owner"})
+            and (change.action == "add" or _changed(change) & {*_WHAT_RUNS, *DECIDED, "owner"})
         ]
 
     def steps(self, tasks: Registry | None = None) -> list[Step]:
@@ -91,6 +107,25 @@ class Draft:
                 case "limit":
                     found.append(self._limit(change))
         return found
+
+    def _decided(self, name: str, made: Mapping[str, Plan]) -> Decided:
+        """What the file leaves open: as it is written now, or as it was before a person's edit."""
+        known = {} if self.applied is None else self.applied.applied_as(name)
+        seen = self.standing.schedules.get(name)
+        plan = made.get(name) or (None if seen is None else seen.plan)
+        now = known if plan is None else decided_of(plan)
+        drifted = {each.field for change in self._changes(name) for each in change.drift}
+        kept = drifted if name in made else {*known}
+        said = spoken(self.plan.record.schedules[name])
+        return {
+            word: known[word] if word in kept and word in known else found
+            for word, found in now.items()
+            if word not in said
+        }
+
+    def _changes(self, name: str) -> list[Change]:
+        changes = self.plan.changes
+        return [change for change in changes if (change.kind, change.name) == ("schedule", name)]
 
     def _schedule(self, change: Change, tasks: Registry | None) -> ScheduleStep:
         name, seen = change.name, self.standing.schedules.get(change.name)
@@ -117,30 +152,40 @@ async def draft(
     store: Store, sheet: Sheet, *, file: str, prune: bool = False, take_back: bool = False
 ) -> Draft:
     expected = await store.schedules.applied(file)
-    applied = None if expected is None else read(expected, place=f"what was applied as {file}")
-    sheets = [sheet, applied] if applied else [sheet]
+    applied = None if expected is None else _applied(expected, file)
+    sheets = [sheet, applied.sheet] if applied else [sheet]
     standing = await store.schedules.standing([name for one in sheets for name in one.schedules])
-    live = _live(standing, sheets)
+    live = live_sheet(standing, sheets)
     owners = {name: str(found.plan.owner) for name, found in standing.schedules.items()}
-    made = plan(sheet, applied, live, owners=owners, prune=prune, take_back=take_back)
-    left = plan(sheet, applied, live, owners=owners, prune=prune)
+    planned = partial(
+        plan,
+        sheet,
+        applied.sheet if applied else None,
+        live,
+        owners=owners,
+        decided=applied.decided if applied else None,
+        prune=prune,
+    )
+    made, left = planned(take_back=take_back), planned()
     return Draft(
         file=file,
         sheet=sheet.resolved(),
         plan=made,
         expected=expected,
         standing=standing,
+        applied=applied,
         taken_back=left.counts["drifted"] - made.counts["drifted"],
     )
 
 
 async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None, who: str) -> None:
     """Do it in one transaction; ``WrongState`` if what it was planned on has changed."""
+    steps = wanted.steps(tasks)
     await store.schedules.apply(
         wanted.file,
         expected=wanted.expected,
-        record=wanted.record,
-        steps=wanted.steps(tasks),
+        record=wanted.record(steps),
+        steps=steps,
         who=who,
     )
 
@@ -158,7 +203,9 @@ def filled(entry: Entry, tasks: Registry | None) -> Plan:
         values = definition.signature.decode(made.args)
         call = tasks.call(definition, (), values, **_said(entry))
     except SignatureChanged as error:
-        raise InvalidValue(f"{place} {str(error).replace('the job has', 'args has')}") from None
+        _, _, why = str(error).partition(", the task is ")
+        spoken_of = why.replace("the job has", "args has")
+        raise InvalidValue(f"{place} the task is {spoken_of}") from None
     except DulyError as error:
         raise InvalidValue(f"{place} {error}") from None
     retry = call.retry
@@ -187,14 +234,14 @@ def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -
     taken = _changed(change)
     if "owner" in taken:
         return filled(wanted, tasks)
-    by_task = taken & {*_WHAT_RUNS, *_DECIDED}
+    by_task = taken & {*_WHAT_RUNS, *DECIDED}
     source = filled(wanted, tasks) if by_task else plan_of(wanted)
     if taken & _WHAT_RUNS:
         # Another task decides anew; the same one names its jobs by their arguments.
         decides: tuple[str, ...] = ("title",) if wanted.kind == "task" else ()
         if source.task != live.task:
-            decides = _DECIDED
-        taken |= {word for word in decides if getattr(wanted, word) in (None, "")}
+            decides = DECIDED
+        taken |= {*decides} - {*spoken(wanted)} - {each.field for each in change.drift}
     fields: dict[str, Any] = {name: getattr(source, name) for name in _LABEL if name in taken}
     terms = live.terms
     if taken & _WHAT_RUNS:
@@ -215,28 +262,15 @@ def _changed(change: Change) -> set[str]:
     return {difference.field for difference in change.differences}
 
 
-def _live(standing: Standing, sheets: Collection[Sheet]) -> Sheet:
-    """What is there, in the words of a file: of all that the sheets name."""
-    queues = {name for sheet in sheets for name in sheet.queues}
-    limits = {name for sheet in sheets for name in sheet.limits}
-    return Sheet(
-        schedules={name: _entry(found) for name, found in standing.schedules.items()},
-        queues={name: queue_entry(standing.queues[name]) for name in queues & {*standing.queues}},
-        limits=_limits(standing.limits, limits),
-    )
-
-
-def _limits(found: Mapping[str, LaneRule], names: Collection[str]) -> dict[str, LimitEntry]:
-    return {
-        name: limit_entry(rule) for name, rule in found.items() if name in names and any(rule[1:])
+def _applied(text: str, file: str) -> Record:
+    """What was applied last; of programs and requests it is known what is decided by default."""
+    found = read_record(text, place=f"what was applied as {file}")
+    defaults = {
+        name: decided_of(plan_of(entry))
+        for name, entry in found.sheet.resolved().schedules.items()
+        if entry.kind != "task"
     }
-
-
-def _entry(schedule: Schedule) -> Entry:
-    entry = entry_of(schedule)
-    if entry.kind in ("shell", "command") and schedule.plan.policies.retry is None:
-        return replace(entry, attempts=NEVER.attempts)  # as nobody knows whether it may run twice
-    return entry
+    return replace(found, decided=defaults | {**found.decided})
 
 
 def _queue(entry: QueueEntry) -> Queue:

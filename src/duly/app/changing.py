@@ -5,11 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from duly.app.plans import RuleText, policies_of, refuse_unknown
+from duly.app.plans import RuleText, policies_of, refuse_unknown, rule_of
+from duly.app.upcoming import upcoming, upcoming_one
 from duly.app.views import Fire, Schedule
 from duly.app.views import history as told
 from duly.errors import InvalidValue, ScheduleExists
+from duly.model import schedule as model
 from duly.model.schedule import Plan
+from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.options import When, when_of
 from duly.rules import Spaced
 from duly.store.protocol import Store
@@ -17,6 +20,7 @@ from duly.store.protocol import Store
 IfExists: TypeAlias = Literal["error", "replace", "keep"]
 Change: TypeAlias = Callable[[Plan], Plan]
 MOST_PREVIEWED = 1_000
+PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +73,24 @@ async def run(store: Store, name: str, *, who: str) -> Fire:
 
 
 async def found(store: Store, name: str) -> Schedule:
-    there = await store.schedules.get(name)
+    there = await upcoming_one(store, await store.schedules.get(name))
     latest = await store.ledger.latest([there.id])
     return Schedule.of(there, latest.get(there.id))
 
 
-async def listed(store: Store, after: str, limit: int) -> list[Schedule]:
-    page = await store.schedules.page(after=after, limit=limit)
-    latest = await store.ledger.latest([schedule.id for schedule in page])
-    return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in page]
+async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int) -> list[Schedule]:
+    """Those that are meant, by name, behind the name ``after``."""
+    meant: list[model.Schedule] = []
+    while len(meant) < limit:
+        size = min(limit, PAGE) if wanted == EVERY_SCHEDULE else PAGE
+        page = await store.schedules.page(after=after, limit=size)
+        meant += filter(wanted.means, page)
+        if len(page) < size:
+            break
+        after = page[-1].plan.name
+    meant = await upcoming(store, meant[:limit])
+    latest = await store.ledger.latest([schedule.id for schedule in meant])
+    return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in meant]
 
 
 async def history(
@@ -90,13 +103,12 @@ async def history(
 async def preview(store: Store, name: str, count: int) -> Sequence[datetime]:
     if not 1 <= count <= MOST_PREVIEWED:
         raise InvalidValue(f"count={count}: from 1 to {MOST_PREVIEWED:,}")
-    schedule = await store.schedules.get(name)
+    schedule = await upcoming_one(store, await store.schedules.get(name))
     kept = schedule.plan.kept
     if isinstance(kept, Spaced):
         return [] if schedule.next_at is None else [schedule.next_at]
     now = max(schedule.cursor, (await store.upkeep.progress()).now)
-    ahead = await store.ledger.fires(name, since=now, limit=MOST_PREVIEWED)
-    skipped = {fire.due_at for fire in ahead}
+    skipped = (await store.ledger.skipped_ahead([schedule.id])).get(schedule.id, ())
     moments: list[datetime] = []
     moment = kept.after(now)
     while len(moments) < count and moment is not None:
@@ -109,6 +121,8 @@ async def preview(store: Store, name: str, count: int) -> Sequence[datetime]:
 def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
     """What makes another plan of one: only what was said."""
     refuse_unknown(words)
+    if rule is not None:
+        rule_of(rule, said=f"duly.schedules.edit(rule={rule!r})")
     said = policies_of(words)
     chosen = {word: getattr(said, word) for word in words if word != "zone"}
 

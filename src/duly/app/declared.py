@@ -5,10 +5,11 @@ app's scheduler, all of it at once, and only after everything was imported.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2s
 from typing import Any, TypeVar, Unpack, overload
 
+from duly.app.configured import configured
 from duly.app.plans import (
     RuleText,
     Startable,
@@ -17,9 +18,10 @@ from duly.app.plans import (
     plan_of,
     policies_of,
     refuse_unknown,
+    rule_of,
     task_of,
 )
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, ZoneMissing
 from duly.model.job import Owner
 from duly.model.schedule import Plan
 from duly.registry.options import name_of, names_of
@@ -65,11 +67,12 @@ class Declarations:
     def add(self, declaration: Declaration) -> None:
         """Checked as far as it can be at this point of an import."""
         refuse_unknown(declaration.words)
-        policies = policies_of(declaration.words)
-        zone = declaration.words.get("zone") or declaration.zone
-        for text in filter(None, (str(declaration.rule), policies.exclude)):
+        try:
+            _check(declaration)
+        except ZoneMissing:  # settings are read for who needs them: this may be any import
+            declaration = replace(declaration, zone=configured().zone)
             with offering_a_zone():
-                parse(text, zone=zone, dst=policies.dst, name=declaration.name)
+                _check(declaration)
         known = self._found.get(declaration.name)
         if known is not None and not _is_again(known, declaration):
             raise InvalidValue(
@@ -130,7 +133,7 @@ class Scheduling:
     ) -> None: ...
     def __call__(
         self,
-        rule: RuleText,
+        rule: object = None,
         call: Startable | None = None,
         /,
         *,
@@ -138,12 +141,14 @@ class Scheduling:
         aliases: Sequence[str] = (),
         **words: Unpack[Timed],
     ) -> Callable[[S], S] | None:
+        timing = _rule(rule)
+
         def declare(what: S) -> S:
             task = task_of(what)
             declaration = Declaration(
                 name=name_of("name", task if name is None else name),
                 aliases=names_of("aliases", aliases),
-                rule=rule,
+                rule=timing,
                 call=what,
                 zone=self._zone,
                 words=words,
@@ -155,6 +160,19 @@ class Scheduling:
             return declare
         declare(call)
         return None
+
+
+def _rule(asked: object) -> RuleText:
+    if asked is None or isinstance(asked, Startable) or callable(asked):
+        raise InvalidValue('a schedule needs a rule: say @duly.schedule("every 5m")')
+    return rule_of(asked, said=f"duly.schedule({asked!r})")
+
+
+def _check(declaration: Declaration) -> None:
+    policies = policies_of(declaration.words)
+    zone = declaration.words.get("zone") or declaration.zone
+    for text in filter(None, (str(declaration.rule), policies.exclude)):
+        parse(text, zone=zone, dst=policies.dst, name=declaration.name)
 
 
 def _is_again(known: Declaration, other: Declaration) -> bool:

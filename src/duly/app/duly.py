@@ -24,11 +24,10 @@ from duly.app.jobs import Job
 from duly.app.running import Roles, Running, Shift, serve
 from duly.app.schedules import Schedules
 from duly.app.search import Jobs
-from duly.app.talk import sentence
+from duly.app.talk import teller, tells_of_jobs
 from duly.app.tasks import Call, Desk, TaskDecorator
 from duly.app.worker_words import LONGEST, WorkerWords, worker_options, worker_words
 from duly.errors import InvalidValue
-from duly.events import Event
 from duly.model.claimed import Claimed
 from duly.registry import context
 from duly.registry.context import Context
@@ -91,7 +90,7 @@ class Duly:
 
         Of a task that needs arguments: ``duly.schedule("…", send.bind(7), name="…")``.
         """
-        return Scheduling(self.declarations, self.zone)
+        return Scheduling(self.declarations, self._zone)
 
     # Do.
 
@@ -203,7 +202,7 @@ class Duly:
     async def _run(self, *, scheduler: bool, options: WorkerWords) -> None:
         roles = self._roles(worker=True, scheduler=scheduler, dedicated=True, options=options)
         _say(f"store: {place(self.url)}")
-        await serve(Shift(roles, _tell), _say)
+        await serve(Shift(roles, teller(configured(), _say)), _say)
 
     def _roles(
         self, *, worker: bool, scheduler: bool, dedicated: bool, options: WorkerWords
@@ -211,10 +210,13 @@ class Duly:
         import_all(self.imports)
         settings = configured()
         words: WorkerWords = {**worker_words(settings), **options}
+        chosen = worker_options(
+            dedicated=dedicated, verbose=dedicated and tells_of_jobs(settings), **words
+        )
         return Roles(
             url=self.url,
             registry=self.registry,
-            worker=worker_options(dedicated=dedicated, **words) if worker else None,
+            worker=chosen if worker else None,
             retention=retention_of(settings),
             scheduler=scheduler,
             target=self._target(),
@@ -282,12 +284,6 @@ def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:
                 f"{call!r} has a connection of its own; give it once: enqueue_many(…, connection=…)"
             )
     return found
-
-
-def _tell(event: Event) -> None:
-    said = sentence(event)
-    if said:
-        _say(said)
 
 
 def _say(text: str) -> None:

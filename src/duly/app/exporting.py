@@ -1,9 +1,10 @@
 """What is in a store, in the words of a file."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
-from duly.declare.keeping import entry_of
+from duly.declare.keeping import attempts_of, entry_of
 from duly.declare.reading import read
 from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet
 from duly.declare.writing import write
@@ -11,7 +12,7 @@ from duly.errors import DulyError
 from duly.model.job import Owner
 from duly.model.queue import Queue
 from duly.model.schedule import Schedule
-from duly.store.protocol import LaneRule, Store
+from duly.store.protocol import LaneRule, Standing, Store
 
 PAGE: Final = 1_000
 
@@ -29,6 +30,21 @@ async def exported(store: Store) -> tuple[Sheet, Sequence[str]]:
     return Sheet(schedules=schedules, queues=queues, limits=limits), notes
 
 
+def live_sheet(standing: Standing, sheets: Collection[Sheet]) -> Sheet:
+    """What is there of all that the sheets name."""
+    queues = {name for sheet in sheets for name in sheet.queues} & {*standing.queues}
+    limits = {name for sheet in sheets for name in sheet.limits} & {*standing.limits}
+    return Sheet(
+        schedules={name: _live_entry(found) for name, found in standing.schedules.items()},
+        queues={name: queue_entry(standing.queues[name]) for name in queues},
+        limits={
+            name: limit_entry(rule)
+            for name, rule in standing.limits.items()
+            if name in limits and any(rule[1:])
+        },
+    )
+
+
 def queue_entry(queue: Queue) -> QueueEntry:
     return QueueEntry(
         name=queue.name,
@@ -43,6 +59,10 @@ def queue_entry(queue: Queue) -> QueueEntry:
 def limit_entry(rule: LaneRule) -> LimitEntry:
     rate = str(rule.rate) if rule.rate else None
     return LimitEntry(name=rule.name, concurrency=rule.concurrency, rate=rate)
+
+
+def _live_entry(schedule: Schedule) -> Entry:
+    return replace(entry_of(schedule), attempts=attempts_of(schedule.plan))
 
 
 async def _exported_schedules(store: Store) -> tuple[dict[str, Entry], list[str]]:

@@ -17,7 +17,8 @@ from weakref import WeakSet
 
 from duly.app.configured import configured
 from duly.app.stores import migrate_tables, open_store
-from duly.errors import InvalidValue
+from duly.errors import DulyError, InvalidValue
+from duly.settings.places import check_address
 from duly.store.connect import connect, is_postgres, place
 from duly.store.protocol import Store
 from duly.sync import Portal
@@ -42,6 +43,7 @@ def address(given: str | None) -> str:
         raise InvalidValue(
             "a store in memory is another one for every loop and process; give the path of a file"
         )
+    check_address(url)
     return url if is_postgres(url) else place(url, folder=configured().folder)
 
 
@@ -119,7 +121,11 @@ class Home:
         async def at_home() -> T:
             return await work(await self.store())
 
-        return self._portal.call(at_home)
+        try:
+            return self._portal.call(at_home)
+        except DulyError as error:
+            # What was done in the other thread is ours; their own line says more to the caller.
+            raise error.with_traceback(None)  # noqa: B904 - it is the same
 
     async def aclose(self) -> None:
         """Close the store of the running loop; whoever asks again opens another."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
 
 from duly import clock
 from duly.app.home import Home, is_on_a_loop
-from duly.durations import show_duration
+from duly.app.unfinished import unfinished
 from duly.errors import InvalidValue, JobFailed, NotFound, PayloadError, WrongState
 from duly.model import job as model
 from duly.model.job import Attempt
@@ -200,6 +200,15 @@ class Job(Generic[R_co]):
             if not lines:
                 await clock.sleep(FOLLOWING)
 
+    def __eq__(self, other: object) -> bool:
+        """The same job of the same store, whenever it was looked at."""
+        if not isinstance(other, Job):
+            return NotImplemented
+        return (self.id, self._home) == (other.id, other._home)
+
+    def __hash__(self) -> int:
+        return hash((Job, self.id))
+
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.task} {self.state}>"
 
@@ -215,11 +224,8 @@ class Job(Generic[R_co]):
         while (job := await store.jobs.get(self.id)).state not in ENDED:
             left = LAST_LOOK if end is None else end - clock.boottime()
             if left <= 0:
-                waited = show_duration(timedelta(seconds=patience or 0))
-                raise TimeoutError(
-                    f"{_named(job)} is {job.state} after {waited}"
-                    f"{f': {job.reason}' if job.reason else ''}; it goes on without you"
-                )
+                waited = timedelta(seconds=patience or 0)
+                raise TimeoutError(await unfinished(store, job, waited=waited))
             await clock.sleep(min(pause, left))
             pause = min(pause * 1.5, LAST_LOOK)
         await self._refresh(store)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from duly.app.tasks import Call, Enqueueable
+from duly.durations import is_bare_number, show_duration
 from duly.errors import InvalidValue, ZoneMissing
 from duly.model import job as model
 from duly.model.job import Label, Owner
@@ -71,9 +72,22 @@ def plan_of(
         )
 
 
+def rule_of(asked: object, *, said: str) -> RuleText:
+    """Text, or a rule; ``said`` is the line as it was written.
+
+    Anything else has a text as well, which would be read: five minutes print as 0:05:00, and that
+    is five past midnight.
+    """
+    if not isinstance(asked, str | Rule | Spaced):
+        raise InvalidValue(f"{said}: a rule is text: say {_as_a_rule(asked)}")
+    return asked
+
+
 def policies_of(words: Mapping[str, Any], *, retry: model.Call | None = None) -> Policies:
     missed = words.get("missed", "latest")
     exclude = words.get("exclude")
+    if exclude is not None:
+        rule_of(exclude, said=f"exclude={exclude!r}")
     return Policies(
         overlap=words.get("overlap", "skip"),
         missed=missed if isinstance(missed, Missed) else Missed(missed),
@@ -159,6 +173,19 @@ def _bare(task: Enqueueable[..., Any]) -> Call[Any]:
 def _instead(choice: str) -> str:
     said_here = choice in Timed.__annotations__
     return f": say {choice}= to the schedule" if said_here else ""
+
+
+def _as_a_rule(asked: object) -> str:
+    """What somebody may have meant who gave it."""
+    match asked:
+        case timedelta() if asked > timedelta():
+            return f'"every {show_duration(asked)}"'
+        case int() | float() if is_bare_number(asked):
+            return f'"every {asked}s" or "every {asked}m"'
+        case datetime() if asked.tzinfo is not None:
+            return f'"{asked.isoformat()}"'
+        case _:
+            return '"every 5m" or "Mon..Fri 02:00 Europe/Berlin"'
 
 
 def _length(words: Mapping[str, Any], what: str) -> timedelta | None:

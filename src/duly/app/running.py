@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from duly.app.declared import Announcement
 from duly.app.home import open_or_make_store
+from duly.app.job_log import job_log
 from duly.app.node import Node
 from duly.app.talk import job_count, level_of, sentence
 from duly.app.workers import WorkerOptions, make_worker
@@ -76,6 +77,11 @@ class Shift:
         self._store: Store | None = None
         self._node: Node | None = None
         self.worker: Worker | None = None
+
+    @property
+    def is_verbose(self) -> bool:
+        """Whether every job is told of."""
+        return self._roles.worker is not None and self._roles.worker.verbose
 
     @property
     def load(self) -> int:
@@ -254,7 +260,8 @@ async def serve(shift: Shift, say: Callable[[str], None]) -> None:
     for number in SIGNALS:
         loop.add_signal_handler(number, hear)
     try:
-        await shift.work()
+        with job_log(say if shift.is_verbose else None):
+            await shift.work()
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, Unpack
 
 from duly.app.backfill import Backfill, Wanted, backfill
 from duly.app.changing import (
+    PAGE,
     IfExists,
     Stop,
     added,
@@ -22,17 +23,17 @@ from duly.app.changing import (
 )
 from duly.app.connections import awrite, write
 from duly.app.home import Home
-from duly.app.plans import RuleText, Startable, Timed, plan_of
+from duly.app.plans import RuleText, Startable, Timed, plan_of, rule_of
 from duly.app.views import Fire, Schedule
 from duly.app.why import why_schedule
 from duly.model.job import Owner
+from duly.model.schedule_filter import parse_schedule_filter
 from duly.registry.options import When
 from duly.store.foreign import Verb, Work
 
 T = TypeVar("T")
 
 NOUN = "duly.schedules"
-PAGE = 1_000
 
 
 class Schedules:
@@ -216,14 +217,24 @@ class Schedules:
     async def aget(self, name: str, /) -> Schedule:
         return await found(await self._home.store(), name)
 
-    def list(self, *, after: str = "", limit: int = PAGE) -> "Sequence[Schedule]":
-        """By name, behind the name ``after``."""
+    def list(
+        self, words: str = "", /, *, after: str = "", limit: int = PAGE
+    ) -> "Sequence[Schedule]":
+        """Schedules that match, as ``"state:paused queue:mail nightly"``; without words, all.
+
+        By name, behind the name ``after``.
+        """
+        wanted = parse_schedule_filter(words)
         return self._home.call(
-            lambda store: listed(store, after, limit), twin="duly.schedules.alist()"
+            lambda store: listed(store, wanted, after=after, limit=limit),
+            twin="duly.schedules.alist()",
         )
 
-    async def alist(self, *, after: str = "", limit: int = PAGE) -> "Sequence[Schedule]":
-        return await listed(await self._home.store(), after, limit)
+    async def alist(
+        self, words: str = "", /, *, after: str = "", limit: int = PAGE
+    ) -> "Sequence[Schedule]":
+        wanted = parse_schedule_filter(words)
+        return await listed(await self._home.store(), wanted, after=after, limit=limit)
 
     def history(
         self,
@@ -281,6 +292,7 @@ class Schedules:
         if_exists: IfExists,
         words: Mapping[str, Any],
     ) -> Work[Schedule]:
+        rule_of(rule, said=f"{NOUN}.add({rule!r})")
         plan = plan_of(rule, call, name=name, zone=self._zone, owner=Owner.API, words=words)
         return lambda store: added(store, plan, if_exists, who=self._who)
 

@@ -83,6 +83,20 @@ class Jobs:
         wanted = parse_filter(words)
         return await (await self._home.store()).jobs.cancel_found(wanted, reason=reason)
 
+    def remove(self, words: str, /) -> "Sequence[int]":
+        """Forget those that match and have ended, with all that is known about them. Their numbers.
+
+        What has not ended is not among them: cancel it first.
+        """
+        wanted = parse_filter(words)
+        return self._home.call(
+            lambda store: store.jobs.remove_found(wanted), twin="duly.jobs.aremove()"
+        )
+
+    async def aremove(self, words: str, /) -> "Sequence[int]":
+        wanted = parse_filter(words)
+        return await (await self._home.store()).jobs.remove_found(wanted)
+
     def why(self, number: int, /) -> str:
         """What became of a job, or why nothing has yet."""
         return self._home.call(lambda store: why_job(store, number), twin="duly.jobs.awhy()")
@@ -104,7 +118,8 @@ class Jobs:
     ) -> "Sequence[int]":
         """Give failed jobs that match another chance, the oldest first: their numbers.
 
-        ``first=5`` tries five of them, to see whether what was wrong is mended.
+        The oldest is what failed before the others, whenever it was enqueued. ``first=5`` tries
+        five of them, to see whether what was wrong is mended.
         """
         return self._home.call(
             lambda store: _retry(store, words, first, matching), twin="duly.jobs.aretry()"

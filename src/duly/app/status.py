@@ -4,39 +4,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from duly.app.why import answer_moment
-from duly.errors import NotFound
+from duly.app.needs import Need, needs, unfired
+from duly.app.upcoming import upcoming
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Job
 from duly.model.states import ENDED, State
-from duly.policy.why import Clock, Command, first_line, what_is_missing
-from duly.policy.why.showing import plural
-from duly.store.protocol import OVERDUE, NotKept, Progress, Store, Tally
+from duly.policy.why import Clock, first_line
+from duly.store.protocol import Store, Tally
+
+__all__ = ["Coming", "Counts", "Need", "RunningJob", "Status", "counted", "status"]
 
 WINDOW = timedelta(hours=24)
 LATE = timedelta(minutes=1)  # what begins later than this is worth a word
-PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
-MOST_NEEDS = 20
 MOST_RUNNING = 10
 MOST_NEXT = 5
-MICROSECOND = timedelta(microseconds=1)
 
 # Moments that nobody wanted kept.
 _ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """Something that was not kept, or cannot be, and what it needs."""
-
-    name: str  # of the schedule, or of the task
-    kind: str  # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault"
-    sentence: str
-    due_at: datetime | None = None
-    zone: str = "UTC"
-    moments: int = 1
-    job_id: int | None = None
-    commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +79,24 @@ class Status:
         if self.needs:
             count = len(self.needs)
             many = "1 promise needs you" if count == 1 else f"{count} promises need you"
-            return f"{many} ({self.counts.due:,} due since {self._start(clock)}, {self._kept()})."
+            return f"{many} ({self._of_all(clock)})."
         if not self.scheduled:
             return "Nothing is scheduled yet."
         if not self.counts.due:
             return f"All is kept: nothing was due since {self._start(clock)}."
+        if self.counts.not_kept:
+            some = f"{self.counts.kept:,} of {self.counts.due:,} due since {self._start(clock)}"
+            return f"{some} were kept, and nothing else needs you."
         ended = self.counts.kept
         under_way = f"; {self.counts.under_way:,} under way" if self.counts.under_way else ""
         return f"All {ended:,} due since {self._start(clock)} were kept{under_way}."
 
-    def _kept(self) -> str:
-        return f"{self.counts.kept:,} kept"
+    def _of_all(self, clock: Clock) -> str:
+        """What somebody runs by hand, or has promised, needs them and was not due by a schedule."""
+        if not self.counts.due:
+            return f"no schedule was due since {self._start(clock)}"
+        due, kept = self.counts.due, self.counts.kept
+        return f"{due:,} due since {self._start(clock)}, {kept:,} kept"
 
     def _start(self, clock: Clock) -> str:
         return f"yesterday {clock.near(self.since).split()[-1][:5]}"
@@ -119,12 +110,12 @@ async def status(store: Store) -> Status:
         now=progress.now,
         since=since,
         counts=counted(tallies),
-        needs=await _needs(store, progress, since),
+        needs=await needs(store, progress, since),
         running=[await _running(store, job) for job in await _longest(store)],
         running_count=progress.running,
         coming=await _coming(store),
         scheduled=bool(await store.schedules.page(limit=1)),
-        unfired_since=_unfired(progress),
+        unfired_since=unfired(progress),
     )
 
 
@@ -151,122 +142,6 @@ def counted(tallies: Iterable[Tally]) -> Counts:
     )
 
 
-async def _needs(store: Store, progress: Progress, since: datetime) -> list[Need]:
-    """The newest first; what stops everything before all others."""
-    found = [
-        *_overdue(progress),
-        *await _faulty(store, progress),
-        *await _waiting(store),
-    ]
-    broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
-    found += [await _not_kept(store, one) for one in broken]
-    return found + await _failed(store, since)
-
-
-def _unfired(progress: Progress) -> datetime | None:
-    oldest = progress.oldest_unfired
-    return oldest if oldest is not None and progress.now - oldest > OVERDUE else None
-
-
-def _overdue(progress: Progress) -> list[Need]:
-    problem = progress.problem
-    if problem is None:
-        return []
-    due = _unfired(progress) or progress.oldest_undispatched
-    start = Command("start one", "duly up")
-    return [Need(name="scheduler", kind="overdue", sentence=problem, due_at=due, commands=(start,))]
-
-
-async def _faulty(store: Store, progress: Progress) -> list[Need]:
-    found = []
-    for name in progress.faulty[:MOST_NEEDS]:
-        try:
-            fault = (await store.schedules.get(name)).fault
-        except NotFound:
-            continue
-        show = Command("see it", f"duly schedules show {name}")
-        said = f"stands still: {first_line(fault)}"
-        found.append(Need(name=name, kind="fault", sentence=said, commands=(show,)))
-    return found
-
-
-async def _waiting(store: Store) -> list[Need]:
-    """Jobs that no worker can take. Those of a paused queue wait because somebody wants it."""
-    living = await store.work.living()
-    paused = {queue.name for queue in await store.work.queues() if queue.paused}
-    found = []
-    for kind in await store.evidence.waiting(patience=PATIENCE):
-        many = plural(kind.jobs, "job")
-        show = Command("see one", f"duly why {kind.job_id}")
-        if kind.waits == "signature":
-            said = f"{many} blocked, signature changed: {kind.reason}"
-            commands: tuple[Command, ...] = (show,)
-        else:
-            missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
-            if missing is None or kind.queue in paused:
-                continue
-            why, command = missing
-            said = f"{many} wait{'s' * (kind.jobs == 1)} for a worker: {why}"
-            commands = (show, command) if command else (show,)
-        found.append(
-            Need(
-                name=kind.task,
-                kind="signature" if kind.waits == "signature" else "no worker",
-                sentence=said,
-                due_at=kind.since,
-                moments=kind.jobs,
-                job_id=kind.job_id,
-                commands=commands,
-            )
-        )
-    return found[:MOST_NEEDS]
-
-
-async def _not_kept(store: Store, one: NotKept) -> Need:
-    """The last of several, with what is known of it by now."""
-    schedule = await store.schedules.get(one.schedule)
-    zone = schedule.plan.shown_zone
-    rows = await store.ledger.fires(
-        one.schedule, since=one.due_at, until=one.due_at + MICROSECOND, limit=100
-    )
-    row = next((row for row in rows if row.job_id == one.job_id), None)
-    answer = None if row is None else await answer_moment(store, schedule, row)
-    said = answer.short if answer else one.reason
-    if one.moments > 1:
-        first = Clock(zone, one.due_at).near(one.first)
-        said = f"{said} ({plural(one.moments, 'moment')} since {first})"
-    return Need(
-        name=one.schedule,
-        kind="skipped" if one.cause is not None else str(one.state),
-        sentence=said,
-        due_at=one.due_at,
-        zone=zone,
-        moments=one.moments,
-        job_id=one.job_id,
-        commands=answer.commands if answer else (),
-    )
-
-
-async def _failed(store: Store, since: datetime) -> list[Need]:
-    """Jobs that somebody asked for, by their task."""
-    return [
-        Need(
-            name=one.task,
-            kind="failed",
-            sentence=f"{plural(one.jobs, 'job')} failed, the last: "
-            f"{first_line(one.error) or one.reason}",
-            due_at=one.ended_at,
-            moments=one.jobs,
-            job_id=one.job_id,
-            commands=(
-                Command("see it", f"duly why {one.job_id}"),
-                Command("try again", f"duly jobs retry {one.job_id}"),
-            ),
-        )
-        for one in await store.evidence.failed_tasks(since, limit=MOST_NEEDS)
-    ]
-
-
 async def _longest(store: Store) -> list[Job]:
     return await store.evidence.running(limit=MOST_RUNNING)
 
@@ -284,9 +159,11 @@ async def _running(store: Store, job: Job) -> RunningJob:
 
 
 async def _coming(store: Store) -> list[Coming]:
-    found = await store.evidence.coming(limit=MOST_NEXT)
-    return [
+    """Some more are asked for than are shown: those that are skipped in advance come later."""
+    found = await upcoming(store, await store.evidence.coming(limit=MOST_NEXT * 10))
+    next_ones = [
         Coming(name=one.plan.name, due_at=one.next_at, zone=one.plan.shown_zone)
         for one in found
         if one.next_at is not None
     ]
+    return sorted(next_ones, key=lambda one: (one.due_at, one.name))[:MOST_NEXT]

@@ -10,9 +10,10 @@ from dataclasses import replace
 from getpass import getuser
 from typing import Any
 
+from duly.app.changing import listed
 from duly.app.home import Borrowed
 from duly.app.plans import Timed, policies_of
-from duly.app.schedules import PAGE, Schedules
+from duly.app.schedules import Schedules
 from duly.app.views import Schedule
 from duly.durations import say_duration
 from duly.errors import DulyError, NotFound
@@ -20,6 +21,7 @@ from duly.model.job import Owner
 from duly.model.payload import encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
+from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.options import name_of, priority_of
 from duly.rules import Spaced
 from duly.store.protocol import LaneInfo, Store
@@ -57,15 +59,9 @@ def login() -> str:
         return f"user {os.getuid()}"
 
 
-async def every_schedule(store: Store) -> list[Schedule]:
-    """By name, as many as anybody would look through."""
-    people, found = steered(store), list[Schedule]()
-    while len(found) < MOST_LISTED:
-        page = await people.alist(after=found[-1].name if found else "")
-        found += page
-        if len(page) < PAGE:
-            break
-    return found
+async def every_schedule(store: Store, wanted: ScheduleFilter = EVERY_SCHEDULE) -> list[Schedule]:
+    """Those that are meant, by name, as many as anybody would look through."""
+    return await listed(store, wanted, after="", limit=MOST_LISTED)
 
 
 def new_plan(

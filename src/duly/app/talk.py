@@ -5,11 +5,12 @@ Most events are only for those who count them, and say nothing here.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from duly import events
-from duly.events import Event
+from duly.events import Emit, Event
 from duly.rules import show_duration
+from duly.settings import Settings
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -26,6 +27,27 @@ def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> s
     found = level_of(event)
     quiet = LEVELS.index(found) < LEVELS.index(level) and not (verbose and type(event) in _JOBS)
     return None if say is None or quiet else say(event)
+
+
+def teller(settings: Settings, say: Callable[[str], None]) -> Emit:
+    """Says what is to be said of events, as the settings want it."""
+    level = cast(Level, settings.log_level)
+
+    def tell(event: Event) -> None:
+        said = sentence(event, verbose=settings.verbose, level=level)
+        if said:
+            say(printable(said))
+
+    return tell
+
+
+def tells_of_jobs(settings: Settings) -> bool:
+    return settings.verbose or settings.log_level == "debug"
+
+
+def printable(text: str) -> str:
+    """What a job wrote may hold anything; on a terminal it is text, and no command."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else " " for letter in text)
 
 
 def level_of(event: Event) -> Level:

@@ -24,7 +24,7 @@ from duly import clock
 from duly.app.connections import awrite, told_which_database, write
 from duly.app.home import Home
 from duly.app.jobs import Job, Sight
-from duly.app.words import TaskOptions, Using, refuse_unknown
+from duly.app.words import TaskOptions, Using, refuse_unknown, refuse_unknown_options
 from duly.errors import InvalidValue
 from duly.model import job as model
 from duly.registry.context import Context, current
@@ -255,6 +255,7 @@ class TaskDecorator:
         takes_context: bool = False,
         **options: Unpack[TaskOptions],
     ) -> Any:
+        refuse_unknown_options(options)
         if function is not None:
             return _declared(self._desk, function, {**self._options, **options})
         chosen: TaskOptions = {**self._options, **options}

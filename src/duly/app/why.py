@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duly.app.named import schedule_named
+from duly.app.presence import is_gone, present
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.job import Job
@@ -15,7 +17,6 @@ from duly.policy.why import (
     Answer,
     Asked,
     Change,
-    Clock,
     JobEvidence,
     LaneEvidence,
     MomentEvidence,
@@ -44,7 +45,7 @@ async def why_job(store: Store, number: int) -> str:
 
 
 async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> Answer:
-    schedule = await _schedule(store, name)
+    schedule = await schedule_named(store, name)
     now = (await store.upkeep.progress()).now
     try:
         zone = schedule.plan.shown_zone
@@ -102,21 +103,6 @@ async def answer_moment(
             else await _of_job(store, later_job, schedule, now),
         )
     )
-
-
-async def _schedule(store: Store, name: str) -> Schedule:
-    try:
-        return await store.schedules.get(name)
-    except NotFound:
-        changes = await store.schedules.changes(name, limit=1)  # says the same if there are none
-        if not changes:
-            raise
-        [(at, who, _)] = changes
-        by = f" by {who}" if who else ""
-        when = Clock("UTC", at).whole(at)
-        raise NotFound(
-            f'there is no schedule "{name}" any more: it was removed {when}{by}'
-        ) from None
 
 
 async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
@@ -233,6 +219,7 @@ async def _job(store: Store, number: int | None) -> Job | None:
 
 async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: datetime) -> JobEvidence:
     workers = {info.id: info for info in await store.work.workers()}
+    runner = None if job.worker is None else workers.get(job.worker)
     tried = job.attempt > 1 or job.state in (State.FAILED, State.SCHEDULED)
     found = JobEvidence(
         job=job,
@@ -240,7 +227,9 @@ async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: dateti
         schedule=None if schedule is None else schedule.plan.name,
         zone="UTC" if schedule is None else schedule.plan.shown_zone,
         attempts=await store.jobs.attempts(job.id) if tried else (),
-        runner=None if job.worker is None else workers.get(job.worker),
+        runner=runner,
+        is_gone=runner is not None and is_gone(runner),
+        living=[info for info in present(workers.values()) if info.lease_until > now],
         usual=None if schedule is None else await _usual(store, schedule.id),
     )
     if job.state is State.RUNNING:
@@ -253,7 +242,6 @@ async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: dateti
         return found
     return replace(
         found,
-        living=[info for info in workers.values() if info.lease_until > now],
         queue=next((one for one in await store.work.queues() if one.name == job.queue), None),
         running_in_queue=await store.evidence.running_in(job.queue),
         ahead=await store.evidence.count_ahead(job.id) if job.state is State.READY else 0,

@@ -1,10 +1,11 @@
 """What may be said about a task, and about one of its jobs: the names, and what they take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol, TypedDict
 
 from duly.app.jobs import Job
+from duly.errors import InvalidValue
 from duly.model.job import IfExists
 from duly.model.limit import Limit
 from duly.model.policies import Late
@@ -58,10 +59,21 @@ class TaskOptions(TypedDict, total=False):
     on_cancelled: Callback | str | None
 
 
+class UnknownWord(InvalidValue, TypeError):
+    """A keyword that there is none of: to Python a TypeError, to us a value as any other."""
+
+
 def refuse_unknown(choices: Iterable[str]) -> None:
-    for name in choices:
-        if name not in Using.__annotations__:
-            near = get_close_matches(name, Using.__annotations__, n=1, cutoff=0.5)
-            instead = f"; did you mean {near[0]}=?" if near else ""
-            known = ", ".join(Using.__annotations__)
-            raise TypeError(f"using() knows no {name}={instead or f'; there are {known}'}")
+    _refuse_unknown(choices, Using.__annotations__, who="using()")
+
+
+def refuse_unknown_options(options: Iterable[str]) -> None:
+    _refuse_unknown(options, (*TaskOptions.__annotations__, "takes_context"), who="a task")
+
+
+def _refuse_unknown(words: Iterable[str], known: Collection[str], *, who: str) -> None:
+    for word in words:
+        if word not in known:
+            near = get_close_matches(word, known, n=1, cutoff=0.5)
+            meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}"
+            raise UnknownWord(f"{who} knows no {word}=; {meant}")

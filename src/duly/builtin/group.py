@@ -122,7 +122,7 @@ def _processes() -> Iterator[tuple[str, int]]:
     for stat in _PROC.glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
             # The name, in parentheses, may hold anything, also spaces and parentheses.
-            found = stat.read_text(errors="replace").rpartition(")")[2].split()
+            found = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
             yield found[0], int(found[2])
 
 

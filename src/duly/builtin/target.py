@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from duly.errors import Permanent
+from duly.policy.redaction import hidden_url
 
 PORTS: Final = {"http": 80, "https": 443}
 LONGEST: Final = 8_000
@@ -34,8 +35,9 @@ class Target:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
-        except ValueError as error:
-            raise Permanent(f"{_shown(url)}: not a URL: {error}") from None
+        except ValueError:  # whose words may repeat a password
+            said = f"{_shown(url)}: not a URL: its host or its port cannot be read"
+            raise Permanent(said) from None
         if parts.scheme not in PORTS:
             raise Permanent(f"{_shown(url)}: the URL begins with https:// or http://")
         if "@" in parts.netloc:
@@ -57,8 +59,8 @@ class Target:
         _check(location)
         try:
             url = urljoin(str(self), location)
-        except ValueError as error:
-            raise Permanent(f"{self.shown} redirects to no URL: {error}") from None
+        except ValueError:
+            raise Permanent(f"{self.shown} redirects to no URL") from None
         return Target.of(url)
 
     @property
@@ -101,4 +103,4 @@ def _host(found: str, url: str) -> str:
 
 
 def _shown(url: str) -> str:
-    return repr(url.partition("?")[0][:200])
+    return repr(hidden_url(url).partition("?")[0][:200])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duly.cli.store import NEEDS_YOU, USAGE
 from duly.errors import DulyError, InvalidValue, NotFound
 
 if TYPE_CHECKING:
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
     from duly.settings import Settings
 
 MOST_SCANNED = 2_000
+TASKS = "tasks.py"  # where an app is looked for that nobody has named
 _OURS = str(Path(__file__).parents[1]) + os.sep
 
 
 def app_of(settings: "Settings", command: str) -> str:
     """The app that is meant; ``command`` is what its name could be added to."""
     return settings.app or _default_app(command)
+
+
+def has_app(settings: "Settings") -> bool:
+    """Whether one is at hand without anybody naming it."""
+    return settings.app is not None or Path(TASKS).is_file()
 
 
 def imported(target: str, settings: "Settings") -> "Registry":
@@ -37,7 +44,7 @@ def imported(target: str, settings: "Settings") -> "Registry":
         if line is None:
             raise
         click.echo(f"Error: {line}: {error}", err=True)
-        raise SystemExit(1) from None
+        raise SystemExit(USAGE) from None
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
         raise SystemExit(_not_imported(target, error)) from None
 
@@ -58,7 +65,7 @@ def _not_imported(target: str, error: Exception) -> int:
         step = step.tb_next
     said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
     click.echo(f"Error: {target} cannot be imported:\n{said.rstrip()}", err=True)
-    return 1
+    return NEEDS_YOU
 
 
 def _is_no_step_of_theirs(file: str) -> bool:
@@ -66,8 +73,8 @@ def _is_no_step_of_theirs(file: str) -> bool:
 
 
 def _default_app(command: str) -> str:
-    if Path("tasks.py").is_file():
-        return "tasks.py"
+    if Path(TASKS).is_file():
+        return TASKS
     found = _likely_app()
     if found:
         raise InvalidValue(
@@ -84,7 +91,7 @@ def _likely_app() -> str | None:
         if count >= MOST_SCANNED:
             return None
         try:
-            text = path.read_text(errors="replace")
+            text = path.read_text("utf-8", "replace")
         except OSError:
             continue
         if "= Duly(" in text:

@@ -47,6 +47,37 @@ class Noun(click.Group):
         return super().parse_args(ctx, args)
 
 
+class FilteredNoun(Noun):
+    """Words of a filter may follow the noun itself."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            self._refuse_misspelt(args)
+            args = ["list", *args]
+        elif args and args[0].startswith("-"):
+            self._refuse_a_verb_behind_options(args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_a_verb_behind_options(self, args: Sequence[str]) -> None:
+        """It would be a text to look for, on a store that was named for something else."""
+        for word in args[1:]:
+            if word in self.commands:
+                raise click.UsageError(
+                    f"the verb comes first: duly {self.name} {word} …; as a text: text:{word}"
+                )
+
+    def _refuse_misspelt(self, args: Sequence[str]) -> None:
+        """A verb with a letter too many would be a text that nothing has."""
+        from difflib import get_close_matches
+
+        near = get_close_matches(args[0], self.commands, n=1, cutoff=0.75)
+        if near:
+            meant = " ".join([near[0], *args[1:]])
+            raise click.UsageError(
+                f"did you mean duly {self.name} {meant}? As a text: text:{args[0]}"
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """How somebody wants to see something."""
@@ -72,7 +103,9 @@ class View:
         length = moment - self.now
         return f"in {roughly(length)}" if length >= timedelta() else f"{roughly(-length)} ago"
 
-    passed = left
+    def passed(self, moment: datetime | None) -> str:
+        """``2 h ago``, and ``0 s ago`` what happened while it was looked at."""
+        return NOTHING if moment is None else f"{roughly(max(self.now - moment, timedelta()))} ago"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +122,9 @@ class Listing(Generic[T]):
 
 
 utc_option = click.option("--utc", is_flag=True, help="Show moments in UTC.")
+watch_option = click.option(
+    "-w", "--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C."
+)
 
 
 def list_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -102,9 +138,7 @@ def list_options(command: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         help="wide has more columns; json and jsonl (one a line) are for programs.",
     )
-    @click.option(
-        "-w", "--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C."
-    )
+    @watch_option
     @utc_option
     @wraps(command)
     def viewed(*args: Any, output: str, watch: bool, utc: bool, **words: Any) -> None:
@@ -121,12 +155,21 @@ def show_list(
 ) -> None:
     """Ask a store that is there, and show what it says; once, or until somebody has seen enough."""
     if not view.watch:
-        _print(written(ask(url, question), view, listing), listing)
+        _print(written(ask(url, question), view, listing), listing.nothing)
         return
+
+    async def look(store: "Store") -> str:
+        return written(await question(store), replace(view, now=now()), listing)
+
+    watch(url, look, nothing=listing.nothing)
+
+
+def watch(url: str, look: "Callable[[Store], Awaitable[str]]", *, nothing: str = "") -> None:
+    """Show what there is, again and again, until somebody has seen enough."""
 
     async def watched(store: "Store") -> None:
         while True:
-            _show_again(written(await question(store), replace(view, now=now()), listing), listing)
+            _show_again(await look(store), nothing)
             await sleep(SECONDS_BETWEEN_LOOKS)
 
     try:
@@ -168,8 +211,19 @@ def iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def read_moment(text: str, *, zone: str | None, option: str) -> datetime:
-    """An ISO time; without an offset, on the clock of the zone."""
+def read_when(text: str, *, zone: str | None, option: str) -> datetime | timedelta:
+    """A length of time; or a moment as below."""
+    length = read_length(text)
+    if length is not None:
+        return length
+    return read_moment(text, zone=zone, option=option, or_length=True)
+
+
+def read_moment(text: str, *, zone: str | None, option: str, or_length: bool = False) -> datetime:
+    """An ISO time; without an offset, on the clock of the zone.
+
+    ``or_length``: whoever is refused could have said a length of time as well.
+    """
     whole = text.strip().replace(" ", "T", 1)
     whole = whole if "T" in whole else f"{whole}T00:00"
     try:
@@ -178,11 +232,18 @@ def read_moment(text: str, *, zone: str | None, option: str) -> datetime:
         hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
         raise click.BadParameter(hint, param_hint=option) from None
     except RuleError:
-        hint = f'"{text}" is no time; write it as 2026-11-16T09:00, or with Z or +01:00 behind'
+        hint = f'"{text}" is no time; {_how_to_write(text.strip(), or_length=or_length)}'
         raise click.BadParameter(hint, param_hint=option) from None
     if moment is None:
         raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint=option)
     return moment
+
+
+def _how_to_write(text: str, *, or_length: bool) -> str:
+    moment = "2026-11-16T09:00, or with Z or +01:00 behind"
+    if or_length and text.isascii() and text.isdigit():
+        return f"{text} what? say {text}s, {text}m, {text}h, or write it as {moment}"
+    return f"write it as {moment}{'; or a length of time, as 5m or 2h' if or_length else ''}"
 
 
 def read_length(text: str) -> timedelta | None:
@@ -205,20 +266,20 @@ def _table(items: Sequence[T], view: View, listing: Listing[T]) -> str:
     return "\n".join([click.style(head, bold=True), *painted])
 
 
-def _print(text: str, listing: Listing[T]) -> None:
+def _print(text: str, nothing: str) -> None:
     if text:
         click.echo(text)
     else:
-        click.echo(listing.nothing, err=True)
+        click.echo(nothing, err=True)
 
 
-def _show_again(text: str, listing: Listing[T]) -> None:
+def _show_again(text: str, nothing: str) -> None:
     """On a terminal, the upper part of it in the place of what was there; else all, with a gap."""
     if not sys.stdout.isatty():
-        _print(f"{text}\n" if text else text, listing)
+        _print(f"{text}\n" if text else text, nothing)
         return
     height = shutil.get_terminal_size().lines - 1
-    lines = (text or listing.nothing).split("\n")
+    lines = (text or nothing).split("\n")
     if len(lines) > height:
         lines[height - 1 :] = [f"… and {len(lines) - height + 1} more"]
     click.echo(_TO_THE_TOP + "\n".join(lines))

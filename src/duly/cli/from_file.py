@@ -44,6 +44,7 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
 async def _applied(
     url: str, sheet: "Sheet", *, name: str, tasks: "Registry | None", migrate: bool
 ) -> None:
+    from duly.app.access import commanded
     from duly.app.applying import apply, draft
     from duly.app.home import open_or_make_store
     from duly.app.steering import login
@@ -52,7 +53,7 @@ async def _applied(
     try:
         made = await draft(store, sheet, file=name)
         if not made.is_written:
-            await apply(store, made, tasks=tasks, who=login())
+            await apply(commanded(store), made, tasks=tasks, who=login())
         for line in made.plan.lines():
             say(line)
         say(f"{name}: {made.plan.summary()}")

@@ -5,16 +5,20 @@ It only ever prints. The file goes to stdout, and what it could not carry to std
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from duly.cli.formats import one_line
+from duly.cli.intake import Intake
 from duly.cli.serving import say
-from duly.cli.store import NEEDS_YOU, USAGE, refuse
-from duly.errors import DulyError, InvalidValue, NotFound, RuleError
+from duly.cli.store import NEEDS_YOU, USAGE, refuse, settled
+from duly.errors import DulyError, InvalidValue, RuleError
+from duly.policy.redaction import redacted
 from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
@@ -24,7 +28,12 @@ STDIN: Final = "-"
 MOST_FILES: Final = 10_000
 
 _SOURCE = click.argument("source", required=False, metavar="[SRC]")
-_ZONE = click.option("--zone", metavar="ZONE", help="In which its times are, as Europe/Berlin.")
+_ZONE = click.option(
+    "--zone",
+    metavar="ZONE",
+    callback=lambda _context, _option, value: value or _configured_zone(),
+    help="In which its times are, as Europe/Berlin; else zone in duly.toml.",
+)
 _READ_BY_CRON = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # in a folder; others are backups
 _UNITS = (".timer", ".service")
 
@@ -37,11 +46,12 @@ def import_command() -> None:
       crontab -l | duly import crontab --zone Europe/Berlin > schedules.toml
       duly plan && duly apply
 
-    What could not be carried is said on stderr, each with what to do.
+    What could not be carried is said on stderr, each with what to do; and last, and counted, what
+    could not be read. The rest is printed all the same.
 
     \b
-    Exit codes: 0 ok, 2 something in the source or the command line is wrong, 3 there is no such
-    source.
+    Exit codes: 0 ok, 1 something could not be read and is not in the file, 2 something in the
+    source or the command line is wrong, 3 there is no such source.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
@@ -74,7 +84,7 @@ def crontab(source: str | None, *, zone: str | None, system: bool | None) -> Non
             return _joined(str(source), read)
         return read(_text(source, "crontab -l | duly import crontab"))
 
-    _print(found)
+    _print(found, each=("line", "lines"))
 
 
 @import_command.command("systemd")
@@ -103,37 +113,62 @@ def systemd(source: str | None, *, zone: str | None) -> None:
 @click.argument("source", metavar="SRC")
 @click.option("--zone", metavar="ZONE", help="By default what the Celery app says, or UTC.")
 def celery_beat(source: str, *, zone: str | None) -> None:
-    """Read a beat_schedule: SRC is module:attribute of a Celery app, or of the schedule itself.
+    """Read what Celery Beat sends, from a beat_schedule or from django-celery-beat.
+
+    SRC is module:attribute of a Celery app or of the schedule itself, or the database in which the
+    tables of django-celery-beat are, or - for what manage.py dumpdata prints.
 
     \b
       duly import celery-beat shop.celery:app
       duly import celery-beat shop/settings.py:CELERY_BEAT_SCHEDULE --zone Europe/Berlin
+      duly import celery-beat db.sqlite3
+      duly import celery-beat postgresql://user@host/shop
+      python manage.py dumpdata django_celery_beat | duly import celery-beat -
 
-    The module is imported, in this Python: run it where Celery is installed. The tables of
-    django-celery-beat are not read yet.
+    A module is imported, in this Python: run it where Celery is installed. A database is only read;
+    one of another kind than SQLite and PostgreSQL comes in as a dump.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.declare.importers.celery_beat import from_schedule
 
     def found() -> "Imported":
-        schedule, own = _beat(source)
+        from duly.app.importing import is_database, read_beat_dump, read_beat_tables
+        from duly.cli.beat import beat_schedule
+        from duly.declare.importers.celery_beat import from_schedule
+
+        if source == STDIN or source.endswith(".json"):
+            return read_beat_dump(_text(source, "-"), zone=zone)
+        if is_database(source):
+            return read_beat_tables(source, zone=zone)
+        schedule, own = beat_schedule(source)
         return from_schedule(schedule, zone=zone or own)
 
     _print(found)
 
 
-@import_command.command("apscheduler")
+class _ShowsScript(click.Command):
+    """Help that ends with the lines to be run elsewhere, read only when it is asked for."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from duly.declare.importers.apscheduler import PRINT_JOBS
+
+        super().format_epilog(ctx, formatter)
+        with formatter.section("print_jobs.py"):
+            formatter.write(textwrap.indent(PRINT_JOBS, "  "))
+
+
+@import_command.command("apscheduler", cls=_ShowsScript)
 @_SOURCE
 @_ZONE
 def apscheduler(source: str | None, *, zone: str | None) -> None:
     """Read jobs as APScheduler 3 describes them, one a line: SRC is a file, or - for stdin.
 
-    Each is a JSON object. A job store holds pickles, and is never opened: without SRC, the lines
-    are shown that print the jobs. Run them in the program that has the scheduler.
+    Each is a JSON object. A job store holds pickles, and to unpickle one is to run whatever is in
+    it: duly never opens one. Run the lines of print_jobs.py, which --help shows, in the program
+    that has the scheduler. In another, APScheduler deletes the jobs whose functions are not there.
 
     \b
       python print_jobs.py | duly import apscheduler --zone Europe/Berlin
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.declare.importers.apscheduler import PRINT_JOBS, from_printed
+    from duly.declare.importers.apscheduler import PRINT_JOBS, from_printed, job_store_refused
 
     if source is None and sys.stdin.isatty():
         say("Run this in the program that has the scheduler, and pass on what it prints:\n")
@@ -141,6 +176,10 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
         raise SystemExit(USAGE)
 
     def found() -> "Imported":
+        from duly.app.importing import is_database, shown_address
+
+        if source not in (None, STDIN) and is_database(str(source)):
+            raise job_store_refused(shown_address(str(source)))
         text = _text(source, "python print_jobs.py | duly import apscheduler")
         if not text.strip():
             raise InvalidValue(
@@ -152,7 +191,19 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
     _print(found)
 
 
-def _print(found: "Callable[[], Imported]") -> None:
+def _configured_zone() -> str | None:
+    """What is configured for rules that name none; another machine's times may be in another."""
+    settings = settled()
+    if settings.zone is not None:
+        origin = settings.origin("zone")
+        say(f"zone: {settings.zone}, as {origin} says; for times in another one: --zone ZONE")
+    return settings.zone
+
+
+def _print(
+    found: "Callable[[], Imported]", *, each: tuple[str, str] = ("entry", "entries")
+) -> None:
+    """The file; what it does not carry, and last what could not be read, which is worth a 1."""
     from duly.declare.writing import write
 
     try:
@@ -162,30 +213,34 @@ def _print(found: "Callable[[], Imported]") -> None:
         raise SystemExit(USAGE) from None
     except DulyError as error:
         refuse(error)
+    unread = {*imported.unread}
     for note in imported.notes:
-        say(f"note: {note}")
+        if note not in unread:
+            say(f"note: {one_line(redacted(note))}")
     count = len(imported.sheet.schedules)
     say(f"{count} schedule{'s' * (count != 1)}")
     if count:
         click.echo(write(imported.sheet), nl=False)
+    if imported.unread:
+        for problem in imported.unread:
+            say(f"warning: {one_line(redacted(problem))}")
+        lost = len(imported.unread)
+        verb = "is" if lost == 1 else "are"
+        say(f"{lost} {each[lost != 1]} could not be read, and {verb} left out")
+        raise SystemExit(NEEDS_YOU)
 
 
 def _text(source: str | None, example: str) -> str:
     """What is in a file, or comes in."""
     if source not in (None, STDIN):
-        return _file(Path(str(source)))
+        return _file(Path(str(source)), Intake())
     if source is None and sys.stdin.isatty():
         raise InvalidValue(f"name a file, or send it here: {example}")
-    return _decoded(sys.stdin.buffer.read(), "stdin")
+    return _decoded(Intake().stream(sys.stdin.buffer, "stdin"), "stdin")
 
 
-def _file(path: Path) -> str:
-    try:
-        return _decoded(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {path}") from None
-    except OSError as error:
-        raise InvalidValue(f"{path} cannot be read: {error.strerror}") from None
+def _file(path: Path, intake: Intake) -> str:
+    return _decoded(intake.file(path), str(path))
 
 
 def _decoded(data: bytes, place: str) -> str:
@@ -201,19 +256,19 @@ def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
     """The files of a folder, one after the other; two of one name get two."""
     from duly.declare.importers.imported import Basket
 
-    basket = Basket()
+    basket, intake = Basket(), Intake()
     for path in sorted(Path(folder).iterdir())[:MOST_FILES]:
         if not path.is_file() or path.name.startswith("."):
             continue
         if not _READ_BY_CRON.fullmatch(path.name):
             basket.note(path.name, "cron does not read a file of such a name; it is left out")
             continue
-        imported = read(_file(path))
+        imported = read(_file(path, intake))
         for entry in imported.sheet.schedules.values():
-            name = basket.free_name(entry.name)
-            basket.entries[name] = replace(entry, name=name)
+            basket.add(path.name, replace(entry, name=basket.free_name(entry.name)))
         for note in imported.notes:
             basket.note(path.name, note)
+        basket.unread += [f"{path.name}: {note}" for note in imported.unread]
     return basket.imported()
 
 
@@ -225,31 +280,5 @@ def _units(place: Path) -> dict[str, str]:
     else:
         paths = [path for suffix in _UNITS for path in place.glob(f"*{suffix}")]
         paths += [path for suffix in _UNITS for path in place.glob(f"*{suffix}.d/*.conf")]
-    return {str(path): _file(path) for path in sorted(paths)[:MOST_FILES] if not path.is_dir()}
-
-
-def _beat(source: str) -> tuple[Mapping[str, Any], str | None]:
-    """The schedule, and the zone that the app has."""
-    from duly.registry.loading import find
-
-    if ":" not in source:
-        raise InvalidValue(
-            f"{source}: name the Celery app in it, as {source}:app, or the beat_schedule itself"
-        )
-    try:
-        found = find(source)
-    except DulyError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever the program does when imported
-        say(f"Error: {source} cannot be imported: {type(error).__name__}: {error}")
-        raise SystemExit(NEEDS_YOU) from None
-    if isinstance(found, Mapping):
-        return found, None
-    conf = getattr(found, "conf", None)
-    schedule = getattr(conf, "beat_schedule", None)
-    if not isinstance(schedule, Mapping):
-        raise InvalidValue(
-            f"{source} is neither a Celery app nor a beat_schedule but {type(found).__name__}"
-        )
-    # Without a word about it, Celery keeps UTC.
-    return schedule, str(getattr(conf, "timezone", None) or "UTC")
+    intake, found = Intake(), [path for path in sorted(paths)[:MOST_FILES] if not path.is_dir()]
+    return {str(path): _file(path, intake) for path in found}

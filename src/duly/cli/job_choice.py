@@ -4,7 +4,7 @@ import getpass
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -14,8 +14,12 @@ from duly.errors import DulyError, InvalidValue, NotFound, WrongState
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.filter import Filter
+    from duly.model.states import State
+
+T = TypeVar("T")
 
 MOST_COUNTED: Final = 10_000
+ASKED: Final = "asked to stop while it runs; in a thread it may go on to its end"
 
 
 def filter_from(words: Sequence[str]) -> "Filter":
@@ -54,16 +58,24 @@ def is_number(word: str) -> bool:
 
 
 def do_to_each(
-    url: str, numbers: Sequence[int], act: "Callable[[Store, int], Awaitable[object]]"
+    url: str,
+    numbers: Sequence[int],
+    act: "Callable[[Store, int], Awaitable[T]]",
+    told: Callable[[T], str] | None = None,
 ) -> None:
-    """Do it to each of them; what cannot be done to one is said, and the others go on."""
+    """Do it to each of them; what cannot be done to one is said, and the others go on.
+
+    ``told`` says what became of each.
+    """
 
     async def acted(store: "Store") -> list[DulyError]:
         errors: list[DulyError] = []
         for number in dict.fromkeys(numbers):
             try:
-                await act(store, number)
+                done = await act(store, number)
                 click.echo(number)
+                if told is not None:
+                    click.echo(f"job {number}: {told(done)}", err=True)
             except (NotFound, WrongState) as error:
                 click.echo(f"Error: {error}", err=True)
                 errors.append(error)
@@ -73,6 +85,19 @@ def do_to_each(
     if errors:
         missing = all(isinstance(error, NotFound) for error in errors)
         raise SystemExit(MISSING if missing else NEEDS_YOU)
+
+
+def called_off(state: "State") -> str:
+    return ASKED if state.value == "running" else state.value
+
+
+async def still_running(store: "Store", wanted: "Filter") -> int:
+    """How many were only asked: what they do about it takes its time."""
+    from duly.model.states import State
+
+    if State.RUNNING not in wanted.states:
+        return 0
+    return await store.jobs.count(replace(wanted, states=(State.RUNNING,)), at_most=MOST_COUNTED)
 
 
 def is_agreed(count: int, noun: str, verb: str, *, first: int | None = None, yes: bool) -> bool:

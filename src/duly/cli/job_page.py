@@ -4,13 +4,14 @@ Arguments and results are shown with what is named like a secret hidden.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duly.cli.formats import NOTHING, View, iso
 from duly.cli.output import roughly, table
+from duly.policy.redaction import hidden, hidden_call
 
 if TYPE_CHECKING:
     from duly.model.job import Attempt, Job
@@ -27,7 +28,8 @@ class Seen:
     job: "Job"
     runs_on: "WorkerInfo | None" = None
     schedule: str | None = None
-    attempts: "Sequence[Attempt]" = ()
+    attempts: "Sequence[Attempt]" = ()  # those that did not end it well
+    names: Mapping[int, str] = field(default_factory=dict)  # of workers that are remembered
     note: "Note | None" = None
 
     @property
@@ -54,7 +56,7 @@ def page(seen: Seen, view: View) -> str:
         "ABOUT": _about(seen, view),
         "LIMITS": _limits(job),
         "WHERE": _where(seen),
-        "ATTEMPTS": _attempts(seen.attempts, view),
+        "ATTEMPTS": _attempts(seen, view),
         "ERROR": _indented(_tail(job.error)) if job.error and not seen.attempts else "",
         "RESULT": _indented(_pretty(job.result)) if job.result is not None else "",
     }
@@ -115,32 +117,14 @@ def plain(seen: Seen, *, whole: bool = False) -> dict[str, object]:
     if not whole:
         return told
     return told | {
-        "args": hidden(_read(job.args)),
+        "args": hidden_call(job.task, _read(job.args)),
         "limits": [lane.name for lane in job.limits],
         "needs": dict(job.needs),
-        "attempts": [_plain_attempt(attempt) for attempt in seen.attempts],
+        "attempts": [_plain_attempt(seen, attempt) for attempt in seen.attempts],
         "progress": _plain_note(seen.note),
         "result": hidden(_read(job.result)),
         "error": job.error,
     }
-
-
-def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
-    """The value without its secrets: whatever is named like one, and what texts say of them."""
-    from duly.policy.redaction import HIDDEN, redacted
-
-    match value:
-        case dict():
-            return {
-                name: HIDDEN if redacted(f"{name}=it") != f"{name}=it" else hidden(inner)
-                for name, inner in value.items()
-            }
-        case list():
-            return [hidden(inner) for inner in value]
-        case str():
-            return redacted(value)
-        case _:
-            return value
 
 
 def shown_line(text: str) -> str:
@@ -155,7 +139,7 @@ def _because(job: "Job") -> str:
 
 
 def _arguments(job: "Job") -> str:
-    args = hidden(_read(job.args))
+    args = hidden_call(job.task, _read(job.args))
     if not isinstance(args, dict):
         return _indented(str(args))
     return _pairs((name, json.dumps(value, ensure_ascii=False)) for name, value in args.items())
@@ -172,11 +156,11 @@ def _about(seen: Seen, view: View) -> str:
             ("key", job.key or ""),
             ("tags", ", ".join(job.tags)),
             ("schedule", seen.schedule or ("" if job.schedule_id is None else "one that is gone")),
-            ("asked for", _when(job.created_at, view)),
+            ("asked for", _was(job.created_at, view)),
             ("due", _when(job.due_at, view)),
             ("start by", _when(job.deadline, view)),
-            ("started", _when(job.claimed_at, view)),
-            ("ended", _when(job.ended_at, view)),
+            ("started", _was(job.claimed_at, view)),
+            ("ended", _was(job.ended_at, view)),
             ("took", length_of(job, view.now).replace(NOTHING, "") if job.ended_at else ""),
         )
     )
@@ -202,34 +186,49 @@ def _where(seen: Seen) -> str:
     return _pairs((("worker", worker), ("waits for", job.waits_for or ""), ("progress", far)))
 
 
-def _attempts(attempts: "Sequence[Attempt]", view: View) -> str:
+def _attempts(seen: Seen, view: View) -> str:
     """A line for each, and below the last one what it left behind."""
-    if not attempts:
-        return ""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(attempt.number),
             view.moment(attempt.started_at),
             _length(attempt.ended_at - attempt.started_at),
-            NOTHING if attempt.worker is None else str(attempt.worker),
+            _name(seen, attempt.worker),
             attempt.outcome,
             shown_line(attempt.reason),
         )
-        for attempt in attempts
+        for attempt in seen.attempts
     ]
+    rows += _good_attempt(seen, view)
+    if not rows:
+        return ""
     listed = table(("NUMBER", "STARTED", "TOOK", "WORKER", "OUTCOME", "REASON"), rows)
     errors = (
         f"error of attempt {attempt.number}:\n{_indented(_tail(attempt.error))}"
-        for attempt in attempts
+        for attempt in seen.attempts
         if attempt.error
     )
     return "\n\n".join(_indented(part) for part in (listed, *errors))
 
 
-def _plain_attempt(attempt: "Attempt") -> dict[str, object]:
+def _good_attempt(seen: Seen, view: View) -> list[tuple[str, ...]]:
+    """The one that ended the job well, or still may."""
+    job, state = seen.job, seen.job.state.value
+    if job.claimed_at is None or state not in ("succeeded", "running"):
+        return []
+    began, took = view.moment(job.claimed_at), length_of(job, view.now)
+    return [(str(job.attempt), began, took, _name(seen, job.worker), state, "")]
+
+
+def _name(seen: Seen, worker: int | None) -> str:
+    return NOTHING if worker is None else seen.names.get(worker, str(worker))
+
+
+def _plain_attempt(seen: Seen, attempt: "Attempt") -> dict[str, object]:
     return {
         "number": attempt.number,
         "worker": attempt.worker,
+        "worker_name": None if attempt.worker is None else seen.names.get(attempt.worker),
         "started_at": iso(attempt.started_at),
         "ended_at": iso(attempt.ended_at),
         "outcome": attempt.outcome,
@@ -264,6 +263,10 @@ def _pretty(text: str) -> str:
 
 def _when(moment: datetime | None, view: View) -> str:
     return "" if moment is None else f"{view.moment(moment)}, {view.left(moment)}"
+
+
+def _was(moment: datetime | None, view: View) -> str:
+    return "" if moment is None else f"{view.moment(moment)}, {view.passed(moment)}"
 
 
 def _tail(text: str | None) -> str:

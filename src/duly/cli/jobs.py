@@ -9,56 +9,50 @@ import click
 
 from duly.cli.formats import (
     NOTHING,
+    FilteredNoun,
     Listing,
-    Noun,
     View,
     list_options,
     show_list,
     utc_option,
 )
 from duly.cli.job_choice import (
+    ASKED,
     MOST_COUNTED,
     among,
+    called_off,
     do_to_each,
     filter_from,
     is_agreed,
     is_number,
     numbers_in,
+    still_running,
     tell,
     who,
 )
-from duly.cli.job_page import Seen, length_of, page, plain, shown_line
+from duly.cli.job_log import print_log
+from duly.cli.job_page import Seen, length_of, page, plain
+from duly.cli.options import WholeNumber
 from duly.cli.store import ask, output_option, store_option
-from duly.clock import sleep
 
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.job import Job
 
-LOOK: Final = 0.25  # seconds between two looks at a log that is followed
-LINES: Final = 1_000
 MOST_LISTED: Final = 9_999
 LONGEST_CELL: Final = 70
+LIVING: Final = ("scheduled", "blocked", "ready", "running")
+ENDED: Final = ("succeeded", "failed", "cancelled", "expired")
 COLOURS: Final = {"failed": "red", "running": "cyan", "expired": "yellow", "cancelled": "yellow"}
 
-_NUMBER = click.argument("number", metavar="ID", type=click.IntRange(1))
+_NUMBER = click.argument("number", metavar="ID", type=WholeNumber(1))
 _WHICH = click.argument("words", metavar="ID… | FILTER…", nargs=-1)
 _YES = click.option("--yes", is_flag=True, help="Do not ask whether all of them are meant.")
 
 
-class JobsNoun(Noun):
-    """Words of a filter may follow the noun itself."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            _refuse_misspelt(args, list(self.commands))
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=JobsNoun)
+@click.group(cls=FilteredNoun)
 def jobs() -> None:
-    """List jobs, look at one, give it another chance or call it off.
+    """List jobs, look at one, give it another chance, call it off or forget it.
 
     FILTER is one or more of these words, all of which must fit, and text that is looked for in the
     task, title, key, reason and error:
@@ -74,6 +68,7 @@ def jobs() -> None:
       duly jobs logs 1002 -f                 what it says, while it says it
       duly jobs retry state:failed queue:mail --first 5
       duly jobs cancel task:send tenant:acme --reason "sent by hand"
+      duly jobs remove tenant:acme
 
     \b
     Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong,
@@ -86,12 +81,12 @@ def jobs() -> None:
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(1, MOST_LISTED),
+    type=WholeNumber(1, MOST_LISTED),
     default=50,
     show_default=True,
     help="How many to show.",
 )
-@click.option("--after", type=click.IntRange(1), metavar="ID", help="Go on behind this one.")
+@click.option("--after", type=WholeNumber(1), metavar="ID", help="Go on behind this one.")
 @store_option
 @list_options
 def list_command(
@@ -129,6 +124,7 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
         return replace(
             seen,
             attempts=await opened.jobs.attempts(number),
+            names={info.id: info.name for info in await opened.work.workers()},
             note=await opened.journal.note(number),
         )
 
@@ -147,14 +143,14 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
 def logs_command(number: int, store: str, *, follow: bool, utc: bool) -> None:
     """Print what a job has said, in all its attempts."""
     try:
-        ask(store, lambda opened: _print_log(opened, number, follow=follow, view=View(utc=utc)))
+        ask(store, lambda opened: print_log(opened, number, follow=follow, view=View(utc=utc)))
     except KeyboardInterrupt:
         click.echo(err=True)
 
 
 @jobs.command("retry")
 @_WHICH
-@click.option("--first", type=click.IntRange(1), metavar="N", help="Only so many, the oldest.")
+@click.option("--first", type=WholeNumber(1), metavar="N", help="Only so many, the oldest.")
 @_YES
 @store_option
 def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store: str) -> None:
@@ -194,18 +190,55 @@ def cancel_command(words: tuple[str, ...], reason: str, *, yes: bool, store: str
       duly jobs cancel queue:mail state:ready --yes --reason "sent by hand"
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     if numbers := numbers_in(words):
-        do_to_each(store, numbers, lambda opened, one: opened.jobs.cancel(one, reason=reason))
+        do_to_each(
+            store, numbers, lambda opened, one: opened.jobs.cancel(one, reason=reason), called_off
+        )
         return
-    living = ["scheduled", "blocked", "ready", "running"]
-    wanted = among(filter_from(words), living, "cancelled")
+    wanted = among(filter_from(words), LIVING, "cancelled")
+
+    running = 0
 
     async def cancelled(opened: "Store") -> Sequence[int]:
+        nonlocal running
         there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
         if not is_agreed(there, "unfinished job", "cancel", yes=yes):
             return ()
-        return await opened.jobs.cancel_found(wanted, reason=reason)
+        done = await opened.jobs.cancel_found(wanted, reason=reason)
+        running = await still_running(opened, wanted)
+        return done
 
     tell(ask(store, cancelled), "cancelled")
+    if running:
+        click.echo(f"{running:,} of them: {ASKED}", err=True)
+
+
+@jobs.command("remove")
+@_WHICH
+@_YES
+@store_option
+def remove_command(words: tuple[str, ...], *, yes: bool, store: str) -> None:
+    """Forget jobs that have ended: some by their numbers, or all that match.
+
+    Their arguments, results, attempts and logs are gone for good. What has not ended stays: cancel
+    it first. Old ones go by themselves, see duly config.
+
+    \b
+      duly jobs remove 1002
+      duly jobs remove state:failed task:send before:2026-03-05T00:00Z
+      duly jobs remove tenant:acme --yes
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    if numbers := numbers_in(words):
+        do_to_each(store, numbers, lambda opened, one: opened.jobs.remove(one))
+        return
+    wanted = among(filter_from(words), ENDED, "removed: cancel the others first")
+
+    async def removed(opened: "Store") -> Sequence[int]:
+        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
+        if not is_agreed(there, "ended job", "remove", yes=yes):
+            return ()
+        return await opened.jobs.remove_found(wanted)
+
+    tell(ask(store, removed), "removed")
 
 
 def _row(seen: Seen, view: View) -> tuple[str, ...]:
@@ -254,36 +287,6 @@ async def _seen(store: "Store", jobs: Sequence["Job"]) -> list[Seen]:
     ]
 
 
-async def _print_log(store: "Store", number: int, *, follow: bool, view: View) -> None:
-    from duly.model.states import ENDED
-
-    last = 0
-    while True:
-        # Looked at first: what a job says, it says before its end.
-        over = (await store.jobs.get(number)).state in ENDED
-        lines = await store.journal.logs(number, after=last, limit=LINES)
-        for line in lines:
-            click.echo(f"{view.moment(line.at)} {line.level:<7} {shown_line(line.text)}")
-            last = line.seq
-        if len(lines) < LINES:
-            if over or not follow:
-                break
-            await sleep(LOOK)
-    if not last:
-        click.echo(f"job {number} has said nothing", err=True)
-
-
 def _short(text: str) -> str:
     line = text.partition("\n")[0]
     return line if len(line) <= LONGEST_CELL else f"{line[: LONGEST_CELL - 1]}…"
-
-
-def _refuse_misspelt(args: Sequence[str], commands: Sequence[str]) -> None:
-    """A verb with a letter too many would be a text that no job has."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(args[0], commands, n=1, cutoff=0.75)
-    if near:
-        raise click.UsageError(
-            f"did you mean duly jobs {' '.join([near[0], *args[1:]])}? As a text: text:{args[0]}"
-        )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from duly import __version__
+from duly.cli.streams import open_streams
 
 COMMANDS: Final = {
     "dev": "duly.cli.dev:dev",
@@ -31,6 +32,7 @@ COMMANDS: Final = {
     "export": "duly.cli.plan:export",
     "import": "duly.cli.importing:import_command",
     "db": "duly.cli.database:db",
+    "tokens": "duly.cli.tokens:tokens",
     "config": "duly.cli.config:config",
     "completion": "duly.cli.completion:completion",
 }
@@ -39,6 +41,10 @@ ALIASES: Final = {"timers": "schedules"}
 
 
 class FrontDoor(click.Group):
+    def main(self, *args: Any, **words: Any) -> Any:  # noqa: ANN401 - click's
+        with open_streams():
+            return super().main(*args, **words)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(COMMANDS)
 
@@ -80,7 +86,7 @@ def main() -> None:
              duly doctor            what is wrong around the store, and what helps
     Do       duly run TASK k=v      have a task run, and wait for it
              duly schedules         what runs when: list, show, add, edit, run, pause, history, …
-             duly jobs              list, show, logs, retry, cancel
+             duly jobs              list, show, logs, retry, cancel, remove
              duly queues            lines of jobs: list, pause, resume, set
              duly limits            how much at once and how often: list, set, reset
              duly workers           who runs jobs: list, drain, resume, scale, stop
@@ -90,6 +96,7 @@ def main() -> None:
              duly import crontab    … or systemd, celery-beat, apscheduler, as such a file
     Keep     duly db migrate        make the tables, or bring them up to date
              duly db check          whether they fit, and what is due and not done
+             duly tokens            who may use the HTTP side: list, create, revoke
              duly config            what is set, and where that comes from
              duly completion        what a shell needs to complete all this
 
@@ -98,5 +105,5 @@ def main() -> None:
     \b
     Exit codes: 0 ok, 1 something failed or needs you, 2 something in the command line is wrong,
     3 what was named is not there, 4 it took too long, 5 the store cannot be reached,
-    6 what is there has drifted from its file.
+    6 what is there has drifted from its file, 130 you did not wait for a job any longer (Ctrl-C).
     """  # noqa: D301 - \b is click's mark for lines to be left as they are

@@ -17,6 +17,19 @@ _SETTINGS: Final = (
     "queues", "concurrency", "lease", "processes",
 )  # fmt: skip
 
+
+class WholeNumber(click.IntRange):
+    """A number within bounds; who types something else is told which there are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - as click has it
+        try:
+            int(value)
+        except ValueError:
+            most = "" if self.max is None else f" to {self.max:,}"
+            self.fail(f'"{value}" is no whole number from {self.min}{most}', param, ctx)
+        return super().convert(value, param, ctx)
+
+
 app_argument = click.argument("app", required=False, metavar="[APP]")
 app_option = click.option(
     "--app",
@@ -64,7 +77,7 @@ def working_options(command: F) -> F:
         ),
         click.option(
             "--children",
-            type=click.IntRange(1),
+            type=WholeNumber(1),
             metavar="N",
             help='Processes for tasks with executor="process"; as many as there are cores.',
         ),
@@ -79,7 +92,7 @@ def working_options(command: F) -> F:
         ),
         click.option(
             "--recycle-jobs",
-            type=click.IntRange(1),
+            type=WholeNumber(1),
             metavar="N",
             help="Replace a child after so many.",
         ),
@@ -99,9 +112,15 @@ def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def typed(words: Mapping[str, Any]) -> list[str]:
-    """What was typed for us, to be typed for another process."""
+    """What was typed for us, to be typed for another process.
+
+    But for the store: it may hold a password, and what is typed can be read by anybody on the
+    machine. The other process finds it in its environment: see ``serving.obey``.
+    """
     said = []
     for word, value in words.items():
+        if word == "store":
+            continue
         option = f"--{word.replace('_', '-')}"
         match value:
             case None | False | "":

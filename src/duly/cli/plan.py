@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from duly.cli.finding import app_of, imported
+from duly.cli.finding import app_of, has_app, imported
 from duly.cli.options import app_option
+from duly.cli.plan_json import plain
 from duly.cli.serving import say
 from duly.cli.sheets import read_sheet
 from duly.cli.store import ask, output_option, refuse, run, settled, store_option
@@ -18,13 +19,13 @@ from duly.errors import DulyError
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.applying import Draft
-    from duly.declare.changes import Change, Difference
     from duly.registry.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DRIFT: Final = 6
 FILE: Final = "schedules.toml"
+MOST_NAMED: Final = 5
 
 
 def file_options(command: F) -> F:
@@ -51,32 +52,43 @@ def file_options(command: F) -> F:
 
 @click.command("plan")
 @file_options
+@app_option
 @output_option
 def plan(
-    file: str, *, name: str | None, prune: bool, take_back: bool, store: str, output: str
+    file: str,
+    *,
+    name: str | None,
+    prune: bool,
+    take_back: bool,
+    store: str,
+    app: str | None,
+    output: str,
 ) -> None:
     """Show what applying FILE would do, and where what is there has drifted from it.
 
     \b
       duly plan
       duly plan nightly.toml --prune
+      duly plan --app shop.tasks             if FILE says task = …
       duly plan -o json
 
     \b
       + added   ~ changed   - removed   ! drift: set by a person, and it stays
       ? no longer in the file, and kept
 
-    An SQLite store that is not there yet counts as empty, and is not made.
+    Tasks and their arguments are checked, as apply does, if there is an app; or it says that they
+    were not. An SQLite store that is not there yet counts as empty, and is not made.
 
     \b
-    Exit codes: 0 no drift, 2 something in the file or the command line is wrong, 3 there is no
-    such file, 5 the store cannot be reached, 6 there is drift.
+    Exit codes: 0 no drift, 1 the app cannot be imported, 2 something in the file, the app or the
+    command line is wrong, 3 there is no such file, 5 the store cannot be reached, 6 there is drift.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     if output == "json":
-        click.echo(json.dumps(_plain(made)))
+        click.echo(json.dumps(plain(made)))
     else:
         _show(made)
+    _check(made, app)
     _exit_by(made)
 
 
@@ -96,8 +108,9 @@ def apply(
 ) -> None:
     """Do what `duly plan` shows, all of it or nothing.
 
-    What a person has changed since the file was applied last stays, unless it is taken back. What
-    is no longer in the file stays, unless it is pruned.
+    What a person has changed since the file was applied last stays, whether or not the file says
+    anything about it, unless it is taken back. What is no longer in the file stays, unless it is
+    pruned.
 
     \b
       duly apply
@@ -129,15 +142,22 @@ def export(store: str) -> None:
     \b
       duly export > schedules.toml
 
+    It is a file for its owner: arguments, headers and environments are in it as they are.
+
     \b
     Exit codes: 0 ok, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.app.exporting import exported
+    from duly.declare.keeping import has_secrets
     from duly.declare.writing import write
 
     sheet, notes = ask(store, exported)
     for note in notes:
         say(f"note: {note}")
+    kept = [entry.name for entry in sheet.schedules.values() if has_secrets(entry)]
+    if kept:
+        shown = ", ".join(kept[:MOST_NAMED]) + (", …" if len(kept) > MOST_NAMED else "")
+        say(f"note: what other commands hide is in this file ({shown}): keep it to yourself")
     click.echo(write(sheet), nl=False)
 
 
@@ -189,6 +209,19 @@ def _exit_by(made: "Draft") -> None:
         raise SystemExit(DRIFT)
 
 
+def _check(made: "Draft", app: str | None) -> None:
+    """What applying it would refuse, as far as that can be known without the app."""
+    needing = made.needing_an_app()
+    if needing and app is None and not has_app(settled()):
+        names = ", ".join(needing[:MOST_NAMED]) + (", …" if len(needing) > MOST_NAMED else "")
+        say(f"note: no app is named, so the tasks of {names} were not checked: say --app APP")
+        return
+    try:
+        made.steps(_tasks(made, app))
+    except DulyError as error:
+        refuse(error)
+
+
 def _tasks(made: "Draft", app: str | None) -> "Registry | None":
     """What the app declares, if the file says less than is needed."""
     from duly.declare.notation import table
@@ -236,32 +269,3 @@ def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
     run(asked())
     if not made.plan.is_empty:
         say("applied")
-
-
-def _plain(made: "Draft") -> dict[str, object]:
-    return {
-        "file": made.file,
-        "counts": made.plan.counts,
-        "work": not made.plan.is_empty,
-        "drift": made.plan.has_drift,
-        "changes": [_change(change) for change in made.plan.changes],
-    }
-
-
-def _change(change: "Change") -> dict[str, object]:
-    return {
-        "kind": change.kind,
-        "name": change.name,
-        "action": change.action,
-        "owner": change.owner or None,
-        "differences": [_difference(each) for each in change.differences],
-        "drift": [_difference(each) for each in change.drift],
-    }
-
-
-def _difference(each: "Difference") -> dict[str, str | None]:
-    """As TOML, without secrets: what a plan shows ends in the logs of a build."""
-    from duly.declare.notation import shown_whole
-
-    old, new = (None if value is None else shown_whole(value) for value in (each.old, each.new))
-    return {"field": each.field, "old": old, "new": new}

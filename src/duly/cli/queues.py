@@ -96,14 +96,18 @@ def set_command(
 
 
 def _change(url: str, change: "Callable[[Queues], Awaitable[Queue]]") -> None:
-    async def changed(store: "Store") -> "Queue":
+    async def changed(store: "Store") -> "tuple[Queue, str | None]":
+        from duly.app.audience import unheard_queue
         from duly.app.capacity import Queues
         from duly.app.home import Borrowed
 
-        return await change(Queues(Borrowed(store)))
+        queue = await change(Queues(Borrowed(store)))
+        return queue, await unheard_queue(store, queue.name)
 
-    queue = ask(url, changed)
+    queue, note = ask(url, changed)
     click.echo("  ".join(one_line(cell) for cell in _row(queue) if cell))
+    if note:
+        click.echo(f"note: {one_line(note)}", err=True)
 
 
 def _row(queue: "Queue") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import click
 
+from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.store import settled
 from duly.clock import now
@@ -36,7 +37,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
     "--count",
     default=10,
     show_default=True,
-    type=click.IntRange(1, MOST_MOMENTS),
+    type=WholeNumber(1, MOST_MOMENTS),
     help="How many moments to show.",
 )
 @click.option(

@@ -2,20 +2,19 @@
 
 import sys
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from duly.cli.finding import app_of, imported
-from duly.cli.formats import read_length, read_moment
+from duly.cli.formats import read_length, read_when
 from duly.cli.job_choice import who
 from duly.cli.job_page import shown_line
 from duly.cli.options import app_option
 from duly.cli.serving import address_of, say
 from duly.cli.store import NEEDS_YOU, ask, refuse, settled
 from duly.clock import boottime, sleep
-from duly.durations import show_duration
 from duly.errors import DulyError, InvalidValue
 
 if TYPE_CHECKING:
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from duly.model.journal import Note
 
 TIMED_OUT: Final = 4
+INTERRUPTED: Final = 130  # as shells say it: 128 and the number of SIGINT
 LOOK: Final = 0.1  # seconds between two looks at a job
+PATIENCE: Final = 2.0  # seconds until somebody is told that nobody is there to run it
 LINES: Final = 1_000
 BAR: Final = 30
 
@@ -65,7 +66,8 @@ def run_command(
 
     \b
     Exit codes: 0 ok, 1 it failed or was cancelled, 2 something in the command line is wrong,
-    3 there is no such task, 4 it has not ended in time, 5 the store cannot be reached.
+    3 there is no such task, 4 it has not ended in time, 5 the store cannot be reached,
+    130 you did not wait any longer (Ctrl-C): the job goes on without you.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is how long to --wait; say both")
@@ -75,7 +77,7 @@ def run_command(
     except DulyError as error:
         refuse(error)
     if wait:
-        raise SystemExit(ask(url, lambda opened: _run_and_wait(opened, call, patience)))
+        raise SystemExit(Waiting(call, patience).until_it_ends(url))
     [number] = ask(url, lambda opened: opened.jobs.enqueue([call]))
     click.echo(number)
 
@@ -105,12 +107,20 @@ def _worded(words: dict[str, Any]) -> dict[str, Any]:
     """What was typed, as it is said in Python; what was not, the task decides."""
     said = {name: value for name, value in words.items() if value not in (None, ())}
     if "run_after" in said:
-        text = said["run_after"]
-        moment = read_length(text) or read_moment(text, zone=None, option="--run-after")
-        said["run_after"] = moment
+        said["run_after"] = _moment(said["run_after"])
     if said.get("priority", "").lstrip("-").isdigit():
         said["priority"] = int(said["priority"])
     return said
+
+
+def _moment(text: str) -> timedelta | datetime:
+    if text.strip().isdecimal():
+        number = text.strip()
+        raise InvalidValue(
+            f'--run-after {text}: say "{number}s", "{number}m" or "{number}h", or a moment, as '
+            "2026-03-05T02:00Z"
+        )
+    return read_when(text, zone=None, option="--run-after")
 
 
 def _length(text: str) -> timedelta:
@@ -120,29 +130,57 @@ def _length(text: str) -> timedelta:
     return length
 
 
-async def _run_and_wait(store: "Store", call: "Call", patience: timedelta | None) -> int:
-    [number] = await store.jobs.enqueue([call])
-    say(f"job {number}")
-    end = None if patience is None else boottime() + patience.total_seconds()
-    talk = Talk(number)
-    while True:
-        # Looked at first: what a job says, it says before its end.
-        job = await store.jobs.get(number)
-        await talk.go_on(store)
-        if job.ended_at is not None:
-            talk.stop()
-            return _told(job)
-        if end is not None and boottime() >= end:
-            talk.stop()
-            say(_unfinished(job, patience))
-            return TIMED_OUT
-        await sleep(LOOK)
+@dataclass(slots=True)
+class Waiting:
+    """Somebody who waits for a job that they promise; they may leave, and it goes on."""
+
+    call: "Call"
+    patience: timedelta | None
+    talk: "Talk | None" = None
+
+    def until_it_ends(self, url: str) -> int:
+        """The code to exit with."""
+        try:
+            return ask(url, self._run)
+        except KeyboardInterrupt:
+            if self.talk is None:  # nothing is promised
+                raise
+            self.talk.stop()
+            say(f"job {self.talk.job} goes on without you")
+            return INTERRUPTED
+
+    async def _run(self, store: "Store") -> int:
+        from duly.app.unfinished import unfinished
+
+        begun, told = boottime(), False
+        [number] = await store.jobs.enqueue([self.call])
+        self.talk = talk = Talk(number)
+        say(f"job {number}")
+        end = None if self.patience is None else boottime() + self.patience.total_seconds()
+        while True:
+            # Looked at first: what a job says, it says before its end.
+            job = await store.jobs.get(number)
+            await talk.go_on(store)
+            if job.ended_at is not None:
+                talk.stop()
+                return _told(job)
+            if end is not None and boottime() >= end:
+                talk.stop()
+                say(f"Error: {await unfinished(store, job, waited=self.patience)}")
+                return TIMED_OUT
+            if boottime() - begun >= PATIENCE and not told:
+                told = True
+                await _tell_hindrance(store, job)
+            await sleep(LOOK)
 
 
-def _unfinished(job: "Job", patience: timedelta | None) -> str:
-    waited = f" after {show_duration(patience)}" if patience else ""
-    because = f": {job.reason}" if job.reason else ""
-    return f"Error: job {job.id} is {job.state}{waited}{because}; it goes on without you"
+async def _tell_hindrance(store: "Store", job: "Job") -> None:
+    """Whoever waits where nobody works would wait for ever, and not know why."""
+    from duly.app.unfinished import hindrance
+
+    hindered = await hindrance(store, job)
+    if hindered is not None:
+        say(f"job {job.id}: {hindered}")
 
 
 def _told(job: "Job") -> int:

@@ -13,12 +13,12 @@ from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
     from duly.app import WorkerWords
-    from duly.app.talk import Level
-    from duly.events import Emit, Event
+    from duly.events import Emit
     from duly.registry.registry import Registry
     from duly.settings import Settings
 
 MOST_NAMED = 10
+NO_TASKS = "none, so no job can run here: declare some by @duly.task, or --allow shell,http"
 
 
 def serve_app(
@@ -55,6 +55,7 @@ def serve_registry(
 ) -> None:
     from duly.app import Duly, Roles, Shift, allow_builtin, place, serve, worker_options
     from duly.app.configured import retention_of
+    from duly.app.talk import tells_of_jobs
     from duly.app.worker_words import worker_words
     from duly.registry.loading import find
 
@@ -65,7 +66,7 @@ def serve_registry(
     options = None
     if worker:
         chosen: WorkerWords = {**worker_words(settings), **_worded(said)}
-        verbose = settings.verbose or settings.log_level == "debug"
+        verbose = tells_of_jobs(settings)
         options = worker_options(dedicated=True, verbose=verbose, **chosen)
     roles = Roles(
         url=address_of(app, settings),
@@ -91,16 +92,9 @@ def address_of(app: object, settings: "Settings") -> str:
 
 
 def teller(settings: "Settings") -> "Emit":
-    from duly.app import sentence
+    from duly.app import talk
 
-    level = cast("Level", settings.log_level)
-
-    def tell(event: "Event") -> None:
-        said = sentence(event, verbose=settings.verbose, level=level)
-        if said:
-            say(said)
-
-    return tell
+    return talk.teller(settings, say)
 
 
 def say(text: str) -> None:
@@ -125,7 +119,4 @@ def _amount(text: str) -> tuple[str, int]:
 def _introduced(registry: "Registry", queues: Sequence[str], slots: int) -> str:
     names = [definition.name for definition in registry]
     shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    return (
-        f"queues: {', '.join(queues)}, {slots} at once\n"
-        f"tasks: {shown or 'none: jobs are for workers that know their tasks'}"
-    )
+    return f"queues: {', '.join(queues)}, {slots} at once\ntasks: {shown or NO_TASKS}"

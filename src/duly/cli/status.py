@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duly.cli.formats import utc_option, watch_option
+from duly.cli.formats import watch as keep_showing
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
+    from duly.app import Store
     from duly.app.status import Need, Status
 
 FIRST_STEP = (
@@ -21,9 +24,16 @@ FIRST_STEP = (
 @click.command("status")
 @store_option
 @output_option
-@click.option("--utc", is_flag=True, help="Show moments in UTC.")
-def status(store: str, output: str, utc: bool) -> None:  # noqa: FBT001 - click's
+@watch_option
+@utc_option
+def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
     """Say whether all that was due since yesterday was kept, and what needs you.
+
+    \b
+      duly status
+      duly status --watch             again every 2 seconds
+      duly status -o json | jq .needs
+
 
     \b
     What needs you was not kept in the last 24 hours, and no choice of yours explains it: skipped
@@ -35,14 +45,23 @@ def status(store: str, output: str, utc: bool) -> None:  # noqa: FBT001 - click'
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.app.status import status as look
 
+    async def again(opened: "Store") -> str:
+        return _written(await look(opened), output, utc=utc)
+
+    if watch:
+        keep_showing(store, again)
+        return
     found = ask(store, look)
-    zone = "UTC" if utc else machine_zone() or "UTC"
-    if output == "json":
-        click.echo(json.dumps(_plain(found, zone), ensure_ascii=False))
-    else:
-        click.echo("\n".join(_lines(found, zone, utc=utc)))
+    click.echo(_written(found, output, utc=utc))
     if not found.ok:
         raise SystemExit(NEEDS_YOU)
+
+
+def _written(found: "Status", output: str, *, utc: bool) -> str:
+    zone = "UTC" if utc else machine_zone() or "UTC"
+    if output == "json":
+        return json.dumps(_plain(found, zone), ensure_ascii=False)
+    return "\n".join(_lines(found, zone, utc=utc))
 
 
 def _lines(found: "Status", zone: str, *, utc: bool) -> Iterator[str]:
@@ -50,31 +69,39 @@ def _lines(found: "Status", zone: str, *, utc: bool) -> Iterator[str]:
     if not found.scheduled:
         yield f"  {FIRST_STEP}"
     for need in found.needs:
-        yield from _need(found, need, zone="UTC" if utc else need.zone)
+        yield from _need(found, need, zone=zone, utc=utc)
     yield from _counts(found)
     yield from _running(found)
     yield from _coming(found, zone=zone, utc=utc)
 
 
-def _need(found: "Status", need: "Need", *, zone: str) -> Iterator[str]:
+def _need(found: "Status", need: "Need", *, zone: str, utc: bool) -> Iterator[str]:
+    """Times without a zone are the headline's."""
     from duly.policy.why import Clock
 
-    due = "" if need.due_at is None else f"  due {Clock(zone, found.now).near(need.due_at)}"
-    yield f"  {need.name}{due}  {need.sentence}"
+    shown = zone if utc else need.zone
+    named = "" if shown == zone else f" {shown}"
+    due = "" if need.due_at is None else f"  due {Clock(shown, found.now).near(need.due_at)}{named}"
+    other = f" (on the clock of {need.zone})" if shown != need.zone else ""
+    yield f"  {need.name}{due}  {need.sentence}{other}"
     for command in need.commands:
         yield f"      {command.what:14} {command.line}"
 
 
 def _counts(found: "Status") -> Iterator[str]:
+    """What the moments came to that were due, unless all of them were kept."""
     counts = found.counts
-    said = {
-        "kept late": counts.late,
-        "under way": counts.under_way,
-        "skipped on purpose or called off": counts.on_purpose,
-    }
-    shown = [f"{count:,} {what}" for what, count in said.items() if count]
-    if shown:
-        yield f"  {', '.join(shown)}"
+    late = f" ({counts.late:,} of them late)" if counts.late else ""
+    rest = {"under way": counts.under_way, "not kept": counts.not_kept}
+    others = [f"{count:,} {what}" for what, count in rest.items() if count]
+    said = []
+    if late or others:
+        parts = ", ".join([f"{counts.kept:,} kept{late}", *others])
+        said.append(f"{counts.due:,} due: {parts}")
+    if counts.on_purpose:
+        said.append(f"{counts.on_purpose:,} not wanted: skipped on purpose or called off")
+    if said:
+        yield f"  {'; '.join(said)}"
 
 
 def _running(found: "Status") -> Iterator[str]:
@@ -120,6 +147,7 @@ def _plain(found: "Status", zone: str) -> dict[str, object]:
         "kept": counts.kept,
         "late": counts.late,
         "under_way": counts.under_way,
+        "not_kept": counts.not_kept,
         "on_purpose": counts.on_purpose,
         "needs": [_plain_need(need) for need in found.needs],
         "running": [

@@ -59,13 +59,14 @@ def name_store(store: str) -> None:
 
 
 def ask(url: str, question: "Callable[[Store], Awaitable[T]]") -> T:
-    """Open a store that is there, and do something with it."""
+    """Open a store that is there, and do something with it in the name of who typed that."""
     from duly.app import open_store
+    from duly.app.access import commanded
 
     async def asked() -> T:
         store = await open_store(url)
         try:
-            return await question(store)
+            return await question(commanded(store))
         finally:
             await store.close()
 

@@ -1,11 +1,11 @@
 """``duly up`` and ``duly scheduler``: an app in production, whole or only its clock."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
+from duly.cli.finding import has_app
 from duly.cli.from_file import serve_file
 from duly.cli.options import parted, serving_options, working_options
 from duly.cli.serving import serve_app
@@ -76,5 +76,4 @@ def _serve(app: str | None, words: Mapping[str, Any], *, command: str, worker: b
 def _configured_file(words: Mapping[str, Any]) -> str | None:
     """The file of schedules, where it is all that there is."""
     settings = settled(**parted(words)[0])
-    has_app = settings.app is not None or Path("tasks.py").is_file()
-    return None if has_app else settings.schedules_file
+    return None if has_app(settings) else settings.schedules_file

@@ -16,8 +16,10 @@ from duly.registry import codecs
 from duly.registry.annotations import resolved
 from duly.registry.definition import Definition
 from duly.registry.parameters import Parameters
+from duly.registry.refusals import in_python, misfit
 
 _JSON_BEGINS = frozenset('{["-0123456789')
+_JSON_HOLDS = frozenset("{[")
 _JSON_WORDS = frozenset(("true", "false", "null"))
 
 
@@ -33,7 +35,7 @@ def read_arguments(definition: Definition, typed: Iterable[str]) -> dict[str, ob
     types = _types(parameters)
     rest = types.get(parameters.extra or "", Any)
     return {
-        name: _read(f"{definition.name}: {name}={text}", text, types.get(name, rest))
+        name: _read(definition.name, name, text, types.get(name, rest))
         for name, text in given.items()
     }
 
@@ -57,21 +59,30 @@ def _types(parameters: Parameters) -> Mapping[str, Any]:
         raise InvalidValue(f"{parameters.task}: an annotation cannot be read: {error}") from None
 
 
-def _read(what: str, text: str, kind: Any) -> object:  # noqa: ANN401 - a type, as annotations have
+def _read(task: str, name: str, text: str, kind: Any) -> object:  # noqa: ANN401 - a type, as annotations have
     if kind is str:
         return text
+    refused: InvalidValue | None = None
     if text[:1] in _JSON_BEGINS or text in _JSON_WORDS:
         try:
             return msgspec.convert(json.loads(text), kind, dec_hook=codecs.read)
-        except (ValueError, msgspec.ValidationError):
-            pass  # then it is a text that only looks like it: a date, a postal code
+        except msgspec.ValidationError as error:
+            refused = misfit(task, error, argument=name)
+        except json.JSONDecodeError as error:
+            near = f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
+            refused = InvalidValue(f"{task}: {name}={text}: that is not JSON: {near}")
+        except ValueError:
+            pass  # a number of too many digits
+    # It may be a text that only looks like JSON: a date, a postal code.
     try:
         return msgspec.convert(text, kind, strict=False, dec_hook=codecs.read)
     except msgspec.ValidationError as error:
-        raise InvalidValue(f"{what}: {_in_python(str(error), kind)}") from None
+        if refused is not None and text[0] in _JSON_HOLDS:
+            raise refused from None
+        raise InvalidValue(f"{task}: {name}={text}: {_in_python(str(error), kind)}") from None
 
 
 def _in_python(why: str, kind: Any) -> str:  # noqa: ANN401 - a type, as annotations have
-    name = getattr(kind, "__name__", str(kind))
-    plainly = why.startswith(f"Expected `{name}`, got `str`")
-    return f"that is no {name}" if plainly else why.replace("`", "")
+    called = getattr(kind, "__name__", str(kind))
+    plainly = why.startswith(f"Expected `{called}`, got `str`")
+    return f"that is no {called}" if plainly else in_python(why)

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duly.cli.finding import app_of
-from duly.cli.options import app_argument, parted, serving_options, typed, working_options
-from duly.cli.serving import say, serve_app, teller
+from duly.cli.options import (
+    WholeNumber,
+    app_argument,
+    parted,
+    serving_options,
+    typed,
+    working_options,
+)
+from duly.cli.serving import obey, say, serve_app, teller
 from duly.cli.store import refuse, run, settled
 from duly.errors import DulyError
 
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     "--processes", metavar="N", help="Workers to start; one that dies is replaced; else 1."
 )
 @click.option("--burst", is_flag=True, help="End when no job is ready.")
-@click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="End after so many jobs.")
+@click.option("--max-jobs", type=WholeNumber(1), metavar="N", help="End after so many jobs.")
 @click.option("--max-idle", metavar="TIME", help="End after so long without any.")
 @click.option(
     "--scheduler/--no-scheduler", default=False, show_default=True, help="Fire schedules, too."
@@ -63,6 +70,7 @@ def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
 def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None:
     from duly.app import Supervisor
 
+    obey(settings)
     numbers = range(1, settings.processes + 1)
     commands = [_command(target, number, words) for number in numbers]
     supervisor = Supervisor(commands, emit=teller(settings))

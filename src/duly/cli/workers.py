@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duly.cli.formats import Listing, Noun, View, iso, list_options, show_list
+from duly.cli.options import WholeNumber
 from duly.cli.output import roughly
 from duly.cli.store import ask, store_option
 
@@ -48,6 +49,7 @@ def list_command(store: str, view: View) -> None:
       duly workers --watch
 
     RUNNING is how many jobs of how many it can run at once. BEAT is when it was last heard of.
+    ORDER is what it was told to do, or that its process is gone, where that can be seen from here.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     show_list(store, view, lambda there: there.work.living(), WORKERS)
 
@@ -57,7 +59,7 @@ def list_command(store: str, view: View) -> None:
 @store_option
 def drain(name: str, store: str) -> None:
     """Begin nothing more; what runs comes to its end, and the worker waits."""
-    _tell(store, lambda people: people.adrain(name))
+    _tell(store, lambda people: people.adrain(name), "draining: begins nothing more")
 
 
 @workers.command("resume")
@@ -65,7 +67,7 @@ def drain(name: str, store: str) -> None:
 @store_option
 def resume(name: str, store: str) -> None:
     """Begin jobs again."""
-    _tell(store, lambda people: people.aresume(name))
+    _tell(store, lambda people: people.aresume(name), "resumed: begins jobs again")
 
 
 @workers.command("stop")
@@ -74,19 +76,24 @@ def resume(name: str, store: str) -> None:
 @store_option
 def stop(name: str, at_once: bool, store: str) -> None:  # noqa: FBT001 - click's
     """Finish what runs, and end."""
-    _tell(store, lambda people: people.astop(name, now=at_once))
+    doing = "stopping now, with what runs" if at_once else "stopping: finishes what runs, and ends"
+    _tell(store, lambda people: people.astop(name, now=at_once), doing)
 
 
 @workers.command("scale")
 @_NAME
-@click.argument("slots", type=click.IntRange(1, 10_000), metavar="N")
+@click.argument("slots", type=WholeNumber(1, 10_000), metavar="N")
 @store_option
 def scale(name: str, slots: int, store: str) -> None:
     """Run N jobs at once."""
-    _tell(store, lambda people: people.ascale(name, concurrency=slots))
+    _tell(store, lambda people: people.ascale(name, concurrency=slots), f"{slots} jobs at once")
 
 
-def _tell(url: str, order: "Callable[[Workers], Awaitable[Sequence[WorkerInfo]]]") -> None:
+def _tell(
+    url: str, order: "Callable[[Workers], Awaitable[Sequence[WorkerInfo]]]", doing: str
+) -> None:
+    """Tell it, and say what each that was told does from now on; one that is gone does nothing."""
+
     async def told(store: "Store") -> "Sequence[WorkerInfo]":
         from duly.app.capacity import Workers
         from duly.app.home import Borrowed
@@ -94,7 +101,7 @@ def _tell(url: str, order: "Callable[[Workers], Awaitable[Sequence[WorkerInfo]]]
         return await order(Workers(Borrowed(store)))
 
     for info in ask(url, told):
-        click.echo(f"told {info.name} ({info.id})")
+        click.echo(f"{info.name} ({info.id}): {_gone(info, View()) or doing}")
 
 
 def _row(info: "WorkerInfo", view: View) -> tuple[str, ...]:
@@ -106,14 +113,27 @@ def _row(info: "WorkerInfo", view: View) -> tuple[str, ...]:
         ",".join(info.queues),
         f"{info.running}/{_slots(info)}",
         f"{roughly(ago)} ago",
-        info.order,
+        _order(info, view),
         ",".join(info.tasks),
         ",".join(f"{name}={amount}" for name, amount in info.profile.resources.items()) or "-",
         info.profile.version,
     )
 
 
+def _order(info: "WorkerInfo", view: View) -> str:
+    """What it was told; and if its process is not there any more, that."""
+    return _gone(info, view) or info.order
+
+
+def _gone(info: "WorkerInfo", view: View) -> str:
+    from duly.app.presence import is_gone
+
+    return f"gone, its lease ends {view.left(info.lease_until)}" if is_gone(info) else ""
+
+
 def _plain(info: "WorkerInfo") -> dict[str, object]:
+    from duly.app.presence import is_gone
+
     return {
         "id": info.id,
         "name": info.name,
@@ -127,6 +147,7 @@ def _plain(info: "WorkerInfo") -> dict[str, object]:
         "beat_at": iso(info.beat_at),
         "lease_until": iso(info.lease_until),
         "order": info.order,
+        "gone": is_gone(info),
         "version": info.profile.version,
     }
 

@@ -2,7 +2,7 @@
 
 + schedule backup  30 2 * * * Europe/Berlin  shell
 ~ schedule report  rule: "0 2 * * *" -> "0 3 * * *"
-! schedule digest  drift: queue is "mail" (set by a person), the file says "default"
+! schedule digest  drift: queue is "mail" (set by a person), the file says "default"; put it …
 - schedule old
 ? schedule older  no longer in the file; --prune removes it
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final, Literal, TypeAlias
 
-from duly.declare.notation import key, shown, shown_whole
+from duly.declare.notation import key, shortened, shown_whole
 from duly.declare.sheet import Entry, LimitEntry, QueueEntry
+from duly.policy.redaction import hidden_call
 
 Thing: TypeAlias = Entry | QueueEntry | LimitEntry
 Kind: TypeAlias = Literal["schedule", "queue", "limit"]
@@ -39,10 +40,16 @@ class Difference:
     field: str
     old: object
     new: object
+    left: bool = False  # what the file does not say itself: it was decided when it was applied
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Both as in the file, without secrets."""
+        return _shown(self.field, self.old), _shown(self.field, self.new)
 
     def __str__(self) -> str:
         """``rule: "0 2 * * *" -> "0 3 * * *"``."""
-        old, new = shown_whole(self.old), shown_whole(self.new)
+        old, new = self.shown
         if old == new:
             return f"{self.field}: changes in what is hidden here"
         pairs = zip(old, new, strict=False)
@@ -75,9 +82,10 @@ class Change:
     def lines(self) -> list[str]:
         who = f"{self.kind} {key(self.name)}"
         drift = [
-            f"! {who}  drift: {each.field} is {shown(each.old)} (set by a person), "
-            f"the file says {shown(each.new)}"
+            f"! {who}  drift: {each.field} is {shortened(old)} (set by a person), "
+            f"the file {_word(each, shortened(new))}; put it into the file, or --take-back"
             for each in self.drift
+            for old, new in [each.shown]
         ]
         return [*self._line(who), *drift]
 
@@ -92,7 +100,8 @@ class Change:
             case "left":
                 return [f"? {who}  no longer in the file; --prune removes it"]
             case "gone":
-                return [f"! {who}  drift: removed by a person, the file still has it"]
+                gone = "removed by a person, the file still has it; take it out there"
+                return [f"! {who}  drift: {gone}, or --take-back"]
             case "taken":
                 return [f"! {who}  belongs to {self.owner}; --take-back makes it the file's"]
             case "unchanged" | "drift":
@@ -113,6 +122,21 @@ def _told(entry: Thing | None) -> str:
     ]
     flags = [flag for flag in ("fair", "paused") if getattr(entry, flag, False)]
     return ", ".join(limits + flags)
+
+
+def _word(drift: Difference, new: str) -> str:
+    """What the file has to say about it."""
+    if not drift.left:
+        return f"says {new}"
+    return "leaves it out" if drift.new is None else f"leaves it at {new}"
+
+
+def _shown(field: str, value: object) -> str:
+    if field == "http":
+        return shown_whole(hidden_call("duly.http", value))
+    if field in ("env", "stdin"):
+        return shown_whole(hidden_call("duly.shell", {field: value})[field])
+    return shown_whole(value)
 
 
 def _around(text: str, begin: int) -> str:

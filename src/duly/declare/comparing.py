@@ -1,7 +1,8 @@
 """Two files and the store, compared thing by thing and field by field, by what the words mean.
 
-A field that no file has ever said is its task's to decide, if tasks decide about such: what is
-there is then nobody's edit, and is left alone.
+What was applied last against what is there: where the two differ, a person has been at it, and
+that stays. It is the same rule for what the file said and for what it left to its task, which
+decided when it was applied; only where nobody remembers what it decided is it left alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from duly.declare.changes import Action, Change, Difference, Kind
 from duly.declare.meaning import LIMIT, QUEUE, SCHEDULE, Reader, meaning
+from duly.declare.recording import DECIDED, Decided
 from duly.declare.sheet import Entry, LimitEntry, QueueEntry
 from duly.policy.retry import Retry
 
@@ -59,6 +61,7 @@ class Comparison(Generic[T]):
     last: Mapping[str, T]
     live: Mapping[str, T]
     owners: Mapping[str, str] = field(default_factory=dict)
+    decided: Mapping[str, Decided] = field(default_factory=dict)
 
     def changes(self, *, prune: bool, take_back: bool) -> Iterator[Change]:
         for name, wanted in self.file.items():
@@ -97,44 +100,68 @@ class Comparison(Generic[T]):
 
     def _merged(self, name: str, wanted: T, *, take_back: bool) -> Change:
         """The file's new words, and the fields that a person set since the last ones."""
-        last, there = self.last.get(name), self.live[name]
+        there, aim = self.live[name], self._aim(name, wanted)
         changed: list[Unit] = []
         drifted: list[Unit] = []
         for unit in self.shape.units:
-            if self.shape.differ(unit, wanted, there) and self._concerns(unit, wanted, last, there):
-                stays = self._edited(unit, last, there) and not take_back
+            if self.shape.differ(unit, aim, there) and not self._is_left(unit, name, wanted):
+                stays = self._is_edited(unit, name) and not take_back
                 (drifted if stays else changed).append(unit)
-        values: dict[str, Any] = {each: getattr(wanted, each) for unit in changed for each in unit}
+        values: dict[str, Any] = {each: getattr(aim, each) for unit in changed for each in unit}
         action: Action = "change" if changed else "drift" if drifted else "unchanged"
         return self._change(
             name,
             action,
             entry=replace(there, **values),
-            differences=self._differences(changed, wanted, there),
-            drift=self._differences(drifted, wanted, there),
+            differences=self._differences(changed, aim, there),
+            drift=self._differences(drifted, aim, there, said=wanted),
         )
 
-    def _concerns(self, unit: Unit, wanted: T, last: T | None, there: T) -> bool:
-        """Whether the file has a say in it: now, or until now, and nobody else has since."""
-        if not self.shape.unspoken(unit, wanted):
-            return True
-        return last is not None and not self.shape.differ(unit, last, there)
+    def _aim(self, name: str, wanted: T) -> T:
+        """What the file wants, with what was decided where it says nothing and never did."""
+        decided: dict[str, Any] = {
+            each: value
+            for each, value in self.decided.get(name, {}).items()
+            if self.shape.unspoken((each,), wanted) and not self._was_said((each,), name)
+        }
+        return replace(wanted, **decided)
 
-    def _edited(self, unit: Unit, last: T | None, there: T) -> bool:
-        """Whether a person set it; not if the task decided until now, and that is what is there."""
-        if last is None or self.shape.unspoken(unit, last):
+    def _is_left(self, unit: Unit, name: str, wanted: T) -> bool:
+        """Whether it is the task's, and nobody remembers what that decided."""
+        known = self._was_said(unit, name) or unit[0] in self.decided.get(name, {})
+        return self.shape.unspoken(unit, wanted) and not known
+
+    def _is_edited(self, unit: Unit, name: str) -> bool:
+        """Whether what is there is not what was applied last: a person set it."""
+        last = self.last.get(name)
+        if last is None:
             return False
-        return self.shape.differ(unit, last, there)
+        if self.shape.unspoken(unit, last):
+            decided = self.decided.get(name, {})
+            if unit[0] not in decided:
+                return False
+            known: dict[str, Any] = {unit[0]: decided[unit[0]]}
+            last = replace(last, **known)
+        return self.shape.differ(unit, last, self.live[name])
 
-    def _differences(self, units: Iterable[Unit], wanted: T, there: T) -> tuple[Difference, ...]:
-        said, unspoken = self.shape.said, self.shape.unspoken
+    def _was_said(self, unit: Unit, name: str) -> bool:
+        return name in self.last and not self.shape.unspoken(unit, self.last[name])
+
+    def _differences(
+        self, units: Iterable[Unit], aim: T, there: T, *, said: T | None = None
+    ) -> tuple[Difference, ...]:
+        """In which fields the two differ; ``said`` is the file's own word on them."""
+        shape = self.shape
         return tuple(
             Difference(
-                each, said(there, each), None if unspoken(unit, wanted) else said(wanted, each)
+                each,
+                shape.said(there, each),
+                None if shape.unspoken(unit, aim) else shape.said(aim, each),
+                left=said is not None and shape.unspoken(unit, said),
             )
             for unit in units
             for each in unit
-            if self.shape.differ((each,), wanted, there)
+            if shape.differ((each,), aim, there)
         )
 
     def _change(self, name: str, action: Action, **facts: Any) -> Change:
@@ -157,7 +184,7 @@ SCHEDULES: Final = Shape(
     ),
     unsaid={"paused": False, "queue": "default", "priority": 0, "attempts": Retry().attempts}
     | {"overlap": "skip", "missed": "latest", "late": "skip", "dst": "cron"},
-    decided=("title", "queue", "priority", "timeout", "attempts"),
+    decided=DECIDED,
 )
 QUEUES: Final = Shape(
     kind="queue",

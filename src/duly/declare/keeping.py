@@ -15,11 +15,13 @@ from duly.model.payload import Json, decode, encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, Schedule
 from duly.model.terms import Terms
-from duly.policy.retry import Retry
+from duly.policy.redaction import hidden_json
+from duly.policy.retry import NEVER, Retry
 
 # What a file calls it, the task behind it, and that task's argument for it.
 _BUILTIN: Final = {"shell": ("duly.shell", "line"), "command": ("duly.command", "argv")}
 _HTTP: Final = "duly.http"
+_PROGRAMS: Final = tuple(task for task, _ in _BUILTIN.values())
 _AROUND: Final = ("cwd", "env", "stdin")
 
 
@@ -78,6 +80,31 @@ def entry_of(schedule: Schedule) -> Entry:
         **_what_runs(plan.task, decode(plan.args)),
         **_choices(plan.policies),
     )
+
+
+def has_secrets(entry: Entry) -> bool:
+    """Whether there is something in it that is hidden from those who only look."""
+    task, args = call_of(entry)
+    kept = encode(args)
+    return bool(decode(Json(hidden_json(task, kept))) != decode(kept))
+
+
+def decided_of(plan: Plan) -> dict[str, object]:
+    """What is decided of it by its task, or by default, if the file does not."""
+    return {
+        "title": plan.title,
+        "queue": plan.queue,
+        "priority": plan.priority,
+        "timeout": show_duration(plan.terms.timeout) if plan.terms.timeout else None,
+        "attempts": attempts_of(plan),
+    }
+
+
+def attempts_of(plan: Plan) -> int | None:
+    """None is as often as any task; a program once, as nobody knows whether it may run twice."""
+    if plan.policies.retry is None and plan.task in _PROGRAMS:
+        return NEVER.attempts
+    return _attempts(plan.policies.retry)
 
 
 def _what_runs(task: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,14 @@ same), and applying an entry takes its policies from here.
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, TypeAlias, get_args
 
+from duly.declare.addresses import checked_url
+from duly.declare.notation import key as quoted
 from duly.declare.notation import shown
 from duly.declare.sheet import Entry
+from duly.declare.suggestion import near
 from duly.durations import parse_duration
 from duly.errors import DulyError, InvalidValue, RuleError
 from duly.model.job import HIGHEST, LOWEST, MOST_TAGS
@@ -30,6 +32,7 @@ from duly.model.policies import (
 from duly.model.policies import (
     MOST_AT_ONCE as MOST_MISSED,
 )
+from duly.policy.redaction import hidden, hidden_url
 from duly.policy.retry import MOST_ATTEMPTS, Retry
 from duly.rules.fields import checked_zone
 from duly.rules.zone import PRESETS, dst_policy
@@ -57,14 +60,6 @@ def meaning(readers: Mapping[str, Reader], key: str, value: object) -> object:
         return None if value is None else readers[key](value)
     except DulyError:
         return value
-
-
-def near(word: object, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """``; did you mean "skip"?``, if something is spelled alike."""
-    asked = str(word).lower()
-    habit = _HABITS.get(asked)
-    found = [habit] if habit in known else get_close_matches(asked, known, n=1)
-    return f'; did you mean "{found[0]}"?' if found else ""
 
 
 def text(found: object, *, longest: int = LONGEST_ARGS) -> str:
@@ -150,7 +145,14 @@ def _item(key: str, value: object, readers: Mapping[str, Reader]) -> object:
     try:
         return readers[key](value)
     except (InvalidValue, RuleError) as error:
-        raise InvalidValue(f"{key} = {shown(value)}: {error}") from None
+        raise InvalidValue(f"{key} = {_shown(key, value)}: {error}") from None
+
+
+def _shown(key: str, value: object) -> str:
+    """A URL may hold a password that nobody would recognise as one."""
+    if key == "url" and isinstance(value, str):
+        return shown(hidden_url(value))
+    return shown(hidden({key: value})[key])
 
 
 def _name(found: object) -> str:
@@ -204,13 +206,19 @@ def _tags(found: object) -> tuple[str, ...]:
 def _texts_by_name(found: object) -> dict[str, str]:
     if not isinstance(found, Mapping):
         raise InvalidValue('texts by name, as { LANG = "C" }')
-    return {_name(name): str(_item(name, value, {name: text})) for name, value in found.items()}
+    return {_name(name): _unseen(name, value) for name, value in found.items()}
+
+
+def _unseen(name: str, value: object) -> str:
+    """What is wrong with it is said without it: it may well be a secret."""
+    try:
+        return text(value)
+    except InvalidValue as error:
+        raise InvalidValue(f"{quoted(name)}: {error}") from None
 
 
 def _url(found: object) -> str:
-    if not text(found).lower().startswith(("http://", "https://")):
-        raise InvalidValue("it begins with https:// or http://")
-    return str(found)
+    return checked_url(text(found))
 
 
 def _statuses(found: object) -> tuple[int, ...]:
@@ -227,13 +235,6 @@ def _rate(found: object) -> str:
     except InvalidValue as error:
         raise InvalidValue(str(error).partition(": ")[2] or str(error)) from None
 
-
-# What people write who come from elsewhere.
-_HABITS = {"cron": "rule", "schedule": "rule", "when": "rule", "tz": "zone", "timezone": "zone"} | {
-    "cmd": "command", "script": "shell", "url": "http", "retry": "attempts", "retries": "attempts",
-    "workdir": "cwd", "environment": "env", "enabled": "paused", "disabled": "paused",
-    "max_concurrency": "concurrency", "policy": "choice",
-}  # fmt: skip
 
 _HTTP: Mapping[str, Reader] = {
     "url": _url,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 
 from duly.errors import InvalidValue
-from duly.policy.redaction import redacted
+from duly.policy.redaction import hidden, redacted
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f"} | {
@@ -63,16 +63,20 @@ def value(found: object) -> str:  # noqa: PLR0911 - a kind of value a line
 
 def shown(found: object, *, longest: int = 60) -> str:
     """A value for a message: as in the file, without secrets, shortened."""
-    text = shown_whole(found)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return shortened(shown_whole(found), longest=longest)
 
 
 def shown_whole(found: object) -> str:
     """The same at any length; ``nothing`` where there is nothing."""
+    safe = hidden(found)
     try:
-        return "nothing" if found is None else redacted(value(found))
+        return "nothing" if found is None else redacted(value(safe))
     except InvalidValue:
-        return redacted(repr(found))
+        return redacted(repr(safe))
+
+
+def shortened(text: str, *, longest: int = 60) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _moment(moment: datetime) -> str:

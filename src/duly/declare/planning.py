@@ -20,6 +20,7 @@ from typing import get_args
 
 from duly.declare.changes import Action, Change
 from duly.declare.comparing import LIMITS, QUEUES, SCHEDULES, Comparison
+from duly.declare.recording import Decided
 from duly.declare.sheet import Sheet
 
 
@@ -64,17 +65,24 @@ def plan(
     live: Sheet,
     *,
     owners: Mapping[str, str] | None = None,
+    decided: Mapping[str, Decided] | None = None,
     prune: bool = False,
     take_back: bool = False,
 ) -> Plan:
     """Compare the three.
 
     ``owners`` are those of the live schedules, ``file`` where nothing is said. One that a person
-    owns is the file's all the same if it was applied before.
+    owns is the file's all the same if it was applied before. ``decided`` is what tasks and defaults
+    did, of each schedule, where the file that was applied said nothing.
     """
     file, last, live = file.resolved(), (applied or Sheet()).resolved(), live.resolved()
     schedules = Comparison(
-        SCHEDULES, file.schedules, last.schedules, live.schedules, owners=owners or {}
+        SCHEDULES,
+        file.schedules,
+        last.schedules,
+        live.schedules,
+        owners=owners or {},
+        decided=decided or {},
     )
     queues = Comparison(QUEUES, file.queues, last.queues, live.queues)
     limits = Comparison(LIMITS, file.limits, last.limits, live.limits)

@@ -17,12 +17,12 @@ from duly.declare.meaning import (
     SCHEDULE,
     Reader,
     arguments,
-    near,
     policies,
 )
 from duly.declare.notation import key as quoted
 from duly.declare.notation import shown, string, table
 from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet, check_name
+from duly.declare.suggestion import near
 from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.model.schedule import Plan
 from duly.model.template import names_in
@@ -37,10 +37,13 @@ _TABLES = ("defaults", "schedules", "queues", "limits", "calendars")
 _PLACED = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 
-def read(text: str, *, place: str = "schedules.toml") -> Sheet:
-    """The file's entries; ``place`` is what an error calls the file."""
+def read(text: str, *, place: str = "schedules.toml", zone: str | None = None) -> Sheet:
+    """The file's entries; ``place`` is what an error calls the file.
+
+    ``zone`` is for rules that name none, where the file has no default of its own.
+    """
     try:
-        return _sheet(_toml(text))
+        return _sheet(_toml(text), zone)
     except (InvalidValue, RuleError) as error:
         raise InvalidValue(f"{place}: {error}") from None
 
@@ -67,12 +70,12 @@ def _syntax(message: str, text: str) -> str:
     return f"line {end}, at the end: {message.removesuffix(' (at end of document)')}"
 
 
-def _sheet(found: Mapping[str, object]) -> Sheet:
+def _sheet(found: Mapping[str, object], unsaid: str | None) -> Sheet:
     for name, value in found.items():
         if name not in _TABLES:
             raise InvalidValue(_unknown_table(name, value))
     _count(found)
-    zone = _defaults(found.get("defaults", {}))
+    zone = _defaults(found.get("defaults", {})) or unsaid
     sheet = Sheet(
         schedules=_entries(found, "schedules", _schedule),
         queues=_entries(found, "queues", _queue),

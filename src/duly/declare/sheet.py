@@ -159,7 +159,7 @@ class Sheet:
     queues: Mapping[str, QueueEntry] = field(default_factory=dict)
     limits: Mapping[str, LimitEntry] = field(default_factory=dict)
     calendars: Mapping[str, str] = field(default_factory=dict)  # name -> rule, for exclude
-    zone: str | None = None  # [defaults] zone
+    zone: str | None = None  # [defaults] zone, or that of whoever reads it
 
     def resolved(self) -> "Sheet":
         """The same with every entry understood alone: no default zone and no calendars."""

@@ -110,7 +110,7 @@ class Watch:
 def this_process() -> Host:
     """Who we are, as far as the system tells; nobody, where it does not."""
     try:
-        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        boot = (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
         space = str((PROC / "self/ns/pid").readlink())
         pid = os.getpid()
         return Host(boot=boot, space=space, pid=pid, born=vitals(pid).born)

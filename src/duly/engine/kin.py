@@ -27,7 +27,7 @@ class Vitals:
 def vitals(pid: int) -> Vitals:
     """Of a process that is there; an ``OSError`` if none is shown."""
     # The name, in parentheses, may hold anything, also spaces and parentheses.
-    text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     found = text.rpartition(")")[2].split()
     return Vitals(int(found[_BORN]), found[_STATE] in _GONE)
 

@@ -50,5 +50,6 @@ class Reaper:
 
 def judged(job: LostJob, now: datetime) -> Verdict:
     """What becomes of a job that was lost with its worker. No dice: it is tried again at once."""
-    lost = Lost(worker=job.worker, reason="its lease ended", alone=job.alone)
+    reason = "it has ended" if job.has_ended else "its lease ended"
+    lost = Lost(worker=job.worker, reason=reason, alone=job.alone, name=job.worker_name)
     return judge(Tried.of(job), lost, now, dice=0.0)

@@ -68,6 +68,7 @@ class Lost:
     worker: int | None = None
     reason: str = ""
     alone: bool = False  # it ran in a process of its own, and that did not end by itself
+    name: str = ""  # of the worker, if it is known
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", storable(self.reason))

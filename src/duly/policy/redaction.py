@@ -1,9 +1,9 @@
-r"""Secrets in texts that people read: the value goes, its name stays.
+r"""Secrets in what people read: the value goes, its name stays.
 
 Recognised by the name before a value, in the ways in which programs write the two:
 
     password=hunter2    token: abc    "api_key": "abc"    {'secret': 'abc'}    --token abc
-    Authorization: Basic abc    Bearer abc    postgresql://user:hunter2@host/name
+    Authorization: Basic abc    Bearer abc    Cookie: a=b; c=d    postgresql://user:hunter2@host/name
 
 It errs on the side of hiding. What has no name beside it is not recognised: this is a net below
 those who do not log secrets, not a licence to log them.
@@ -11,17 +11,23 @@ those who do not log secrets, not a licence to log them.
 The texts are whatever a task prints, a megabyte of it in one line if it likes. So nothing here can
 be tried twice at one place: repetitions are possessive or short, and what begins like a secret is a
 match however it goes on.
+
+Of duly's own tasks it is known where secrets are: in any header but the usual ones, in a body, in
+the environment of a program. There everything is hidden, whatever it is called.
 """
 
+import json
 import re
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 HIDDEN: Final = "***"
 
 _NAMES = (
     "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "api_key", "api-key",
     "accesskey", "access_key", "access-key", "privatekey", "private_key", "private-key",
-    "authorization", "credential",
+    "authorization", "credential", "cookie", "x-auth", "x_auth", "aws_session", "sessionid",
+    "session_id", "session-id",
 )  # fmt: skip
 
 # Looked for as they are first: that is a hundred times faster than a pattern, and most texts have
@@ -30,7 +36,8 @@ _HINTS = (*_NAMES, "bearer", "://")
 
 _NAME = (
     r"(?:pass(?:word|wd|phrase)|pwd|secret|token(?!s)|api[_-]?key|access[_-]?key|private[_-]?key"
-    r"|credential)[\w-]{0,40}+"  # token_value, but not max_tokens=512
+    r"|credential|cookie|x[_-]auth|aws_session|session[_-]?id)"
+    r"[\w-]{0,40}+"  # token_value, but not max_tokens=512
 )
 _SCHEME = r"(?:(?:bearer|basic|digest|token|negotiate)[ \t]{1,8}+)?+"
 # What closes a bracket or goes on after a comma may be a part of the value.
@@ -51,7 +58,8 @@ _VALUE = rf"""
 """
 _NAMED = re.compile(
     rf"""
-      (?P<name> (?:{_NAME}|authorization) \\*+["']?+ [ \t]{{0,8}}+ (?:=>|[:=]) [ \t]{{0,8}}+ )
+      (?P<cookie> cookie \\*+["']?+ [ \t]{{0,8}}+ : [ \t]{{0,8}}+ (?:\\*+["'])?+ ) [^\r\n"'\\]++
+    | (?P<name> (?:{_NAME}|authorization) \\*+["']?+ [ \t]{{0,8}}+ (?:=>|[:=]) [ \t]{{0,8}}+ )
       {_VALUE}
     | (?P<option> (?<![\w-]) --[\w-]{{0,20}}?{_NAME} [ \t]{{1,8}}+ ) (?!-){_BARE}
     | (?P<bearer> \bbearer [ \t]{{1,8}}+ ) [\w.~+/=-]++
@@ -59,6 +67,14 @@ _NAMED = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
+
+# Of the headers of a request, those that are not hidden: what is sent to everybody.
+_HARMLESS = frozenset({
+    "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control",
+    "content-encoding", "content-language", "content-type", "pragma", "prefer", "user-agent",
+})  # fmt: skip
+_AUTHORITY = re.compile(r"://([^/?#]*)")
+_PORT = re.compile(r"(?:\[[^\[\]@]*\]|[^\[\]:@]*)(?::\d*)?", re.ASCII)
 
 
 def redacted(text: str) -> str:
@@ -69,9 +85,109 @@ def redacted(text: str) -> str:
     return _NAMED.sub(_hidden, text)
 
 
+def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
+    """The value without its secrets: whatever is named like one, and what texts say of them."""
+    match value:
+        case Mapping():
+            return {
+                name: HIDDEN if is_secretive(str(name)) else hidden(inner)
+                for name, inner in value.items()
+            }
+        case list() | tuple():
+            return _hidden_items(value)
+        case str():
+            return redacted(value)
+        case _:
+            return value
+
+
+def hidden_call(task: str, args: Any) -> Any:  # noqa: ANN401 - JSON, of a table as a rule
+    """The arguments of a task without their secrets."""
+    carriers = _CARRIERS.get(task)
+    if carriers is None or not isinstance(args, Mapping):
+        return hidden(args)
+    return {
+        name: carriers[name](value) if name in carriers and value else hidden({name: value})[name]
+        for name, value in args.items()
+    }
+
+
+def hidden_json(task: str, args: str) -> str:
+    """The same of arguments as they are kept: JSON as text."""
+    try:
+        found = json.loads(args)
+    except (ValueError, RecursionError):
+        return redacted(args)
+    return json.dumps(hidden_call(task, found), ensure_ascii=False, separators=(",", ":"))
+
+
+def hidden_url(url: str) -> str:
+    """Without the query, which may hold keys, and without a user and a password.
+
+    Where those could not be told from the host, because of a character in them that had to be
+    quoted, nothing is left but the scheme.
+    """
+    found = _AUTHORITY.search(url)
+    if found is None:
+        return redacted(url)
+    user, _, host = found[1].rpartition("@")
+    if not _PORT.fullmatch(host) or "@" in user:
+        return f"{url[: found.start(1)]}{HIDDEN}"
+    said, query, _ = url[found.end() :].partition("?")
+    return (
+        f"{url[: found.start(1)]}{f'{HIDDEN}@' if user else ''}{host}"
+        f"{said.partition('#')[0]}{f'?{HIDDEN}' if query else ''}"
+    )
+
+
+def is_secretive(name: str) -> bool:
+    """Whether it is a name that secrets have."""
+    return redacted(f"{name}=it") != f"{name}=it"
+
+
 def _hidden(found: re.Match[str]) -> str:
     if found["user"]:
         return f"{found['user']}{HIDDEN}@"
     if found["name"]:
         return f"{found['name']}{found['open'] or ''}{HIDDEN}"
-    return f"{found['option'] or found['bearer']}{HIDDEN}"
+    return f"{found['cookie'] or found['option'] or found['bearer']}{HIDDEN}"
+
+
+def _hidden_items(items: Sequence[Any]) -> list[Any]:
+    """What stands behind ``--token`` in the words of a command is hidden as well."""
+    shown: list[Any] = []
+    is_named = False
+    for item in items:
+        is_word = isinstance(item, str) and not item.startswith("-")
+        shown.append(HIDDEN if is_named and is_word else hidden(item))
+        is_named = isinstance(item, str) and item.startswith("-") and is_secretive(item)
+    return shown
+
+
+def _hidden_headers(headers: object) -> object:
+    if not isinstance(headers, Mapping):
+        return HIDDEN
+    return {
+        name: hidden(value) if str(name).lower() in _HARMLESS else HIDDEN
+        for name, value in headers.items()
+    }
+
+
+def _hidden_values(values: object) -> object:
+    return dict.fromkeys(values, HIDDEN) if isinstance(values, Mapping) else HIDDEN
+
+
+def _hidden_text(_: object) -> object:
+    return HIDDEN
+
+
+def _hidden_address(url: object) -> object:
+    return hidden_url(url) if isinstance(url, str) else HIDDEN
+
+
+_OF_A_PROGRAM: Final = {"env": _hidden_values, "stdin": _hidden_text}
+_CARRIERS: Final[Mapping[str, Mapping[str, Callable[[object], object]]]] = {
+    "duly.http": {"url": _hidden_address, "headers": _hidden_headers, "body": _hidden_text},
+    "duly.shell": _OF_A_PROGRAM,
+    "duly.command": _OF_A_PROGRAM,
+}

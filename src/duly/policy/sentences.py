@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from duly.durations import say_duration
+from duly.errors import DulyError
 from duly.model.policies import Missed
 from duly.model.schedule import Plan, Schedule
 from duly.policy.overlap import LiveJob
@@ -91,19 +92,39 @@ def asked(by: str) -> str:
     return f"skipped because {by or 'somebody'} asked for it in advance"
 
 
+def skipped_moments(moments: Sequence[datetime], plan: Plan) -> str:
+    if len(moments) == 1:
+        return f"skipped {shown(moments[0], plan)}"
+    first, last = (shown(moment, plan) for moment in (moments[0], moments[-1]))
+    return f"skipped {len(moments):,} moments, {first} to {last}"
+
+
 def backfilled(by: str) -> str:
     return f"backfilled by {by or 'somebody'}"
 
 
 def backfill(since: datetime, until: datetime, moments: int, *, plan: Plan) -> str:
-    first, end = (shown(moment.replace(microsecond=0), plan) for moment in (since, until))
+    first, end = (shown_whole(moment, plan) for moment in (since, until))
     return f"backfilled {first} to {end}, {moments:,} moment{'s' * (moments != 1)}"
 
 
+def shown_whole(moment: datetime, plan: Plan) -> str:
+    """What somebody asked for, or did: nobody counts its microseconds."""
+    try:
+        zone = plan.shown_zone
+    except DulyError:  # what cannot be read can still be paused
+        zone = "UTC"
+    return _on_the_clock_of(zone, moment.replace(microsecond=0))
+
+
 def shown(moment: datetime, plan: Plan) -> str:
-    local = local_time(moment, plan.shown_zone).replace(tzinfo=None)
+    return _on_the_clock_of(plan.shown_zone, moment)
+
+
+def _on_the_clock_of(zone: str, moment: datetime) -> str:
+    local = local_time(moment, zone).replace(tzinfo=None)
     whole = local.isoformat(" ", "minutes" if not (local.second or local.microsecond) else "auto")
-    return f"{local:%a} {whole} {plan.shown_zone}"
+    return f"{local:%a} {whole} {zone}"
 
 
 def _about(length: timedelta) -> str:

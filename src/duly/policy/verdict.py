@@ -163,12 +163,12 @@ def _raised(job: Attempted, raised: Raised, now: datetime, *, dice: float) -> Ve
 
 
 def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: timedelta) -> Verdict:
-    what = f"attempt {_tries(job)} of {job.retry.attempts} {happened}"
+    what = f"{_numbered(job)} {happened}"
     if _tries(job) >= job.retry.attempts:
         return _failed(job, reason=f"{what}; no attempt is left", error=error)
     return Verdict(
         move=Move.AGAIN,
-        reason=f"{what}; next try {f'in {_shown(wait)}' if wait else 'at once'}",
+        reason=f"{what}; next try {f'in {_about(wait)}' if wait else 'at once'}",
         crashes=job.crashes,
         ready_at=now + wait,
         error=error,
@@ -177,7 +177,7 @@ def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: ti
 
 def _lost(job: Attempted, lost: Lost, now: datetime) -> Verdict:
     crashes = job.crashes + 1
-    worker = "its worker" if lost.worker is None else f"worker {lost.worker}"
+    worker = lost.name or ("its worker" if lost.worker is None else f"worker {lost.worker}")
     most = HAUNTED if lost.alone else POISON
     happened = f"with {worker}{_because(lost.reason)}"
     if crashes >= most:
@@ -204,6 +204,12 @@ def _backoff(job: Attempted, dice: float) -> timedelta:
     return delay(job.retry, _tries(job), dice)
 
 
+def _numbered(job: Attempted) -> str:
+    """Which it is of how many; what crashed with a worker has a number, and counts for nothing."""
+    of = f"{_tries(job)} of {job.retry.attempts}"
+    return f"attempt {job.attempt} (try {of})" if job.crashes else f"attempt {of}"
+
+
 def _tries(job: Attempted) -> int:
     return max(1, job.attempt - job.crashes)
 
@@ -215,6 +221,12 @@ def _because(reason: str) -> str:
 def _line(text: str) -> str:
     line = next(iter(text.strip().splitlines()), "")
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
+
+
+def _about(length: timedelta) -> str:
+    """Nobody counts the milliseconds of a wait that has seconds."""
+    unit = timedelta(seconds=1 if length >= timedelta(seconds=1) else 0.001)
+    return show_duration(round(length / unit) * unit)
 
 
 def _shown(length: timedelta) -> str:

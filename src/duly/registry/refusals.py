@@ -21,6 +21,14 @@ ARGUMENTS: Final = "arguments"
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _AT = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field (`.*`)")
+_WRITTEN: Final = {
+    "Invalid RFC3339 encoded date": "a date is written as 2026-03-05",
+    "Invalid RFC3339 encoded datetime": "a moment is written as 2026-03-05T09:00:00Z",
+    "Invalid RFC3339 encoded time": "a time is written as 09:00:00",
+    "Invalid ISO8601 duration": "a length of time is written as PT1H30M",
+    "Invalid UUID": "a UUID is written as 123e4567-e89b-12d3-a456-426614174000",
+    "Invalid decimal string": "a decimal number is written as 12.50",
+}
 _MISSING = re.compile(r"Object missing required field (`.*`)")
 
 
@@ -58,8 +66,13 @@ def misplaced(task: str, sentence: str) -> PayloadError:
     return _at(task, where.removeprefix(f"{ARGUMENTS}."), why)
 
 
-def misfit(task: str, error: msgspec.ValidationError) -> PayloadError:
+def misfit(
+    task: str, error: msgspec.ValidationError, *, argument: str | None = None
+) -> PayloadError:
+    """What is wrong with the arguments; or with one of them, if that was looked at alone."""
     why, where = _parted(error)
+    if argument is not None:
+        where = f"{argument}{'.' if where and where[0] != '[' else ''}{where or ''}"
     return _at(task, where or ARGUMENTS, in_python(why))
 
 
@@ -88,6 +101,8 @@ def changed(parameters: Parameters, text: str, error: Exception) -> SignatureCha
 
 def in_python(why: str) -> str:
     """``expected int, got None`` for ``Expected `int`, got `null```."""
+    if why in _WRITTEN:
+        return _WRITTEN[why]
     if why.startswith("Expected "):
         why = why.replace("`null`", "`None`").replace("`array`", "`list`").replace("`", "")
     first = why.partition(" ")[0]

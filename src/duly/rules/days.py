@@ -25,12 +25,12 @@ ALL_YEARS = (1 << YEARS) - 1
 
 _EPOCH = date(1970, 1, 1).toordinal()
 NEW_YEAR = [date(FIRST_YEAR + index, 1, 1).toordinal() - _EPOCH for index in range(YEARS + 1)]
+# The weekday of 1 January, and seven more if the year is a leap year.
 _YEAR_TYPE = [
-    (NEW_YEAR[index + 1] - day == 366, (day + 3) % 7) for index, day in enumerate(NEW_YEAR[:-1])
+    (day + 3) % 7 + 7 * (NEW_YEAR[index + 1] - day == 366)
+    for index, day in enumerate(NEW_YEAR[:-1])
 ]
-MONTH_LENGTHS = {
-    leap: (31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31) for leap in (False, True)
-}
+MONTH_LENGTHS = [(31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31) for leap in (0, 1)]
 
 LAST = -1  # as n in "the n-th Friday"
 
@@ -69,6 +69,8 @@ class Days(ABC):
         if index >= YEARS:
             return None
         rest = self.year(index) >> (day - NEW_YEAR[index])
+        if rest & 1:
+            return day
         if rest:
             return day + (rest & -rest).bit_length() - 1
         totals = self.totals
@@ -80,7 +82,10 @@ class Days(ABC):
         if day < 0:
             return None
         index = min(bisect_right(NEW_YEAR, day), YEARS) - 1
-        found = highest(self.year(index), min(day - NEW_YEAR[index], 366))
+        days, of_year = self.year(index), day - NEW_YEAR[index]
+        if days >> of_year & 1:
+            return day
+        found = highest(days, min(of_year, 366))
         if found >= 0:
             return NEW_YEAR[index] + found
         totals = self.totals
@@ -124,24 +129,26 @@ class FieldDays(Days):
     either: bool = False
 
     def year(self, index: int) -> int:
-        if not self.years >> index & 1:
-            return 0
         year_type = _YEAR_TYPE[index]
-        days = self._types.get(year_type)
-        if days is None:
-            days = self._types[year_type] = self._days_of(*year_type)
-        return days
+        days = self._types[year_type]
+        if days < 0:
+            days = self._types[year_type] = self._days_of(*divmod(year_type, 7))
+        return days if self._every_year or self.years >> index & 1 else 0
 
     @cached_property
-    def _types(self) -> dict[tuple[bool, int], int]:
-        return {}
+    def _types(self) -> list[int]:
+        return [-1] * 14
+
+    @cached_property
+    def _every_year(self) -> bool:
+        return self.years == ALL_YEARS
 
     @property
     def all(self) -> bool:
         """Whether it names no day at all."""
         return self == EVERY_DAY
 
-    def _days_of(self, leap: bool, weekday: int) -> int:  # noqa: FBT001 - half of a year type
+    def _days_of(self, leap: int, weekday: int) -> int:
         days = start = 0
         for month, length in enumerate(MONTH_LENGTHS[leap], 1):
             if self.months >> month & 1:
@@ -227,7 +234,7 @@ class StepMonths(Days):
     def year(self, index: int) -> int:
         days = start = 0
         since = (FIRST_YEAR + index - self.first.year) * 12 - self.first.month + 1
-        for month, length in enumerate(MONTH_LENGTHS[_YEAR_TYPE[index][0]]):
+        for month, length in enumerate(MONTH_LENGTHS[_YEAR_TYPE[index] // 7]):
             if since + month >= 0 and (since + month) % self.step == 0:
                 days |= 1 << (start + self.first.day - 1)
             start += length

@@ -140,6 +140,8 @@ def every(
             source, f"{found['step']} is elapsed time and has no time of day; count days"
         )
     if source.names_zone:
+        if (step := found["step"]).isdigit():
+            raise _refused(source, f"{step} what? say {step}s, {step}m, {step}h")
         raise _refused(source, f"{found['step']} is elapsed time, the same in every zone")
     if found["first"]:
         if anchor is not None:

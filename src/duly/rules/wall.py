@@ -75,9 +75,8 @@ class Wall:
         minute, rest = divmod(wall, MINUTE)
         today, minute = divmod(minute, MINUTES)
         seconds = len(self.seconds)
-        before = self.days.count_before(today)
-        count = before * self.minutes.bit_count() * seconds
-        if self.days.count_before(today + 1) > before:
+        count = self.days.count_before(today) * self.minutes.bit_count() * seconds
+        if self.days.next(today) == today:
             count += count_below(self.minutes, minute) * seconds
             if self.minutes >> minute & 1:
                 count += bisect_left(self.seconds, rest)

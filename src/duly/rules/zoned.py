@@ -36,7 +36,7 @@ class Zoned(Rule):
         return self.zone if self.stated else None
 
     def after_us(self, instant: int) -> int | None:
-        starts, offsets, (lows, highs) = self._zone.starts, self._zone.offsets, self._windows
+        starts, offsets, lows, highs = self._segments
         k = bisect_right(starts, instant) - 1
         if self.dst.gap != "shift":  # the usual case, in one step
             offset, low = offsets[k], lows[k]
@@ -56,8 +56,8 @@ class Zoned(Rule):
         return None
 
     def at_or_before_us(self, instant: int) -> int | None:
-        starts, (_, highs) = self._zone.starts, self._windows
-        k = self._zone.segment(instant)
+        starts, _, _, highs = self._segments
+        k = bisect_right(starts, instant) - 1
         moment = self._last_in(k, instant)
         while moment is None and k:
             found = self.wall.previous(highs[k - 1] - 1)
@@ -68,10 +68,10 @@ class Zoned(Rule):
         return moment
 
     def count_us(self, after: int, until: int) -> int:
-        lows, highs = self._windows
+        starts, offsets, lows, highs = self._segments
         count = 0
-        for k in range(self._zone.segment(after), self._zone.segment(until) + 1):
-            offset = self._zone.offsets[k]
+        for k in range(bisect_right(starts, after) - 1, bisect_right(starts, until)):
+            offset = offsets[k]
             low = max(lows[k], after + 1 + offset)
             high = min(highs[k], until + 1 + offset)
             if low < high:
@@ -118,34 +118,40 @@ class Zoned(Rule):
     def _windows(self) -> Windows:
         return windows(self._zone, self.dst.fold)
 
+    @cached_property
+    def _segments(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Starts, offsets, lows and highs, in reach of one look: they are wanted all the time."""
+        return self._zone.starts, self._zone.offsets, *self._windows
+
     def _first_in(self, k: int, instant: int) -> int | None:
         """The first moment of segment ``k`` at or after ``instant``."""
-        lows, highs = self._windows
-        offset = self._zone.offsets[k]
-        wall = self.wall.next(max(lows[k], instant + offset))
-        moments = [moment for moment in self._made_up(k) if moment >= instant][:1]
-        if wall is not None and wall < highs[k]:
-            moments.append(wall - offset)
-        return min(moments, default=None)
+        _, offsets, lows, highs = self._segments
+        wall = self.wall.next(max(lows[k], instant + offsets[k]))
+        found = None if wall is None or wall >= highs[k] else wall - offsets[k]
+        for moment in self._made_up(k):
+            if moment >= instant:
+                return moment if found is None else min(moment, found)
+        return found
 
     def _last_in(self, k: int, instant: int) -> int | None:
         """The last moment of segment ``k`` at or before ``instant``."""
-        lows, highs = self._windows
-        offset = self._zone.offsets[k]
-        wall = self.wall.previous(min(highs[k] - 1, instant + offset))
-        moments = [moment for moment in self._made_up(k) if moment <= instant][-1:]
-        if wall is not None and wall >= lows[k]:
-            moments.append(wall - offset)
-        return max(moments, default=None)
+        _, offsets, lows, highs = self._segments
+        wall = self.wall.previous(min(highs[k] - 1, instant + offsets[k]))
+        found = None if wall is None or wall < lows[k] else wall - offsets[k]
+        for moment in reversed(self._made_up(k)):
+            if moment <= instant:
+                return moment if found is None else max(moment, found)
+        return found
 
     def _made_up(self, k: int) -> list[int]:
         """The moments that make up for wall times lost when segment ``k`` began.
 
         One that falls on a moment the rule has anyway is not counted again.
         """
-        if k not in self._made_up_before:
-            self._made_up_before[k] = self._make_up(k)
-        return self._made_up_before[k]
+        found = self._made_up_before.get(k)
+        if found is None:
+            found = self._made_up_before[k] = self._make_up(k)
+        return found
 
     @cached_property
     def _made_up_before(self) -> dict[int, list[int]]:

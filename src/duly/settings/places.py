@@ -18,7 +18,34 @@ _POSTGRES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
 # To the last @: who forgot to write a password's own / or @ as %2F or %40 has a secret, too.
 _USER = re.compile(r"//([^:@/]*):.*@", re.DOTALL)
+# What psql and libpq take as well: host=… dbname=…
+_WORDS = re.compile(
+    r"\s*(?:host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options)\s*=",
+    re.IGNORECASE,
+)
+# What is before @ has its own / ? # @ as %2F %3F %23 %40: read otherwise, a part of a password
+# would be the name of a host or a database, and repeated wherever those are.
+_ADDRESS = re.compile(
+    r"//(?:[^@/?#]*@)?(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?"
+    r"(?:,(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?)*"
+    r"(?:/[^@/?#]*)?(?:\?(?:[^=&#]+=[^&#]*(?:&|$))*)?",
+    re.ASCII,
+)
 _PASSWORD = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*", re.IGNORECASE)
+
+
+def check_address(url: str) -> None:
+    """Refuse an address whose password would be taken for something else, and shown."""
+    if url.startswith(_POSTGRES) and not _ADDRESS.fullmatch(url, url.index("//")):
+        raise InvalidValue(
+            "a PostgreSQL store is postgresql://user:password@host:5432/database; in a user or a "
+            "password, write / as %2F, @ as %40, ? as %3F, # as %23"
+        )
+    if _WORDS.match(url):
+        raise InvalidValue(
+            "a PostgreSQL store is postgresql://user@host/database, and not host=… dbname=…; "
+            "for a file of such a name, say ./…"
+        )
 
 
 class Place(Kind[str]):
@@ -35,6 +62,7 @@ class Store(Place):
         scheme = _SCHEME.match(path)
         if path == ":memory:":
             raise InvalidValue("a store in memory is another one for every process; name a file")
+        check_address(path)
         if path.startswith(_POSTGRES) or (path and scheme is None):
             return path
         if scheme is None or scheme[1].lower() in ("sqlite", "file"):

@@ -89,6 +89,7 @@ def not_kept(since: datetime, limit: int) -> Operation[list[NotKept]]:
             schedule=name,
             due_at=from_us(due),
             first=from_us(first),
+            last=from_us(last),
             moments=moments,
             cause=_cause(cause),
             state=_state(state),
@@ -96,7 +97,7 @@ def not_kept(since: datetime, limit: int) -> Operation[list[NotKept]]:
             job_id=job_id,
             error=error,
         )
-        for name, due, cause, reason, job_id, state, error, moments, first in found
+        for name, due, cause, reason, job_id, state, error, moments, first, last in found
     ]
 
 
@@ -125,10 +126,11 @@ def waiting(patience: timedelta, limit: int) -> Operation[list[WaitingKind]]:
             needs=json.loads(needs) if needs else {},
             jobs=jobs,
             since=from_us(since),
+            last=from_us(last),
             job_id=number,
             reason=reason,
         )
-        for queue, task, waits, needs, jobs, since, number, reason in (
+        for queue, task, waits, needs, jobs, since, number, reason, last in (
             yield Ask("waiting_kinds", values)
         )
     ]

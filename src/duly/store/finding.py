@@ -20,6 +20,7 @@ from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.held import unknown
+from duly.store.retrying import Place
 
 FIRST, LAST = -(2**63), 2**63 - 1
 MOST = 10_000
@@ -66,13 +67,14 @@ def count(wanted: Filter, at_most: int) -> Operation[int]:
     return counted
 
 
-def failed_numbers(wanted: Filter, behind: int, limit: int) -> Operation[list[int]]:
-    """Those that match and have failed, the lowest first, behind a number."""
+def failed_numbers(wanted: Filter, place: Place, limit: int) -> Operation[tuple[list[int], Place]]:
+    """The next that match and have failed, what failed first before others; and where to go on."""
     if wanted.states and State.FAILED not in wanted.states:
-        return []
+        return [], place
     values = yield from _values(wanted)
-    found = yield Ask("failed_numbers", {**values, "behind": behind, "limit": limit})
-    return [number for (number,) in found]
+    walked = {"until": place.until, "behind": place.ended_at, "behind_id": place.id}
+    found = yield Ask("failed_numbers", {**values, **walked, "limit": limit})
+    return [number for number, _ in found], place.behind(found)
 
 
 def schedule_names(numbers: Sequence[int]) -> Operation[dict[int, str]]:

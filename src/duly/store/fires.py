@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.instants import FIRST_US, LAST_US, to_us
+from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.model.fire import Cause, Fire
 from duly.rules import Spaced
 from duly.store import held, rows
@@ -30,6 +30,13 @@ def latest(numbers: Sequence[int]) -> Operation[dict[int, Fire]]:
     """Of each of these schedules, the moment that was dealt with last."""
     found = [rows.fire(row) for row in (yield Ask("latest_fires", {"ids": list(numbers)}))]
     return {fire.schedule_id: fire for fire in found}
+
+
+def skipped_ahead(numbers: Sequence[int]) -> Operation[dict[int, frozenset[datetime]]]:
+    found: dict[int, set[datetime]] = {}
+    for number, moment in (yield Ask("skipped_ahead", {"ids": list(numbers)})):
+        found.setdefault(number, set()).add(from_us(moment))
+    return {number: frozenset(moments) for number, moments in found.items()}
 
 
 def covering(name: str, moment: datetime) -> Operation[Fire | None]:

@@ -71,8 +71,7 @@ def unknown(name: str) -> Operation[None]:
     raise NotFound(f'there is no schedule "{name}"{hint}')
 
 
-def record(schedule: Schedule, entry: Entry, ids: Ids) -> Operation[None]:
-    [number] = ids.draw(1)
+def record(schedule: Schedule, entry: Entry, number: int) -> Operation[None]:
     yield Ask("record_fires", {"rows": rows.packed([ledger.fire_values(schedule, entry, number)])})
 
 
@@ -103,5 +102,5 @@ def skip_until(now: datetime, schedule: Schedule, row: ScheduleRow, ids: Ids) ->
     """Account for what fell into a pause so far: the cursor that follows."""
     [facts] = yield from ledger.known([schedule], [row])
     for entry in skipped_by_pause(schedule, now, facts.settled):
-        yield from record(schedule, entry, ids)
+        yield from record(schedule, entry, *ids.draw(1))
     return to_us(max(now, schedule.cursor))

@@ -203,3 +203,24 @@ def retry(number: int, who: str) -> Operation[Job]:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
     yield from revive([number], who)
     return (yield from get(number))
+
+
+def remove(number: int) -> Operation[None]:
+    """Forget a job that has ended."""
+    if not (yield from forget([number])):
+        job = yield from get(number)
+        raise WrongState(f"job {number} is {job.state}: cancel it first")
+
+
+def forget(numbers: Sequence[int]) -> Operation[list[int]]:
+    """Forget those that have ended, and all that was known about them. Which they were."""
+    ids = list(numbers)
+    gone = [
+        *(yield Ask("remove_history", {"ids": ids})),
+        *(yield Ask("remove_failed", {"ids": ids})),
+    ]
+    ended = {number for (number,) in gone}
+    if ended:
+        for traces in ("remove_attempts", "remove_log", "remove_notes"):
+            yield Ask(traces, {"ids": sorted(ended)})
+    return [number for number in numbers if number in ended]

@@ -134,7 +134,9 @@ def _read(file: Traversable, dialect: Dialect) -> Migration:
     name = _FILE.fullmatch(file.name)
     if not name:
         raise ValueError(f"{file.name}: a migration is named as in 0001_tables.sql")
-    return Migration(int(name[1]), name[2], with_features(file.read_text(), dialect))
+    return Migration(
+        int(name[1]), name[2], with_features(file.read_text(encoding="utf-8"), dialect)
+    )
 
 
 def _known(database: Database, given: Sequence[Migration] | None) -> Sequence[Migration]:

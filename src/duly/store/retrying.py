@@ -56,6 +56,10 @@ class Place:
     ended_at: int = 0
     id: int = 0
 
+    def behind(self, found: Sequence[Sequence[int]]) -> "Place":
+        """Behind the last of those that were found: their numbers, and when they failed."""
+        return Place(self.until, found[-1][1], found[-1][0]) if found else self
+
 
 def begin() -> Operation[Place]:
     [(now,)] = yield Ask("now")
@@ -63,7 +67,7 @@ def begin() -> Operation[Place]:
 
 
 def find(matching: Matching, place: Place, limit: int) -> Operation[tuple[list[int], Place]]:
-    """The next of them, the oldest first, and where to go on."""
+    """The next of them, what failed first before others, and where to go on."""
     asked = {
         **matching.values(),
         "until": place.until,
@@ -72,10 +76,7 @@ def find(matching: Matching, place: Place, limit: int) -> Operation[tuple[list[i
         "limit": limit,
     }
     found = yield Ask("find_failed", asked)
-    if not found:
-        return [], place
-    last_id, last_end = found[-1]
-    return [number for number, _ in found], Place(place.until, last_end, last_id)
+    return [number for number, _ in found], place.behind(found)
 
 
 def count(matching: Matching) -> Operation[int]:

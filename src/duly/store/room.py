@@ -1,9 +1,15 @@
-"""What the nouns of a store share: the database, numbers for new rows, and those who listen."""
+"""What the nouns of a store share: the database, numbers for new rows, and those who listen.
+
+And in whose name they change things, if it is somebody's.
+"""
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import TypeVar
 
 from duly.errors import OutcomeUnknown
+from duly.model.access import Actor, AuditEntry, Deed
+from duly.store import access
 from duly.store.database import Ask, Database, Row, Start
 from duly.store.ids import BLOCK, Dry, Ids, reserve_many
 from duly.store.protocol import READY
@@ -21,6 +27,13 @@ class Room:
         self.ids = ids or Ids()
         self._listeners: list[Callable[[str], None]] = []
         self._appetite = 1
+        self.actor: Actor | None = None
+
+    def acting(self, actor: Actor) -> "Room":
+        """The same room, numbers and listeners and all, in somebody's name."""
+        other = copy(self)
+        other.actor = actor
+        return other
 
     async def write(self, start: Start[T]) -> T:
         """Run an operation; if it runs out of numbers, get more and run it again."""
@@ -42,6 +55,26 @@ class Room:
             except OutcomeUnknown:
                 continue
         return await self.write(start)
+
+    async def audited(self, start: Start[T], tell: Callable[[T], Deed]) -> Start[T]:
+        """The same, and its entry in the audit log, if it is done in somebody's name.
+
+        Its number is drawn here: however often the whole is run, there is one entry.
+        """
+        actor = self.actor
+        if actor is None:
+            return start
+        [number] = await self.numbers(1)
+        return lambda: access.audited(start, tell, actor=actor, number=number)
+
+    async def announce(self, deed: Deed) -> None:
+        """Enter what is about to be done, in more than one transaction."""
+        if self.actor is not None:
+            await self.entered(self.actor, deed)
+
+    async def entered(self, actor: Actor, deed: Deed) -> AuditEntry:
+        [number] = await self.numbers(1)
+        return await self.insist(lambda: access.append(actor, deed, number))
 
     async def read(self, start: Start[T]) -> T:
         return await self.database.read(start)

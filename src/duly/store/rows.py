@@ -23,6 +23,7 @@ from duly.model.policies import Policies
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.model.states import State
 from duly.model.terms import Terms
+from duly.policy.redaction import hidden_json
 from duly.store.database import Row, Value
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -159,6 +160,11 @@ def plan_values(plan: Plan) -> dict[str, Value]:
         "zone": plan.zone,
         "policies": plan.policies.as_json(),
     }
+
+
+def open_values(plan: Plan) -> dict[str, Value]:
+    """The same for everybody to read: without the secrets among the arguments."""
+    return {**plan_values(plan), "args": hidden_json(plan.task, plan.args)}
 
 
 def policies_over(stored: str, policies: Policies) -> str:

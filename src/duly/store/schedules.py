@@ -136,7 +136,12 @@ def foresee(name: str, decide: Decide) -> Operation[Firing]:
 
 def _difference(old: Plan, new: Plan) -> str:
     before, after = rows.plan_values(old), rows.plan_values(new)
+    told, tells = rows.open_values(old), rows.open_values(new)
     changed = [
-        f"{key}: {before[key]} → {after[key]}" for key in before if before[key] != after[key]
+        f"{key}: {told[key]} → {tells[key]}"
+        if told[key] != tells[key]
+        else f"{key}: changed in what is hidden here"
+        for key in before
+        if before[key] != after[key]
     ]
     return ("; ".join(changed) or "nothing changed")[:2_000]

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from duly.model.access import Actor
 from duly.store.database import Database
 from duly.store.ids import Ids
+from duly.store.nouns.access import SqlAccess
 from duly.store.nouns.evidence import SqlEvidence
 from duly.store.nouns.jobs import SqlJobs
 from duly.store.nouns.schedules import SqlLedger, SqlSchedules
@@ -14,10 +16,15 @@ from duly.store.room import Room
 
 
 class SqlStore:
-    """Everything that is remembered, in a database. ``ids`` are numbers that were reserved."""
+    """Everything that is remembered, in a database. ``ids`` are numbers that were reserved.
 
-    def __init__(self, database: Database, *, ids: Ids | None = None) -> None:
-        room = Room(database, ids)
+    ``room`` is that of a store on the same database, with which this one shares everything.
+    """
+
+    def __init__(
+        self, database: Database, *, ids: Ids | None = None, room: Room | None = None
+    ) -> None:
+        room = room or Room(database, ids)
         self._room = room
         self.database = database
         self.schedules = SqlSchedules(room)
@@ -29,6 +36,14 @@ class SqlStore:
         self.upkeep = SqlUpkeep(room)
         self.evidence = SqlEvidence(room)
         self.surroundings = SqlSurroundings(room)
+        self.access = SqlAccess(room)
+
+    @property
+    def actor(self) -> Actor | None:
+        return self._room.actor
+
+    def acting(self, actor: Actor, /) -> "SqlStore":
+        return SqlStore(self.database, room=self._room.acting(actor))
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self._room.listen(listener)

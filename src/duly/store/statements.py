@@ -26,7 +26,7 @@ def statements(dialect: Dialect) -> Mapping[str, str]:
     folder = files("duly.store").joinpath(dialect.name, "sql")
     found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        blocks = _HEAD.split(file.read_text())[1:]
+        blocks = _HEAD.split(file.read_text(encoding="utf-8"))[1:]
         for kind, name, text in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
             if name in found[kind]:
                 raise ValueError(f"{file.name}: there are two statements named {name}")

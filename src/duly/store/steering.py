@@ -1,18 +1,20 @@
 """What people do with a schedule as it is: pause, resume, skip ahead, rewind, run by hand."""
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, WrongState
-from duly.instants import to_us
+from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.policies import MOST_AT_ONCE, check_moment
 from duly.model.schedule import Pause, Schedule
 from duly.policy.firing import Entry, manual, moment_after_end, shortened
-from duly.policy.sentences import asked
+from duly.policy.sentences import asked, shown_whole, skipped_moments
 from duly.rules import Spaced
 from duly.store import ledger, rows
-from duly.store.database import Ask, Operation, Value
+from duly.store.database import Ask, Operation, Row, Value
 from duly.store.held import get, held, note, record, skip_until, values_of, write_change
 from duly.store.ids import Ids
 from duly.store.protocol import Decide
@@ -28,12 +30,14 @@ def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Op
     else:
         wanted = replace(wanted, since=now)
     if wanted.until is not None and wanted.until <= now:
-        raise InvalidValue(f"until={wanted.until}: that has passed; it is {now}")
+        until, it_is = (shown_whole(moment, schedule.plan) for moment in (wanted.until, now))
+        raise InvalidValue(f"until={until}: that has passed; it is {it_is}")
     values = values_of(row) | {
         "pause": rows.pause_text(wanted),
         "next_at": rows.instant(wanted.until),
     }
-    said = f"paused until {wanted.until}" if wanted.until else "paused"
+    until = f" until {shown_whole(wanted.until, schedule.plan)}" if wanted.until else ""
+    said = f"paused{until}"
     yield from write_change(values, who, f"{said}: {wanted.note}" if wanted.note else said)
     return (yield from get(name))
 
@@ -52,14 +56,30 @@ def resume(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedu
     return (yield from get(name))
 
 
-def skip_next(
-    name: str, count: int, *, who: str, decide: Decide, ids: Ids
-) -> Operation[list[datetime]]:
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+def check_skipped(count: int) -> None:
     if not 1 <= count <= MOST_SKIPPED:
         raise InvalidValue(f"count={count}: from 1 to {MOST_SKIPPED} moments can be skipped ahead")
-    moments = _ahead(schedule, max(now, schedule.cursor), count)
-    for moment in moments:
+
+
+def skip_next(
+    name: str, numbers: Sequence[int], *, who: str, decide: Decide, ids: Ids
+) -> Operation[list[datetime]]:
+    """Leave out as many moments as there are numbers, of those that are not left out already."""
+    row, schedule, now = yield from held(name, decide, ids, who=who)
+    mine: dict[str, Value] = {
+        "schedule_id": schedule.id,
+        "ids": list(numbers),
+        "since": to_us(now) - LATELY,
+    }
+    done = yield Ask("recorded_fires", mine)
+    if done:  # a repeated call: it was written, and the answer was lost
+        return [from_us(moment) for (moment,) in done]
+    settled: list[Row] = []
+    if (row.settled_until or 0) > row.cursor:
+        settled = yield Ask("settled_fires", {"ids": [schedule.id]})
+    left_out = {from_us(moment) for _, moment in settled}
+    moments = _ahead(schedule, max(now, schedule.cursor), len(numbers), left_out)
+    for number, moment in zip(numbers, moments, strict=False):
         entry = Entry(
             due_at=moment,
             covers_from=moment,
@@ -68,11 +88,11 @@ def skip_next(
             cause=Cause.ASKED,
             reason=asked(who),
         )
-        yield from record(schedule, entry, ids)
+        yield from record(schedule, entry, number)
     if moments:
         until = max(to_us(moments[-1]), row.settled_until or 0)
         yield Ask("settle_until", {"id": schedule.id, "settled_until": until})
-        yield from note(schedule, who, f"the next {len(moments)} skipped")
+        yield from note(schedule, who, skipped_moments(moments, schedule.plan))
     return moments
 
 
@@ -82,7 +102,8 @@ def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Op
     if isinstance(schedule.plan.kept, Spaced):
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
     if to > max(now, schedule.cursor):
-        raise InvalidValue(f"to={to}: a rewind goes back, and the cursor is at {schedule.cursor}")
+        wanted, cursor = (shown_whole(one, schedule.plan) for one in (to, schedule.cursor))
+        raise InvalidValue(f"to={wanted}: a rewind goes back, and the cursor is at {cursor}")
     moment = min(to, now, schedule.cursor)
     until = max(to_us(max(schedule.cursor, now)), row.settled_until or 0)
     next_at = schedule.pause.until if schedule.pause else schedule.plan.kept.after(moment)
@@ -94,7 +115,7 @@ def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Op
     }
     yield from _take_back_stretches(schedule, moment, ids)
     yield Ask("rewind_schedule", values)
-    yield from note(schedule, who, f"rewound to {moment}")
+    yield from note(schedule, who, f"rewound to {shown_whole(moment, schedule.plan)}")
     return (yield from get(name))
 
 
@@ -109,7 +130,7 @@ def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Oper
             continue
         yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(fire.due_at)})
         for entry in shorter:
-            yield from record(schedule, entry, ids)
+            yield from record(schedule, entry, *ids.draw(1))
 
 
 def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
@@ -150,8 +171,14 @@ def _next_after(schedule: Schedule, cursor: datetime, now: datetime) -> datetime
     )
 
 
-def _ahead(schedule: Schedule, after: datetime, count: int) -> list[datetime]:
+def _ahead(
+    schedule: Schedule, after: datetime, count: int, left_out: AbstractSet[datetime]
+) -> list[datetime]:
+    """So many moments to come that are not left out."""
     kept = schedule.plan.kept
     if isinstance(kept, Spaced):
-        return [schedule.next_at] if schedule.next_at else []
-    return list(kept.between(after, after + timedelta(days=366 * 30), count))
+        due = schedule.next_at
+        return [] if due is None or due in left_out else [due]
+    most = count + sum(moment > after for moment in left_out)
+    ahead = kept.between(after, after + timedelta(days=366 * 30), most)
+    return [moment for moment in ahead if moment not in left_out][:count]

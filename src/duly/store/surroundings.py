@@ -1,12 +1,13 @@
 """Reading what a store stands on: its clock, its settings, its days, who is expected to work."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 
 from duly.instants import from_us
 from duly.model.worker import WorkerInfo
 from duly.store import rows, worker_rows
-from duly.store.database import Ask, Operation
+from duly.store.database import Ask, Operation, Value
 from duly.store.protocol import BadDay, Orphans, WantedTask
 
 
@@ -50,8 +51,9 @@ def living() -> Operation[list[WorkerInfo]]:
     return [worker_rows.worker(row) for row in (yield Ask("living_workers"))]
 
 
-def orphans(limit: int) -> Operation[list[Orphans]]:
+def orphans(dead: Sequence[int], limit: int) -> Operation[list[Orphans]]:
+    values: dict[str, Value] = {"dead": list(dead), "limit": limit}
     return [
         Orphans(worker=worker, name=name, jobs=int(jobs), ended_at=rows.moment(ended or None))
-        for worker, name, ended, jobs in (yield Ask("orphaned_jobs", {"limit": limit}))
+        for worker, name, ended, jobs in (yield Ask("orphaned_jobs", values))
     ]

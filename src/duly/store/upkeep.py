@@ -166,7 +166,10 @@ def take_back(
     found = yield Ask("lost_jobs", {"after": after, "margin": span, "limit": limit})
     [(now,)] = yield Ask("now")
     settlements = []
-    for number, fence, attempt, crashes, retry, worker, schedule_id, task, key, isolated in found:
+    for (
+        number, fence, attempt, crashes, retry, worker, schedule_id, task, key,
+        isolated, name, ended,
+    ) in found:  # fmt: skip
         job = LostJob(
             id=number,
             fence=fence,
@@ -178,6 +181,8 @@ def take_back(
             task=task,
             key=key,
             alone=bool(isolated) and crashes >= SUSPECT,
+            worker_name=name,
+            has_ended=bool(ended),
         )
         verdict = judge(job, from_us(now))
         settlements.append(Settlement(job=job, verdict=verdict, outcome=Lost.__name__.lower()))

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from duly.app.doctor.crew import tasks, workers
+from duly.policy.why import Command, what_is_missing
 from duly.testing.conformance.world import LEASE, MINUTE, World
 from duly.testing.factories import call, plan
 from tests.app.doctor.patients import checked
@@ -127,3 +128,14 @@ async def test_a_lease_that_was_ended_is_known_to_those_who_live(world: World) -
     assert (await checked(world, workers)).said.startswith("1 job held by anna")
     await world.new_worker(name="berta")
     assert (await checked(world, workers)).level == "ok"
+
+
+async def test_a_task_of_dulys_own_without_any_worker_says_what_to_allow(world: World) -> None:
+    await world.enqueue(call("duly.shell"), call("duly.http"), call())
+    finding = await checked(world, tasks)
+    assert finding.fix == "duly up --allow http,shell, or duly worker --allow http,shell"
+
+
+def test_who_asks_why_a_shell_line_waits_without_any_worker_is_told_what_to_allow() -> None:
+    missing = what_is_missing([], task="duly.shell", queue="default", needs={})
+    assert missing == ("none is running", Command("start one", "duly worker --allow shell"))

@@ -4,6 +4,7 @@ import io
 import json
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,13 @@ from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from duly.declare import Entry
-from duly.declare.importers.apscheduler import PRINT_JOBS, from_printed, from_rows
+from duly.declare.importers.apscheduler import (
+    OPEN_STORE,
+    PRINT_JOBS,
+    from_printed,
+    from_rows,
+    job_store_refused,
+)
 from duly.declare.reading import read
 from duly.declare.writing import write
 from duly.errors import InvalidValue, ZoneMissing
@@ -120,15 +127,71 @@ def test_a_cron_trigger_and_its_rule_have_the_same_moments(fields: dict[str, Any
             "UTC",
         ),
         (
-            OrTrigger([CronTrigger(hour=2), CronTrigger(day_of_week="sun,mon", hour=3)]),
+            OrTrigger(
+                [
+                    CronTrigger(hour=2, timezone="Asia/Tokyo"),
+                    CronTrigger(day_of_week="sun,mon", hour=3, timezone="Asia/Tokyo"),
+                ]
+            ),
             "*-*-* 02:00:00 | Mon,Sun *-*-* 03:00:00",
-            "Europe/Paris",
+            "Asia/Tokyo",
+        ),
+        (
+            OrTrigger(
+                [
+                    CronTrigger(hour=2, timezone="Asia/Tokyo", start_date="2027-01-01"),
+                    CronTrigger(hour=3, timezone="Europe/Berlin"),
+                    IntervalTrigger(
+                        minutes=5, start_date="2026-01-01", end_date="2026-02-01", timezone="UTC"
+                    ),
+                ]
+            ),
+            "*-*-* 02:00:00 Asia/Tokyo start=2027-01-01T00:00:00+09:00 | "
+            "*-*-* 03:00:00 Europe/Berlin | "
+            "every 5m from 2026-01-01T00:00:00+00:00 end=2026-02-01T00:00:00+00:00",
+            None,
         ),
     ],
 )
 def test_a_trigger_becomes_a_rule(trigger: object, rule: str, zone: str | None) -> None:
     entry = only(printed(trigger), zone="Europe/Paris")
     assert (entry.rule, entry.zone, entry.start) == (rule, zone, None)
+
+
+def test_triggers_that_were_not_described_are_read_in_the_zone_that_was_given() -> None:
+    text = "or[cron[hour='2'], cron[day_of_week='sun,mon', hour='3']]"
+    [entry] = from_rows([row(text, timezone="")], zone="Europe/Paris").sheet.schedules.values()
+    assert (entry.rule, entry.zone) == ("*-*-* 02:00:00 | Mon,Sun *-*-* 03:00:00", "Europe/Paris")
+
+
+def test_the_jitter_of_one_of_several_triggers_is_noted() -> None:
+    trigger = OrTrigger([CronTrigger(hour=2, jitter=9, timezone="UTC"), IntervalTrigger(hours=1)])
+    found = from_printed(printed(trigger))
+    assert found.notes[0] == "job: the jitter of its triggers cannot be carried"
+
+
+@pytest.mark.parametrize(
+    "step", [{"days": 3}, {"weeks": 2}, {"months": 1}, {"months": 5}, {"years": 1}]
+)
+def test_a_calendar_interval_and_its_rule_have_the_same_moments(step: dict[str, int]) -> None:
+    trigger = CalendarIntervalTrigger(
+        **step, hour=9, start_date="2026-01-31", end_date="2031-01-31", timezone="Asia/Tokyo"
+    )
+    entry = only(printed(trigger))
+    rule = parse(entry.rule, zone=entry.zone)
+    assert isinstance(rule, Rule)
+    assert entry.end is not None
+    expected: list[datetime] = []
+    while moment := trigger.get_next_fire_time(expected[-1] if expected else None, NOVEMBER):
+        expected.append(moment)
+    assert list(rule.between(datetime(2026, 1, 1, tzinfo=UTC), entry.end, limit=999)) == expected
+
+
+def test_the_last_day_of_a_calendar_interval_is_whole() -> None:
+    trigger = CalendarIntervalTrigger(
+        days=1, hour=23, start_date="2026-01-01", end_date="2026-01-31", timezone="Asia/Tokyo"
+    )
+    assert only(printed(trigger)).end == datetime(2026, 1, 31, 14, 59, 59, tzinfo=UTC)
 
 
 def test_a_text_that_names_a_moment_is_read_in_the_zone_that_was_given() -> None:
@@ -278,6 +341,29 @@ def test_a_row_of_a_job_store_is_never_opened(found: object) -> None:
     with pytest.raises(InvalidValue, match="holds pickles, which duly never opens") as refused:
         from_rows([found])
     assert str(refused.value).endswith(PRINT_JOBS)
+
+
+def test_why_a_job_store_is_not_read_is_said_with_what_to_do() -> None:
+    said = str(job_store_refused("/srv/jobs.sqlite"))
+    assert said.startswith("/srv/jobs.sqlite is a job store: its jobs are pickles, and to unpickle")
+    assert PRINT_JOBS in said
+    assert "on a copy of the store: APScheduler deletes each job that it cannot load." in said
+
+
+def test_a_copy_of_a_job_store_prints_its_jobs(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'jobs.sqlite'}"
+    program = BackgroundScheduler(timezone="UTC")
+    program.add_jobstore("sqlalchemy", url=url)
+    program.start(paused=True)
+    program.add_job(tick, CronTrigger(hour=2, timezone="UTC"), id="night", misfire_grace_time=60)
+    program.shutdown()
+    names: dict[str, Any] = {}
+    with redirect_stdout(io.StringIO()) as out:
+        opened = OPEN_STORE.replace("sqlite:///copy-of-jobs.sqlite", url)
+        exec(opened + PRINT_JOBS, names)  # noqa: S102 - shown to users to be run
+    names["scheduler"].shutdown()
+    entry = only(out.getvalue())
+    assert (entry.name, entry.rule, entry.start_within) == ("night", "*-*-* 02:00:00", "1m")
 
 
 def test_what_is_not_json_says_how_to_print_the_jobs() -> None:

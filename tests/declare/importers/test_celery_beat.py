@@ -1,5 +1,6 @@
 """What becomes of Celery Beat's schedules. Celery itself is not there, only what looks like it."""
 
+import json
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,10 +9,11 @@ from typing import Any
 import pytest
 
 from duly.declare import Entry
-from duly.declare.importers.celery_beat import DJANGO_QUERY, from_django_rows, from_schedule
+from duly.declare.importers.beat_tables import TABLES, from_dump, from_tables
+from duly.declare.importers.celery_beat import from_schedule
 from duly.declare.reading import read
 from duly.declare.writing import write
-from duly.errors import ZoneMissing
+from duly.errors import InvalidValue, ZoneMissing
 from duly.rules import Rule, parse
 
 
@@ -173,7 +175,8 @@ def test_the_notes_about_all_say_how_tasks_are_called() -> None:
     assert 'overlap = "allow"' in overlap
 
 
-TABLES = """
+NOVEMBER = datetime(2026, 11, 13, 7, 20, tzinfo=UTC)
+SCRIPT = """
 create table django_celery_beat_intervalschedule (id integer, every integer, period text);
 create table django_celery_beat_crontabschedule (id integer, minute text, hour text,
     day_of_week text, day_of_month text, month_of_year text, timezone text);
@@ -203,27 +206,31 @@ values
 """
 
 
-@pytest.fixture(name="django_rows")
-def stored_rows() -> list[dict[str, Any]]:
+@pytest.fixture(name="tables")
+def stored_tables() -> dict[str, list[dict[str, Any]]]:
     connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
     try:
-        connection.executescript(TABLES)
-        cursor = connection.execute(DJANGO_QUERY)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        connection.executescript(SCRIPT)
+        return {
+            table: list(map(dict, connection.execute(f"select * from django_celery_beat_{table}")))
+            for table in TABLES
+        }
     finally:
         connection.close()
 
 
-def test_the_tables_of_django_celery_beat_are_read(django_rows: list[dict[str, Any]]) -> None:
-    found = from_django_rows(django_rows)
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def test_the_tables_of_django_celery_beat_are_read(tables: Tables) -> None:
+    found = from_tables(tables, now=NOVEMBER)
     assert list(found.sheet.schedules.values()) == [
         Entry(
             name="monday",
-            rule="Mon *-*-01..07 09:00",
+            rule="Mon *-*-01..07 09:00 start=2027-01-01T00:00:00+00:00 count=1",
             zone="UTC",
             task="shop.monday",
-            start=datetime(2027, 1, 1, tzinfo=UTC),
             paused=True,
             note="its arguments [1] have no names: write args = { name = … } with those of the "
             "task's parameters",
@@ -248,16 +255,102 @@ def test_the_tables_of_django_celery_beat_are_read(django_rows: list[dict[str, A
         ),
     ]
     assert [note.split(": ")[0] for note in found.notes] == [
-        *("dusk", "monday", "monday", "every task", "every schedule"),
+        *("dusk", "monday", "monday", "every task", "every schedule", "every moment"),
     ]
 
 
-def test_what_django_had_can_be_written_and_read_again(django_rows: list[dict[str, Any]]) -> None:
-    sheet = from_django_rows(django_rows).sheet
+def test_what_django_had_can_be_written_and_read_again(tables: Tables) -> None:
+    sheet = from_tables(tables, now=NOVEMBER).sheet
     assert read(write(sheet)).schedules == sheet.schedules
 
 
-def test_arguments_that_are_no_json_pause_the_schedule(django_rows: list[dict[str, Any]]) -> None:
-    poll = {row["name"]: row for row in django_rows}["poll"]
-    [entry] = from_django_rows([poll | {"kwargs": "{deep"}]).sheet.schedules.values()
+def task(tables: Tables, name: str, **columns: object) -> Tables:
+    """The tables with one task alone, and other columns."""
+    [row] = [row for row in tables["periodictask"] if row["name"] == name]
+    return tables | {"periodictask": [row | columns]}
+
+
+def test_arguments_that_are_no_json_pause_the_schedule(tables: Tables) -> None:
+    found = from_tables(task(tables, "poll", kwargs="{deep"), now=NOVEMBER)
+    [entry] = found.sheet.schedules.values()
     assert (entry.args, entry.paused) == ({}, True)
+    assert found.notes[0].startswith("poll: its kwargs {deep are not a JSON object: write args")
+    [by_place] = from_tables(
+        task(tables, "poll", args='{"a": 1}'), now=NOVEMBER
+    ).sheet.schedules.values()
+    assert by_place.paused
+
+
+def test_what_runs_once_is_due_once(tables: Tables) -> None:
+    found = from_tables(task(tables, "poll", one_off=1), now=NOVEMBER)
+    [entry] = found.sheet.schedules.values()
+    rule = parse(entry.rule)
+    assert isinstance(rule, Rule)
+    first = datetime(2026, 11, 13, 7, 20, tzinfo=UTC)
+    assert list(rule.between(NOVEMBER - timedelta(days=9), NOVEMBER + timedelta(days=9))) == [first]
+    assert (
+        "poll: one_off is carried as count=1: it is due once, at the first moment from "
+        in (found.notes[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "note"),
+    [
+        ("poll", {"one_off": 1, "total_run_count": 1}, "it is one_off, and has run"),
+        ("poll", {"interval_id": 7}, "it has no schedule: choose a rule"),
+        ("poll", {"interval_id": None}, "it has no schedule: choose a rule"),
+        ("poll", {"start_time": "soon"}, "Invalid isoformat string: 'soon'"),
+        ("monday", {"start_time": "2027-13-01"}, "month must be in 1..12"),
+    ],
+)
+def test_a_row_with_nothing_to_do_or_no_sense_is_left_out(
+    tables: Tables, name: str, columns: dict[str, object], note: str
+) -> None:
+    found = from_tables(task(tables, name, **columns), now=NOVEMBER)
+    assert dict(found.sheet.schedules) == {}
+    assert found.notes[0] == f"{name}: {note}; it is left out"
+
+
+def test_a_moment_that_has_passed_is_left_out(tables: Tables) -> None:
+    later = datetime(2027, 1, 1, 10, 0, 1, tzinfo=UTC)
+    found = from_tables(task(tables, "once"), now=later)
+    assert dict(found.sheet.schedules) == {}
+    assert found.notes[0].startswith("once: its moment, 2027-01-01 10:00 UTC, has passed")
+
+
+def test_what_only_a_broker_understands_is_noted(tables: Tables) -> None:
+    columns = {"exchange": "x", "routing_key": "", "headers": '{"a": 1}', "last_run_at": "2026"}
+    routed, *_, last_run = from_tables(task(tables, "poll", **columns), now=NOVEMBER).notes
+    assert routed == (
+        "poll: exchange, headers cannot be carried: there is no broker here; write queue = …, or "
+        "pass an argument"
+    )
+    assert last_run.startswith("every schedule: last_run_at is not carried")
+
+
+def test_old_tables_have_neither_zones_nor_clocked_schedules(tables: Tables) -> None:
+    crontabs = [
+        {name: value for name, value in row.items() if name != "timezone"}
+        for row in tables["crontabschedule"]
+    ]
+    old = {"periodictask": tables["periodictask"][1:2], "crontabschedule": crontabs}
+    with pytest.raises(ZoneMissing, match=r"^a crontab in these tables has no zone: pass what app"):
+        from_tables(old, now=NOVEMBER)
+    [entry] = from_tables(old, now=NOVEMBER, zone="Asia/Tokyo").sheet.schedules.values()
+    assert entry.zone == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "this is not JSON: "),
+        ("[1]", "this is not what Django dumps. Send what this prints: python manage.py dumpdata"),
+        ("7", "this is not what Django dumps"),
+        (json.dumps([{"model": "auth.user", "pk": 1, "fields": {}}]), "nothing of django_celery_b"),
+    ],
+)
+def test_what_is_no_dump_says_what_to_send(text: str, said: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        from_dump(text, now=NOVEMBER)
+    assert str(refused.value).startswith(said)

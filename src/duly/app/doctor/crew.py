@@ -6,6 +6,7 @@ from typing import Final
 
 from duly.app.doctor.finding import Finding, fine, problem, warning
 from duly.app.doctor.patient import Patient
+from duly.app.presence import present
 from duly.engine.reaper import MARGIN
 from duly.model.worker import WorkerInfo
 from duly.policy.why import about, what_is_missing
@@ -23,7 +24,7 @@ MOST_NAMES = 5
 
 async def tasks(patient: Patient) -> Finding:
     around = patient.store.surroundings
-    return judge_tasks(await around.wanted(), await around.living())
+    return judge_tasks(await around.wanted(), present(await around.living()))
 
 
 def judge_tasks(wanted: Sequence[WantedTask], living: Sequence[WorkerInfo]) -> Finding:
@@ -48,13 +49,14 @@ def _without_workers(wanted: Sequence[WantedTask]) -> Finding:
     if not wanted:
         return fine("none is wanted, and no worker is running")
     found = problem if any(one.jobs for one in wanted) else warning
-    return found(f"no worker is running for {_listed(wanted)}", "duly up, or duly worker")
+    allow = _allowing(wanted)
+    start = f"duly up{allow}, or duly worker{allow}"
+    return found(f"no worker is running for {_listed(wanted)}", start)
 
 
 def _start_for(unknown: Sequence[WantedTask], living: Sequence[WorkerInfo]) -> str:
-    words = sorted({BUILT_IN[one.task] for one in unknown if one.task in BUILT_IN})
-    if words:
-        return f"allow it where the worker is started: duly up --allow {','.join(words)}"
+    if allow := _allowing(unknown):
+        return f"allow it where the worker is started: duly up{allow}"
     names = ", ".join(sorted({worker.name for worker in living})[:MOST_NAMES])
     return (
         f"start a worker with the code that has it: duly worker APP (running: {names}); or, if it "
@@ -62,11 +64,22 @@ def _start_for(unknown: Sequence[WantedTask], living: Sequence[WorkerInfo]) -> s
     )
 
 
+def _allowing(wanted: Sequence[WantedTask]) -> str:
+    words = sorted({BUILT_IN[one.task] for one in wanted if one.task in BUILT_IN})
+    return f" --allow {','.join(words)}" if words else ""
+
+
 async def workers(patient: Patient) -> Finding:
     around = patient.store.surroundings
-    orphans, living = await around.orphans(), await around.living()
-    now = await around.now()
-    return judge_orphans(orphans, living, now) or judge_leases(living, now)
+    now, believed = await around.now(), await around.living()
+    living = present(believed)
+    gone = [] if living else believed
+    orphans = await around.orphans(dead=[one.id for one in gone])
+    return (
+        judge_gone(gone, orphans, now)
+        or judge_orphans(orphans, living, now)
+        or judge_leases(living, now)
+    )
 
 
 def judge_orphans(
@@ -83,6 +96,21 @@ def judge_orphans(
         f"{'it' if jobs == 1 else 'them'} back",
         "start any node, which does so within seconds: duly up, or duly worker",
     )
+
+
+def judge_gone(
+    gone: Sequence[WorkerInfo], orphans: Sequence[Orphans], now: datetime
+) -> Finding | None:
+    """Processes that ended a moment ago, and nobody is there to see it but whoever asks."""
+    if not gone:
+        return None
+    left = about(max(max(one.lease_until for one in gone) - now, timedelta()))
+    names = ", ".join(one.name for one in gone[:MOST_NAMES])
+    jobs = sum(one.jobs for one in orphans)
+    its = "its process is gone; its lease ends" if len(gone) == 1 else "gone; their leases end"
+    held = f", and {plural(jobs, 'job')} wait{'s' * (jobs == 1)} for that" if jobs else ""
+    found = problem if jobs else warning
+    return found(f"{names}: {its} in {left}{held}", "start another: duly up, or duly worker")
 
 
 def judge_leases(living: Sequence[WorkerInfo], now: datetime) -> Finding:

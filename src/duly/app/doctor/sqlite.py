@@ -76,7 +76,7 @@ class Mount(NamedTuple):
 async def file_system(patient: Patient) -> Finding:
     if not MOUNTS.exists():
         return fine("this system does not say what it is; it must be a local disk")
-    return judge_mount(mount_of(patient.path, MOUNTS.read_text(errors="replace")))
+    return judge_mount(mount_of(patient.path, MOUNTS.read_text("utf-8", "replace")))
 
 
 def judge_mount(mount: Mount | None) -> Finding:

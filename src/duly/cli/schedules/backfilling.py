@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +14,7 @@ from duly.cli.formats import (
     Listing,
     View,
     iso,
-    read_length,
-    read_moment,
+    read_when,
     utc_option,
     written,
 )
@@ -129,8 +128,8 @@ def backfill(  # noqa: PLR0913 - one for each option
 def _moment(text: str, option: str, *, zone: str, now: datetime) -> datetime:
     if text.strip() == "now":
         return now
-    length = read_length(text)
-    return now - length if length is not None else read_moment(text, zone=zone, option=option)
+    found = read_when(text, zone=zone, option=option)
+    return now - found if isinstance(found, timedelta) else found
 
 
 def _make_sure(foreseen: "Backfill", view: View, zone: str, *, yes: bool) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -13,31 +14,38 @@ from duly.cli.formats import (
     View,
     iso,
     list_options,
-    read_length,
-    read_moment,
+    read_when,
     show_list,
 )
+from duly.cli.options import WholeNumber
 from duly.cli.output import roughly
-from duly.cli.store import store_option
+from duly.cli.store import refuse, store_option
 from duly.clock import now
+from duly.errors import DulyError
+from duly.policy.redaction import hidden_call
 from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.views import Fire, Schedule
+    from duly.model.schedule_filter import ScheduleFilter
 
 MOST_SHOWN = 10_000
 A_SECOND = timedelta(seconds=1)
+NO_MATCH = "no schedule matches"
 
 
 @click.command("list")
+@click.argument("words", metavar="[FILTER]…", nargs=-1)
 @store_option
 @list_options
-def list_command(store: str, view: View) -> None:
+def list_command(words: tuple[str, ...], store: str, view: View) -> None:
     """List the schedules, the next first.
 
     \b
       duly schedules
+      duly schedules state:paused,faulty
+      duly schedules owner:code queue:mail nightly
       duly schedules -o wide --utc
       duly schedules --watch
       duly schedules -o jsonl | jq -r 'select(.paused) | .name'
@@ -45,16 +53,17 @@ def list_command(store: str, view: View) -> None:
     NEXT and LAST are on the clock of each schedule's zone, or of this machine for those that need
     none. OUTCOME is what became of LAST: queued, merged into another moment's run, or skipped.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    wanted = _filter_from(words)
 
     async def found(there: "Store") -> "Sequence[Schedule]":
         from duly.app.steering import MOST_LISTED, every_schedule
 
-        every = await every_schedule(there)
+        every = await every_schedule(there, wanted)
         if len(every) >= MOST_LISTED:
             click.echo(f"there are more than these {MOST_LISTED:,}", err=True)
         return sorted(every, key=_by_next)
 
-    show_list(store, view, found, SCHEDULES)
+    show_list(store, view, found, replace(SCHEDULES, nothing=NO_MATCH) if words else SCHEDULES)
 
 
 @click.command("history")
@@ -65,7 +74,7 @@ def list_command(store: str, view: View) -> None:
     "--count",
     default=20,
     show_default=True,
-    type=click.IntRange(1, MOST_SHOWN),
+    type=WholeNumber(1, MOST_SHOWN),
     help="So many, the newest first.",
 )
 @store_option
@@ -109,6 +118,15 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
     )
 
 
+def _filter_from(words: Sequence[str]) -> "ScheduleFilter":
+    from duly.model.schedule_filter import schedule_filter_of
+
+    try:
+        return schedule_filter_of(words)
+    except DulyError as error:
+        refuse(error)
+
+
 def _by_next(schedule: "Schedule") -> tuple[bool, float, str]:
     waits = schedule.next_at is None or schedule.paused
     return waits, schedule.next_at.timestamp() if schedule.next_at else 0, schedule.name
@@ -141,13 +159,13 @@ def _left(schedule: "Schedule", view: View) -> str:
 
 
 def plain_schedule(schedule: "Schedule") -> dict[str, object]:
-    """For programs."""
+    """For programs; without secrets, as for people."""
     return {
         "name": schedule.name,
         "rule": schedule.rule,
         "zone": schedule.zone,
         "task": schedule.task,
-        "args": json.loads(schedule.args),
+        "args": hidden_call(schedule.task, json.loads(schedule.args)),
         "title": schedule.title,
         "queue": schedule.queue,
         "priority": schedule.plan.priority,
@@ -223,7 +241,5 @@ def _length(length: timedelta | None) -> str:
 
 
 def _since(text: str, zone: str | None) -> datetime:
-    length = read_length(text)
-    if length is not None:
-        return now() - length
-    return read_moment(text, zone=zone or machine_zone() or "UTC", option="--since")
+    found = read_when(text, zone=zone or machine_zone() or "UTC", option="--since")
+    return now() - found if isinstance(found, timedelta) else found

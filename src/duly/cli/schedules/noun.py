@@ -2,7 +2,7 @@
 
 import click
 
-from duly.cli.formats import Noun
+from duly.cli.formats import FilteredNoun
 from duly.cli.schedules.backfilling import backfill
 from duly.cli.schedules.looking import history, list_command
 from duly.cli.schedules.planning import add, edit
@@ -11,12 +11,20 @@ from duly.cli.schedules.simulating import simulate
 from duly.cli.schedules.steering import pause, remove, resume, run_command, skip_next
 
 
-@click.group(cls=Noun)
+@click.group(cls=FilteredNoun)
 def schedules() -> None:
     """List the schedules, or look after one by its name.
 
+    FILTER is one or more of these words, all of which must fit, and text that is looked for in the
+    name and title:
+
+    \b
+      state:active,paused,faulty  task:send  queue:mail  owner:code,file,api,person  tag:nightly
+      text:"any: text"
+
     \b
       duly schedules                              NEXT LEFT LAST PASSED OUTCOME SCHEDULE
+      duly schedules state:paused backup          those of backups that are paused
       duly schedules -o wide --utc                RULE ZONE TASK OWNER, too
       duly schedules show nightly
       duly schedules add "02:30 Europe/Berlin" --name backup -- /srv/backup --full

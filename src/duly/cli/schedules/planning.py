@@ -1,16 +1,16 @@
 """``duly schedules add`` and ``edit``: what a person wants, in words."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from duly.cli.formats import View, read_moment, utc_option
+from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused
-from duly.cli.store import ask, refuse, store_option
-from duly.errors import DulyError, RuleError
+from duly.cli.schedules.starting import Start, start_of
+from duly.cli.store import ask, refuse, settled, store_option
+from duly.errors import DulyError, RuleError, ZoneMissing
 from duly.model.policies import MOST_AT_ONCE, Catchup, Late, Overlap
 from duly.rules import parse
 
@@ -42,10 +42,10 @@ def policy_options(command: Callable[..., None]) -> Callable[..., None]:
     """The words of ``@duly.schedule``; ``spoken`` tells which of them were."""
     for option in reversed(
         (
-            click.option("--zone", metavar="ZONE", help="Time zone, as Europe/Berlin or UTC."),
+            click.option("--zone", metavar="ZONE", help=_ZONE),
             click.option("--overlap", type=click.Choice(get_args(Overlap)), help=_OVERLAP),
             click.option("--missed", type=click.Choice(get_args(Catchup)), help=_MISSED),
-            click.option("--at-most", type=click.IntRange(1, MOST_AT_ONCE), help=_AT_MOST),
+            click.option("--at-most", type=WholeNumber(1, MOST_AT_ONCE), help=_AT_MOST),
             click.option("--spacing", metavar="TIME", help="… and so far apart: 1m."),
             click.option("--start-within", metavar="TIME", help="How late it may start: 4h."),
             click.option("--late", type=click.Choice(get_args(Late)), help="What if it is later."),
@@ -75,6 +75,7 @@ def _label_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+_ZONE = "Time zone, as Europe/Berlin; else the rule's own, or zone in duly.toml."
 _OVERLAP = "What if the last run has not ended."
 _MISSED = "Which moments are made up for that nobody was there to see."
 _AT_MOST = "… with all: the newest so many."
@@ -111,27 +112,35 @@ def add(
       duly schedules add "02:30 Europe/Berlin" --name backup -- /srv/backup --full
       duly schedules add "0 4 * * *" --zone UTC --overlap queue_one --start-within 4h --task tidy
 
-    A VALUE that is JSON is taken as such (10, true, null, ["a"]), any other as text; '"10"' is
-    text. A command is run without a shell, by workers that may do so: duly up --allow shell.
+    Where an app is at hand (DULY_APP, app in duly.toml, tasks.py here), TASK is looked for in it,
+    and each VALUE read by the type of its parameter. Elsewhere a VALUE that is JSON is taken as
+    such (10, true, null, ["a"]), any other as text; '"10"' is text. A command is run without a
+    shell, by workers that may do so: duly up --allow shell.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     command: list[str] = context.meta.get(_COMMAND, [])
     try:
-        plan = _new_plan(
-            rule, name=name, what=_what(task, arguments, command), said=spoken(options)
-        )
+        start = start_of(task, arguments, command)
+        plan = new(rule, name=name, what=start, said=spoken(options))
     except RuleError as error:
         raise RuleRefused(error, rule) from None
     except DulyError as error:
         refuse(error)
 
-    async def added(there: "Store") -> "Schedule":
-        [schedule] = await there.schedules.add([plan])
-        return schedule
+    async def added(there: "Store") -> "tuple[Schedule, str | None]":
+        from duly.app.audience import unknown_task
 
-    schedule = ask(store, added)
+        problem = None if command else await unknown_task(there, start.task)
+        if problem and start.unknown:
+            raise start.unknown
+        [schedule] = await there.schedules.add([plan])
+        return schedule, problem if start.unchecked else None
+
+    schedule, note = ask(store, added)
     _tell("added", schedule, utc=utc)
     if command:
-        click.echo("note: workers run commands only if they may: duly up --allow shell", err=True)
+        note = "workers run commands only if they may: duly up --allow shell"
+    if note:
+        click.echo(f"note: {note}", err=True)
 
 
 @click.command("edit")
@@ -157,70 +166,49 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
     if not said and rule is None:
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
 
-    def change(plan: "Plan") -> "Plan":
-        from duly.app.steering import changed_plan, own_zone
-
-        return changed_plan(plan, rule, in_zone(said, said.get("zone") or own_zone(plan)))
-
     async def edited(there: "Store") -> "Schedule":
         from duly.app.steering import login
 
         try:
-            return await there.schedules.edit(name, change, who=login())
+            return await there.schedules.edit(
+                name, lambda plan: changed(plan, rule, said), who=login()
+            )
         except RuleError as error:
             raise RuleRefused(error, rule or error.text) from None
 
     _tell("edited", ask(store, edited), utc=utc)
 
 
-def _new_plan(
+def new(
     rule: str,
     *,
     name: str | None,
-    what: tuple[str, str, Mapping[str, object]],
-    said: dict[str, Any],
+    what: Start,
+    said: Mapping[str, Any],
 ) -> "Plan":
+    """What was typed as a plan, in the zone of the settings if none was."""
     from duly.app.steering import new_plan
 
-    called, task, args = what
-    zone = said.get("zone")
-    timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or called)
-    words = in_zone(said, zone or timing.stated_zone)
-    return new_plan(called if name is None else name, rule, task=task, args=args, words=words)
+    zone = said["zone"] if "zone" in said else settled().zone
+    timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or what.called)
+    read = in_zone(said, said.get("zone") or timing.stated_zone or zone)
+    words = {**read, "zone": zone}
+    called = what.called if name is None else name
+    return new_plan(called, rule, task=what.task, args=what.args, words=words)
 
 
-def _what(
-    task: str | None, arguments: Sequence[str], command: Sequence[str]
-) -> tuple[str, str, Mapping[str, object]]:
-    """What it is called unless somebody says so, its task and its arguments."""
-    from duly.app.steering import COMMAND
+def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
+    """The plan with what was typed; the zone of the settings is for what needs one and has none."""
+    from duly.app.steering import changed_plan, own_zone
 
-    if (task is None) == (not command):
-        raise click.UsageError("say what to run: --task NAME KEY=VALUE…, or -- and a command")
-    if task is not None:
-        return task, task, _arguments(arguments)
-    if arguments:
-        raise click.UsageError(f'"{arguments[0]}": the arguments of a command stand behind the --')
-    return PurePath(command[0]).name, COMMAND, {"argv": list(command)}
-
-
-def _arguments(pairs: Sequence[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not (key and equals):
-            raise click.UsageError(f'"{pair}": an argument of a task is written as KEY=VALUE')
-        if key in found:
-            raise click.UsageError(f'"{key}" is said twice')
-        found[key] = _value(value)
-    return found
-
-
-def _value(text: str) -> object:
+    zone = settled().zone
+    words = in_zone(said, said.get("zone") or own_zone(plan) or zone)
     try:
-        return json.loads(text, parse_constant=str)
-    except ValueError:
-        return text
+        return changed_plan(plan, rule, words)
+    except ZoneMissing:
+        if zone is None or "zone" in said:
+            raise
+        return changed_plan(plan, rule, {**words, "zone": zone})
 
 
 def spoken(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from duly.cli.formats import View, iso, one_line, safe_table, utc_option
 from duly.cli.schedules.looking import plain_fire, plain_schedule
 from duly.cli.store import ask, output_option, store_option
 from duly.errors import DulyError
+from duly.policy.redaction import hidden_json
 from duly.rules import Spaced, clock_change_notes
 
 if TYPE_CHECKING:
@@ -122,11 +123,11 @@ def _sentence(plan: "Plan") -> str:
 
 def _facts(portrait: Portrait, view: View) -> Iterator[str]:
     schedule = portrait.schedule
-    arguments = "" if schedule.args == "{}" else f" {schedule.args}"
+    args = hidden_json(schedule.task, schedule.args)
     facts = {
         "rule": schedule.rule,
         "zone": portrait.zone or "",
-        "task": f"{schedule.task}{arguments}",
+        "task": schedule.task if args == "{}" else f"{schedule.task} {args}",
         "queue": schedule.queue,
         "tags": ", ".join(schedule.tags),
         "owner": schedule.owner,

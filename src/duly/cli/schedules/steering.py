@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import View, read_length, read_moment, utc_option
+from duly.cli.formats import View, read_when, utc_option
+from duly.cli.options import WholeNumber
 from duly.cli.store import NEEDS_YOU, ask, store_option
 from duly.settings.machine import machine_zone
 
@@ -98,7 +99,7 @@ def resume(*, name: str, utc: bool, store: str) -> None:
     "--count",
     default=1,
     show_default=True,
-    type=click.IntRange(1, MOST_SKIPPED),
+    type=WholeNumber(1, MOST_SKIPPED),
     help="So many moments.",
 )
 @utc_option
@@ -160,7 +161,4 @@ def _make_sure(schedule: "Schedule") -> None:
 
 
 def _until(text: str, zone: str | None) -> "datetime | timedelta":
-    length = read_length(text)
-    if length is not None:
-        return length
-    return read_moment(text, zone=zone or machine_zone() or "UTC", option="--until")
+    return read_when(text, zone=zone or machine_zone() or "UTC", option="--until")

@@ -10,7 +10,8 @@ import click
 
 from duly.cli.formats import read_length, read_moment
 from duly.cli.output import roughly
-from duly.cli.schedules.planning import in_zone
+from duly.cli.schedules.planning import changed, new
+from duly.cli.schedules.starting import Start
 from duly.clock import now
 from duly.durations import parse_duration
 from duly.errors import RuleError
@@ -38,15 +39,9 @@ class Said:
 
 def planned(known: "Known | None", rule: str | None, words: Mapping[str, Any]) -> "Plan":
     """The schedule's plan with what is said; or one of a rule, and nothing that could be run."""
-    from duly.app.steering import changed_plan, new_plan, own_zone
-
     if known is not None:
-        read = in_zone(words, words.get("zone") or own_zone(known.plan))
-        return changed_plan(known.plan, rule, read)
-    text, zone = rule or "", words.get("zone")
-    timing = parse(text, zone=zone, dst=words.get("dst", "cron"), name=UNNAMED)
-    read = in_zone(words, zone or timing.stated_zone)
-    return new_plan(UNNAMED, text, task=UNNAMED, args={}, words=read)
+        return changed(known.plan, rule, words)
+    return new(rule or "", name=UNNAMED, what=Start(UNNAMED, UNNAMED, {}), said=words)
 
 
 def supposed(plan: "Plan", known: "Known | None", said: Said) -> "WhatIf":
@@ -107,7 +102,7 @@ def _moment(text: str, after: datetime, zone: str, option: str) -> datetime:
         found = rule.after(after - _JUST_BEFORE)
         if found is not None:
             return found
-    return read_moment(text, zone=zone, option=option)
+    return read_moment(text, zone=zone, option=option, or_length=True)
 
 
 def _runtime(text: str | None, known: "Known | None") -> timedelta:

@@ -23,25 +23,35 @@ from duly.declare.importers.imported import (
     title_of,
     zone_asked_for,
 )
-from duly.declare.importers.triggers import Trigger, read_trigger
+from duly.declare.importers.triggers import Trigger, last_moment, read_trigger
 from duly.declare.sheet import Entry
 from duly.durations import show_duration
 from duly.errors import InvalidValue, ZoneMissing
-from duly.rules.zone import zone_names
 
 # Of a scheduler that was not started yet, jobs do not know all of their options.
 PRINT_JOBS: Final = """\
 import json  # and before it, scheduler.start(paused=True), if it does not run yet
+def told(trigger):
+    keys = ("timezone", "start_date", "end_date", "run_date", "jitter")
+    return {
+        "trigger": str(trigger), "triggers": list(map(told, getattr(trigger, "triggers", ()))),
+        **{key: str(getattr(trigger, key)) for key in keys if getattr(trigger, key, None)},
+    }
 for job in scheduler.get_jobs():
     print(json.dumps({
-        "id": job.id, "name": job.name, "func_ref": job.func_ref, "trigger": str(job.trigger),
-        **{key: str(found) for key in ("timezone", "start_date", "end_date", "run_date", "jitter")
-           if (found := getattr(job.trigger, key, None)) is not None},
+        "id": job.id, "name": job.name, "func_ref": job.func_ref, **told(job.trigger),
         **{key: getattr(job, key) for key in ("coalesce", "max_instances", "misfire_grace_time")
            if hasattr(job, key)},
         "args": list(job.args), "kwargs": dict(job.kwargs),
         "paused": getattr(job, "next_run_time", job) is None,
     }, default=lambda found: {"python": repr(found)}))
+"""
+# APScheduler deletes jobs that it cannot unpickle: in another program, all of them.
+OPEN_STORE: Final = """\
+from apscheduler.schedulers.background import BackgroundScheduler
+scheduler = BackgroundScheduler()
+scheduler.add_jobstore("sqlalchemy", url="sqlite:///copy-of-jobs.sqlite")
+scheduler.start(paused=True)
 """
 
 USUAL_GRACE: Final = 1  # seconds: what APScheduler takes if nobody says otherwise
@@ -71,6 +81,18 @@ def from_rows(
     return importer.finished()
 
 
+def job_store_refused(place: str) -> InvalidValue:
+    """Why a job store is not read, and what to do instead."""
+    return InvalidValue(
+        f"{place} is a job store: its jobs are pickles, and to unpickle one is to run whatever is "
+        "in it. duly never does. Run this in the program that has the scheduler, and pass on what "
+        f"it prints:\n\n{PRINT_JOBS}\n"
+        "If there is no such program, put this before it, where the functions of the jobs can be "
+        "imported, and on a copy of the store: APScheduler deletes each job that it cannot load."
+        f"\n\n{OPEN_STORE}"
+    )
+
+
 def _not_printed(found: str) -> InvalidValue:
     return InvalidValue(
         f"{found}. A job store of APScheduler's holds pickles, which duly never opens: run this in "
@@ -92,24 +114,27 @@ class _Importer:
             self.add(name, row)
         except ZoneMissing:
             raise
-        except (ValueError, TypeError) as error:
-            self.basket.note(name, f"{error}; it is left out")
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            self.basket.leave_out(name, error)
 
     def add(self, name: str, row: Mapping[str, Any]) -> None:
         trigger = read_trigger(row)
         args, problems = _arguments(row)
         for problem in problems:
             self.basket.note(name, f"{problem}; until then it is paused")
+        for lost in trigger.lost:
+            self.basket.note(name, f"{lost} cannot be carried")
         paused = "; ".join(problems) or ("it was paused" if row.get("paused") else "")
+        zone = self.zone_of(trigger)
         entry = Entry(
             name=self.basket.free_name(name),
             rule=trigger.rule,
-            zone=self.zone_of(trigger, row),
+            zone=zone,
             task=self.task(name, str(row.get("func_ref") or row.get("func") or name)),
             args=args,
             title=_title(row),
             start=None if trigger.anchored else _moment(row.get("start_date")),
-            end=_moment(row.get("end_date")),
+            end=last_moment(row.get("end_date"), zone),
             jitter=_jitter(row.get("jitter")),
             **self.policies(name, row),
             paused=bool(paused),
@@ -117,11 +142,10 @@ class _Importer:
         )
         self.basket.add(name, entry)
 
-    def zone_of(self, trigger: Trigger, row: Mapping[str, Any]) -> str | None:
+    def zone_of(self, trigger: Trigger) -> str | None:
         if not trigger.needs_zone:
             return None
-        named = str(row.get("timezone") or "")
-        zone = named if named in zone_names() else self.zone
+        zone = trigger.zone or self.zone
         if zone is None:
             raise zone_asked_for("a job of APScheduler's", self.machine_zone)
         return zone

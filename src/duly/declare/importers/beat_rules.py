@@ -5,6 +5,7 @@ has ``run_every``, a crontab by its ``_orig_minute`` and fellows, a row with ``m
 a moment. What the sun decides is refused.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,9 +24,13 @@ from duly.errors import RuleError, ZoneMissing
 
 FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
+_LONG_NAME: Final = re.compile(r"([A-Za-z]{3})[A-Za-z]+")  # Celery looks at three letters
+
 
 def rule_of(schedule: object, zone: str | None) -> tuple[str, str | None]:
     """The rule, and the zone it is in: None where it needs none."""
+    if schedule is None:
+        raise RuleError("it has no schedule: choose a rule")
     if isinstance(schedule, datetime):
         return schedule.isoformat(), None
     length = _length(schedule)
@@ -41,8 +46,9 @@ def rule_of(schedule: object, zone: str | None) -> tuple[str, str | None]:
         raise RuleError(f"{schedule!r} is no schedule that is known here: choose a rule")
     found = _zone(schedule) or zone
     if found is None:
+        kept = "a crontab in these tables" if isinstance(schedule, Mapping) else "a beat_schedule"
         raise ZoneMissing(
-            "a beat_schedule has no zone: pass what app.conf.timezone says, as --zone "
+            f"{kept} has no zone: pass what app.conf.timezone says, as --zone "
             "Europe/Berlin, or --zone UTC if it was never set"
         )
     return _cron(fields), found
@@ -74,7 +80,7 @@ def _field(value: object) -> str:
 def _cron(fields: Sequence[str]) -> str:
     minute, hour, day, month, weekday = fields
     if day.startswith("*") or weekday.startswith("*"):
-        return " ".join(fields)
+        return " ".join((minute, hour, day, month, _LONG_NAME.sub(r"\1", weekday)))
     date = f"{weekdays(weekday, CRON_WEEKDAY)}*-{items(month, MONTH)}-{items(day, DAY)}"
     return f"{date} {items(hour, HOUR)}:{items(minute, MINUTE)}"
 

@@ -1,4 +1,4 @@
-"""From Celery Beat: ``app.conf.beat_schedule``, or the tables of django-celery-beat.
+"""From Celery Beat: ``app.conf.beat_schedule``, and whatever else keeps periodic tasks.
 
 In a crontab of Celery's, day of month *and* weekday must hold; a cron line wants either. Where both
 are named, the rule becomes a calendar expression.
@@ -7,7 +7,6 @@ are named, the rule becomes a calendar expression.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from json import JSONDecodeError, loads
 from typing import Any, Final
 
 from duly.declare.importers.arguments import carried
@@ -20,38 +19,23 @@ from duly.errors import ZoneMissing
 OWN_TASKS: Final = ("celery.backend_cleanup",)
 KNOWN: Final = ("task", "schedule", "args", "kwargs", "options", "relative", "enabled")
 KNOWN_OPTIONS: Final = ("queue", "expires", "priority")
-
-# What from_django_rows reads, in the words of every database that Django knows.
-DJANGO_QUERY: Final = """\
-select task.name, task.task, task.args, task.kwargs, task.queue, task.priority, task.expires,
-       task.expire_seconds, task.one_off, task.start_time, task.enabled, task.description,
-       rate.every, rate.period,
-       cron.minute, cron.hour, cron.day_of_month, cron.month_of_year, cron.day_of_week,
-       cron.timezone, sun.event, clock.clocked_time
-  from django_celery_beat_periodictask task
-  left join django_celery_beat_intervalschedule rate on rate.id = task.interval_id
-  left join django_celery_beat_crontabschedule cron on cron.id = task.crontab_id
-  left join django_celery_beat_solarschedule sun on sun.id = task.solar_id
-  left join django_celery_beat_clockedschedule clock on clock.id = task.clocked_id
- order by task.name
-"""
+ROUTING: Final = ("exchange", "routing_key", "headers")  # what only a broker understands
 
 
 def from_schedule(
     schedule: Mapping[str, Mapping[str, Any]], *, zone: str | None = None
 ) -> Imported:
     """Read a ``beat_schedule``. ``zone`` is ``app.conf.timezone``: its crontabs need one."""
-    importer = _Importer(known_zone(zone))
-    for name, row in schedule.items():
-        importer.take(_described(name, row))
-    return importer.finished()
+    return from_periodic((_described(name, row) for name, row in schedule.items()), zone=zone)
 
 
-def from_django_rows(rows: Iterable[Mapping[str, Any]], *, zone: str | None = None) -> Imported:
-    """Read the rows of ``DJANGO_QUERY``. ``zone`` is for crontabs that name none."""
-    importer = _Importer(known_zone(zone))
-    for row in rows:
-        importer.take(_stored(row))
+def from_periodic(
+    tasks: "Iterable[Periodic]", *, zone: str | None = None, basket: Basket | None = None
+) -> Imported:
+    """Read periodic tasks. ``zone`` is for crontabs that name none."""
+    importer = _Importer(known_zone(zone), basket or Basket())
+    for periodic in tasks:
+        importer.take(periodic)
     return importer.finished()
 
 
@@ -69,15 +53,16 @@ class Periodic:
     expires: object = None  # seconds after it was sent, or a moment
     start: object = None
     enabled: bool = True
-    once: bool = False
+    once_from: datetime | None = None  # of one that runs once: the first moment from there on
     title: str = ""
+    problems: tuple[str, ...] = ()  # with its arguments
     unknown: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Importer:
     zone: str | None
-    basket: Basket = field(default_factory=Basket)
+    basket: Basket
 
     def take(self, periodic: Periodic) -> None:
         if periodic.task in OWN_TASKS:
@@ -90,25 +75,26 @@ class _Importer:
         except ZoneMissing:
             raise
         except ValueError as error:
-            self.basket.note(periodic.name, f"{error}; it is left out")
+            self.basket.leave_out(periodic.name, error)
 
     def add(self, periodic: Periodic) -> None:
         rule, zone = rule_of(periodic.schedule, self.zone)
-        args, problems = carried(periodic.args, periodic.kwargs)
+        args, unnamed = carried(periodic.args, periodic.kwargs)
+        problems = [*periodic.problems, *unnamed]
         paused = "; ".join(problems) or ("" if periodic.enabled else "it was not enabled")
         for problem in problems:
             self.basket.note(periodic.name, f"{problem}; until then it is paused")
         entry = Entry(
             name=self.basket.free_name(name_of(periodic.name)),
-            rule=rule,
+            rule=_once(rule, periodic.once_from),
             zone=zone,
             task=periodic.task,
             args=args,
             title=title_of(periodic.title),
             queue=periodic.queue or None,
             start_within=_seconds(periodic.expires),
-            start=_moment(periodic.start),
-            end=_moment(periodic.expires),
+            start=None if periodic.once_from else moment(periodic.start),
+            end=moment(periodic.expires),
             paused=bool(paused),
             note=paused,
         )
@@ -122,12 +108,19 @@ class _Importer:
                 f"priority={periodic.priority} is not carried, because brokers disagree which end "
                 'is first: write priority = "high" or "low"',
             )
-        if periodic.once:
+        if periodic.once_from:
             self.basket.note(
-                periodic.name, "one_off is not carried: pause it once it has run, or write a moment"
+                periodic.name,
+                "one_off is carried as count=1: it is due once, at the first moment from "
+                f"{periodic.once_from:%Y-%m-%d %H:%M} UTC on; apply the file before that, or write "
+                "a later start=",
             )
         if periodic.unknown:
-            self.basket.note(periodic.name, f"{', '.join(periodic.unknown)} cannot be carried")
+            routed = any(name.endswith(ROUTING) for name in periodic.unknown)
+            hint = ": there is no broker here; write queue = …, or pass an argument" * routed
+            self.basket.note(
+                periodic.name, f"{', '.join(periodic.unknown)} cannot be carried{hint}"
+            )
 
     def finished(self) -> Imported:
         tasks = dict.fromkeys(entry.task for entry in self.basket.entries.values())
@@ -143,6 +136,15 @@ class _Importer:
                 'overlap = "allow" where Beat\'s way is wanted',
             )
         return self.basket.imported()
+
+
+def moment(found: object) -> datetime | None:
+    """A moment; one without an offset is in UTC, as Django stores them."""
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found)
+    if not isinstance(found, datetime):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _described(name: str, row: Mapping[str, Any]) -> Periodic:
@@ -163,40 +165,6 @@ def _described(name: str, row: Mapping[str, Any]) -> Periodic:
     )
 
 
-def _stored(row: Mapping[str, Any]) -> Periodic:
-    args, kwargs = _json(row.get("args"), []), _json(row.get("kwargs"), {})
-    expires = row.get("expire_seconds")
-    return Periodic(
-        name=str(row["name"]),
-        task=str(row["task"]),
-        schedule=_stored_schedule(row),
-        args=args if isinstance(args, list) else (row.get("args"),),
-        kwargs=kwargs if isinstance(kwargs, dict) else {"kwargs": None},
-        queue=row.get("queue"),
-        priority=row.get("priority"),
-        expires=row.get("expires") if expires is None else expires,
-        start=row.get("start_time"),
-        enabled=bool(row.get("enabled", True)),
-        once=bool(row.get("one_off")) and row.get("clocked_time") is None,
-        title=str(row.get("description") or ""),
-    )
-
-
-def _stored_schedule(row: Mapping[str, Any]) -> object:
-    if row.get("every") is not None:
-        return timedelta(**{str(row["period"]): int(row["every"])})
-    return row if row.get("clocked_time") is None else _moment(row["clocked_time"])
-
-
-def _json(text: Any, default: object) -> object:  # noqa: ANN401 - whatever the driver gave
-    if not isinstance(text, str):
-        return default if text is None else text
-    try:
-        return loads(text) if text.strip() else default
-    except JSONDecodeError:
-        return None
-
-
 def _queue(queue: object) -> str | None:
     """A name, or an object of kombu's that has one."""
     found = getattr(queue, "name", queue)
@@ -211,10 +179,5 @@ def _seconds(expires: object) -> str | None:
     return None
 
 
-def _moment(found: object) -> datetime | None:
-    """A moment; one without an offset is in UTC, as Django stores them."""
-    if isinstance(found, str):
-        found = datetime.fromisoformat(found)
-    if not isinstance(found, datetime):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _once(rule: str, start: datetime | None) -> str:
+    return rule if start is None else f"{rule} start={start.isoformat()} count=1"

@@ -90,9 +90,9 @@ class _Reader:
             case Variable():
                 self.set(line)
             case Odd():
-                self.basket.note(
+                self.basket.leave_out(
                     f"line {line.number}",
-                    f'"{_short(line.text)}" is neither a job nor a variable; it is left out',
+                    f'"{_short(line.text)}" is neither a job nor a variable',
                 )
             case Blank():
                 pass

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 NAMELESS: Final = "command"
+LONGEST: Final = 2_000  # of a line that is looked at
 
 # What stands before the program: its options that take a value, and how many words come behind.
 _WRAPPERS: Final[dict[str, tuple[frozenset[str], int]]] = {
@@ -59,7 +60,7 @@ _EXTENSION: Final = re.compile(r"\.(?:sh|bash|py|pl|rb|php|js|jar|pyz|cgi)\Z", r
 
 def program_name(line: str) -> str:
     """What to call a line: the first program in it that does more than prepare."""
-    calls = list(_calls(line))
+    calls = list(_calls(line[:LONGEST]))
     for words in calls:
         name = _name_of(words)
         if name:

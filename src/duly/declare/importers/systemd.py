@@ -149,7 +149,7 @@ class _Reader:
         except RuleError as error:
             if isinstance(error, ZoneMissing):
                 raise
-            self.basket.note(timer.name, f"{error}; it is left out")
+            self.basket.leave_out(timer.name, error)
             return
         entry = Entry(
             name=name,

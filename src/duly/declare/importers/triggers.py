@@ -3,6 +3,7 @@
     cron[day_of_week='mon-fri', hour='2', minute='30']     a calendar expression
     interval[1 day, 0:05:00]                               every …
     date[2027-01-01 10:00:00 CET]                          one moment
+    CalendarIntervalTrigger(months=1, time='09:00:00', …)  every … at …
     or[…, …]                                               joined with |
 
 In its cron, fields before the last one named are ``*``, and those behind it are the least they can
@@ -10,9 +11,9 @@ be; weekdays are counted from Monday, 0; every field must hold.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from duly.declare.importers.calendar_text import (
@@ -29,6 +30,8 @@ from duly.declare.importers.calendar_text import (
 )
 from duly.durations import show_duration
 from duly.errors import RuleError
+from duly.rules import at
+from duly.rules.zone import zone_names
 
 LEAST: Final = {
     "year": "*",
@@ -48,6 +51,9 @@ _LENGTH: Final = re.compile(
     r"(?:(?P<days>\d+) days?, )?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)"
 )
 _MOMENT: Final = re.compile(r"(?P<day>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d) ?(?P<zone>\S*)")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_EVERY_MONTH_HAS: Final = 28  # days; a month without the day is left out, as a recurrence does
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _POSITION: Final = re.compile(
     r"(?P<place>1st|2nd|3rd|4th|5th|last) +(?P<weekday>\w+)", re.IGNORECASE
 )
@@ -60,10 +66,23 @@ class Trigger:
     rule: str
     needs_zone: bool = False
     anchored: bool = False
+    zone: str | None = None  # its own, where it has one
+    lost: tuple[str, ...] = ()
 
 
 def read_trigger(row: Mapping[str, Any]) -> Trigger:
     return _read(str(row["trigger"]), row)
+
+
+def last_moment(found: object, zone: str | None) -> datetime | None:
+    """Until when a trigger fires; a calendar's last day is whole."""
+    if found in (None, "", "None"):
+        return None
+    text = str(found)
+    if _DAY.fullmatch(text):
+        return at(f"{text}T23:59:59", zone=zone or "UTC").after(_LONG_AGO)
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _read(text: str, row: Mapping[str, Any]) -> Trigger:
@@ -71,17 +90,16 @@ def _read(text: str, row: Mapping[str, Any]) -> Trigger:
     kind, inside = (found["kind"], found["inside"]) if found else ("", "")
     match kind:
         case "cron":
-            return Trigger(_cron(dict(_CRON_OPTION.findall(inside))), needs_zone=True)
+            rule = _cron(dict(_CRON_OPTION.findall(inside)))
+            return Trigger(rule, needs_zone=True, zone=_zone(row))
         case "interval":
             return _interval(text, inside, row)
         case "date":
             return _date(text, inside, row)
         case "CalendarIntervalTrigger":
-            return _calendar_interval(dict(_OPTION.findall(inside)))
+            return replace(_calendar_interval(dict(_OPTION.findall(inside))), zone=_zone(row))
         case "or":
-            parts = [_read(part, {}) for part in _divided(inside)]
-            needs_zone = any(part.needs_zone for part in parts)
-            return Trigger(" | ".join(part.rule for part in parts), needs_zone=needs_zone)
+            return _either(row.get("triggers") or [{"trigger": part} for part in _divided(inside)])
         case _:
             raise RuleError(f'"{text}" is no trigger that can be carried: choose a rule')
 
@@ -154,7 +172,7 @@ def _date(text: str, inside: str, row: Mapping[str, Any]) -> Trigger:
         raise RuleError(f'"{text}" names no moment')
     in_utc = found["zone"] in ("UTC", "GMT", "Z")
     rule = f"{found['day']}T{found['time']}{'Z' if in_utc else ''}"
-    return Trigger(rule, needs_zone=not in_utc, anchored=True)
+    return Trigger(rule, needs_zone=not in_utc, anchored=True, zone=_zone(row))
 
 
 def _calendar_interval(options: Mapping[str, str]) -> Trigger:
@@ -162,17 +180,54 @@ def _calendar_interval(options: Mapping[str, str]) -> Trigger:
     units = [name for name in ("days", "weeks", "months", "years") if name in options]
     if len(units) != 1:
         raise RuleError(f"{' and '.join(units)} at once is no step that can be carried")
-    unit = units[0]
-    step = f"every {options[unit]} {unit} at {options['time'][:8]} from {options['start_date']}"
-    return Trigger(step, needs_zone=True, anchored=True)
+    unit, start, time = units[0], options["start_date"], options["time"][:8]
+    if unit in ("months", "years") and int(start[8:]) > _EVERY_MONTH_HAS:
+        compact = f"{start}T{time}".replace("-", "").replace(":", "")
+        rule = f"DTSTART:{compact} RRULE:FREQ={unit[:-1].upper()}LY;INTERVAL={options[unit]}"
+    else:
+        rule = f"every {options[unit]} {unit} at {time} from {start}"
+    return Trigger(rule, needs_zone=True, anchored=True)
+
+
+def _either(rows: Sequence[Mapping[str, Any]]) -> Trigger:
+    """Several at once, each with its own zone and bounds."""
+    parts = [(row, read_trigger(row)) for row in rows]
+    zones = {part.zone for _, part in parts if part.needs_zone}
+    one_zone = len(zones) < 2  # else each rule names its own, and none may be without
+    if not one_zone and None in zones:
+        raise RuleError("some of its triggers name a zone and some do not: choose a rule for each")
+    rules = []
+    for row, part in parts:
+        own = f" {part.zone}" if part.needs_zone and not one_zone else ""
+        rules.append(f"{part.rule}{own}{_bounds(row, part)}")
+    lost = ("the jitter of its triggers",) if any(row.get("jitter") for row in rows) else ()
+    return Trigger(
+        " | ".join(rules),
+        needs_zone=one_zone and bool(zones),
+        anchored=True,
+        zone=zones.pop() if one_zone and zones else None,
+        lost=lost,
+    )
+
+
+def _bounds(row: Mapping[str, Any], trigger: Trigger) -> str:
+    start = None if trigger.anchored else row.get("start_date")
+    end = last_moment(row.get("end_date"), trigger.zone)
+    said = "" if start is None else f" start={datetime.fromisoformat(str(start)).isoformat()}"
+    return said if end is None else f"{said} end={end.isoformat()}"
+
+
+def _zone(row: Mapping[str, Any]) -> str | None:
+    named = str(row.get("timezone") or "")
+    return named if named in zone_names() else None
 
 
 def _divided(inside: str) -> Iterator[str]:
     """The triggers of a list, each with its own brackets."""
     depth, start = 0, 0
-    for at, char in enumerate(inside):
+    for place, char in enumerate(inside):
         depth += (char == "[") - (char == "]")
         if char == "," and depth == 0:
-            yield inside[start:at]
-            start = at + 1
+            yield inside[start:place]
+            start = place + 1
     yield inside[start:]

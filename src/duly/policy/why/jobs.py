@@ -92,30 +92,36 @@ def _running(found: JobEvidence) -> Clause:
     job, clock = found.job, found.clock
     since = job.claimed_at or found.now
     usual = "" if found.usual is None else f", usually {about(found.usual)}"
-    said = (
-        f"is running since {clock.near(since, job.due_at)} ({clock.ago(since)}{usual}), "
-        f"{found.tries}, on {found.runner_name}"
-    )
+    began = f"{clock.near(since, job.due_at)} ({clock.ago(since)}{usual}), {found.tries}"
+    said = f"is running since {began}, on {found.runner_name}"
+    if found.is_gone:
+        said = f"was running since {began}, on {found.runner_name}, which is gone"
     if found.note is not None and found.note.attempt == job.attempt:
         message = f": {first_line(found.note.message)}" if found.note.message else ""
         said += f", {found.note.percent:.0f} % done{message}"
     if found.stopping is not None:
         said += f"; it was asked to stop ({found.stopping})"
-    return Clause(
-        text=said,
-        evidence=(*_is_lost(found), *_tried(found)),
-        commands=(follow_job(job.id), cancel_job(job.id)),
-    )
+    if found.is_lost:
+        evidence = (_lost(found), *_tried(found))
+        commands = () if found.living else (Command("start one", "duly up"),)
+        return Clause(text=said, evidence=evidence, commands=(follow_job(job.id), *commands))
+    stop = () if found.stopping is not None else (cancel_job(job.id),)
+    return Clause(text=said, evidence=_tried(found), commands=(follow_job(job.id), *stop))
 
 
-def _is_lost(found: JobEvidence) -> tuple[str, ...]:
+def _lost(found: JobEvidence) -> str:
+    """How it is known, and what follows from it."""
     runner, clock = found.runner, found.clock
-    if runner is not None and runner.lease_until > found.now:
-        return ()
+    then = "the job will be taken back and run again"
+    if not found.living:
+        then += " by the next worker: none is running"
     if runner is None:
-        return ("its worker is gone: the job will be taken back and run again",)
+        return f"its worker is gone: {then}"
+    if found.is_gone and runner.lease_until > found.now:
+        left = about(runner.lease_until - found.now)
+        return f"the process of {runner.name} is gone; its lease ends in {left}: {then}"
     heard = f"{clock.near(runner.beat_at)} ({clock.ago(runner.beat_at)} ago)"
-    return (f"{runner.name} was last heard of {heard}: the job will be taken back and run again",)
+    return f"{runner.name} was last heard of {heard}: {then}"
 
 
 def _failed(found: JobEvidence) -> Clause:

@@ -5,19 +5,12 @@ from datetime import datetime, timedelta
 from shlex import quote
 from typing import assert_never
 
-from duly.durations import show_duration
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.schedule import Schedule
-from duly.model.states import ENDED, State
-from duly.policy.why.answer import (
-    Answer,
-    Command,
-    cancel_job,
-    follow_job,
-    run_it,
-    show_job,
-)
+from duly.model.states import State
+from duly.policy.why.answer import Answer, Command, run_it
 from duly.policy.why.jobs import clause_of
+from duly.policy.why.overlaps import Overlap, why_overlap
 from duly.policy.why.runs import JobEvidence
 from duly.policy.why.showing import Clock, about, plural
 
@@ -137,39 +130,16 @@ def _why_skipped(found: MomentEvidence) -> tuple[str, tuple[Command, ...]]:
 
 def _overlap(found: MomentEvidence) -> tuple[str, tuple[Command, ...]]:
     """The run in the way, as it is by now; and what can be done about it."""
-    other, run = found.in_the_way, run_it(found.name, what="run it anyway")
-    if other is None:
-        return found.fire.reason, (run,)
-    commands: tuple[Command, ...]
-    job, clock = other.job, found.clock
-    usual = "" if other.usual is None else f", usually {about(other.usual)}"
-    lead = f'overlap="skip", and the run of {clock.near(job.due_at, found.moment)} (job {job.id})'
-    if job.state is State.RUNNING:
-        timeout = job.terms.timeout
-        limit = "no timeout set" if timeout is None else f"timeout {show_duration(timeout)}"
-        age = clock.ago(job.claimed_at or found.now)
-        said = f"{lead} is still running: {age}{usual}, {limit}"
-        commands = (follow_job(job.id), cancel_job(job.id), run)
-    elif job.state in ENDED and job.ended_at is not None and job.claimed_at is not None:
-        took, until = about(job.ended_at - job.claimed_at), clock.near(job.ended_at, found.moment)
-        said = f"{lead} had not ended: it ran {took}, until {until}{usual}"
-        commands = (show_job(job.id), run)
-    else:
-        said = f"{lead} had not ended: it {clause_of(other).text}"
-        commands = (show_job(job.id), cancel_job(job.id, what="call it off"), run)
-    return said, (*commands, _prevention(other))
-
-
-def _prevention(other: JobEvidence) -> Command:
-    if other.job.terms.timeout is not None:
-        return Command("prevent it", 'overlap="queue_one" on the schedule: the newest waits')
-    length = other.usual * 3 if other.usual else timedelta(hours=1)
-    unit = next(unit for unit in _UNITS if length >= unit)
-    rounded = show_duration(-(-length // unit) * unit)
-    return Command("prevent it", f'timeout="{rounded}" on the task')
-
-
-_UNITS = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1), timedelta(0, 0, 1))
+    if found.in_the_way is None:
+        return found.fire.reason, (run_it(found.name, what="run it anyway"),)
+    return why_overlap(
+        Overlap(
+            plan=found.schedule.plan,
+            moment=found.moment,
+            decided_at=found.fire.decided_at,
+            other=found.in_the_way,
+        )
+    )
 
 
 def _resume(found: MomentEvidence) -> tuple[Command, ...]:

@@ -8,6 +8,7 @@ from duly.model.job import Attempt, Job
 from duly.model.journal import Note
 from duly.model.limit import Rate
 from duly.model.queue import Queue
+from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.verdict import Tried
 from duly.policy.why.showing import Clock
@@ -35,8 +36,9 @@ class JobEvidence:
     runner: WorkerInfo | None = None  # who runs it, or did
     usual: timedelta | None = None  # how long runs of its schedule take
     stopping: str | None = None  # why it was asked to end, if it was
+    is_gone: bool = False  # the runner's process is known to have ended, whatever its lease says
+    living: Sequence[WorkerInfo] = ()  # who works
     # Only of those that wait:
-    living: Sequence[WorkerInfo] = ()
     queue: Queue | None = None
     running_in_queue: int = 0
     ahead: int = 0
@@ -54,11 +56,21 @@ class JobEvidence:
 
     @property
     def tries(self) -> str:
-        """``attempt 2 of 3``; crashes with a worker are not counted."""
-        tried = Tried.of(self.job)
-        number = max(1, self.job.attempt - self.job.crashes)
-        most = tried.retry.attempts
+        """``attempt 2 of 3``; those that crashed with a worker cost no try, and it says so."""
+        job, most = self.job, Tried.of(self.job).retry.attempts
+        number = max(1, job.attempt - job.crashes)
+        if job.crashes:
+            one = job.crashes == 1
+            lost = "1 was lost with its worker" if one else f"{job.crashes} were lost with workers"
+            return f"attempt {max(1, job.attempt)} ({lost}: try {number} of {most})"
         return f"attempt {number} of {most}" if number <= most else f"attempt {number}"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it runs no more, though nobody has taken it back yet."""
+        if self.job.state is not State.RUNNING or self.job.worker is None:
+            return False
+        return self.is_gone or self.runner is None or self.runner.lease_until <= self.now
 
     @property
     def runner_name(self) -> str:

@@ -54,7 +54,9 @@ def what_is_missing(
     able = [worker for worker in knowing if worker in listening]
     fit = [worker for worker in able if _has(worker, needs)]
     if not living:
-        return "none is running", Command("start one", "duly worker")
+        word = _OFF_UNLESS_ALLOWED.get(task)
+        allow = f" --allow {word}" if word else ""
+        return "none is running", Command("start one", f"duly worker{allow}")
     if not knowing:
         return _unknown(task, living)
     if not able:

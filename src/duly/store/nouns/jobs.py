@@ -9,14 +9,16 @@ from functools import partial
 from duly.errors import NotFound, OutcomeUnknown, WrongState
 from duly.model.filter import Filter
 from duly.model.job import Attempt, Call, Job
-from duly.model.states import LIVE, State
+from duly.model.states import ENDED, LIVE, State
 from duly.store import (
     finding,
     jobs,
     retrying,
 )
+from duly.store.database import Start
 from duly.store.gathering import Gathering
 from duly.store.jobs import EndedAlready, Wanted
+from duly.store.nouns import deeds
 from duly.store.protocol import (
     JOBS,
     READY,
@@ -84,19 +86,31 @@ class SqlJobs:
         return await self._room.read(lambda: jobs.attempts(number))
 
     async def cancel(self, number: int, *, reason: str = "") -> State:
-        state = await self._room.write(lambda: jobs.cancel(number, reason, ids=self._room.ids))
+        start = await self._room.audited(
+            lambda: jobs.cancel(number, reason, ids=self._room.ids),
+            deeds.constant("jobs.cancel", f"job:{number}", reason=reason),
+        )
+        return await self._ended(start)
+
+    async def _ended(self, start: Start[State]) -> State:
+        state = await self._room.write(start)
         self._room.nudge(SCHEDULES, READY, WORKERS)
         return state
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
-        there = await self._room.write(
-            lambda: jobs.cancel_key(task, key, reason, ids=self._room.ids)
+        start = await self._room.audited(
+            lambda: jobs.cancel_key(task, key, reason, ids=self._room.ids),
+            deeds.constant("jobs.cancel", f"task:{task}", key=key, reason=reason),
         )
+        there = await self._room.write(start)
         self._room.nudge(READY, WORKERS)
         return there
 
     async def retry(self, number: int, *, who: str = "") -> Job:
-        job = await self._room.write(lambda: jobs.retry(number, who))
+        start = await self._room.audited(
+            lambda: jobs.retry(number, who), deeds.constant("jobs.retry", f"job:{number}")
+        )
+        job = await self._room.write(start)
         self._room.nudge(READY)
         return job
 
@@ -111,15 +125,20 @@ class SqlJobs:
         first: int | None = None,
         who: str = "",
     ) -> list[int]:
+        said = {"task": task, "queue": queue, "tenant": tenant, "error": error, "since": since}
         matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
         left = retrying.checked(first, who)
         place = await self._room.read(retrying.begin)
         revived: list[int] = []
+        announced = False
         while left > 0:
             ask = partial(retrying.find, matching, place, min(left, BATCH))
             numbers, place = await self._room.read(ask)
             if not numbers:
                 break
+            if not announced:
+                await self._room.announce(deeds.deed("jobs.retry", "jobs", first=first, **said))
+                announced = True
             done = await self._revive(numbers, who)
             self._room.nudge(READY)
             revived += done
@@ -160,18 +179,23 @@ class SqlJobs:
     async def retry_found(
         self, wanted: Filter, *, first: int | None = None, who: str = ""
     ) -> list[int]:
-        left, last = retrying.checked(first, who), finding.FIRST
+        left = retrying.checked(first, who)
+        place = await self._room.read(retrying.begin)
         revived: list[int] = []
+        announced = False
         while left > 0:
-            ask = partial(finding.failed_numbers, wanted, last, min(left, BATCH))
-            numbers = await self._room.read(ask)
+            ask = partial(finding.failed_numbers, wanted, place, min(left, BATCH))
+            numbers, place = await self._room.read(ask)
             if not numbers:
                 break
+            if not announced:
+                said = deeds.deed("jobs.retry", "jobs", filter=str(wanted), first=first)
+                await self._room.announce(said)
+                announced = True
             done = await self._revive(numbers, who)
             self._room.nudge(READY)
             revived += done
             left -= len(done)
-            last = numbers[-1]
         return revived
 
     async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
@@ -183,6 +207,9 @@ class SqlJobs:
             found = [job.id for job in await self._room.read(ask)]
             if not found:
                 break
+            if last == finding.LAST:
+                said = deeds.deed("jobs.cancel", "jobs", filter=str(wanted), reason=reason)
+                await self._room.announce(said)
             done = await asyncio.gather(*(self._cancel(number, reason) for number in found))
             cancelled += [
                 number for number, was_there in zip(found, done, strict=True) if was_there
@@ -193,10 +220,39 @@ class SqlJobs:
     async def _cancel(self, number: int, reason: str) -> bool:
         """Whether it was there to be cancelled: it may have ended since it was found."""
         try:
-            await self.cancel(number, reason=reason)
+            await self._ended(lambda: jobs.cancel(number, reason, ids=self._room.ids))
         except (WrongState, NotFound):
             return False
         return True
+
+    async def remove(self, number: int) -> None:
+        start = await self._room.audited(
+            lambda: jobs.remove(number), deeds.constant("jobs.remove", f"job:{number}")
+        )
+        await self._room.write(start)
+
+    async def remove_found(self, wanted: Filter) -> list[int]:
+        states = tuple(state for state in wanted.states or ENDED if state in ENDED)
+        ended, last = replace(wanted, states=states), finding.LAST
+        removed: list[int] = []
+        while states:
+            ask = partial(finding.find, ended, last, BATCH)
+            found = [job.id for job in await self._room.read(ask)]
+            if not found:
+                break
+            if last == finding.LAST:
+                await self._room.announce(deeds.deed("jobs.remove", "jobs", filter=str(wanted)))
+            removed += await self._forget(found)
+            last = found[-1]
+        return removed
+
+    async def _forget(self, numbers: Sequence[int]) -> list[int]:
+        start = partial(jobs.forget, numbers)
+        try:
+            return await self._room.write(start)
+        except OutcomeUnknown:
+            await self._room.insist(start)
+            return list(numbers)  # by now all of them are, and nobody can tell by whose hand
 
 
 def _topics(calls: Iterable[Call]) -> list[str]:

@@ -104,12 +104,17 @@ class SqlSchedules:
         )
 
     async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
-        return await self._changed(
-            lambda: steering.skip_next(name, count, who=who, decide=decide, ids=self._room.ids),
+        steering.check_skipped(count)
+        numbers = await self._room.numbers(count)
+        start = await self._room.audited(
+            lambda: steering.skip_next(name, numbers, who=who, decide=decide, ids=self._room.ids),
             lambda moments: deeds.deed(
                 "schedules.skip_next", deeds.schedule(name), moments=moments
             ),
         )
+        moments = await self._room.insist(start)
+        self._room.nudge(SCHEDULES)
+        return moments
 
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
         return await self._changed(
@@ -236,6 +241,9 @@ class SqlLedger:
 
     async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
         return await self._room.read(lambda: fires.latest(numbers))
+
+    async def skipped_ahead(self, numbers: Sequence[int]) -> dict[int, frozenset[datetime]]:
+        return await self._room.read(lambda: fires.skipped_ahead(numbers))
 
     async def covering(self, name: str, moment: datetime) -> Fire | None:
         return await self._room.read(lambda: fires.covering(name, moment))

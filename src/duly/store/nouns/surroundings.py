@@ -1,6 +1,6 @@
 """Surroundings, for whoever wants to know whether a store stands on firm ground."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from duly.model.worker import WorkerInfo
@@ -34,5 +34,5 @@ class SqlSurroundings:
     async def living(self) -> list[WorkerInfo]:
         return await self._room.read(surroundings.living)
 
-    async def orphans(self, *, limit: int = 100) -> list[Orphans]:
-        return await self._room.read(lambda: surroundings.orphans(limit))
+    async def orphans(self, *, dead: Sequence[int] = (), limit: int = 100) -> list[Orphans]:
+        return await self._room.read(lambda: surroundings.orphans(dead, limit))

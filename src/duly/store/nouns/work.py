@@ -19,6 +19,7 @@ from duly.store import (
     work,
 )
 from duly.store.database import Ask
+from duly.store.nouns import deeds
 from duly.store.protocol import (
     CAREFUL,
     JOBS,
@@ -69,7 +70,11 @@ class SqlWork:
         return work.found(await self._room.write_one(Ask("living_workers")))
 
     async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
-        told = await self._room.write(lambda: work.tell(who, order, slots=slots))
+        start = await self._room.audited(
+            lambda: work.tell(who, order, slots=slots),
+            deeds.constant("workers.tell", f"worker:{who}", order=order, slots=slots),
+        )
+        told = await self._room.write(start)
         self._room.nudge(WORKERS)
         return told
 
@@ -116,10 +121,11 @@ class SqlWork:
 
     async def _set_queue(self, queue: Queue) -> bool:
         """Whether it became fair, or is no more; if the answer was lost, it may have."""
+        start = await self._room.audited(lambda: work.set_queue(queue), deeds.queue_set(queue))
         try:
-            return await self._room.write(lambda: work.set_queue(queue))
+            return await self._room.write(start)
         except OutcomeUnknown:
-            await self._room.insist(lambda: work.set_queue(queue))
+            await self._room.insist(start)
             return True
 
     async def queues(self) -> list[Queue]:
@@ -134,11 +140,18 @@ class SqlLimits:
         return await self._room.read(lambda: limits.listed(limit))
 
     async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
-        await self._room.write(lambda: limits.set_rule(name, concurrency, rate))
+        start = await self._room.audited(
+            lambda: limits.set_rule(name, concurrency, rate),
+            deeds.constant("limits.set", f"limit:{name}", concurrency=concurrency, rate=rate),
+        )
+        await self._room.write(start)
         self._room.nudge(READY)
 
     async def unset(self, name: str) -> None:
-        await self._room.write(lambda: limits.drop_rule(name))
+        start = await self._room.audited(
+            lambda: limits.drop_rule(name), deeds.constant("limits.reset", f"limit:{name}")
+        )
+        await self._room.write(start)
         self._room.nudge(READY)
 
 

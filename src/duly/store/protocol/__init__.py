@@ -5,6 +5,7 @@ transaction, and each may be repeated after ``OutcomeUnknown``. The time is the 
 tells it what time it is.
 """
 
+from duly.store.protocol.access import Access
 from duly.store.protocol.evidence import (
     Evidence,
     FailedTask,
@@ -78,6 +79,7 @@ __all__ = [
     "SCHEDULES",
     "SUSPECT",
     "WORKERS",
+    "Access",
     "BadDay",
     "Beat",
     "Claims",

@@ -29,6 +29,7 @@ class NotKept:
     schedule: str
     due_at: datetime
     first: datetime
+    last: datetime  # when the last of it happened: was decided, or ended
     moments: int
     cause: Cause | None
     state: State | None
@@ -57,6 +58,7 @@ class WaitingKind:
     task: str
     jobs: int
     since: datetime
+    last: datetime  # since when the last of them waits
     job_id: int  # one of them
     waits: Waits | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
@@ -114,13 +116,21 @@ class Evidence(Protocol):
         ...
 
     async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
-        """Moments since then that no choice explains, the newest first."""
+        """Moments since then that no choice explains and nobody has acknowledged, the newest first.
+
+        What it stands for in ``access.acknowledge`` is the schedule, the cause or state, ``last``.
+        """
         ...
 
-    async def failed_tasks(self, since: datetime, *, limit: int = 100) -> list[FailedTask]: ...
+    async def failed_tasks(self, since: datetime, *, limit: int = 100) -> list[FailedTask]:
+        """Without those that somebody has acknowledged."""
+        ...
 
     async def waiting(self, *, patience: timedelta, limit: int = 1_000) -> list[WaitingKind]:
-        """What has been waiting for a worker for longer than that, the oldest first."""
+        """What has been waiting for a worker for longer than that, the oldest first.
+
+        Without what somebody has acknowledged.
+        """
         ...
 
     async def running(self, *, limit: int = 10) -> list[Job]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from duly.model.access import Actor
 from duly.model.claimed import Claimed
 from duly.model.filter import Filter
 from duly.model.job import Attempt, Call, Job
@@ -12,6 +13,7 @@ from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
+from duly.store.protocol.access import Access
 from duly.store.protocol.evidence import Evidence
 from duly.store.protocol.schedules import Ledger, Schedules
 from duly.store.protocol.surroundings import Surroundings
@@ -72,10 +74,11 @@ class Jobs(Protocol):
         first: int | None = None,
         who: str = "",
     ) -> list[int]:
-        """Give another chance to the failed jobs that match, the oldest first: their numbers.
+        """Give another chance to the failed jobs that match: their numbers.
 
-        ``error`` is a part of the error or the reason, capital letters or not. ``first`` is how
-        many at most. Not one transaction but a row of them: what is done stays done.
+        The oldest first: what failed before others, whatever their numbers. ``error`` is a part of
+        the error or the reason, capital letters or not. ``first`` is how many at most. Not one
+        transaction but a row of them: what is done stays done.
         """
         ...
 
@@ -107,7 +110,7 @@ class Jobs(Protocol):
     async def retry_found(
         self, wanted: Filter, *, first: int | None = None, who: str = ""
     ) -> list[int]:
-        """Give another chance to those that match and have failed, the lowest number first.
+        """Give another chance to those that match and have failed, the oldest failure first.
 
         Not one transaction but a row of them: what is done stays done.
         """
@@ -115,6 +118,17 @@ class Jobs(Protocol):
 
     async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
         """End those that match and wait; ask those that run to end. Which they were."""
+        ...
+
+    async def remove(self, number: int) -> None:
+        """Forget a job that has ended, with its attempts and what it said."""
+        ...
+
+    async def remove_found(self, wanted: Filter) -> list[int]:
+        """Forget those that match and have ended, the highest number first. Which they were.
+
+        Not one transaction but a row of them: what is done stays done.
+        """
         ...
 
     async def schedule_names(self, numbers: Sequence[int]) -> dict[int, str]:
@@ -268,6 +282,16 @@ class Store(Protocol):
     def evidence(self) -> Evidence: ...
     @property
     def surroundings(self) -> Surroundings: ...
+    @property
+    def access(self) -> Access: ...
+    @property
+    def actor(self) -> Actor | None:
+        """In whose name it is changed."""
+        ...
+
+    def acting(self, actor: Actor, /) -> "Store":
+        """The same store; what is changed through it is in the audit log, under this name."""
+        ...
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Call with a topic when something changed, here or in another process. Only a hint."""

@@ -39,7 +39,7 @@ class Schedules(Protocol):
     async def resume(self, name: str, *, who: str = "") -> Schedule: ...
 
     async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
-        """Enter the next moments into the ledger as skipped, ahead of time."""
+        """Enter the next moments that are not skipped into the ledger as such, ahead of time."""
         ...
 
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
@@ -123,6 +123,10 @@ class Ledger(Protocol):
 
     async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
         """Of each of these schedules, the moment that was dealt with last."""
+        ...
+
+    async def skipped_ahead(self, numbers: Sequence[int]) -> dict[int, frozenset[datetime]]:
+        """Of those of these schedules that have any, the moments to come that are skipped."""
         ...
 
     async def covering(self, name: str, moment: datetime) -> Fire | None:

@@ -1,6 +1,6 @@
 """What is asked of a store by somebody who wants to know whether it stands on firm ground."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -21,7 +21,7 @@ class WantedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """Jobs that run, as the store has it, and whose worker has no lease."""
+    """Jobs that run, as the store has it, and whose worker has no lease or is known to be dead."""
 
     worker: int
     name: str  # empty: nothing else is known of the worker
@@ -67,4 +67,6 @@ class Surroundings(Protocol):
         """The workers whose lease has not ended; unlike ``work.living``, asked without writing."""
         ...
 
-    async def orphans(self, *, limit: int = 100) -> list[Orphans]: ...
+    async def orphans(self, *, dead: Sequence[int] = (), limit: int = 100) -> list[Orphans]:
+        """Jobs of workers that have no lease, and of those that are known to be ``dead``."""
+        ...

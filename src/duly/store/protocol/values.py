@@ -284,6 +284,8 @@ class LostJob:
     task: str = ""
     key: str | None = None
     alone: bool = False  # it had crashed before, and ran in a process of its own
+    worker_name: str = ""  # empty: nothing is known of the worker any more
+    has_ended: bool = False  # the worker did not fall silent: it is known to have ended
 
 
 Judge = Callable[[LostJob, datetime], Verdict]

@@ -201,6 +201,10 @@ def make_file(path: Path, *, create: bool) -> None:
         _create_durably(path)
     except FileExistsError:
         return  # by another process, meanwhile
+    except FileNotFoundError:
+        raise StoreUnavailable(
+            f"cannot make {path}: the folder {path.parent} is not there: make it"
+        ) from None
     except OSError as error:
         raise StoreUnavailable(f"cannot make {path}: {error.strerror}") from error
 

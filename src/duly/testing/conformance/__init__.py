@@ -19,7 +19,10 @@ from contextlib import AbstractAsyncContextManager
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import (
+    access,
+    acknowledging,
     applying,
+    auditing,
     backfilling,
     backfilling_once,
     callbacks,
@@ -48,6 +51,7 @@ from duly.testing.conformance import (
     queue_limits,
     races,
     rates,
+    removing,
     resources,
     retrying,
     schedules,
@@ -70,11 +74,11 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    applying, backfilling, backfilling_once, callbacks, claiming, columns, content, declaring,
-    editing, evidence, fairness, finding, firing, fixed_delay, idempotence, jobs, journal, keys,
-    lateness, limit_rules, limits, missed, overlap, pausing, places, promotion, queue_limits,
-    races, rates, resources, retrying, schedules, settling, storms, surroundings, turns, unfit,
-    upkeep, work, workers, zone_data,
+    access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks, claiming,
+    columns, content, declaring, editing, evidence, fairness, finding, firing, fixed_delay,
+    idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, overlap, pausing,
+    places, promotion, queue_limits, races, rates, removing, resources, retrying, schedules,
+    settling, storms, surroundings, turns, unfit, upkeep, work, workers, zone_data,
 )  # fmt: skip
 
 

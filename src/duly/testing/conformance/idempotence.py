@@ -1,5 +1,7 @@
 """Whatever is repeated because the answer to its commit was lost is found done."""
 
+from collections.abc import Awaitable, Callable
+
 from duly.errors import OutcomeUnknown
 from duly.model.outcome import Outcome, Raised, Succeeded
 from duly.model.payload import encode
@@ -9,7 +11,7 @@ from duly.store.sql_store import SqlStore
 from duly.testing.conformance.expect import equal, refused
 from duly.testing.conformance.losing import LosingAnswers
 from duly.testing.conformance.registry import check
-from duly.testing.conformance.world import HOUR, MINUTE, World
+from duly.testing.conformance.world import HOUR, MINUTE, START, World
 from duly.testing.factories import call, plan
 
 RETRY = Retry(attempts=3, backoff="constant", first="5m", jitter=False).as_json()
@@ -214,12 +216,12 @@ async def changes_of_a_schedule_may_be_repeated(world: World) -> None:
     node, losing = _losing(world)
     await world.add(plan())
     calls = node.store.schedules
-    for statement, change in (
-        ("settle_until", lambda: calls.skip_next("report", count=2)),
+    changes: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
         ("change_schedule", lambda: calls.pause("report")),
         ("change_schedule", lambda: calls.resume("report")),
         ("rewind_schedule", lambda: calls.rewind("report", to=world.now)),
-    ):
+    )
+    for statement, change in changes:
         losing.lose(statement)
         world.wait(MINUTE / 10)
         with refused(OutcomeUnknown):
@@ -229,4 +231,14 @@ async def changes_of_a_schedule_may_be_repeated(world: World) -> None:
         after = await world.schedule()
         equal((after.next_at, after.cursor, after.pause),
               (before.next_at, before.cursor, before.pause))  # fmt: skip
-    equal(len(await world.fires()), 2)
+    equal(await world.fires(), [])
+
+
+@check
+async def a_skip_whose_answer_was_lost_skips_no_more_than_was_asked(world: World) -> None:
+    node, losing = _losing(world)
+    await world.add(plan())
+    losing.lose("settle_until", times=2)
+    skipped = await node.store.schedules.skip_next("report", count=2)
+    equal((losing.lost, skipped), (1, [START + MINUTE, START + 2 * MINUTE]))
+    equal([fire.due_at for fire in await world.fires()], skipped)

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.errors import InvalidValue
+from duly.model.filter import Filter
 from duly.model.job import Call
 from duly.model.outcome import Raised
 from duly.model.states import State
@@ -128,6 +129,20 @@ async def the_first_few_are_the_oldest(world: World) -> None:
     for wrong in (-1, True, 1.5):
         with refused(InvalidValue, f"first={wrong!r}"):
             await world.store.jobs.retry_matching(first=wrong)  # type: ignore[arg-type]
+
+
+@check
+async def the_oldest_is_what_failed_first_whatever_its_number(world: World) -> None:
+    jobs, states = world.store.jobs, Filter(states=(State.FAILED,))
+    await jobs.enqueue([call(), call(), call()])
+    first, second, third = await world.claim(3)
+    for job in (third, second, first):
+        world.wait(SECOND)
+        await world.end(job, OOPS)
+    world.wait(SECOND)
+    equal(await jobs.retry_matching(first=1), [third.id])
+    equal(await jobs.retry_found(states, first=1), [second.id], "whichever way it is asked for")
+    equal(await failed(world), [first.id])
 
 
 @check

@@ -161,6 +161,23 @@ async def what_is_skipped_in_advance_is_in_the_ledger_at_once_and_gets_no_job(
 
 
 @check
+async def what_is_skipped_again_lies_behind_what_is_skipped_already(world: World) -> None:
+    report = await world.add(plan())
+    skip = world.store.schedules.skip_next
+    equal(await skip("report"), [START + MINUTE])
+    equal(await skip("report", count=2), [START + 2 * MINUTE, START + 3 * MINUTE])
+    ahead = await world.store.ledger.skipped_ahead([report.id, report.id + 1])
+    equal(ahead, {report.id: frozenset(START + n * MINUTE for n in (1, 2, 3))})
+    await world.fire_after(2 * MINUTE)
+    ahead = await world.store.ledger.skipped_ahead([report.id])
+    equal(ahead, {report.id: frozenset([START + 3 * MINUTE])}, "those that passed are not ahead")
+    equal(await skip("report"), [START + 4 * MINUTE])
+    await world.fire_after(3 * MINUTE)
+    kept = [fire.due_at for fire in await world.fires() if fire.outcome == "queued"]
+    equal(kept, [START + 5 * MINUTE])
+
+
+@check
 async def what_is_skipped_in_advance_is_not_counted_among_the_missed(world: World) -> None:
     await world.add(plan())
     await world.store.schedules.skip_next("report", count=2)

@@ -85,6 +85,8 @@ async def jobs_are_orphans_when_the_lease_of_their_worker_has_ended(world: World
     await world.claim(2, worker=anna)
     await world.claim(1, worker=berta)
     equal(await world.store.surroundings.orphans(), [])
+    dying = Orphans(worker=anna, name="anna", jobs=2, ended_at=START + LEASE)
+    equal(await world.store.surroundings.orphans(dead=[anna, 4711]), [dying], "somebody saw it die")
     await world.store.work.end_lease(berta)
     ended = Orphans(worker=berta, name="berta", jobs=1, ended_at=None)
     equal(await world.store.surroundings.orphans(), [ended])

@@ -1,10 +1,12 @@
 """Workers: a lease, claims under it, and what happens when it is gone."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from duly.policy.verdict import Verdict
+from duly.store.protocol import LostJob
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.registry import check
-from duly.testing.conformance.world import LEASE, MARGIN, MINUTE, START, World
+from duly.testing.conformance.world import LEASE, MARGIN, MINUTE, START, World, judge_lost
 from duly.testing.factories import call, profile
 
 SECOND = timedelta(seconds=1)
@@ -181,6 +183,29 @@ async def a_job_that_was_taken_back_is_ready_at_once_and_costs_no_try(world: Wor
     holds("lost" in job.reason, "it says what happened")
     [attempt] = await world.store.jobs.attempts(number)
     equal((attempt.number, attempt.outcome, attempt.ended_at), (1, "lost", world.now))
+
+
+@check
+async def who_lost_a_job_is_known_by_name_and_whether_it_has_ended(world: World) -> None:
+    told: list[tuple[int | None, str, bool]] = []
+
+    def judged(job: LostJob, now: datetime) -> Verdict:
+        told.append((job.worker, job.worker_name, job.has_ended))
+        return judge_lost(job, now)
+
+    async def take_back() -> None:
+        await world.store.upkeep.take_back(judged, after=0, margin=MARGIN, limit=10)
+
+    await world.enqueue(call())
+    silent = await world.new_worker(name="silent")
+    await world.claim(1, worker=silent)
+    world.wait(LEASE + MARGIN)
+    await take_back()
+    ended = await world.new_worker(name="ended")
+    await world.claim(1, worker=ended)
+    await world.store.work.end_lease(ended)
+    await take_back()
+    equal(told, [(silent, "silent", False), (ended, "ended", True)])
 
 
 @check

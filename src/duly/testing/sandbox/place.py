@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from duly.app.home import Home
 from duly.app.stores import migrate_tables
 from duly.errors import InvalidValue
+from duly.model.access import Actor
 from duly.store.connect import connect
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
@@ -76,7 +77,7 @@ class Place(Home):
     async def aclose(self) -> None:
         """The app is closed; what is in the sandbox stays until that is over."""
 
-    def close(self) -> None:
+    def close(self, *, patience: float | None = None) -> None:
         pass
 
     async def _made(self) -> tuple[SqlStore, asyncio.AbstractEventLoop]:
@@ -103,6 +104,13 @@ class Afar:
 
     def __getattr__(self, noun: str) -> "_Noun":
         return _Noun(getattr(self._store, noun), self._loop)
+
+    @property
+    def actor(self) -> Actor | None:
+        return self._store.actor
+
+    def acting(self, actor: Actor, /) -> "Afar":
+        return Afar(self._store.acting(actor), self._loop)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Told on the loop that runs here."""

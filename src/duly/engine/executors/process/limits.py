@@ -48,7 +48,7 @@ def shown(size: int) -> str:
 
 def _statm(pid: int | str) -> tuple[int, int]:
     try:
-        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123 – once a second for every job
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:  # noqa: PTH123 – once a second for every job
             mapped, used, *_ = file.read().split()
     except (OSError, ValueError):
         return 0, 0

@@ -117,11 +117,12 @@ select {job}, null::text, null::text, ended_at, {result}, error {among_failed} o
 select count(*) from (select 1 {among_failed} limit :limit) as found;
 
 -- name: failed_numbers
--- From the first to the last, behind the one that was given before.
-select id
+-- What failed first comes first, behind the one that was given before.
+select id, ended_at
   {among_failed}
-   and id > :behind
- order by id
+   and job.ended_at <= :until
+   and (job.ended_at, id) > (:behind, :behind_id)
+ order by ended_at, id
  limit :limit;
 
 -- name: schedule_numbers

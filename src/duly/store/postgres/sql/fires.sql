@@ -31,6 +31,22 @@ select fire.schedule_id, fire.due_at
    and fire.series = 0
  order by fire.schedule_id, fire.due_at;
 
+-- name: skipped_ahead
+-- Of each schedule, the moments to come that somebody has skipped in advance.
+select fire.schedule_id, fire.due_at
+  from duly.schedule
+  join duly.fire on fire.schedule_id = schedule.id
+                and fire.due_at > {now} and fire.due_at <= schedule.settled_until
+ where schedule.id = any(:ids::bigint[])
+   and fire.series = 0 and fire.cause = 'asked'
+ order by fire.schedule_id, fire.due_at;
+
+-- name: recorded_fires
+select due_at
+  from duly.fire
+ where schedule_id = :schedule_id and due_at >= :since and id = any(:ids::bigint[])
+ order by due_at;
+
 -- name: list_fires
 select {fire}
   from duly.fire

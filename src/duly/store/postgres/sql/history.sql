@@ -59,3 +59,26 @@ returning job_id;
 delete from duly.change
  where ctid in (select ctid from duly.change where at < :before limit :limit)
 returning schedule_id;
+
+-- name: remove_history
+delete from duly.history
+ where id = any(:ids::bigint[])
+returning id;
+
+-- name: remove_failed
+-- What is given another chance meanwhile is not here any more when its lock is free, and stays.
+delete from duly.failed
+ where id = any(:ids::bigint[])
+returning id;
+
+-- name: remove_attempts
+delete from duly.attempt
+ where job_id = any(:ids::bigint[]);
+
+-- name: remove_log
+delete from duly.log
+ where job_id = any(:ids::bigint[]);
+
+-- name: remove_notes
+delete from duly.note
+ where job_id = any(:ids::bigint[]);

@@ -67,10 +67,12 @@ select task, queue, needs, sum(jobs)::bigint, sum(schedules)::bigint
  limit :limit;
 
 -- name: orphaned_jobs
+-- Of workers without a lease, and of those that somebody knows to be dead.
 select job.worker, coalesce(worker.name, ''), worker.lease_until, count(*)
   from duly.job
   left join duly.worker on worker.id = job.worker
- where job.state = 'running' and coalesce(worker.lease_until, 0) <= {now}
+ where job.state = 'running'
+   and (coalesce(worker.lease_until, 0) <= {now} or job.worker = any(:dead::bigint[]))
  group by job.worker, worker.name, worker.lease_until
  order by 4 desc, 1
  limit :limit;

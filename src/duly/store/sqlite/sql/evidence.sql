@@ -111,35 +111,42 @@ select outcome, cause, state, sum(coalesce(count, 1)),
 -- Of each schedule, and of each way in which its moments were not kept, the last one, and how many.
 -- A moment counts by when it was decided, and a job by when it ended: an outage of three days is
 -- told on the day after, and so is what was tried for three days. A moment that was backfilled is its
--- new job's matter.
-select name, due_at, cause, reason, job_id, state, error, moments, first
+-- new job's matter, and what was acknowledged is nobody's.
+select name, due_at, cause, reason, job_id, state, error, moments, first, last
   from (select duly_schedule.name, bad.due_at, bad.cause, bad.reason, bad.job_id, bad.state, bad.error,
                sum(coalesce(bad.count, 1)) over alike as moments,
                min(bad.covers_from) over alike as first,
+               max(bad.happened) over alike as last,
                row_number() over (partition by bad.schedule_id, bad.cause, bad.state
                                       order by bad.due_at desc, bad.id desc) as place
           from (select schedule_id, due_at, id, cause, reason, null as job_id, '' as state,
-                       null as error, count, covers_from
+                       null as error, count, covers_from,
+                       decided_at as happened
                   from duly_fire
                  where decided_at >= :since and outcome = 'skipped'
                    and cause in ('overlap', 'late', 'exhausted')
                    and (count is not 1
-                        or (schedule_id, due_at) not in (select schedule_id, due_at
-                                                           from duly_fire
-                                                          where decided_at >= :since and series <> 0
-                                                            and cause = 'asked'))
+                        or not exists (select 1
+                                         from duly_fire as asked
+                                        where asked.schedule_id = duly_fire.schedule_id
+                                          and asked.due_at = duly_fire.due_at
+                                          and asked.series <> 0 and asked.cause = 'asked'))
                  union all
                 select fire.schedule_id, fire.due_at, fire.id, null, gone.reason, gone.id, gone.state,
-                       null, fire.count, fire.covers_from
+                       null, fire.count, fire.covers_from, gone.ended_at
                   from duly_fire as fire
                   join duly_history as gone on gone.id = fire.job_id
                  where fire.decided_at >= :since and fire.outcome = 'queued'
                    and gone.ended_at >= :since and gone.state = 'expired'
                  union all
-                select schedule_id, due_at, id, null, reason, id, state, error, 1, due_at
+                select schedule_id, due_at, id, null, reason, id, state, error, 1, due_at, ended_at
                   from duly_failed
                  where ended_at >= :since and schedule_id is not null) as bad
           join duly_schedule on duly_schedule.id = bad.schedule_id
+          left join duly_acknowledgement as known
+            on known.subject = 'schedule:' || duly_schedule.name
+           and known.kind = coalesce(bad.cause, bad.state)
+         where known.until is null or bad.happened > known.until
         window alike as (partition by bad.schedule_id, bad.cause, bad.state)) as told
  where place = 1
  order by due_at desc, name
@@ -151,16 +158,23 @@ select task, id, ended_at, reason, error, jobs
   from (select task, id, ended_at, reason, error, count(*) over (partition by task) as jobs,
                row_number() over (partition by task order by ended_at desc, id desc) as place
           from duly_failed
-         where ended_at >= :since and schedule_id is null) as one
+          left join duly_acknowledgement as known
+            on known.subject = 'task:' || task and known.kind = 'failed'
+         where ended_at >= :since and schedule_id is null
+           and (known.until is null or ended_at > known.until)) as one
  where place = 1
  order by ended_at desc, task
  limit :limit;
 
 -- name: waiting_kinds
 -- Jobs that wait for a worker, by what a worker must have for them. Only those that have waited.
-select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason)
+select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason), max(ready_at)
   from duly_job
+  left join duly_acknowledgement as known
+    on known.subject = 'task:' || task
+   and known.kind = case when waits = 'signature' then 'signature' else 'no worker' end
  where (state = 'ready' or waits in ('worker', 'signature')) and ready_at <= :now - :patience
+   and (known.until is null or ready_at > known.until)
  group by queue, task, waits, needs
  order by 6, 1, 2
  limit :limit;

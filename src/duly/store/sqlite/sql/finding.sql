@@ -119,11 +119,12 @@ select {job}, null, null, ended_at, {result}, error {among_failed} order by id d
 select count(*) from (select 1 {among_failed} limit :limit) as found;
 
 -- name: failed_numbers
--- From the first to the last, behind the one that was given before.
-select id
+-- What failed first comes first, behind the one that was given before.
+select id, ended_at
   {among_failed}
-   and id > :behind
- order by id
+   and job.ended_at <= :until
+   and (job.ended_at, id) > (:behind, :behind_id)
+ order by ended_at, id
  limit :limit;
 
 -- name: schedule_numbers

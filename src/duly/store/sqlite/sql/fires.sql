@@ -33,6 +33,23 @@ select duly_fire.schedule_id, duly_fire.due_at
    and duly_fire.series = 0
  order by duly_fire.schedule_id, duly_fire.due_at;
 
+-- name: skipped_ahead
+-- Of each schedule, the moments to come that somebody has skipped in advance.
+select duly_fire.schedule_id, duly_fire.due_at
+  from duly_schedule
+  join duly_fire on duly_fire.schedule_id = duly_schedule.id
+                and duly_fire.due_at > :now and duly_fire.due_at <= duly_schedule.settled_until
+ where duly_schedule.id in (select value from json_each(:ids))
+   and duly_fire.series = 0 and duly_fire.cause = 'asked'
+ order by duly_fire.schedule_id, duly_fire.due_at;
+
+-- name: recorded_fires
+select due_at
+  from duly_fire
+ where schedule_id = :schedule_id and due_at >= :since
+   and id in (select value from json_each(:ids))
+ order by due_at;
+
 -- name: list_fires
 select {fire}
   from duly_fire

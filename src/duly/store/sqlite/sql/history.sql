@@ -38,3 +38,25 @@ returning job_id;
 delete from duly_change
  where rowid in (select rowid from duly_change where at < :before limit :limit)
 returning schedule_id;
+
+-- name: remove_history
+delete from duly_history
+ where id in (select value from json_each(:ids))
+returning id;
+
+-- name: remove_failed
+delete from duly_failed
+ where id in (select value from json_each(:ids))
+returning id;
+
+-- name: remove_attempts
+delete from duly_attempt
+ where job_id in (select value from json_each(:ids));
+
+-- name: remove_log
+delete from duly_log
+ where job_id in (select value from json_each(:ids));
+
+-- name: remove_notes
+delete from duly_note
+ where job_id in (select value from json_each(:ids));

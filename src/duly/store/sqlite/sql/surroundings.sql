@@ -39,10 +39,13 @@ select task, queue, needs, sum(jobs), sum(schedules)
  limit :limit;
 
 -- name: orphaned_jobs
+-- Of workers without a lease, and of those that somebody knows to be dead.
 select duly_job.worker, coalesce(duly_worker.name, ''), duly_worker.lease_until, count(*)
   from duly_job
   left join duly_worker on duly_worker.id = duly_job.worker
- where duly_job.state = 'running' and coalesce(duly_worker.lease_until, 0) <= :now
+ where duly_job.state = 'running'
+   and (coalesce(duly_worker.lease_until, 0) <= :now
+        or duly_job.worker in (select value from json_each(:dead)))
  group by duly_job.worker, duly_worker.name, duly_worker.lease_until
  order by 4 desc, 1
  limit :limit;

@@ -1,0 +1,137 @@
+"""``duly.tokens`` and ``duly.audit``: who may use the HTTP side, and who did what.
+
+Everything that a person or a token changes is done on a store that acts in their name; what is
+changed through that is in the audit log, in one transaction with the change.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from duly.app.home import Home
+from duly.app.steering import login
+from duly.model.access import PREFIX, Actor, AuditEntry, NewToken, Role, Token, hash_of
+from duly.registry.options import When, when_of
+from duly.store.protocol import Store
+
+LIFE = "90d"  # of a token of which nothing else is said
+RANDOM_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewSecret:
+    """A token that was just made, and its secret: nobody can show it again."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+class Tokens:
+    """Rights to use the HTTP side, by name. Whoever has the secret of one has its rights."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(self, *, revoked: bool = False) -> "Sequence[Token]":
+        """By name; ``revoked``: those as well."""
+        return self._home.call(
+            lambda store: store.access.tokens(revoked=revoked), twin="duly.tokens.alist()"
+        )
+
+    async def alist(self, *, revoked: bool = False) -> "Sequence[Token]":
+        return await (await self._home.store()).access.tokens(revoked=revoked)
+
+    def create(
+        self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
+    ) -> NewSecret:
+        """Make one; ``tenant``: it is for what is theirs. ``expires=None``: it never does."""
+        return self._home.call(
+            lambda store: _created(store, name, role, tenant=tenant, expires=expires),
+            twin="duly.tokens.acreate()",
+        )
+
+    async def acreate(
+        self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
+    ) -> NewSecret:
+        store = await self._home.store()
+        return await _created(store, name, role, tenant=tenant, expires=expires)
+
+    def revoke(self, name: str, /) -> Token:
+        """From the next request on, it is not known."""
+        return self._home.call(lambda store: _revoked(store, name), twin="duly.tokens.arevoke()")
+
+    async def arevoke(self, name: str, /) -> Token:
+        return await _revoked(await self._home.store(), name)
+
+
+class Audit:
+    """Who did what, when, and by which way they came."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        who: str | None = None,
+        subject: str | None = None,
+    ) -> "Sequence[AuditEntry]":
+        """The newest first, of those between two numbers; ``subject`` is as "schedule:report"."""
+        return self._home.call(
+            lambda store: store.access.audit(
+                after=after, before=before, limit=limit, who=who, subject=subject
+            ),
+            twin="duly.audit.alist()",
+        )
+
+    async def alist(
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        who: str | None = None,
+        subject: str | None = None,
+    ) -> "Sequence[AuditEntry]":
+        store = await self._home.store()
+        return await store.access.audit(
+            after=after, before=before, limit=limit, who=who, subject=subject
+        )
+
+    def verify(self) -> int | None:
+        """The number of the first entry that is not as it was written, or is gone."""
+        return self._home.call(
+            lambda store: store.access.verify_audit(), twin="duly.audit.averify()"
+        )
+
+    async def averify(self) -> int | None:
+        return await (await self._home.store()).access.verify_audit()
+
+
+def commanded(store: Store) -> Store:
+    """The store in the name of who is at the keyboard."""
+    return store.acting(Actor(login(), "command"))
+
+
+async def _created(
+    store: Store, name: str, role: Role, *, tenant: str | None, expires: When | None
+) -> NewSecret:
+    end = when_of("expires", expires)
+    if isinstance(end, timedelta):
+        end = await store.surroundings.now() + end
+    secret = PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+    wanted = NewToken(name=name, role=role, tenant=tenant, hash=hash_of(secret), expires_at=end)
+    return NewSecret(await _named(store).access.create_token(wanted), secret)
+
+
+async def _revoked(store: Store, name: str) -> Token:
+    return await _named(store).access.revoke_token(name)
+
+
+def _named(store: Store) -> Store:
+    """A program has the name of who runs it, unless it acts for somebody."""
+    return store if store.actor is not None else store.acting(Actor(login(), "program"))

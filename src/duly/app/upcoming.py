@@ -1,0 +1,40 @@
+"""What comes next: the first moment of a schedule that nobody has skipped in advance.
+
+A store keeps the next moment of the rule, at which something is decided. That it is decided already
+is in the ledger; whoever tells people what comes next asks here.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from datetime import datetime
+
+from duly.model.schedule import Schedule
+from duly.policy.firing import moment_after_end
+from duly.rules import Spaced
+from duly.store.protocol import Store
+
+
+async def upcoming(store: Store, schedules: Sequence[Schedule]) -> list[Schedule]:
+    """The schedules, each with the next moment that will be kept."""
+    skipped = await store.ledger.skipped_ahead([one.id for one in schedules])
+    return [_beyond(one, skipped.get(one.id, frozenset())) for one in schedules]
+
+
+async def upcoming_one(store: Store, schedule: Schedule) -> Schedule:
+    [found] = await upcoming(store, [schedule])
+    return found
+
+
+def _beyond(schedule: Schedule, skipped: AbstractSet[datetime]) -> Schedule:
+    moment = schedule.next_at
+    if schedule.plan.unreadable or schedule.pause is not None or moment not in skipped:
+        return schedule
+    kept = schedule.plan.kept
+    while moment is not None and moment in skipped:
+        moment = (
+            moment_after_end(schedule.plan, moment)
+            if isinstance(kept, Spaced)
+            else kept.after(moment)
+        )
+    return replace(schedule, next_at=moment)

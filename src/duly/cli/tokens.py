@@ -1,0 +1,173 @@
+"""``duly tokens``: who may use the HTTP side, and what they may do there."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from duly.cli.formats import (
+    NOTHING,
+    Listing,
+    Noun,
+    View,
+    iso,
+    list_options,
+    read_when,
+    show_list,
+)
+from duly.cli.store import ask, store_option
+from duly.settings.machine import machine_zone
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.app.access import Tokens
+    from duly.model.access import Token
+
+T = TypeVar("T")
+
+NEVER = "never"
+_NAME = click.argument("name", metavar="NAME")
+
+
+@click.group(cls=Noun)
+def tokens() -> None:
+    """List the tokens of the HTTP side, make one, or take one back.
+
+    \b
+      duly tokens
+      duly tokens create ci --role operator
+      duly tokens create acme --role viewer --tenant acme --expires 30d
+      duly tokens revoke ci
+
+    A viewer may look, an operator may also steer (run, pause, retry, cancel, …), and an admin may
+    do everything. The secret is printed once, when the token is made; nobody can show it again.
+
+    \b
+    Exit codes: 0 ok, 1 a token of that name is there already, 2 something in the command line is
+    wrong, 3 there is no such token, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+
+@tokens.command("list")
+@click.option("--all", "revoked", is_flag=True, help="With those that were revoked.")
+@store_option
+@list_options
+def list_command(revoked: bool, store: str, view: View) -> None:  # noqa: FBT001 - click's
+    """List the tokens by name; never their secrets, which nobody has kept.
+
+    \b
+      duly tokens
+      duly tokens --all           with those that were revoked
+      duly tokens -o wide         with who made them, and when
+
+    LAST USED is known to the minute.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    show_list(store, view, lambda there: there.access.tokens(revoked=revoked), TOKENS)
+
+
+@tokens.command("create")
+@_NAME
+@click.option(
+    "--role",
+    type=click.Choice(["viewer", "operator", "admin"]),
+    required=True,
+    help="What it may do: look; steer as well; everything.",
+)
+@click.option("--tenant", metavar="T", help="Only what is this tenant's.")
+@click.option(
+    "--expires",
+    metavar="90d",
+    default="90d",
+    show_default=True,
+    help="After how long, or when, it ends; never: it does not.",
+)
+@store_option
+def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str) -> None:  # noqa: ANN401
+    """Make a token, and print its secret.
+
+    \b
+      duly tokens create ci --role operator > ci.token
+      duly tokens create acme --role viewer --tenant acme --expires 30d
+      duly tokens create wall --role viewer --expires never
+
+    The secret alone is on standard output, and only now.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    end: Any = None
+    if expires != NEVER:
+        end = read_when(expires, zone=machine_zone(), option="--expires")
+    made = _ask(store, lambda people: people.acreate(name, role=role, tenant=tenant, expires=end))
+    token = made.token
+    whose = f", of what is {token.tenant}'s" if token.tenant else ""
+    until = f"until {View().moment(token.expires_at)}" if token.expires_at else "and never expires"
+    click.echo(f'token "{name}" may do what {_ROLES[token.role]} may{whose}, {until}', err=True)
+    click.echo(made.secret)
+    click.echo("This is its secret; it is not kept, and not shown again.", err=True)
+
+
+@tokens.command("revoke")
+@_NAME
+@store_option
+def revoke(name: str, store: str) -> None:
+    """Take a token back: from its next request on, it is not known.
+
+    \b
+      duly tokens revoke ci
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    _ask(store, lambda people: people.arevoke(name))
+    click.echo(f"revoked  {name}")
+
+
+_ROLES = {"viewer": "a viewer", "operator": "an operator", "admin": "an admin"}
+
+
+def _ask(url: str, what: "Callable[[Tokens], Awaitable[T]]") -> T:
+    async def asked(store: "Store") -> T:
+        from duly.app.access import Tokens
+        from duly.app.home import Borrowed
+
+        return await what(Tokens(Borrowed(store)))
+
+    return ask(url, asked)
+
+
+def _row(token: "Token", view: View) -> tuple[str, ...]:
+    return (
+        token.name,
+        token.role,
+        token.tenant or NOTHING,
+        _state(token, view),
+        NEVER if token.expires_at is None else view.left(token.expires_at),
+        NOTHING if token.last_used_at is None else view.passed(token.last_used_at),
+        view.moment(token.created_at),
+        token.created_by or NOTHING,
+    )
+
+
+def _state(token: "Token", view: View) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    return "valid" if token.is_valid(view.now) else "expired"
+
+
+def _plain(token: "Token") -> dict[str, object]:
+    return {
+        "name": token.name,
+        "role": token.role,
+        "tenant": token.tenant,
+        "created_at": iso(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": iso(token.expires_at),
+        "revoked_at": iso(token.revoked_at),
+        "last_used_at": iso(token.last_used_at),
+    }
+
+
+TOKENS: "Listing[Token]" = Listing(
+    headings=("NAME", "ROLE", "TENANT", "STATE", "EXPIRES", "LAST USED"),
+    wide=("CREATED", "BY"),
+    row=_row,
+    plain=_plain,
+    name=lambda token: token.name,
+    nothing="there is no token; make one: duly tokens create NAME --role viewer",
+    colour=lambda token: "yellow" if token.revoked_at is not None else None,
+)

@@ -1,0 +1,70 @@
+"""A small shop at work: what a day with duly looks like, in a quarter of a minute.
+
+Run it by ``duly dev --demo``; then ask ``duly status`` and ``duly why rollup``, as it says.
+"""
+
+import random
+
+from duly import Duly, Limit, Retry, current
+from duly.clock import sleep
+
+duly = Duly("duly-demo.db", zone="Europe/Berlin")
+
+
+@duly.schedule("Mon..Fri 02:00", start_within="4h")
+@duly.task
+def nightly_report() -> str:
+    """The night's own report, also if it is made up for at five."""
+    return f"the report of {current().due_at:%Y-%m-%d}"
+
+
+@duly.schedule("every 2s")
+@duly.task
+async def heartbeat() -> None:
+    """On time, all the time."""
+
+
+@duly.schedule("every 3s")
+@duly.task
+async def rollup() -> None:
+    """It takes longer than there is time: every other one is skipped, and the ledger says so."""
+    await sleep(4)
+
+
+@duly.task(retry=Retry(attempts=5, backoff=["1s", "2s"]))
+async def charge(customer: int) -> str:
+    """The bank is moody. What fails is tried again, later."""
+    if current().attempt < random.randint(2, 3):  # noqa: S311 - a mood, no secret
+        raise ConnectionError("the bank did not answer")
+    return f"charged customer {customer}"
+
+
+@duly.task(retry=None)
+def broken(order: int) -> None:
+    """It fails for good, and is kept with everything that is known about it."""
+    raise ValueError(f"order {order} has no address")
+
+
+@duly.task(limits=[Limit("mail:{customer}", concurrency=1, rate="2/s")])
+async def remind(customer: int) -> None:
+    """One mail at a time for each customer."""
+
+
+@duly.task
+async def export() -> int:
+    """Long work tells how far it is."""
+    for page in range(1, 11):
+        current().progress(page * 10, f"page {page} of 10")
+        await sleep(0.6)
+    return 10
+
+
+@duly.schedule("every 20s")
+@duly.task
+def open_shop() -> None:
+    """What comes in at the door. Who comes again is reminded later: one cart, one reminder."""
+    for customer in (7, 8):
+        charge.enqueue(customer)
+        remind.using(key=f"cart:{customer}", run_after="12s").enqueue(customer)
+    broken.enqueue(4711)
+    export.enqueue()

@@ -1,0 +1,173 @@
+"""Who may do what, who did what, and what somebody has said is not a problem.
+
+A token's secret is 32 random bytes. Nobody guesses it, and no table of hashes holds it, so a plain
+SHA-256 is kept of it, and it is found by that: a slow hash is for passwords, which people choose.
+
+The audit log is a chain. Each entry's hash is made of all that it says and of the hash before it,
+so whoever changes, removes or inserts one has to make every later hash anew, and whoever has noted
+one of those finds out.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, Literal, TypeAlias, get_args
+
+from duly.errors import InvalidValue
+from duly.instants import to_us
+from duly.model.payload import EMPTY, Json, check_text, encode
+from duly.model.policies import check_moment
+
+Role: TypeAlias = Literal["viewer", "operator", "admin"]
+How: TypeAlias = Literal["person", "token", "command", "http", "program"]
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)  # each may do what those before it may
+HOWS: Final[tuple[How, ...]] = get_args(How)
+PREFIX: Final = "duly_"  # by which people, and programs that look for leaked secrets, know one
+LONGEST_NAME: Final = 100
+LONGEST_SUBJECT: Final = 1_000
+LONGEST_DETAILS: Final = 16 * 1024
+HASH_LETTERS: Final = 64
+
+
+def hash_of(secret: str) -> str:
+    """What is kept of a secret."""
+    return sha256(secret.encode(errors="surrogateescape")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token that somebody wants; ``hash`` is of a secret that the store never sees."""
+
+    name: str
+    role: Role
+    hash: str
+    tenant: str | None = None  # None: of all tenants
+    expires_at: datetime | None = None  # None: never
+
+    def __post_init__(self) -> None:
+        if not check_text(self.name, "name", longest=LONGEST_NAME).strip():
+            raise InvalidValue("name: a token's name is not empty")
+        if self.role not in ROLES:
+            raise InvalidValue(f"role={self.role!r}: choose one of {', '.join(ROLES)}")
+        if len(self.hash) != HASH_LETTERS or not set(self.hash) <= set("0123456789abcdef"):
+            raise InvalidValue("hash: not one that hash_of(secret) makes")
+        if self.tenant is not None and not check_text(self.tenant, "tenant"):
+            raise InvalidValue("tenant: empty; None is for all tenants")
+        if self.expires_at is not None:
+            check_moment("expires_at", self.expires_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A right to use the HTTP side, under a name."""
+
+    id: int
+    name: str
+    role: Role
+    created_at: datetime
+    created_by: str
+    tenant: str | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None  # to the minute, about
+
+    def is_valid(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+    def may(self, role: Role) -> bool:
+        """Whether it may do what this role may; a role of a later version may do nothing here."""
+        return self.role in ROLES[ROLES.index(role) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something, and by which way they came.
+
+    A person is one who signed in to the dashboard; ``http`` is whom a host application, or a proxy,
+    vouches for.
+    """
+
+    who: str
+    how: How
+
+    def __post_init__(self) -> None:
+        check_text(self.who, "who")
+        if self.how not in HOWS:
+            raise InvalidValue(f"how={self.how!r}: choose one of {', '.join(HOWS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What is done, and to what: ``Deed("queues.set", "queue:mail", {"paused": True})``."""
+
+    action: str
+    subject: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not check_text(self.action, "action", longest=LONGEST_NAME):
+            raise InvalidValue('action: empty; say what is done, as "queues.set"')
+        check_text(self.subject, "subject", longest=LONGEST_SUBJECT)
+        self.text()
+
+    def text(self) -> Json:
+        return encode(dict(self.details), what="details", longest=LONGEST_DETAILS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """Somebody did something. ``deed`` is the number under which it may be written again."""
+
+    number: int
+    at: datetime
+    who: str
+    how: How
+    action: str
+    subject: str
+    details: Json = EMPTY
+    deed: int = 0
+    previous: str = ""  # the hash of the entry before
+    hash: str = ""
+
+    def digest(self) -> str:
+        """What its hash has to be."""
+        said = [
+            self.number, to_us(self.at), self.who, self.how, self.action, self.subject,
+            self.details, self.deed, self.previous,
+        ]  # fmt: skip
+        text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()
+
+    def follows(self, number: int, previous: str) -> bool:
+        """Whether it is what was written behind an entry of that number and hash."""
+        return (self.number, self.previous, self.hash) == (number + 1, previous, self.digest())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """Something that needs somebody, as far as it has gone.
+
+    ``until`` is when the last of it happened: what happens later is not what somebody has seen.
+    """
+
+    subject: str  # "schedule:report", "task:send"
+    kind: str  # "overlap", "late", "failed", "no worker", …
+    until: datetime
+
+    def __post_init__(self) -> None:
+        check_text(self.subject, "subject", longest=LONGEST_SUBJECT)
+        check_text(self.kind, "kind", longest=LONGEST_NAME)
+        check_moment("until", self.until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """Somebody has said of a matter that it is not a problem."""
+
+    matter: Matter
+    who: str
+    at: datetime
+    note: str = ""

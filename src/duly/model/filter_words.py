@@ -1,0 +1,180 @@
+"""The language of filters: ``state:paused queue:mail "read timed out"``.
+
+One language for whatever is looked for, in Python, on the command line and in a browser. Words say
+what all of them have in common; what has no word in front is text, a part of what a thing says
+about itself. Text in quotes may hold spaces, and is never taken for a word. Which words there are
+is another matter for each kind of thing, and said in a ``Language``.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final, TypeAlias
+
+from duly.errors import InvalidValue
+
+# A word, a colon and a value, or a text: either may be in quotes, and \ takes the next as it is.
+_PIECE = re.compile(
+    r"""
+      (?P<word> [^\s:"']+ ) : (?: (?P<quoted> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )(?!\S)
+                                | (?P<bare> [^\s"']\S*+ )? )
+    | (?P<text> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )(?!\S)
+    | (?P<plain> [^\s"':][^\s:]*+ )(?!\S)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_EXAMPLE: Final = "queue:mail"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A piece of a filter: a word and its value; a text has no word."""
+
+    name: str | None
+    value: str
+    as_typed: str = field(default="", compare=False)
+    quoted: bool = False
+
+
+Said: TypeAlias = dict[str, Any]  # the fields of a filter, so far
+Meaning: TypeAlias = Callable[[Said, Word], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The words of one kind of thing, each with what it adds to a filter."""
+
+    words: Mapping[str, Meaning]
+
+    def read(self, text: str) -> Said:
+        """What a text means, or an ``InvalidValue`` that says which word is none."""
+        return self._meant(_split(text))
+
+    def read_arguments(self, arguments: Iterable[str]) -> Said:
+        """The same of words that a shell has split, and taken the quotes from."""
+        words: list[Word] = []
+        for argument in arguments:
+            words += self._argument(argument)
+        return self._meant(words)
+
+    def _argument(self, argument: str) -> list[Word]:
+        """One argument is one word; unless it was quoted as a whole, and is nothing but words."""
+        if re.search(r"\s", argument):
+            try:
+                words = _split(argument)
+            except InvalidValue:
+                words = []
+            if len(words) > 1 and all(word.name in self.words for word in words):
+                return words
+        name, colon, value = argument.partition(":")
+        if not colon or re.search(r"\s", name):
+            return [Word(None, argument, argument, quoted=bool(re.search(r"\s", argument)))]
+        whole = _PIECE.fullmatch(argument)
+        return [_word(whole) if whole and whole["quoted"] else Word(name, value, argument)]
+
+    def _meant(self, words: Iterable[Word]) -> Said:
+        said: Said = {}
+        for word in words:
+            if word.name is None:
+                self.words["text"](said, word)
+            elif word.name not in self.words:
+                raise InvalidValue(self._unknown(word))
+            elif not word.value and not word.quoted:
+                raise InvalidValue(f"{word.as_typed}: nothing stands behind it, as in {_EXAMPLE}")
+            else:
+                self.words[word.name](said, word)
+        return said
+
+    def _unknown(self, word: Word) -> str:
+        near = get_close_matches(str(word.name).lower(), self.words, n=1, cutoff=0.5)
+        instead = f"did you mean {near[0]}:" if near else f"there is {', '.join(self.words)}"
+        return (
+            f"{word.as_typed}: no word of a filter is called {word.name}:; {instead}; "
+            f"or is it a text, text:{quoted(word.as_typed)}?"
+        )
+
+
+def once(thing: str) -> Meaning:
+    """A word of which the thing has one."""
+
+    def add(said: Said, word: Word) -> None:
+        name = str(word.name)
+        if name in said:
+            raise InvalidValue(f"{word.as_typed}: {name}: was said before, and {thing} has one")
+        said[name] = word.value
+
+    return add
+
+
+def one_of(names: Sequence[str], called: str) -> Meaning:
+    """A word whose values, with commas between them, are among these names."""
+
+    def add(said: Said, word: Word) -> None:
+        field_name = f"{word.name}s"
+        values = said.get(field_name, ())
+        for name in word.value.split(","):
+            if name not in names:
+                near = get_close_matches(name, names, n=1, cutoff=0.7)
+                instead = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(names)}"
+                raise InvalidValue(f'{word.as_typed}: no {called} is called "{name}"{instead}')
+            values = (*values, name)
+        said[field_name] = tuple(dict.fromkeys(values))
+
+    return add
+
+
+def add_tag(said: Said, word: Word) -> None:
+    said["tags"] = (*said.get("tags", ()), word.value)
+
+
+def text_beside(states: Sequence[str]) -> Meaning:
+    """A text; a bare one that is called as a state is, is more likely a slip."""
+
+    def add(said: Said, word: Word) -> None:
+        if not word.quoted and word.name is None and word.value in states:
+            raise InvalidValue(
+                f"{word.value}: did you mean state:{word.value}? as a text: text:{word.value}"
+            )
+        if word.value:
+            said["texts"] = (*said.get("texts", ()), word.value)
+
+    return add
+
+
+def quoted(value: str) -> str:
+    """As it is typed, so that it reads back."""
+    if value and not re.search(r"[\s\"'\\]", value):
+        return value
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+
+
+def _split(text: str) -> list[Word]:
+    words, at = [], 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        found = _PIECE.match(text, at)
+        if found is None:
+            raise InvalidValue(
+                f"{text[at : at + 60]!r}: a word and its value, as state:failed, or a text; "
+                "quotes are closed, and what holds spaces or colons stands in them"
+            )
+        words.append(_word(found))
+        at = found.end()
+    return words
+
+
+def _word(found: re.Match[str]) -> Word:
+    if found["word"]:
+        value = _unquoted(found["quoted"]) if found["quoted"] else found["bare"] or ""
+        return Word(found["word"], value, found[0], quoted=bool(found["quoted"]))
+    if found["text"]:
+        return Word(None, _unquoted(found["text"]), found[0], quoted=True)
+    return Word(None, found["plain"], found[0])
+
+
+def _unquoted(quoted: str) -> str:
+    return _ESCAPED.sub(r"\1", quoted[1:-1])

@@ -1,0 +1,132 @@
+"""What the audit log says of a change: short, and without what is named like a secret.
+
+A change must never fail because there is much to say about it: what is long is cut.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from duly.errors import PayloadError
+from duly.model.access import Acknowledgement, Deed, Token
+from duly.model.backfill import Backfill
+from duly.model.queue import Queue
+from duly.model.schedule import Plan
+from duly.policy.redaction import redacted
+from duly.store import rows
+from duly.store.protocol import LimitStep, QueueStep, ScheduleStep, Step
+
+LONGEST: Final = 500
+SHORTER: Final = 40  # so long may all of them be, and it is little in all
+MOST: Final = 20
+
+_OF_A_PLAN = ("rule", "zone", "task", "owner")
+
+
+def deed(action: str, subject: str, **details: object) -> Deed:
+    """``None``, and texts and lists that are empty, are not worth a word."""
+    said = {name: value for name, value in details.items() if value not in (None, "", [])}
+    try:
+        return Deed(action, subject, {name: _short(said[name], LONGEST) for name in said})
+    except PayloadError:
+        return Deed(action, subject, {name: _short(said[name], SHORTER) for name in said})
+
+
+def constant(action: str, subject: str, **details: object) -> Callable[[object], Deed]:
+    """The same whatever comes of it; made when it is done, so that who refuses it is its doer."""
+    return lambda _: deed(action, subject, **details)
+
+
+def added(plans: Sequence[Plan]) -> Deed:
+    if len(plans) != 1:
+        return deed("schedules.add", "schedules", names=[plan.name for plan in plans])
+    values = rows.plan_values(plans[0])
+    return deed(
+        "schedules.add", schedule(plans[0].name), **{name: values[name] for name in _OF_A_PLAN}
+    )
+
+
+def edited(name: str, old: Plan, new: Plan) -> Deed:
+    before, after = rows.plan_values(old), rows.plan_values(new)
+    changed = [key for key in before if before[key] != after[key]]
+    was, now = rows.open_values(old), rows.open_values(new)
+    return deed(
+        "schedules.edit",
+        schedule(name),
+        was={key: was[key] for key in changed},
+        now={key: now[key] for key in changed},
+    )
+
+
+def backfilled(done: Backfill, *, again: bool) -> Deed:
+    return deed(
+        "schedules.backfill",
+        schedule(done.schedule),
+        start=done.start,
+        end=done.end,
+        jobs=len(done.jobs),
+        again=again or None,
+    )
+
+
+def applied(file: str, steps: Sequence[Step]) -> Deed:
+    return deed(
+        "apply",
+        f"file:{file}",
+        schedules=[step.name for step in steps if isinstance(step, ScheduleStep)],
+        queues=[step.queue.name for step in steps if isinstance(step, QueueStep)],
+        limits=[step.rule.name for step in steps if isinstance(step, LimitStep)],
+    )
+
+
+def queue_set(queue: Queue) -> Callable[[object], Deed]:
+    return constant(
+        "queues.set",
+        f"queue:{queue.name}",
+        paused=queue.paused,
+        note=queue.note,
+        concurrency=queue.concurrency,
+        rate=queue.rate,
+        fair=queue.fair,
+    )
+
+
+def token_created(token: Token) -> Deed:
+    return deed(
+        "tokens.create",
+        f"token:{token.name}",
+        role=token.role,
+        tenant=token.tenant,
+        expires_at=token.expires_at,
+    )
+
+
+def token_revoked(token: Token) -> Deed:
+    return deed("tokens.revoke", f"token:{token.name}", role=token.role)
+
+
+def acknowledged(done: Acknowledgement) -> Deed:
+    matter = done.matter
+    return deed(
+        "needs.acknowledge", matter.subject, kind=matter.kind, until=matter.until, note=done.note
+    )
+
+
+def schedule(name: str) -> str:
+    return f"schedule:{name}"
+
+
+def _short(value: object, longest: int) -> object:
+    match value:
+        case None | bool() | int():
+            return value
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case Mapping():
+            return {str(key): _short(one, longest) for key, one in value.items()}
+        case list() | tuple():
+            more = [f"… and {len(value) - MOST} more"] if len(value) > MOST else []
+            return [*(_short(one, longest) for one in value[:MOST]), *more]
+        case _:
+            text = redacted(str(value))
+            return text if len(text) <= longest else f"{text[:longest]}…"
