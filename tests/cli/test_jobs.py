@@ -317,9 +317,28 @@ def test_a_running_job_is_shown_where_it_runs_and_stopped(tmp_path: Path) -> Non
     assert sentence.endswith(", attempt 1")
     stopped = command("cancel", "state:running", "--yes")
     assert stopped.stdout == f"{job.id}\n"
-    asked = "asked to stop while it runs; in a thread it may go on to its end"
-    assert stopped.stderr.endswith(f"cancelled 1 job\n1 of them: {asked}\n")
+    assert "cancelled 1 job\n" in stopped.stderr
     eventually(lambda: job.refresh().state is State.CANCELLED, "the job to be cancelled")
+
+
+def test_what_runs_in_a_thread_is_asked_to_stop_and_may_go_on(url: str, tmp_path: Path) -> None:
+    other, sign = Duly(url), str(tmp_path / "sign")
+
+    @other.task
+    def stay() -> None:
+        put_up(f"{sign}.began")
+        eventually(lambda: is_up(f"{sign}.go"), "to be let go")
+
+    with other.running(scheduler=False):
+        job = stay.enqueue()
+        eventually(lambda: is_up(f"{sign}.began"), "the job to begin")
+        asked = "asked to stop while it runs; in a thread it may go on to its end"
+        one = command("cancel", str(job.id), "--yes")
+        assert one.stderr.endswith(f"job {job.id}: {asked}\n")
+        many = command("cancel", "state:running", "--yes")
+        assert many.stderr.endswith(f"cancelled 1 job\n1 of them: {asked}\n")
+        put_up(f"{sign}.go")
+    other.close()
 
 
 def test_an_app_finds_jobs_by_the_same_words_and_jobs_of_tasks_that_it_has_not(url: str) -> None:

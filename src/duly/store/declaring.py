@@ -22,6 +22,7 @@ from duly.model.job import Owner
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.store import rows, schedules, steering
 from duly.store.database import Ask, Operation, Value
+from duly.store.held import unknown
 from duly.store.ids import Ids
 from duly.store.protocol import Decide, Declared, WantedSchedule
 from duly.store.rows import ScheduleRow
@@ -62,6 +63,18 @@ def declare(
     written = yield from _Writing(app, now, decide, ids).write(wanted, whole=whole)
     yield Ask("set_app", {"app": app, "mark": mark})
     return written
+
+
+def in_code(name: str) -> Operation[tuple[str, Plan] | None]:
+    """The app whose code declares the schedule, and as what; None: no code does."""
+    found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+    if not found:
+        yield from unknown(name)
+    declared = yield Ask("declared_plans", {"app": "", "names": [name]})
+    if not declared:
+        return None
+    [(_, app, text)] = declared
+    return app, rows.schedule(found[0]._replace(**json.loads(text))).plan
 
 
 def _is_held_whole(

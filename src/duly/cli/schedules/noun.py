@@ -8,7 +8,14 @@ from duly.cli.schedules.looking import history, list_command
 from duly.cli.schedules.planning import add, edit
 from duly.cli.schedules.showing import show
 from duly.cli.schedules.simulating import simulate
-from duly.cli.schedules.steering import pause, remove, resume, run_command, skip_next
+from duly.cli.schedules.steering import (
+    pause,
+    remove,
+    resume,
+    run_command,
+    skip_next,
+    take_back,
+)
 
 
 @click.group(cls=FilteredNoun)
@@ -56,6 +63,7 @@ for _verb in (
     history,
     backfill,
     simulate,
+    take_back,
     remove,
 ):
     schedules.add_command(_verb)

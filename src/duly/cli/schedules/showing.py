@@ -17,6 +17,7 @@ from duly.rules import Spaced, clock_change_notes
 
 if TYPE_CHECKING:
     from duly.app import Store
+    from duly.app.drift import Drift
     from duly.app.views import Fire, Schedule
     from duly.model.schedule import Plan
 
@@ -34,6 +35,7 @@ class Portrait:
     ahead: Sequence[datetime]
     behind: "Sequence[Fire]"
     changes: Sequence[tuple[datetime, str, str]]
+    drift: "Sequence[Drift]" = ()
 
 
 @click.command("show")
@@ -57,6 +59,7 @@ def show(name: str, *, utc: bool, store: str, output: str) -> None:
 
 
 async def _portrait(store: "Store", name: str) -> Portrait:
+    from duly.app.drift import drift
     from duly.app.steering import own_zone, policies_in_words, steered
 
     people = steered(store)
@@ -69,6 +72,7 @@ async def _portrait(store: "Store", name: str) -> Portrait:
         ahead=await _ahead(store, schedule) if readable else (),
         behind=await people.ahistory(name, until=View().now, limit=MOST_MOMENTS),
         changes=await store.schedules.changes(name, limit=MOST_MOMENTS),
+        drift=await drift(store, name),
     )
 
 
@@ -138,6 +142,8 @@ def _facts(portrait: Portrait, view: View) -> Iterator[str]:
     for fact, value in facts.items():
         if value:
             yield f"{fact:<7} {one_line(value)}"
+    for one in portrait.drift:
+        yield f"drift   {one_line(str(one))}: duly schedules take-back {schedule.name}"
 
 
 def _pause(schedule: "Schedule", zone: str | None, view: View) -> str:
@@ -155,5 +161,9 @@ def _plain(portrait: Portrait) -> dict[str, object]:
         "history": [plain_fire(fire) for fire in portrait.behind],
         "changes": [
             {"at": iso(moment), "by": who, "what": what} for moment, who, what in portrait.changes
+        ],
+        "drift": [
+            {"field": one.field, "here": one.here, "in_code": one.in_code, "app": one.app}
+            for one in portrait.drift
         ],
     }

@@ -125,6 +125,30 @@ def skip_next(*, name: str, count: int, utc: bool, store: str) -> None:
         click.echo(f"skipped  {View(utc=utc).moment(moment, zone)}")
 
 
+@click.command("take-back")
+@NAME
+@store_option
+def take_back(*, name: str, store: str) -> None:
+    """Undo what people have edited of a schedule that code declares: it follows the code again.
+
+    \b
+      duly schedules show nightly         says where the two differ
+      duly schedules take-back nightly
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+    async def taken(there: "Store") -> list[str]:
+        from duly.app.drift import drift, taken_back
+        from duly.app.steering import login
+
+        found = await drift(there, name)
+        await taken_back(there, name, who=login())
+        return [f"{one.field}: {one.here} → {one.in_code}" for one in found]
+
+    changed = ask(store, taken)
+    for line in changed or [f"{name} is as the code says"]:
+        click.echo(line)
+
+
 @click.command("remove")
 @NAME
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")

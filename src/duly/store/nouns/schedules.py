@@ -178,6 +178,9 @@ class SqlSchedules:
             self._room.nudge(SCHEDULES)
         return declared
 
+    async def in_code(self, name: str) -> tuple[str, Plan] | None:
+        return await self._room.read(lambda: declaring.in_code(name))
+
     async def applied(self, file: str) -> str | None:
         return await self._room.read(lambda: applying.applied(file))
 

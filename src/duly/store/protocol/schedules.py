@@ -79,6 +79,10 @@ class Schedules(Protocol):
         """
         ...
 
+    async def in_code(self, name: str) -> tuple[str, Plan] | None:
+        """The app whose code declares a schedule, and as what; None: no code does."""
+        ...
+
     async def applied(self, file: str) -> str | None:
         """The text that was last applied under this name."""
         ...

@@ -4,10 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from duly.errors import NotFound
 from duly.model.job import Owner
 from duly.model.schedule import Plan
 from duly.store.protocol import Declared, WantedSchedule
-from duly.testing.conformance.expect import equal, holds
+from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, World
 from duly.testing.factories import plan
@@ -175,3 +176,14 @@ async def who_knows_only_a_part_pauses_nothing_and_is_silent_beside_who_knows_al
     world.wait(TEN_SECONDS)
     said = await declare(world, "all", code("one"), code("two"))
     equal((said.changed, said.paused), (["one"], ["new"]), "and comes back")
+
+
+@check
+async def what_code_declares_is_known_beside_what_people_made_of_it(world: World) -> None:
+    await declare(world, "one", code())
+    await world.add(plan("by hand"))
+    await world.store.schedules.edit("report", lambda one: replace(one, rule="every 5m"), who="ada")
+    equal(await world.store.schedules.in_code("report"), (APP, code()))
+    equal(await world.store.schedules.in_code("by hand"), None)
+    with refused(NotFound):
+        await world.store.schedules.in_code("nothing")
