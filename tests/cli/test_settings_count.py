@@ -261,14 +261,15 @@ def test_the_zone_is_that_of_a_file_which_names_none_and_is_applied_with_it(proj
 def test_the_zone_is_that_of_a_file_which_is_run(project: Path) -> None:
     write(project, url="shop.db", zone="Asia/Tokyo")
     Path("schedules.toml").write_text('[schedules.a]\nrule = "02:00"\nshell = "true"\n')
-    up = subprocess.Popen([sys.executable, "-m", "duly", "up", "schedules.toml"])
-    try:
-        eventually((project / "shop.db").exists, "a store")
-        app = Duly()
-        eventually(lambda: [one.zone for one in app.schedules.list()] == ["Asia/Tokyo"], "a zone")
-    finally:
-        up.terminate()
-        assert up.wait() == 0
+    log = project / "log"
+    with log.open("w") as stream:
+        up = subprocess.Popen([sys.executable, "-m", "duly", "up", "schedules.toml"], stderr=stream)
+        try:
+            eventually(lambda: "is number" in log.read_text(), "a worker")
+            assert [one.zone for one in Duly().schedules.list()] == ["Asia/Tokyo"]
+        finally:
+            up.terminate()
+            assert up.wait() == 0
 
 
 def test_the_zone_is_that_of_a_crontab_and_who_imports_it_is_told(project: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
         opening = [sys.executable, str(EXAMPLES / "shop.py")]
         subprocess.run(opening, env=asked, cwd=tmp_path, check=True, timeout=60)
         app = Duly(str(tmp_path / "shop.db"))
-        eventually(lambda: app.jobs.count_failed(task="broken") == 1, "a job that fails for good")
+        eventually(lambda: app.jobs.count_failed(task="broken") >= 1, "a job that fails for good")
         eventually(
             lambda: "skipped" in {fire.outcome for fire in app.schedules.history("rollup")},
             "a moment that is skipped",
