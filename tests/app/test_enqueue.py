@@ -238,16 +238,16 @@ def test_a_failed_job_is_found_by_its_number_and_given_another_chance() -> None:
             job.result("9s")
     found = shop.duly.jobs.get(job.id)
     assert (found.task, found.state) == ("fail", State.FAILED)
-    assert shop.duly.jobs.count_failed(task="fail", error="ValueError") == 1
+    assert shop.duly.jobs.count("state:failed task:fail error:ValueError") == 1
     assert found.retry().state is State.READY
 
 
 def test_failed_jobs_are_retried_by_what_they_have_in_common_the_oldest_first() -> None:
     with shop.duly.running(scheduler=False):
         failed = [_number_of_one_that_failed(f"the {which}") for which in ("1st", "2nd", "3rd")]
-    assert shop.duly.jobs.retry(task="fail", first=2) == failed[:2]
-    assert shop.duly.jobs.retry("task:fail") == failed[2:]
-    assert shop.duly.jobs.retry(task="another") == []
+    assert shop.duly.jobs.retry("task:fail", first=2) == failed[:2]
+    assert shop.duly.jobs.retry() == failed[2:]
+    assert shop.duly.jobs.retry("task:another") == []
 
 
 def _number_of_one_that_failed(text: str) -> int:

@@ -123,7 +123,6 @@ TRIES = [
     jobs("list", "state:failed,succeeded"),
     jobs("list", "stat:failed"),
     jobs("count", "task:work"),
-    jobs("count_failed", task="fail"),
     jobs("cancel", "task:work", reason="enough"),
     jobs("remove", "task:fail"),
     jobs("retry", "task:fail", first=1),

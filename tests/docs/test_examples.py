@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from duly import Duly
@@ -43,7 +44,9 @@ def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
         opening = [sys.executable, str(EXAMPLES / "shop.py")]
         subprocess.run(opening, env=asked, cwd=tmp_path, check=True, timeout=60)
         app = Duly(str(tmp_path / "shop.db"))
-        eventually(lambda: app.jobs.count_failed(task="broken") >= 1, "a job that fails for good")
+        opened = partial(app.jobs.count, "state:succeeded task:open_shop")
+        failed = partial(app.jobs.count, "state:failed task:broken")
+        eventually(lambda: 0 < opened() == failed(), "a job that fails for good each time it opens")
         eventually(
             lambda: "skipped" in {fire.outcome for fire in app.schedules.history("rollup")},
             "a moment that is skipped",

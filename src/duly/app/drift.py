@@ -1,38 +1,39 @@
 """Where a schedule differs from what code declares: somebody has edited it, and that stays.
 
-Until somebody takes it back: then it is the code's again, and follows it from there.
+Until somebody takes it back: then it is the code's again, and follows it from there. What differs
+is told as it is of a file, whose words are the same.
 """
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
 
 from duly.app.changing import edited
 from duly.app.views import Schedule
+from duly.declare.changes import Difference
+from duly.declare.keeping import entry_of
+from duly.declare.planning import plan
+from duly.declare.sheet import Sheet
 from duly.errors import WrongState
-from duly.model.policies import Policies
-from duly.model.schedule import Plan
-from duly.policy.redaction import hidden_json
 from duly.store.protocol import Store
-
-# What a plan says by saying nothing.
-_CHOICES: Final = {
-    "overlap": Policies().overlap,
-    "missed": Policies().missed.policy,
-    "late": Policies().late,
-    "dst": Policies().dst,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What differs: here, and in the code of an app."""
+    """A field that is otherwise here than in the code of an app."""
 
     app: str
-    field: str
-    here: str
-    in_code: str
+    difference: Difference
+
+    @property
+    def field(self) -> str:
+        return self.difference.field
+
+    @property
+    def here(self) -> str:
+        return self.difference.shown[0]
+
+    @property
+    def in_code(self) -> str:
+        return self.difference.shown[1]
 
     def __str__(self) -> str:
         return f"{self.field} is {self.here} here, and {self.in_code} in {self.app}"
@@ -43,12 +44,12 @@ async def drift(store: Store, name: str) -> list[Drift]:
     if known is None:
         return []
     app, declared = known
-    here, code = _told((await store.schedules.get(name)).plan), _told(declared)
-    return [
-        Drift(app, field, here.get(field, "none"), code.get(field, "none"))
-        for field in sorted({*here, *code})
-        if here.get(field) != code.get(field)
-    ]
+    live = await store.schedules.get(name)
+    here, code = (
+        Sheet(schedules={name: entry_of(one)}) for one in (live, replace(live, plan=declared))
+    )
+    [change] = plan(code, code, here).changes
+    return [Drift(app, difference) for difference in change.drift]
 
 
 async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
@@ -58,26 +59,3 @@ async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
         raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
     _, declared = known
     return await edited(store, name, lambda _: declared, who=who)
-
-
-def _told(plan: Plan) -> dict[str, str]:
-    return dict(_pieces(plan))
-
-
-def _pieces(plan: Plan) -> Iterator[tuple[str, str]]:
-    values = {
-        "rule": plan.rule,
-        "zone": plan.zone,
-        "task": plan.task,
-        "title": plan.title,
-        "queue": plan.queue,
-        "priority": plan.priority,
-        "tags": list(plan.tags),
-        "timeout": str(plan.terms.timeout) if plan.terms.timeout else None,
-        **_CHOICES,
-        **json.loads(plan.policies.as_json()),
-    }
-    yield "args", hidden_json(plan.task, plan.args)
-    for field, value in values.items():
-        if value not in (None, "", []):
-            yield field, value if isinstance(value, str) else json.dumps(value)

@@ -5,28 +5,16 @@ What they have in common is said in words, as ``"state:failed queue:mail since:2
 """
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from duly.app.home import Home
 from duly.app.jobs import Job, Sight
 from duly.app.why import why_job
-from duly.errors import InvalidValue
 from duly.model import job as model
 from duly.model.filter import Filter, parse_filter
 from duly.model.job import Attempt
 from duly.registry.registry import Registry
 from duly.store.protocol import Store
-
-
-class Matching(TypedDict, total=False):
-    """What failed jobs have in common; ``error`` is a part of what they say."""
-
-    task: str | None
-    queue: str | None
-    tenant: str | None
-    error: str | None
-    since: datetime | None
 
 
 class Jobs:
@@ -104,31 +92,20 @@ class Jobs:
     async def awhy(self, number: int, /) -> str:
         return await why_job(await self._home.store(), number)
 
-    def count_failed(self, **matching: Unpack[Matching]) -> int:
-        """How many ``retry`` would find."""
-        return self._home.call(
-            lambda store: store.jobs.count_failed(**matching), twin="duly.jobs.acount_failed()"
-        )
-
-    async def acount_failed(self, **matching: Unpack[Matching]) -> int:
-        return await (await self._home.store()).jobs.count_failed(**matching)
-
-    def retry(
-        self, words: str | None = None, /, *, first: int | None = None, **matching: Unpack[Matching]
-    ) -> "Sequence[int]":
+    def retry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
         """Give failed jobs that match another chance, the oldest first: their numbers.
 
         The oldest is what failed before the others, whenever it was enqueued. ``first=5`` tries
         five of them, to see whether what was wrong is mended.
         """
+        wanted = parse_filter(words)
         return self._home.call(
-            lambda store: _retry(store, words, first, matching), twin="duly.jobs.aretry()"
+            lambda store: store.jobs.retry_found(wanted, first=first), twin="duly.jobs.aretry()"
         )
 
-    async def aretry(
-        self, words: str | None = None, /, *, first: int | None = None, **matching: Unpack[Matching]
-    ) -> "Sequence[int]":
-        return await _retry(await self._home.store(), words, first, matching)
+    async def aretry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
+        wanted = parse_filter(words)
+        return await (await self._home.store()).jobs.retry_found(wanted, first=first)
 
     async def _get(self, store: Store, number: int) -> Job[Any]:
         found = await store.jobs.get(number)
@@ -145,14 +122,3 @@ class Jobs:
         known = found.task in self._registry
         definition = self._registry.get(found.task) if known else None
         return Job(self._home, found.id, Sight.of(found, attempts), definition)
-
-
-async def _retry(
-    store: Store, words: str | None, first: int | None, matching: Matching
-) -> "Sequence[int]":
-    if words is None:
-        return await store.jobs.retry_matching(first=first, **matching)
-    if matching:
-        named = ", ".join(f"{name}=" for name in matching)
-        raise InvalidValue(f'retry("{words}", {named}…): say it all in words, or nothing')
-    return await store.jobs.retry_found(parse_filter(words), first=first)

@@ -5,44 +5,16 @@ overlap; of several that are revived together, behind the older ones too.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 
 from duly.errors import InvalidValue
-from duly.instants import to_us
 from duly.model.payload import check_text
-from duly.model.policies import check_moment
 from duly.model.states import State
 from duly.store import rows
-from duly.store.database import Ask, Operation, Value
+from duly.store.database import Ask, Operation
 
 BATCH = 100  # in one transaction
 MOST = 2**63
-LONGEST_ERROR = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matching:
-    """Which failed jobs are meant; None means any.
-
-    ``error`` is a part of the error or the reason, capital letters or not, and no pattern.
-    """
-
-    task: str | None = None
-    queue: str | None = None
-    tenant: str | None = None
-    error: str | None = None
-    since: datetime | None = None  # when they failed
-
-    def __post_init__(self) -> None:
-        for what in ("task", "queue", "tenant"):
-            check_text(getattr(self, what) or "", what)
-        check_text(self.error or "", "error", longest=LONGEST_ERROR)
-        if self.since is not None:
-            check_moment("since", self.since)
-
-    def values(self) -> dict[str, Value]:
-        return {**asdict(self), "since": to_us(self.since) if self.since else None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +36,6 @@ class Place:
 def begin() -> Operation[Place]:
     [(now,)] = yield Ask("now")
     return Place(until=now)
-
-
-def find(matching: Matching, place: Place, limit: int) -> Operation[tuple[list[int], Place]]:
-    """The next of them, what failed first before others, and where to go on."""
-    asked = {
-        **matching.values(),
-        "until": place.until,
-        "after": place.ended_at,
-        "after_id": place.id,
-        "limit": limit,
-    }
-    found = yield Ask("find_failed", asked)
-    return [number for number, _ in found], place.behind(found)
-
-
-def count(matching: Matching) -> Operation[int]:
-    [(found,)] = yield Ask("count_failed", matching.values())
-    return int(found)
 
 
 def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:

@@ -25,7 +25,7 @@ from duly.store.protocol import (
     SCHEDULES,
     WORKERS,
 )
-from duly.store.retrying import BATCH, Matching
+from duly.store.retrying import BATCH
 from duly.store.room import PATIENCE, Room
 
 
@@ -114,37 +114,6 @@ class SqlJobs:
         self._room.nudge(READY)
         return job
 
-    async def retry_matching(
-        self,
-        *,
-        task: str | None = None,
-        queue: str | None = None,
-        tenant: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        first: int | None = None,
-        who: str = "",
-    ) -> list[int]:
-        said = {"task": task, "queue": queue, "tenant": tenant, "error": error, "since": since}
-        matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
-        left = retrying.checked(first, who)
-        place = await self._room.read(retrying.begin)
-        revived: list[int] = []
-        announced = False
-        while left > 0:
-            ask = partial(retrying.find, matching, place, min(left, BATCH))
-            numbers, place = await self._room.read(ask)
-            if not numbers:
-                break
-            if not announced:
-                await self._room.announce(deeds.deed("jobs.retry", "jobs", first=first, **said))
-                announced = True
-            done = await self._revive(numbers, who)
-            self._room.nudge(READY)
-            revived += done
-            left -= len(done)
-        return revived
-
     async def _revive(self, numbers: Sequence[int], who: str) -> list[int]:
         start = partial(retrying.revive, numbers, who)
         try:
@@ -152,18 +121,6 @@ class SqlJobs:
         except OutcomeUnknown:
             await self._room.insist(start)
             return list(numbers)  # by now all of them are, and nobody can tell by whose hand
-
-    async def count_failed(
-        self,
-        *,
-        task: str | None = None,
-        queue: str | None = None,
-        tenant: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        matching = Matching(task=task, queue=queue, tenant=tenant, error=error, since=since)
-        return await self._room.read(lambda: retrying.count(matching))
 
     async def find(
         self, wanted: Filter, *, after: int | None = None, limit: int = 100

@@ -63,37 +63,6 @@ class Jobs(Protocol):
         """Give a failed job another chance."""
         ...
 
-    async def retry_matching(
-        self,
-        *,
-        task: str | None = None,
-        queue: str | None = None,
-        tenant: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        first: int | None = None,
-        who: str = "",
-    ) -> list[int]:
-        """Give another chance to the failed jobs that match: their numbers.
-
-        The oldest first: what failed before others, whatever their numbers. ``error`` is a part of
-        the error or the reason, capital letters or not. ``first`` is how many at most. Not one
-        transaction but a row of them: what is done stays done.
-        """
-        ...
-
-    async def count_failed(
-        self,
-        *,
-        task: str | None = None,
-        queue: str | None = None,
-        tenant: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-    ) -> int:
-        """How many there are to retry."""
-        ...
-
     async def find(
         self, wanted: Filter, *, after: int | None = None, limit: int = 100
     ) -> list[Job]:

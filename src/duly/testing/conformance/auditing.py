@@ -197,7 +197,6 @@ async def what_is_done_to_many_jobs_is_announced_once_and_only_if_there_are_any(
     nothing = Filter(task="nothing")
     await store.jobs.cancel_found(nothing)
     await store.jobs.retry_found(nothing)
-    await store.jobs.retry_matching(task="nothing")
     await store.jobs.remove_found(nothing)
     equal(await log(world), [])
     for _ in range(3):
@@ -205,14 +204,14 @@ async def what_is_done_to_many_jobs_is_announced_once_and_only_if_there_are_any(
         await world.end(await world.begin(), REFUSED)
     failed = Filter(states=(State.FAILED,), task="work")
     equal(len(await store.jobs.retry_found(failed, first=1, who="ada")), 1)
-    equal(len(await store.jobs.retry_matching(task="work", who="ada")), 2)
+    equal(len(await store.jobs.retry_found(Filter(task="work"), who="ada")), 2)
     equal(len(await store.jobs.cancel_found(Filter(task="work"), reason="enough")), 3)
     equal(len(await store.jobs.remove_found(Filter(task="work"))), 3)
     equal(
         [(entry.action, entry.subject, said(entry)) for entry in await log(world)],
         [
             ("jobs.retry", "jobs", {"filter": "state:failed task:work", "first": 1}),
-            ("jobs.retry", "jobs", {"task": "work"}),
+            ("jobs.retry", "jobs", {"filter": "task:work"}),
             ("jobs.cancel", "jobs", {"filter": "task:work", "reason": "enough"}),
             ("jobs.remove", "jobs", {"filter": "task:work"}),
         ],

@@ -39,11 +39,21 @@ async def failed(world: World) -> list[int]:
 
 async def retry(world: World, **asked: Any) -> list[int]:
     """Retry, and see that as many were counted before."""
-    counted = await world.store.jobs.count_failed(**asked)
-    revived = await world.store.jobs.retry_matching(**asked)
+    counted = await count_failed(world, **asked)
+    revived = await retried(world, **asked)
     equal(len(revived), counted, "as many as were counted")
-    equal(await world.store.jobs.count_failed(**asked), 0)
+    equal(await count_failed(world, **asked), 0)
     return revived
+
+
+async def retried(
+    world: World, *, first: int | None = None, who: str = "", **asked: Any
+) -> list[int]:
+    return await world.store.jobs.retry_found(Filter(**asked), first=first, who=who)
+
+
+async def count_failed(world: World, **asked: Any) -> int:
+    return await world.store.jobs.count(Filter(states=(State.FAILED,), **asked))
 
 
 @check
@@ -51,7 +61,7 @@ async def all_failed_jobs_are_retried_the_oldest_first(world: World) -> None:
     numbers = await fail(world, call(), call(), call())
     waiting = await world.enqueue(call(run_after=MINUTE))
     world.wait(SECOND)
-    equal(await world.store.jobs.retry_matching(who="ada"), numbers)
+    equal(await retried(world, who="ada"), numbers)
     equal(await failed(world), [])
     equal(await world.states(), ["ready", "ready", "ready", "scheduled"])
     again = await world.job(numbers[0])
@@ -97,9 +107,9 @@ async def an_error_is_found_by_a_part_of_it(world: World) -> None:
     [first] = await fail(world, call(), outcome=Raised("TimeoutError", "100% of_it gone"))
     [second] = await fail(world, call(), outcome=Raised("KeyError", "Größe", "line 7\nin there"))
     for pattern in ("1_0", "%gone", "time.*out", "nothing", "größE x"):
-        equal(await world.store.jobs.count_failed(error=pattern), 0, pattern)
-    equal(await world.store.jobs.count_failed(error="größe"), 1)
-    equal(await world.store.jobs.count_failed(error="ERROR"), 2)
+        equal(await count_failed(world, error=pattern), 0, pattern)
+    equal(await count_failed(world, error="größe"), 1)
+    equal(await count_failed(world, error="ERROR"), 2)
     equal(await retry(world, error="IN THERE"), [second])
     equal(await retry(world, error="100% OF_"), [first])
 
@@ -122,13 +132,13 @@ async def what_failed_earlier_stays(world: World) -> None:
 @check
 async def the_first_few_are_the_oldest(world: World) -> None:
     numbers = await fail(world, *(call() for _ in range(4)))
-    equal(await world.store.jobs.retry_matching(first=0), [])
-    equal(await world.store.jobs.retry_matching(first=3), numbers[:3])
+    equal(await retried(world, first=0), [])
+    equal(await retried(world, first=3), numbers[:3])
     equal(await failed(world), numbers[3:])
-    equal(await world.store.jobs.retry_matching(first=3), numbers[3:])
+    equal(await retried(world, first=3), numbers[3:])
     for wrong in (-1, True, 1.5):
         with refused(InvalidValue, f"first={wrong!r}"):
-            await world.store.jobs.retry_matching(first=wrong)  # type: ignore[arg-type]
+            await retried(world, first=wrong)  # type: ignore[arg-type]
 
 
 @check
@@ -140,7 +150,7 @@ async def the_oldest_is_what_failed_first_whatever_its_number(world: World) -> N
         world.wait(SECOND)
         await world.end(job, OOPS)
     world.wait(SECOND)
-    equal(await jobs.retry_matching(first=1), [third.id])
+    equal(await jobs.retry_found(Filter(), first=1), [third.id])
     equal(await jobs.retry_found(states, first=1), [second.id], "whichever way it is asked for")
     equal(await failed(world), [first.id])
 
@@ -150,7 +160,7 @@ async def hundreds_are_retried_in_one_call(world: World) -> None:
     numbers = await world.store.jobs.enqueue([call() for _ in range(250)])
     for job in await world.claim(250):
         await world.end(job, OOPS)
-    equal(await world.store.jobs.retry_matching(first=220), numbers[:220])
+    equal(await retried(world, first=220), numbers[:220])
     equal(await retry(world), numbers[220:])
     equal(len(await world.live()), 250)
 
@@ -164,9 +174,9 @@ async def those_of_one_schedule_come_one_after_the_other(world: World) -> None:
         job = await world.begin()
         await world.end(job, OOPS)
         numbers.append(job.id)
-    equal(await world.store.jobs.retry_matching(first=2), numbers[:2])
+    equal(await retried(world, first=2), numbers[:2])
     equal(await world.states(), ["ready", "blocked"])
-    equal(await world.store.jobs.retry_matching(), numbers[2:])
+    equal(await retried(world), numbers[2:])
     equal(await world.states(), ["ready", "blocked", "blocked"])
     for number in numbers:
         job = await world.begin()
@@ -202,7 +212,7 @@ async def a_retry_whose_answer_was_lost_retries_once(world: World) -> None:
     node = World(SqlStore(losing), world.clock)
     numbers = await fail(world, call(), call(), call())
     losing.lose("revive_jobs")
-    equal(await node.store.jobs.retry_matching(first=2), numbers[:2])
+    equal(await node.store.jobs.retry_found(Filter(), first=2), numbers[:2])
     equal((losing.lost, await failed(world)), (1, numbers[2:]))
     equal([job.id for job in await world.live()], numbers[:2])
 
@@ -225,5 +235,5 @@ async def what_fails_again_meanwhile_is_not_retried_for_ever(world: World) -> No
 
     numbers = await fail(world, call(), call(), call())
     node = SqlStore(FailingAtOnce(world.database))
-    equal(sorted(await node.jobs.retry_matching()), numbers)
+    equal(sorted(await node.jobs.retry_found(Filter())), numbers)
     equal(sorted(await failed(world)), numbers)

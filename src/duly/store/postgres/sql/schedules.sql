@@ -38,6 +38,12 @@ select {schedule}, {now}
  order by id
    for no key update;
 
+-- part: raise_revisions
+update duly.schedule
+   set revision = revision + 1
+ where id = any(array(select id from duly.schedule where id = any(:ids::bigint[]) order by id for update))
+returning {schedule}, {now}
+
 -- name: hold_schedules
 -- The row is the lock: whoever decides about a schedule, or ends one of its jobs, holds it. Where
 -- due schedules are read without a lock, the revision rises instead, and their decision is void.
@@ -49,10 +55,7 @@ select {schedule}, {now}
    for no key update
 [skip_locked]*/
 /*[!skip_locked]
-update duly.schedule
-   set revision = revision + 1
- where id = any(array(select id from duly.schedule where id = any(:ids::bigint[]) order by id for update))
-returning {schedule}, {now}
+{raise_revisions}
 [!skip_locked]*/
 
 -- name: hold_schedules_briefly
@@ -66,10 +69,7 @@ select {schedule}, {now}
    for no key update of schedule
 [skip_locked]*/
 /*[!skip_locked]
-update duly.schedule
-   set revision = revision + 1
- where id = any(array(select id from duly.schedule where id = any(:ids::bigint[]) order by id for update))
-returning {schedule}, {now}
+{raise_revisions}
 [!skip_locked]*/
 
 -- name: similar_schedules
