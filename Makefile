@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench campaign simulate reference setup pins clean
+.PHONY: help demo test check bench campaign simulate reference screenshots setup pins clean
 
 BIN := .venv/bin
 
@@ -20,7 +20,7 @@ export UV_SYSTEM_CERTS := true
 endif
 
 help: ## List these verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed-base ## See it work, until Ctrl-C
 	@sh scripts/demo
@@ -45,6 +45,9 @@ simulate: .venv/installed-dev ## Play stories of a simulated world (SEEDS=1000, 
 
 reference: .venv/installed-dev ## Write docs/commands.md and docs/settings.md from the code
 	$(BIN)/python scripts/reference.py
+
+screenshots: .venv/installed-dev ## Take the pictures in docs/images, of the demo at work
+	PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 setup: ## Install everything the other verbs need into .venv
 	@rm -f .venv/installed-base .venv/installed-dev

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable
 from itertools import takewhile
 
-from benchmarks import rules, schedules
+from benchmarks import listing, rules, schedules
 from benchmarks.queue import main as queue
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "rules": rules.main,
     "schedules": schedules.main,
+    "listing": listing.main,
     "queue": queue.main,
 }
 

@@ -1,5 +1,7 @@
 """What every test may ask for. Each machine the tests run on has a file of its own."""
 
+import os
+
 from hypothesis import settings
 
 pytest_plugins = [
@@ -9,6 +11,9 @@ pytest_plugins = [
     "tests.infrastructure.memory",
     "tests.infrastructure.postgres",
 ]
+
+# The tests of the web side start one; all others that run an app would have it beside them, in vain.
+os.environ["DULY_WEB"] = "no"
 
 # A slow machine is not a bug in the rule under test; a hang is caught by the timeout.
 settings.register_profile("duly", deadline=None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from duly.app.jobs import Job
     from duly.app.tasks import Call
     from duly.app.views import Fire, Schedule
+    from duly.model.access import User
     from duly.model.limit import Limit
     from duly.model.policies import Missed
     from duly.policy.retry import Retry
@@ -39,6 +40,7 @@ __all__ = [
     "RetryAfter",
     "RuleError",
     "Schedule",
+    "User",
     "__version__",
     "current",
 ]
@@ -53,13 +55,14 @@ _WHERE = {
     "Missed": "duly.model.policies",
     "Retry": "duly.policy.retry",
     "Schedule": "duly.app.views",
+    "User": "duly.model.access",
     "codec": "duly.registry.codecs",
     "current": "duly.registry.context",
 }
 # What people ask the package for and mean of their app.
 _OF_THE_APP = frozenset({
-    "aenqueue_many", "enqueue_many", "jobs", "lifespan", "limits", "queues", "run", "running",
-    "schedule", "schedules", "task", "workers",
+    "aenqueue_many", "asgi", "enqueue_many", "jobs", "lifespan", "limits", "queues", "run",
+    "running", "schedule", "schedules", "task", "workers",
 })  # fmt: skip
 
 

@@ -9,6 +9,8 @@
     ├── ScheduleExists       a schedule of that name is there already
     ├── KeyTaken             an unfinished job of that task holds the key, and if_exists="error"
     ├── WrongState           what was asked cannot follow the state a thing is in
+    ├── NotSignedIn          over HTTP: it is not known who asks
+    ├── NotAllowed           over HTTP: who asks has not the role that it takes
     ├── NotInAJob            current() was asked where no job runs
     ├── NotTheApp            the package was asked for what an app has
     ├── SignatureChanged     a job's arguments do not fit its task any more
@@ -90,6 +92,14 @@ class KeyTaken(DulyError):
 
 class WrongState(DulyError):
     """What was asked cannot follow the state that a job or schedule is in."""
+
+
+class NotSignedIn(DulyError):
+    """Over HTTP: there is no token, or none that is valid, or no session."""
+
+
+class NotAllowed(DulyError):
+    """Over HTTP: who asks is known, and may not do this."""
 
 
 class NotInAJob(DulyError):

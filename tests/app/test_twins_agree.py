@@ -16,6 +16,7 @@ import pytest
 from duly import Duly, Limit
 from duly.app.access import NewSecret
 from duly.app.jobs import Job
+from duly.app.search import JobPage
 from duly.errors import DulyError
 from duly.testing import Sandbox
 from tests.app.test_twins import PAIRS, twin_of
@@ -122,6 +123,9 @@ TRIES = [
     jobs("get", 9),
     jobs("list", "state:failed,succeeded"),
     jobs("list", "stat:failed"),
+    jobs("page", "state:failed,succeeded", limit=1),
+    jobs("page", after="nowhere"),
+    jobs("failures", "task:f*"),
     jobs("count", "task:work"),
     jobs("cancel", "task:work", reason="enough"),
     jobs("remove", "task:fail"),
@@ -233,6 +237,8 @@ def shown(answer: Any) -> object:  # noqa: ANN401
         case Job():
             seen = (answer.state, answer.reason, answer.due_at, answer.title, answer.error)
             return answer.id, answer.task, *seen
+        case JobPage():
+            return shown(answer.jobs), answer.after, answer.searched_to
         case NewSecret():  # the secret is another one each time
             return answer.token
         case list() | tuple():

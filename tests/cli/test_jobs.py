@@ -101,10 +101,13 @@ def test_a_page_says_where_the_next_begins() -> None:
     jobs = [shop.add.enqueue(n).id for n in range(5)]
     first = command("-o", "name", "--limit", "2")
     assert first.stdout.split() == [str(jobs[4]), str(jobs[3])]
-    assert f"there are more: go on with --after {jobs[3]}" in first.stderr
-    last = command("-o", "name", "--limit", "3", "--after", str(jobs[3]))
+    assert f"there are more: go on with --after l.{jobs[3]}, or say --limit" in first.stderr
+    last = command("-o", "name", "--limit", "3", "--after", f"l.{jobs[3]}")
     assert last.stdout.split() == [str(job) for job in reversed(jobs[:3])]
     assert "there are more" not in last.stderr
+    wrong = command("--after", str(jobs[3]))
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert f"after='{jobs[3]}': this is no place among jobs" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,7 @@ def test_a_page_says_where_the_next_begins() -> None:
         (["retry", "state:running"], "only failed jobs can be retried"),
         (["cancel", "state:failed"], "only scheduled, blocked, ready, running jobs can be"),
         (["--limit", "0"], "not in the range"),
+        (["task~send"], "task takes no ~, say task:send"),
         (
             ["--limit", "abc"],
             "Invalid value for '-n' / '--limit': \"abc\" is no whole number from 1",
@@ -353,7 +357,7 @@ def test_an_app_finds_jobs_by_the_same_words_and_jobs_of_tasks_that_it_has_not(u
     with other.running(scheduler=False):
         job.result("9s")
     other.close()
-    assert [one.id for one in shop.duly.jobs.list()] == [job.id, known.id]
+    assert [one.id for one in shop.duly.jobs.list()] == [known.id, job.id]
     assert [one.id for one in shop.duly.jobs.list("tag:x")] == [known.id]
     assert shop.duly.jobs.count("state:succeeded") == 1
     [found] = shop.duly.jobs.list("task:foreign")

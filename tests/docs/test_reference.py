@@ -105,7 +105,7 @@ def test_every_setting_is_on_the_page_with_its_variables_and_default() -> None:
 def test_a_setting_that_can_be_typed_is_and_its_option_says_the_name() -> None:
     options = {
         name
-        for _, command in every_command()
+        for command in (main, *(command for _, command in every_command()))
         for option in command.params
         for name in (*option.opts, (option.name or "").upper())
     }

@@ -8,6 +8,7 @@ user who may create databases).
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -84,11 +85,17 @@ def pg_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | GivenServer
 @pytest.fixture
 def pg_dsn(pg_cluster: Cluster | GivenServer) -> Iterator[str]:
     """The URL of a new and empty database, dropped after the test."""
+    with new_database(pg_cluster) as dsn:
+        yield dsn
+
+
+@contextmanager
+def new_database(cluster: Cluster | GivenServer) -> Iterator[str]:
     name = f"duly_test_{uuid.uuid4().hex}"
-    with psycopg.connect(pg_cluster.dsn, autocommit=True) as connection:
+    with psycopg.connect(cluster.dsn, autocommit=True) as connection:
         # Copying files takes half as long as logging the copy, and nothing here needs the log.
         connection.execute(SQL("create database {} strategy file_copy").format(Identifier(name)))
-        yield at_database(pg_cluster.dsn, name)
+        yield at_database(cluster.dsn, name)
         connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
 
 

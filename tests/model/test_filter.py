@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from duly.errors import InvalidValue
 from duly.model.filter import EVERYTHING, Filter, filter_of, parse_filter
+from duly.model.filter_words import Pattern
 from duly.model.states import State
 
 HOURS = timedelta(hours=2)
@@ -51,6 +52,27 @@ def test_every_word_has_its_meaning() -> None:
         ('tenant:""', Filter(tenant="")),
         (r'text:"a\"b\\c"', Filter(texts=(r"a\"b\c".replace(r"\"", '"'),))),
         ("don't", Filter(texts=("don't",))),
+        ("task:send*", Filter(task=Pattern("send*"))),
+        (
+            "queue:*mail* tenant:a* key:order:*",
+            Filter(
+                queue=Pattern("*mail*"),
+                tenant=Pattern("a*"),
+                key=Pattern("order:*"),
+            ),
+        ),
+        ('task:"send*"', Filter(task="send*")),
+        ("task:send?", Filter(task="send?")),
+        ("error:a*b tag:a* text:a*", Filter(error="a*b", tags=("a*",), texts=("a*",))),
+        ("error~timeout", Filter(error="timeout")),
+        ('error~"read timed out" queue:mail', Filter(error="read timed out", queue="mail")),
+        ("error~a:b", Filter(error="a:b")),
+        (
+            "~/home a~b colour~red 'error~x' don~'t",
+            Filter(
+                texts=("~/home", "a~b", "colour~red", "error~x", "don~'t"),
+            ),
+        ),
     ],
 )
 def test_texts_and_quotes(text: str, meant: Filter) -> None:
@@ -70,6 +92,9 @@ def test_texts_and_quotes(text: str, meant: Filter) -> None:
         ("since:2", "since:2: so long ago, as since:2h, or a moment"),
         ("since:2026-03-05", "in which zone? Say since:2026-03-05T00:00Z for UTC"),
         ('"open', "quotes are closed"),
+        ("task~send", "task~send: task takes no ~, say task:send"),
+        ("error~", "error~: nothing stands behind it"),
+        ("error~a error:b", "error:b: error: was said before"),
         ("task:\0", "task: '\\x00' holds a NUL character"),
         ("x" * 1_001, "text: 1,001 characters"),
         (" ".join(["x"] * 21), "more than 20 texts"),
@@ -90,6 +115,17 @@ def test_what_is_no_filter_is_refused_with_what_may_be_meant(text: str, said: st
         (["he said: no"], Filter(texts=("he said: no",))),
         (['key:"a b"'], Filter(key="a b")),
         (["text:state:failed"], Filter(texts=("state:failed",))),
+        (
+            ["error~read timed out", "task:send*"],
+            Filter(
+                error="read timed out",
+                task=Pattern("send*"),
+            ),
+        ),
+        (['error~"read timed out"'], Filter(error="read timed out")),
+        (["state:failed error~timeout"], Filter(states=(State.FAILED,), error="timeout")),
+        (['task:"send*"'], Filter(task="send*")),
+        (["a~b c"], Filter(texts=("a~b c",))),
         ([], EVERYTHING),
     ],
 )
@@ -99,18 +135,49 @@ def test_a_shell_takes_the_quotes_and_every_argument_is_one_word(
     assert filter_of(arguments) == meant
 
 
+def test_a_pattern_with_a_space_is_refused_with_what_to_say_for_it() -> None:
+    with pytest.raises(InvalidValue, match=r"no spaces.*say \* for them too"):
+        filter_of(["task:send mail*"])
+    with pytest.raises(InvalidValue, match="without one it is a name"):
+        Pattern("send")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("send*", "send", True),
+        ("send*", "send_mail", True),
+        ("send*", "resend", False),
+        ("*send", "resend", True),
+        ("*mail*", "send_mail_now", True),
+        ("*mail*", "send_mai", False),
+        ("a*a", "a", False),
+        ("a*a", "aa", True),
+        ("a*b*c", "acbc", True),
+        ("a*b*c", "acb", False),
+        ("*", "", True),
+        ("s*", "Send", False),
+        ("s?*", "send", False),
+    ],
+)
+def test_a_star_is_anything_or_nothing(pattern: str, name: str, fits: bool) -> None:
+    assert Pattern(pattern).fits(name) is fits
+
+
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 some = st.none() | words
+looks = st.lists(st.text("ab:'~%?[", max_size=3), min_size=2).map("*".join)
+names = some | looks.filter(lambda text: text[0] != "'").map(Pattern)
 
 
 @given(
     st.builds(
         Filter,
         states=st.lists(st.sampled_from(State), unique=True).map(tuple),
-        queue=some,
-        task=some,
-        tenant=some,
-        key=some,
+        queue=names,
+        task=names,
+        tenant=names,
+        key=names,
         schedule=some,
         error=some,
         tags=st.lists(words, max_size=3).map(tuple),

@@ -16,9 +16,11 @@ VARIABLES = {
         "schedules_file",
     },
     "DULY_URL": {
-        "mysql://ada:secret@db/shop": ': "mysql:" is no store; there are sqlite:///path and '
-        "postgresql://",
+        "mysql://ada:secret@db/shop": ': "mysql:" is no store; there are sqlite:///path, '
+        "postgresql:// and https://",
         "postgresql:/ada:secret@db": ": a PostgreSQL store is postgresql://user@host/database",
+        "http://ada.example": ": a token would be read on the way to http://ada.example: say "
+        "https://; http:// is for this machine, as http://127.0.0.1:8400",
         "sqlite://duly.db": ": an SQLite store is a path, as duly.db, or sqlite:///duly.db",
         **dict.fromkeys(
             (
@@ -92,8 +94,8 @@ def test_a_value_that_cannot_be(tmp_path: Path, variable: str, value: str, expec
 WRITTEN = {
     "app = 3": f"app = 3: a file or a module, as {MODULES}",
     "url = 3": "url: an SQLite store is a path, as duly.db, or sqlite:///duly.db",
-    'url = "mysql://ada:secret@db"': 'url: "mysql:" is no store; there are sqlite:///path and '
-    "postgresql://",
+    'url = "mysql://ada:secret@db"': 'url: "mysql:" is no store; there are sqlite:///path, '
+    "postgresql:// and https://",
     "zone = true": 'zone = true: a time zone by its name, as "Europe/Berlin"',
     'imports = "shop.tasks"': 'imports = "shop.tasks": several names, as ["shop.tasks"]',
     'queues = "mail"': 'queues = "mail": several names, as ["default"]',
@@ -127,7 +129,7 @@ def test_a_value_that_was_typed_and_cannot_be(tmp_path: Path) -> None:
         "--port http: a whole number from 0 to 65535"
     )
     assert refused(tmp_path, flags={"url": "mysql://ada:secret@db"}) == (
-        '--store: "mysql:" is no store; there are sqlite:///path and postgresql://'
+        '--store: "mysql:" is no store; there are sqlite:///path, postgresql:// and https://'
     )
 
 
@@ -173,7 +175,7 @@ def test_an_unknown_variable_that_is_like_none_is_told_which_there_are(tmp_path:
     said = refused(tmp_path, environ={"DULY_COLOUR": "red"})
     assert said.startswith(
         "the environment: no setting is called DULY_COLOUR; there are DULY_APP, DULY_URL, "
-        "DULY_STORE, DULY_ZONE"
+        "DULY_STORE, DULY_TOKEN_FILE, DULY_ZONE"
     )
 
 

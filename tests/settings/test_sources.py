@@ -38,6 +38,13 @@ EXAMPLES = {
         (f"{HERE}/one.db", "postgresql://ada:secret@db/two", f"{HERE}/three.db"),
         f"{HERE}/duly.db",
     ),
+    "token_file": Example(
+        "one",
+        "/two",
+        '"keys/three"',
+        (f"{HERE}/one", "/two", f"{HERE}/keys/three"),
+        None,
+    ),
     "zone": Example(
         "UTC",
         "Europe/Berlin",

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from duly.store import finding
-from duly.store.finding import FIRST, LAST, Way
+from duly.store.cursor import FIRST, LAST
+from duly.store.finding import Way
 from duly.store.statements import statements
 from tests.store import test_plans
 from tests.store.test_plans import (
@@ -28,7 +29,9 @@ __all__ = ["postgres", "sqlite"]
 VALUES: dict[str, object] = {
     "task": "work", "queue": "default", "tenant": "", "key": "k", "schedules": [1], "tags": ["x"],
     "error": "no", "texts": ["no"], "since": NOW - 1_000, "before": NOW + 1_000, "after": LAST,
-    "limit": 50, "states": ["ready"], "behind": FIRST,
+    "limit": 50, "states": ["ready"], "behind": LAST, "behind_id": LAST, "edge": FIRST + 1,
+    "look": 1_000,
+    **{f"{word}_like": "*" for word in ("task", "queue", "tenant", "key")},
 }  # fmt: skip
 BY_NUMBER = "INTEGER PRIMARY KEY"
 # An index of each database; an empty name: whichever the planner likes, as long as it is one.
@@ -36,11 +39,14 @@ MADE_FOR = {
     finding.LIVING: (BY_NUMBER, ""),
     finding.RUNNING: ("duly_job_running", "job_running"),
     finding.LIVING_OF_SCHEDULE: ("duly_job_schedule", "job_schedule"),
-    finding.HISTORY: (BY_NUMBER, ""),
-    finding.RECENT_HISTORY: ("duly_history_ended", ""),
-    finding.HISTORY_OF_SCHEDULE: ("duly_history_schedule", ""),
-    finding.FAILED: (BY_NUMBER, ""),
+    finding.HISTORY: ("duly_history_ended", "_ended_at_idx"),
+    finding.HISTORY_OF_SCHEDULE: ("duly_history_schedule", "_schedule_id_ended_at_idx"),
+    finding.FAILED: ("duly_failed_ended", "failed_ended"),
 }
+
+
+# What comes out of the index as it is wanted: a page of it ends when it is full.
+IN_ORDER = (finding.LIVING, finding.HISTORY, finding.FAILED)
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["empty", "full"])
@@ -53,11 +59,16 @@ def test_sqlite_goes_the_way_that_was_chosen(
             sqlite.execute(statement)
         sqlite.execute("analyze")
     given = {name: "[]" if isinstance(value, list) else value for name, value in VALUES.items()}
-    for name in (way.find, way.tally):
+    for name in filter(None, (way.find, way.tally, way.edge)):
         asked = f"explain query plan {statements(SQLITE)[name]}"
         plan = [row[3] for row in sqlite.execute(asked, {**given, "now": NOW})]
-        [first] = [step for step in plan if re.match(r"(SCAN|SEARCH) job\b", step)]
+        [first] = [step for step in plan if re.match(r"(SCAN|SEARCH) (job|duly_\w+)\b", step)]
+        if way is finding.LIVING and name == way.tally:
+            assert first == "SCAN job"  # whoever counts all of them has no shorter way
+            continue
         assert MADE_FOR[way][0] in first
+        if way in IN_ORDER and name != way.tally:
+            assert not any("TEMP B-TREE" in step for step in plan)
 
 
 def test_postgres_reads_no_table_as_a_whole(
@@ -68,7 +79,9 @@ def test_postgres_reads_no_table_as_a_whole(
         postgres.execute(statement.encode())
     postgres.execute("analyze")
     for way, (_, index) in MADE_FOR.items():
-        monkeypatch.setitem(test_plans.HOT, way.find, ("job", VALUES))
-        plan = explained(postgres, way.find, "force_custom_plan")
-        assert "Seq Scan" not in plan
-        assert index in plan
+        for name in filter(None, (way.find, way.edge)):
+            monkeypatch.setitem(test_plans.HOT, name, ("job", VALUES))
+            for mode in ("force_custom_plan", "force_generic_plan"):
+                plan = explained(postgres, name, mode)
+                assert "Seq Scan" not in plan
+                assert index in plan

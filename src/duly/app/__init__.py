@@ -17,7 +17,7 @@ from duly.app.tasks import AsyncTask, Call, Task
 from duly.app.worker_words import WorkerWords, worker_options
 from duly.app.workers import allow_builtin
 from duly.engine.supervisor import Supervisor, follow
-from duly.store.connect import connect, is_postgres, place
+from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.protocol import Store
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "connect",
     "follow",
     "is_postgres",
+    "is_remote",
     "migrate_store",
     "migrate_tables",
     "open_store",

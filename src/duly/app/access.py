@@ -11,7 +11,17 @@ from datetime import timedelta
 
 from duly.app.home import Home
 from duly.app.steering import login
-from duly.model.access import PREFIX, Actor, AuditEntry, NewToken, Role, Token, hash_of
+from duly.model.access import (
+    PREFIX,
+    Actor,
+    AuditEntry,
+    Deed,
+    NewToken,
+    Role,
+    Token,
+    User,
+    hash_of,
+)
 from duly.registry.options import When, when_of
 from duly.store.protocol import Store
 
@@ -112,9 +122,19 @@ class Audit:
         return await (await self._home.store()).access.verify_audit()
 
 
+def new_secret() -> str:
+    return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+
+
 def commanded(store: Store) -> Store:
     """The store in the name of who is at the keyboard."""
     return store.acting(Actor(login(), "command"))
+
+
+async def note_sign_in(store: Store, user: User, address: str) -> None:
+    """It is in the audit log who came in, and from where."""
+    deed = Deed("sign in", f"user:{user.name}", {"role": user.role, "from": address})
+    await store.access.append_audit(Actor(user.name, "person"), deed)
 
 
 async def _created(
@@ -123,7 +143,7 @@ async def _created(
     end = when_of("expires", expires)
     if isinstance(end, timedelta):
         end = await store.surroundings.now() + end
-    secret = PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+    secret = new_secret()
     wanted = NewToken(name=name, role=role, tenant=tenant, hash=hash_of(secret), expires_at=end)
     return NewSecret(await _named(store).access.create_token(wanted), secret)
 

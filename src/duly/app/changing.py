@@ -80,17 +80,24 @@ async def found(store: Store, name: str) -> Schedule:
 
 async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int) -> list[Schedule]:
     """Those that are meant, by name, behind the name ``after``."""
-    meant: list[model.Schedule] = []
-    while len(meant) < limit:
+    found = await meant(store, wanted, after=after, limit=limit)
+    latest = await store.ledger.latest([schedule.id for schedule in found])
+    return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in found]
+
+
+async def meant(
+    store: Store, wanted: ScheduleFilter, *, after: str, limit: int
+) -> list[model.Schedule]:
+    """The same, as the store knows them."""
+    found: list[model.Schedule] = []
+    while len(found) < limit:
         size = min(limit, PAGE) if wanted == EVERY_SCHEDULE else PAGE
         page = await store.schedules.page(after=after, limit=size)
-        meant += filter(wanted.means, page)
+        found += filter(wanted.means, page)
         if len(page) < size:
             break
         after = page[-1].plan.name
-    meant = await upcoming(store, meant[:limit])
-    latest = await store.ledger.latest([schedule.id for schedule in meant])
-    return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in meant]
+    return await upcoming(store, found[:limit])
 
 
 async def history(

@@ -7,13 +7,14 @@ are imported for all kinds of reasons. Settings are read when the first of them 
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
 from duly.app.access import Audit, Tokens
 from duly.app.capacity import Limits, Queues, Workers
@@ -37,7 +38,16 @@ from duly.registry.options import Duration, length_of
 from duly.registry.registry import Completion, Registry
 from duly.store.connect import place
 
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+    from starlette.types import ASGIApp
+
+    from duly.model.access import User
+
 R = TypeVar("R")
+Auth: TypeAlias = (
+    "Literal['token'] | Callable[[HTTPConnection], Awaitable[User | None] | User | None]"
+)
 
 
 class Duly:
@@ -185,6 +195,18 @@ class Duly:
         async with self.running():
             yield
         await self.aclose()
+
+    def asgi(self, *, auth: "Auth") -> "ASGIApp":
+        """The dashboard and the HTTP API, to be mounted: ``app.mount("/duly", duly.asgi(auth=…))``.
+
+        ``auth="token"``: people and programs show tokens (``duly tokens``). Or a function, which
+        may be async: it is given the request, and says who that is, as ``User("ada", "operator")``;
+        None if nobody. What guards the application around it does not guard this.
+        """
+        # By its name: the web side is above us, and is imported when somebody wants it.
+        mounting = import_module("duly.web.mounting")
+        app: ASGIApp = mounting.mounted(self._home, self.registry, zone=self.zone, auth=auth)
+        return app
 
     # Tidy up.
 

@@ -19,7 +19,7 @@ from duly.app.configured import configured
 from duly.app.stores import migrate_tables, open_store
 from duly.errors import DulyError, InvalidValue
 from duly.settings.places import check_address
-from duly.store.connect import connect, is_postgres, place
+from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.protocol import Store
 from duly.sync import Portal
 
@@ -44,7 +44,7 @@ def address(given: str | None) -> str:
             "a store in memory is another one for every loop and process; give the path of a file"
         )
     check_address(url)
-    return url if is_postgres(url) else place(url, folder=configured().folder)
+    return url if is_postgres(url) or is_remote(url) else place(url, folder=configured().folder)
 
 
 async def open_or_make_store(url: str, *, migrate: bool = False) -> Store:
@@ -57,7 +57,7 @@ async def open_or_make_store(url: str, *, migrate: bool = False) -> Store:
             "the app is in a sandbox, where nothing runs by itself: box.travel() fires what is "
             "due, and box.run() runs what is ready"
         )
-    if is_postgres(url) and not migrate:
+    if is_remote(url) or (is_postgres(url) and not migrate):
         return await open_store(url)
     store = connect(url)
     await store.open()

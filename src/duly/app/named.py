@@ -30,7 +30,7 @@ async def _what_it_is(store: Store, name: str) -> NotFound | None:
         when = Clock("UTC", at).whole(at)
         return NotFound(f'there is no schedule "{name}" any more: it was removed {when}{by}')
     known = any(name in worker.tasks for worker in await store.work.living())
-    if known or await store.jobs.find(Filter(task=name), limit=1):
+    if known or await store.jobs.count(Filter(task=name), at_most=1):
         jobs = f"duly jobs {quote(f'task:{name}')}"
         return NotFound(f'there is no schedule "{name}"; it is a task: {jobs}')
     return None

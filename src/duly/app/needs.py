@@ -41,7 +41,7 @@ async def needs(store: Store, progress: Progress, since: datetime) -> list[Need]
         *_overdue(progress),
         *await _faulty(store, progress),
         *await _left_behind(store),
-        *await _waiting(store),
+        *await without_worker(store),
     ]
     broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
     found += [await _not_kept(store, one) for one in broken]
@@ -51,6 +51,40 @@ async def needs(store: Store, progress: Progress, since: datetime) -> list[Need]
 def unfired(progress: Progress) -> datetime | None:
     oldest = progress.oldest_unfired
     return oldest if oldest is not None and progress.now - oldest > OVERDUE else None
+
+
+async def without_worker(store: Store) -> list[Need]:
+    """Jobs that no worker can take. Those of a paused queue wait because somebody wants it."""
+    living = present(await store.work.living())
+    paused = {queue.name for queue in await store.work.queues() if queue.paused}
+    found = []
+    for kind in await store.evidence.waiting(patience=PATIENCE):
+        many = plural(kind.jobs, "job")
+        word = "signature" if kind.waits == "signature" else "no worker"
+        show = Command("see one", f"duly why {kind.job_id}")
+        if kind.waits == "signature":
+            said = f"{many} blocked, signature changed: {kind.reason}"
+            commands: tuple[Command, ...] = (show,)
+        else:
+            missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
+            if missing is None or kind.queue in paused:
+                continue
+            why, command = missing
+            said = f"{many} wait{'s' * (kind.jobs == 1)} for a worker: {why}"
+            commands = (show, command) if command else (show,)
+        found.append(
+            Need(
+                name=kind.task,
+                kind=word,
+                sentence=said,
+                due_at=kind.since,
+                moments=kind.jobs,
+                job_id=kind.job_id,
+                commands=commands,
+                matter=Matter(subject=f"task:{kind.task}", kind=word, until=kind.last),
+            )
+        )
+    return found[:MOST_NEEDS]
 
 
 def _overdue(progress: Progress) -> list[Need]:
@@ -98,40 +132,6 @@ async def _left_behind(store: Store) -> list[Need]:
         )
         for one in await store.surroundings.orphans(dead=dead, limit=MOST_NEEDS)
     ]
-
-
-async def _waiting(store: Store) -> list[Need]:
-    """Jobs that no worker can take. Those of a paused queue wait because somebody wants it."""
-    living = present(await store.work.living())
-    paused = {queue.name for queue in await store.work.queues() if queue.paused}
-    found = []
-    for kind in await store.evidence.waiting(patience=PATIENCE):
-        many = plural(kind.jobs, "job")
-        word = "signature" if kind.waits == "signature" else "no worker"
-        show = Command("see one", f"duly why {kind.job_id}")
-        if kind.waits == "signature":
-            said = f"{many} blocked, signature changed: {kind.reason}"
-            commands: tuple[Command, ...] = (show,)
-        else:
-            missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
-            if missing is None or kind.queue in paused:
-                continue
-            why, command = missing
-            said = f"{many} wait{'s' * (kind.jobs == 1)} for a worker: {why}"
-            commands = (show, command) if command else (show,)
-        found.append(
-            Need(
-                name=kind.task,
-                kind=word,
-                sentence=said,
-                due_at=kind.since,
-                moments=kind.jobs,
-                job_id=kind.job_id,
-                commands=commands,
-                matter=Matter(subject=f"task:{kind.task}", kind=word, until=kind.last),
-            )
-        )
-    return found[:MOST_NEEDS]
 
 
 async def _not_kept(store: Store, one: NotKept) -> Need:

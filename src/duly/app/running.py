@@ -24,6 +24,7 @@ from duly.engine.worker import Worker
 from duly.errors import InvalidValue
 from duly.events import Emit, Event
 from duly.registry.registry import Registry
+from duly.store.connect import is_remote, place
 from duly.store.protocol import Retention, Store
 from duly.sync import Portal
 
@@ -44,6 +45,11 @@ class Roles:
     migrate: bool = False  # also the tables of a database that is its operator's
 
     def __post_init__(self) -> None:
+        if is_remote(self.url):
+            raise InvalidValue(
+                f"a {'worker' if self.worker else 'scheduler'} needs the database itself, and "
+                f"{place(self.url)} is a duly: give --store postgresql://…, or a path"
+            )
         if self.worker is None or self.target is not None:
             return
         for definition in self.registry:

@@ -5,22 +5,43 @@ What they have in common is said in words, as ``"state:failed queue:mail since:2
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from duly.app.failures import FailureGroup, failures
 from duly.app.home import Home
+from duly.app.job_list import within
 from duly.app.jobs import Job, Sight
+from duly.app.tenancy import own_job
 from duly.app.why import why_job
 from duly.model import job as model
 from duly.model.filter import Filter, parse_filter
 from duly.model.job import Attempt
 from duly.registry.registry import Registry
-from duly.store.protocol import Store
+from duly.store.protocol import Page, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Some of the jobs that match; ``after`` is what the next page is asked for with.
+
+    It is None on the last page. Any other may be short, or empty, having looked at enough:
+    ``searched_to`` says back to when.
+    """
+
+    jobs: Sequence[Job[Any]]
+    after: str | None
+    searched_to: datetime | None
 
 
 class Jobs:
-    def __init__(self, registry: Registry, home: Home) -> None:
+    """``tenant``: for somebody who sees and changes what is theirs; None: of all tenants."""
+
+    def __init__(self, registry: Registry, home: Home, *, tenant: str | None = None) -> None:
         self._registry = registry
         self._home = home
+        self._tenant = tenant
 
     def get(self, number: int, /) -> Job[Any]:
         return self._home.call(lambda store: self._get(store, number), twin="duly.jobs.aget()")
@@ -29,46 +50,68 @@ class Jobs:
         return await self._get(await self._home.store(), number)
 
     def list(
-        self, words: str = "", /, *, after: int | None = None, limit: int = 100
+        self, words: str = "", /, *, after: str | None = None, limit: int = 100
     ) -> "Sequence[Job[Any]]":
-        """Jobs that match, alive or ended, the highest number first; about the newest, that is.
+        """Jobs that match: what lives, about the newest first; then what has ended, the last first.
 
-        ``after`` is the number of the last one that is known: what follows is the next page. Their
+        It looks until so many are found, or at everything: ``page`` looks for less long. Their
         attempts are not among what is known of them: ``refresh()`` looks.
         """
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return self._home.call(
             lambda store: self._list(store, wanted, after=after, limit=limit),
             twin="duly.jobs.alist()",
         )
 
     async def alist(
-        self, words: str = "", /, *, after: int | None = None, limit: int = 100
+        self, words: str = "", /, *, after: str | None = None, limit: int = 100
     ) -> "Sequence[Job[Any]]":
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return await self._list(await self._home.store(), wanted, after=after, limit=limit)
+
+    def page(self, words: str = "", /, *, after: str | None = None, limit: int = 100) -> JobPage:
+        """The same, a page at a time, each found quickly; ``after`` is that of the page before."""
+        wanted = self._meant(words)
+        return self._home.call(
+            lambda store: self._page(store, wanted, after=after, limit=limit),
+            twin="duly.jobs.apage()",
+        )
+
+    async def apage(
+        self, words: str = "", /, *, after: str | None = None, limit: int = 100
+    ) -> JobPage:
+        wanted = self._meant(words)
+        return await self._page(await self._home.store(), wanted, after=after, limit=limit)
+
+    def failures(self, words: str = "", /) -> "Sequence[FailureGroup]":
+        """What failed alike, of the newest that failed and match; the most frequent first."""
+        wanted = self._meant(words)
+        return self._home.call(lambda store: failures(store, wanted), twin="duly.jobs.afailures()")
+
+    async def afailures(self, words: str = "", /) -> "Sequence[FailureGroup]":
+        return await failures(await self._home.store(), self._meant(words))
 
     def count(self, words: str = "", /, *, at_most: int = 10_000) -> int:
         """How many match; ``at_most`` means that there are as many or more."""
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return self._home.call(
             lambda store: store.jobs.count(wanted, at_most=at_most), twin="duly.jobs.acount()"
         )
 
     async def acount(self, words: str = "", /, *, at_most: int = 10_000) -> int:
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return await (await self._home.store()).jobs.count(wanted, at_most=at_most)
 
     def cancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
         """End those that match and wait; ask those that run to end. Their numbers."""
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return self._home.call(
             lambda store: store.jobs.cancel_found(wanted, reason=reason),
             twin="duly.jobs.acancel()",
         )
 
     async def acancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return await (await self._home.store()).jobs.cancel_found(wanted, reason=reason)
 
     def remove(self, words: str, /) -> "Sequence[int]":
@@ -76,21 +119,21 @@ class Jobs:
 
         What has not ended is not among them: cancel it first.
         """
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return self._home.call(
             lambda store: store.jobs.remove_found(wanted), twin="duly.jobs.aremove()"
         )
 
     async def aremove(self, words: str, /) -> "Sequence[int]":
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return await (await self._home.store()).jobs.remove_found(wanted)
 
     def why(self, number: int, /) -> str:
         """What became of a job, or why nothing has yet."""
-        return self._home.call(lambda store: why_job(store, number), twin="duly.jobs.awhy()")
+        return self._home.call(lambda store: self._why(store, number), twin="duly.jobs.awhy()")
 
     async def awhy(self, number: int, /) -> str:
-        return await why_job(await self._home.store(), number)
+        return await self._why(await self._home.store(), number)
 
     def retry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
         """Give failed jobs that match another chance, the oldest first: their numbers.
@@ -98,27 +141,64 @@ class Jobs:
         The oldest is what failed before the others, whenever it was enqueued. ``first=5`` tries
         five of them, to see whether what was wrong is mended.
         """
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return self._home.call(
             lambda store: store.jobs.retry_found(wanted, first=first), twin="duly.jobs.aretry()"
         )
 
     async def aretry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
-        wanted = parse_filter(words)
+        wanted = self._meant(words)
         return await (await self._home.store()).jobs.retry_found(wanted, first=first)
 
+    def _meant(self, words: str) -> Filter:
+        return within(parse_filter(words), self._tenant)
+
+    async def _why(self, store: Store, number: int) -> str:
+        await own_job(store, number, self._tenant)
+        return await why_job(store, number)
+
     async def _get(self, store: Store, number: int) -> Job[Any]:
-        found = await store.jobs.get(number)
+        found = await own_job(store, number, self._tenant)
         return self._job(found, await store.jobs.attempts(number))
 
     async def _list(
-        self, store: Store, wanted: Filter, *, after: int | None, limit: int
+        self, store: Store, wanted: Filter, *, after: str | None, limit: int
     ) -> "Sequence[Job[Any]]":
+        found = await walked(store, wanted, after=after, limit=limit)
+        return [self._job(one, ()) for one in found.jobs]
+
+    async def _page(
+        self, store: Store, wanted: Filter, *, after: str | None, limit: int
+    ) -> JobPage:
         found = await store.jobs.find(wanted, after=after, limit=limit)
-        return [self._job(one, ()) for one in found]
+        jobs = [self._job(one, ()) for one in found.jobs]
+        return JobPage(jobs=jobs, after=found.after, searched_to=found.searched_to)
 
     def _job(self, found: model.Job, attempts: Sequence[Attempt]) -> Job[Any]:
         """A job of a task that this app has not is one all the same; only its result is not."""
         known = found.task in self._registry
         definition = self._registry.get(found.task) if known else None
         return Job(self._home, found.id, Sight.of(found, attempts), definition)
+
+
+async def walked(
+    store: Store,
+    wanted: Filter,
+    *,
+    after: str | None,
+    limit: int,
+    most_pages: int | None = None,
+) -> Page:
+    """One page after the other, until so many jobs are found, or so many pages were looked at.
+
+    A job that ends meanwhile is met again among what has ended, and counts once.
+    """
+    page = await store.jobs.find(wanted, after=after, limit=limit)
+    found = {job.id: job for job in page.jobs}
+    pages = 1
+    while page.after is not None and len(found) < limit and pages != most_pages:
+        page = await store.jobs.find(wanted, after=page.after, limit=limit - len(found))
+        for job in page.jobs:
+            found.setdefault(job.id, job)
+        pages += 1
+    return Page(jobs=list(found.values()), after=page.after, searched_to=page.searched_to)

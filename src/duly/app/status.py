@@ -1,26 +1,22 @@
 """How things stand: was everything kept, what needs somebody, what runs, what comes next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from duly.app.counts import LATE, Counts, counted
 from duly.app.needs import Need, needs, unfired
+from duly.app.strip import Strip, StripView
 from duly.app.upcoming import upcoming
-from duly.model.fire import Cause, Outcome
 from duly.model.job import Job
-from duly.model.states import ENDED, State
 from duly.policy.why import Clock, first_line
-from duly.store.protocol import Store, Tally
+from duly.store.protocol import Store
 
 __all__ = ["Coming", "Counts", "Need", "RunningJob", "Status", "counted", "status"]
 
 WINDOW = timedelta(hours=24)
-LATE = timedelta(minutes=1)  # what begins later than this is worth a word
 MOST_RUNNING = 10
 MOST_NEXT = 5
-
-# Moments that nobody wanted kept.
-_ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +36,6 @@ class Coming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """The moments of the clock. Due are those that are kept, under way, or not kept."""
-
-    kept: int = 0
-    late: int = 0  # so many of the kept
-    under_way: int = 0
-    not_kept: int = 0
-    on_purpose: int = 0  # skipped because somebody wanted it so, or called off: not counted as due
-
-    @property
-    def due(self) -> int:
-        return self.kept + self.under_way + self.not_kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     now: datetime
     since: datetime
@@ -64,14 +45,15 @@ class Status:
     running_count: int = 0
     coming: Sequence[Coming] = ()
     scheduled: bool = True  # whether there is any schedule
+    strip: StripView | None = None  # where somebody looks again and again
     unfired_since: datetime | None = None  # nobody has decided what has been due for so long
 
     @property
     def ok(self) -> bool:
         return not self.needs
 
-    def headline(self, zone: str = "UTC") -> str:
-        """One of four sentences."""
+    def headline(self, zone: str = "UTC", *, brief: bool = False) -> str:
+        """One of four sentences; ``brief``: without the numbers, which then stand beside it."""
         clock = Clock(zone, self.now)
         if self.unfired_since is not None:
             since = f"{clock.near(self.unfired_since)} ({clock.ago(self.unfired_since)} ago)"
@@ -79,7 +61,7 @@ class Status:
         if self.needs:
             count = len(self.needs)
             many = "1 promise needs you" if count == 1 else f"{count} promises need you"
-            return f"{many} ({self._of_all(clock)})."
+            return f"{many}." if brief else f"{many} ({self._of_all(clock)})."
         if not self.scheduled:
             return "Nothing is scheduled yet."
         if not self.counts.due:
@@ -99,18 +81,21 @@ class Status:
         return f"{due:,} due since {self._start(clock)}, {kept:,} kept"
 
     def _start(self, clock: Clock) -> str:
-        return f"yesterday {clock.near(self.since).split()[-1][:5]}"
+        *day, time = clock.near(self.since).split()
+        return f"yesterday {time[:5]}" if day else time[:5]
 
 
-async def status(store: Store) -> Status:
+async def status(store: Store, strip: Strip | None = None) -> Status:
+    """With the strip of somebody who looks again and again, by its counts and its hours."""
     progress = await store.upkeep.progress()
-    since = progress.now - WINDOW
-    tallies = await store.evidence.tallies(since, late=LATE)
+    view = None if strip is None else await strip.look(store, progress.now)
+    since = progress.now - WINDOW if view is None else view.since
     return Status(
         now=progress.now,
         since=since,
-        counts=counted(tallies),
-        needs=await needs(store, progress, since),
+        counts=await _counts(store, since) if view is None else view.counts,
+        strip=view,
+        needs=await needs(store, progress, progress.now - WINDOW),
         running=[await _running(store, job) for job in await _longest(store)],
         running_count=progress.running,
         coming=await _coming(store),
@@ -119,27 +104,8 @@ async def status(store: Store) -> Status:
     )
 
 
-def counted(tallies: Iterable[Tally]) -> Counts:
-    """Of each tally, whether it was kept; a job that is forgotten by now has not failed."""
-    kept = late = under_way = not_kept = on_purpose = 0
-    for tally in tallies:
-        if tally.outcome is Outcome.SKIPPED:
-            if tally.cause in _ON_PURPOSE:
-                on_purpose += tally.moments
-            else:
-                not_kept += tally.moments
-        elif tally.state in (State.FAILED, State.EXPIRED):
-            not_kept += tally.moments
-        elif tally.state is State.CANCELLED:
-            on_purpose += tally.moments
-        elif tally.state is None or tally.state in ENDED:
-            kept += tally.moments
-            late += tally.late
-        else:
-            under_way += tally.moments
-    return Counts(
-        kept=kept, late=late, under_way=under_way, not_kept=not_kept, on_purpose=on_purpose
-    )
+async def _counts(store: Store, since: datetime) -> Counts:
+    return counted(await store.evidence.tallies(since, late=LATE))
 
 
 async def _longest(store: Store) -> list[Job]:

@@ -4,8 +4,9 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from duly.app.configured import configured
 from duly.errors import InvalidValue, SchemaMismatch
-from duly.store.connect import connect, database, place
+from duly.store.connect import connect, database, is_remote, place
 from duly.store.database import Migration
 from duly.store.migrate import Schema, check, migrate, require
 from duly.store.protocol import Progress, Store
@@ -65,7 +66,12 @@ async def check_store(url: str) -> StoreReport:
 
 
 async def open_store(url: str) -> Store:
-    """A store that is there, open, and has the tables this version works with."""
+    """A store that is there, open, and has the tables this version works with.
+
+    One that is elsewhere is asked with the token of the settings.
+    """
+    if is_remote(url):
+        return await _open_remote(url)
     store = connect(url, create=False)
     await store.open()
     try:
@@ -74,5 +80,17 @@ async def open_store(url: str) -> Store:
         await store.close()
         if isinstance(error, SchemaMismatch):
             raise SchemaMismatch(f"{error} --store {shlex.quote(place(url))}") from None
+        raise
+    return store
+
+
+async def _open_remote(url: str) -> Store:
+    from duly.app.remote.store import RemoteStore  # noqa: PLC0415 - most stores are near
+
+    store = RemoteStore(url, token_file=configured().token_file)
+    try:
+        await store.open()
+    except BaseException:
+        await store.close()
         raise
     return store

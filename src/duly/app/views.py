@@ -102,10 +102,10 @@ async def history(store: Store, found: Iterable[model.Fire], schedule: str) -> l
     told = fires(found, schedule)
     jobs = [fire.job_id for fire in told if fire.job_id is not None]
     runs = await store.evidence.runs_of(jobs) if jobs else {}
-    return [_with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
+    return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
 
 
-def _with_run(fire: Fire, run: RunTimes | None) -> Fire:
+def with_run(fire: Fire, run: RunTimes | None) -> Fire:
     if run is None:
         return fire
     took = None

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from duly.cli.serving import say
 from duly.cli.store import NEEDS_YOU
+from duly.cli.streams import say
 from duly.errors import DulyError, InvalidValue
 from duly.registry.loading import find
 

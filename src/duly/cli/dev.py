@@ -11,10 +11,19 @@ from typing import Any, Final
 
 import click
 
+from duly.cli.beside import keep_secret
 from duly.cli.finding import app_of
-from duly.cli.options import app_argument, parted, serving_options, typed, working_options
-from duly.cli.serving import obey, say, serve_app
-from duly.cli.store import refuse, settled
+from duly.cli.options import (
+    app_argument,
+    beside_options,
+    parted,
+    serving_options,
+    typed,
+    working_options,
+)
+from duly.cli.serving import obey, serve_app
+from duly.cli.store import refuse, run, settled
+from duly.cli.streams import say
 from duly.errors import DulyError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -30,6 +39,7 @@ NOT_OURS = {"__pycache__", "node_modules", "site-packages", "venv", "build", "di
 @app_argument
 @serving_options
 @working_options
+@beside_options
 @click.option("--reload/--no-reload", default=True, help="Start anew when a file changes.")
 @click.option("--demo", is_flag=True, help="A small shop, kept in duly-demo.db here, to look at.")
 def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
@@ -55,6 +65,7 @@ def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
             return
         settings = settled(app=app, **parted(words)[0])
         obey(settings)
+        keep_secret()
         raise SystemExit(_keep(app_of(settings, "dev"), words))
     except DulyError as error:
         refuse(error)
@@ -62,10 +73,20 @@ def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
 
 def _show_shop(words: Mapping[str, Any]) -> None:
     store = words["store"] or "duly-demo.db"
+    _give_past(store)
     say("A small shop, until Ctrl-C. Ask in another terminal, here:")
     for asked in ("status --watch", "schedules", "jobs", "why rollup"):
         say(f"  duly {asked} --store {store}")
     serve_app(DEMO, {**words, "verbose": True}, command="dev", worker=True, scheduler=True)
+
+
+def _give_past(store: str) -> None:
+    """A store that is new has one, so that there is something to look at."""
+    from duly.app import is_postgres
+    from duly.demo.past import make_past
+
+    if not is_postgres(store) and not Path(store).exists():
+        run(make_past(Path(store)))
 
 
 def _keep(target: str, words: Mapping[str, Any]) -> int:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from duly.cli.finding import imported
 from duly.cli.options import parted
-from duly.cli.serving import address_of, obey, say, serve_registry
+from duly.cli.serving import address_of, obey, refuse_elsewhere, serve_registry
 from duly.cli.sheets import read_sheet
 from duly.cli.store import run, settled
+from duly.cli.streams import say
 
 if TYPE_CHECKING:
     from duly.declare import Sheet
@@ -34,6 +35,7 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
     target = settings.app
     registry = Registry() if target is None else imported(target, settings)
     url = address_of(None if target is None else find(target), settings)
+    refuse_elsewhere(url)
     tasks = None if target is None else registry
     migrate = rest.get("migrate", False)
     run(_applied(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))

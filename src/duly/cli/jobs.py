@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duly.cli.formats import (
-    NOTHING,
     FilteredNoun,
-    Listing,
     View,
     list_options,
     show_list,
@@ -30,20 +28,22 @@ from duly.cli.job_choice import (
     tell,
     who,
 )
+from duly.cli.job_failures import failures_command
+from duly.cli.job_list import LISTING, going_on, seen_by
 from duly.cli.job_log import print_log
-from duly.cli.job_page import Seen, length_of, page, plain
+from duly.cli.job_page import Seen, page, plain
 from duly.cli.options import WholeNumber
 from duly.cli.store import ask, output_option, store_option
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.job import Job
 
-MOST_LISTED: Final = 9_999
-LONGEST_CELL: Final = 70
+MOST_LISTED: Final = 10_000
+MOST_PAGES: Final = (
+    50  # of those that look at many jobs and find few: a million jobs, a few seconds
+)
 LIVING: Final = ("scheduled", "blocked", "ready", "running")
 ENDED: Final = ("succeeded", "failed", "cancelled", "expired")
-COLOURS: Final = {"failed": "red", "running": "cyan", "expired": "yellow", "cancelled": "yellow"}
 
 _NUMBER = click.argument("number", metavar="ID", type=WholeNumber(1))
 _WHICH = click.argument("words", metavar="ID… | FILTER…", nargs=-1)
@@ -58,12 +58,13 @@ def jobs() -> None:
     task, title, key, reason and error:
 
     \b
-      state:failed,running  queue:mail  task:send  tenant:acme  tag:nightly  key:x  schedule:NAME
-      error:timeout  since:2h  before:2026-03-05T02:00Z  text:"any: text"
+      state:failed,running  queue:mail  task:send*  tenant:acme  tag:nightly  key:x  schedule:NAME
+      error~timeout  since:2h  before:2026-03-05T02:00Z  text:"any: text"
 
     \b
       duly jobs                              the newest
       duly jobs state:failed since:2h        what failed lately
+      duly jobs failures since:1d            the same by task and error, the most frequent first
       duly jobs show 1002                    everything about one
       duly jobs logs 1002 -f                 what it says, while it says it
       duly jobs retry state:failed queue:mail --first 5
@@ -86,29 +87,39 @@ def jobs() -> None:
     show_default=True,
     help="How many to show.",
 )
-@click.option("--after", type=WholeNumber(1), metavar="ID", help="Go on behind this one.")
+@click.option("--after", metavar="CURSOR", help="Go on where a list said that it ended.")
 @store_option
 @list_options
 def list_command(
-    words: tuple[str, ...], limit: int, after: int | None, *, store: str, view: View
+    words: tuple[str, ...], limit: int, after: str | None, *, store: str, view: View
 ) -> None:
-    """List jobs, alive or ended, the highest number first."""
+    """List jobs: what has not ended, the highest number first; then the last to end first.
+
+    \b
+      duly jobs list 'task:send*' error~timeout since:2h
+      duly jobs list state:succeeded -n 500 -o jsonl
+      duly jobs list --after e.1794793167405965.1002
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
     if words and all(map(is_number, words)):
         raise click.UsageError(
             f"did you mean duly jobs show {words[0]}? As a text: text:{words[0]}"
         )
     wanted = filter_from(words)
-    last: int | None = None
+    on: str | None = None
 
     async def found(opened: "Store") -> list[Seen]:
-        nonlocal last
-        jobs = await opened.jobs.find(wanted, after=after, limit=limit + 1)
-        last = jobs[limit - 1].id if len(jobs) > limit else None
-        return await _seen(opened, jobs[:limit])
+        from duly.app.search import walked
+
+        nonlocal on
+        page = await walked(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
+        if page.after is not None:
+            is_full = len(page.jobs) == limit
+            on = going_on(page.after, page.searched_to, is_full=is_full, view=view)
+        return await seen_by(opened, page.jobs)
 
     show_list(store, view, found, LISTING)
-    if last is not None:
-        click.echo(f"there are more: go on with --after {last}, or say --limit", err=True)
+    if on is not None:
+        click.echo(on, err=True)
 
 
 @jobs.command("show")
@@ -120,7 +131,7 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
     """Show everything about a job: arguments (secrets hidden), attempts, errors, its result."""
 
     async def looked(opened: "Store") -> Seen:
-        [seen] = await _seen(opened, [await opened.jobs.get(number)])
+        [seen] = await seen_by(opened, [await opened.jobs.get(number)])
         return replace(
             seen,
             attempts=await opened.jobs.attempts(number),
@@ -241,52 +252,4 @@ def remove_command(words: tuple[str, ...], *, yes: bool, store: str) -> None:
     tell(ask(store, removed), "removed")
 
 
-def _row(seen: Seen, view: View) -> tuple[str, ...]:
-    job = seen.job
-    return (
-        str(job.id),
-        job.state.value,
-        job.task,
-        _short(job.title),
-        job.queue,
-        view.moment(job.due_at),
-        length_of(job, view.now),
-        job.reason if view.output == "wide" else _short(job.reason),
-        job.tenant or NOTHING,
-        job.key or NOTHING,
-        str(job.attempt),
-        seen.worker or NOTHING,
-    )
-
-
-LISTING: Final = Listing(
-    headings=("ID", "STATE", "TASK", "TITLE", "QUEUE", "DUE", "AGE/TOOK", "REASON"),
-    wide=("TENANT", "KEY", "ATTEMPT", "WORKER"),
-    row=_row,
-    plain=plain,
-    name=lambda seen: str(seen.job.id),
-    nothing="no job matches",
-    colour=lambda seen: COLOURS.get(seen.job.state.value),
-)
-
-
-async def _seen(store: "Store", jobs: Sequence["Job"]) -> list[Seen]:
-    """The jobs, with the names of who runs them and where they come from."""
-    workers = {}
-    if any(job.worker is not None for job in jobs):
-        workers = {info.id: info for info in await store.work.workers()}
-    schedules = {job.schedule_id for job in jobs if job.schedule_id is not None}
-    names = await store.jobs.schedule_names(sorted(schedules)) if schedules else {}
-    return [
-        Seen(
-            job=job,
-            runs_on=workers.get(job.worker or 0),
-            schedule=names.get(job.schedule_id or 0),
-        )
-        for job in jobs
-    ]
-
-
-def _short(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= LONGEST_CELL else f"{line[: LONGEST_CELL - 1]}…"
+jobs.add_command(failures_command)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from duly import __version__
+from duly.cli.options import elsewhere_options
 from duly.cli.streams import open_streams
 
 COMMANDS: Final = {
@@ -17,6 +18,7 @@ COMMANDS: Final = {
     "up": "duly.cli.up:up",
     "worker": "duly.cli.worker:worker",
     "scheduler": "duly.cli.up:scheduler",
+    "web": "duly.cli.web:web",
     "status": "duly.cli.status:status",
     "why": "duly.cli.why:why",
     "next": "duly.cli.rules:next_moments",
@@ -71,6 +73,7 @@ class FrontDoor(click.Group):
 
 
 @click.group(cls=FrontDoor, context_settings={"help_option_names": ["-h", "--help"]})
+@elsewhere_options
 @click.version_option(__version__, "-V", "--version", message="duly %(version)s")
 def main() -> None:
     """Time-based work, duly done.
@@ -80,6 +83,7 @@ def main() -> None:
              duly up [APP]          fire schedules and run jobs
              duly worker [APP]      run jobs
              duly scheduler         fire schedules
+             duly web               the dashboard, and the HTTP API
     Ask      duly status            was everything kept, what needs you, what is next
              duly why NAME          what became of a schedule's moment, or of a job
              duly next RULE         when a rule is due, in words and in moments
@@ -101,6 +105,11 @@ def main() -> None:
              duly completion        what a shell needs to complete all this
 
     Each command explains itself: duly COMMAND --help.
+
+    What asks and what does also works from afar, through the HTTP side of a duly, with a token:
+
+    \b
+      duly --url https://duly.example.com --token-file ~/.duly-token status
 
     \b
     Exit codes: 0 ok, 1 something failed or needs you, 2 something in the command line is wrong,

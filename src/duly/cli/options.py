@@ -3,7 +3,9 @@
 Most of them are settings: what is not typed is said by DULY_…, by duly.toml, or is the default.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import click
@@ -14,7 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAMES: Final = {"store": "url"}
 _SETTINGS: Final = (
     "store", "allow", "allow_networks", "log_level", "verbose",
-    "queues", "concurrency", "lease", "processes",
+    "queues", "concurrency", "lease", "processes", "host", "port", "web",
+    "hosts", "trust_header", "trust_networks", "trust_role",
 )  # fmt: skip
 
 
@@ -28,6 +31,59 @@ class WholeNumber(click.IntRange):
             most = "" if self.max is None else f" to {self.max:,}"
             self.fail(f'"{value}" is no whole number from {self.min}{most}', param, ctx)
         return super().convert(value, param, ctx)
+
+
+def _go_elsewhere(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    """What is typed before the command counts for it as if it were configured, and before that."""
+    if value is None:
+        return
+    if option.name == "url" and not value.startswith(("https://", "http://")):
+        raise click.BadParameter("https://… of a duly; a database is --store, behind the command")
+    variables = _ELSEWHERE[str(option.name)]
+    context.with_resource(_said(dict.fromkeys(variables, value)))
+
+
+@contextmanager
+def _said(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+# The second is duly.app.SAID_BY_OPERATOR: whatever address the code has.
+_ELSEWHERE: Final = {
+    "url": ("DULY_URL", "DULY_STORE_OF_COMMAND"),
+    "token_file": ("DULY_TOKEN_FILE",),
+}
+
+
+def elsewhere_options(command: F) -> F:
+    """Where the store is that every command is about, if it is behind another duly."""
+    for option in reversed((
+        click.option(
+            "--url",
+            metavar="URL",
+            expose_value=False,
+            callback=_go_elsewhere,
+            help="https://… of a duly elsewhere, for the command; else DULY_URL.",
+        ),
+        click.option(
+            "--token-file",
+            metavar="FILE",
+            expose_value=False,
+            callback=_go_elsewhere,
+            help="The token it asks for: the first line of FILE; else DULY_TOKEN_FILE.",
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return command
 
 
 app_argument = click.argument("app", required=False, metavar="[APP]")
@@ -104,6 +160,22 @@ def working_options(command: F) -> F:
     return command
 
 
+def web_options(command: F) -> F:
+    """Where the web side listens."""
+    for option in reversed((
+        click.option("--host", metavar="ADDRESS", help="Where it listens; else 127.0.0.1."),
+        click.option("--port", metavar="PORT", help="0 is any that is free; else 8400."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def beside_options(command: F) -> F:
+    """Whether there is a web side, and where it listens."""
+    switch = click.option("--web/--no-web", default=None, help="With the dashboard, or without.")
+    return switch(web_options(command))
+
+
 def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was typed: the settings by their names, and the rest of it."""
     settings = {_NAMES.get(word, word): words[word] for word in _SETTINGS if word in words}
@@ -123,6 +195,8 @@ def typed(words: Mapping[str, Any]) -> list[str]:
             continue
         option = f"--{word.replace('_', '-')}"
         match value:
+            case False if word == "web":
+                said.append("--no-web")
             case None | False | "":
                 pass
             case True:

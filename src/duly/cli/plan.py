@@ -11,9 +11,9 @@ import click
 from duly.cli.finding import app_of, has_app, imported
 from duly.cli.options import app_option
 from duly.cli.plan_json import plain
-from duly.cli.serving import say
 from duly.cli.sheets import read_sheet
 from duly.cli.store import ask, output_option, refuse, run, settled, store_option
+from duly.cli.streams import say
 from duly.errors import DulyError
 
 if TYPE_CHECKING:
@@ -178,9 +178,9 @@ def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: 
 
 def _is_missing(store: str) -> bool:
     """An SQLite file that was never made: a plan is for what would be, and makes nothing."""
-    from duly.app import is_postgres, place
+    from duly.app import is_postgres, is_remote, place
 
-    return not is_postgres(store) and not Path(place(store)).exists()
+    return not is_postgres(store) and not is_remote(store) and not Path(place(store)).exists()
 
 
 async def _on_an_empty_store(url: str, question: "Callable[[Store], Awaitable[Draft]]") -> "Draft":
@@ -255,6 +255,7 @@ def _agree(made: "Draft", *, yes: bool) -> None:
 
 
 def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
+    from duly.app.access import commanded
     from duly.app.applying import apply as applied
     from duly.app.home import open_or_make_store
     from duly.app.steering import login
@@ -262,7 +263,7 @@ def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
     async def asked() -> None:
         store: Store = await open_or_make_store(url)
         try:
-            await applied(store, made, tasks=tasks, who=login())
+            await applied(commanded(store), made, tasks=tasks, who=login())
         finally:
             await store.close()
 

@@ -12,8 +12,9 @@ from duly.cli.formats import read_length, read_when
 from duly.cli.job_choice import who
 from duly.cli.job_page import shown_line
 from duly.cli.options import app_option
-from duly.cli.serving import address_of, say
+from duly.cli.serving import address_of
 from duly.cli.store import NEEDS_YOU, ask, refuse, settled
+from duly.cli.streams import say
 from duly.clock import boottime, sleep
 from duly.errors import DulyError, InvalidValue
 

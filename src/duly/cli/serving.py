@@ -4,11 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import click
-
+from duly.cli.beside import serve_with_web
 from duly.cli.finding import app_of, imported
 from duly.cli.options import parted
 from duly.cli.store import run, settled
+from duly.cli.streams import say
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -42,6 +42,18 @@ def obey(settings: "Settings") -> None:
     follow()
     if settings.origin("url") == "--store":
         os.environ[SAID_BY_OPERATOR] = settings.url
+    refuse_elsewhere(os.environ.get(SAID_BY_OPERATOR, ""))
+
+
+def refuse_elsewhere(url: str) -> None:
+    """Who fires schedules or runs jobs holds leases in a database, and not over HTTP."""
+    from duly.app import is_remote, place
+
+    if is_remote(url):
+        raise InvalidValue(
+            f"whoever fires schedules or runs jobs needs the database itself, and {place(url)} is "
+            "a duly: give --store postgresql://…, or a path"
+        )
 
 
 def serve_registry(
@@ -81,7 +93,11 @@ def serve_registry(
     say(f"store: {place(roles.url)}")
     if options is not None and settings.log_level in ("debug", "info"):
         say(_introduced(registry, options.queues, options.concurrency))
-    run(serve(Shift(roles, teller(settings)), say))
+    emit = teller(settings)
+    work = serve(Shift(roles, emit), say)
+    if worker and scheduler and settings.web:
+        work = serve_with_web(work, settings, emit, target=target, url=roles.url)
+    run(work)
 
 
 def address_of(app: object, settings: "Settings") -> str:
@@ -95,10 +111,6 @@ def teller(settings: "Settings") -> "Emit":
     from duly.app import talk
 
     return talk.teller(settings, say)
-
-
-def say(text: str) -> None:
-    click.echo(text, err=True)
 
 
 def _worded(words: Mapping[str, Any]) -> "WorkerWords":

@@ -35,8 +35,8 @@ store_option = click.option(
     "--store",
     callback=lambda _context, _option, value: settled(url=value).url,
     metavar="URL",
-    help="Where duly remembers: a path, sqlite:///path or postgresql://…; "
-    "else DULY_STORE, url in duly.toml, or duly.db here.",
+    help="Where duly remembers: a path, sqlite:///path, postgresql://…, or https://… of a duly "
+    "elsewhere; else DULY_STORE, url in duly.toml, or duly.db here.",
 )
 output_option = click.option(
     "-o",

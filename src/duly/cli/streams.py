@@ -47,3 +47,8 @@ def _give_up() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, place)
     os.close(nowhere)
+
+
+def say(text: str) -> None:
+    """Beside the output: what a program that reads it must not see."""
+    echo(text, err=True)

@@ -7,7 +7,7 @@ import click
 
 from duly.cli.finding import has_app
 from duly.cli.from_file import serve_file
-from duly.cli.options import parted, serving_options, working_options
+from duly.cli.options import beside_options, parted, serving_options, working_options
 from duly.cli.serving import serve_app
 from duly.cli.store import refuse, settled
 from duly.errors import DulyError
@@ -17,9 +17,10 @@ from duly.errors import DulyError
 @click.argument("app", required=False, metavar="[APP | FILE]")
 @serving_options
 @working_options
+@beside_options
 @click.option("--migrate", is_flag=True, help="Make or migrate the tables of a PostgreSQL first.")
 def up(app: str | None, **words: Any) -> None:
-    """Fire the schedules of APP, and run its jobs, until told to stop.
+    """Fire the schedules of APP, run its jobs and show the dashboard, until told to stop.
 
     What its code declares by @duly.schedule is written into the store first: the newest set that
     any node holds counts, what people have edited stays, and what is no longer declared is paused.

@@ -15,8 +15,9 @@ from duly.cli.options import (
     typed,
     working_options,
 )
-from duly.cli.serving import obey, say, serve_app, teller
+from duly.cli.serving import obey, serve_app, teller
 from duly.cli.store import refuse, run, settled
+from duly.cli.streams import say
 from duly.errors import DulyError
 
 if TYPE_CHECKING:

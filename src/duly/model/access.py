@@ -83,6 +83,30 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who uses the HTTP side, and what they may do there; ``tenant``: of what is theirs.
+
+    ``duly.asgi(auth=…)`` is told by the host application who it is.
+    """
+
+    name: str
+    role: Role = "viewer"
+    tenant: str | None = None  # None: of all tenants
+
+    def __post_init__(self) -> None:
+        if not check_text(self.name, "name", longest=LONGEST_NAME).strip():
+            raise InvalidValue("name: a user's name is not empty")
+        if self.role not in ROLES:
+            raise InvalidValue(f"role={self.role!r}: choose one of {', '.join(ROLES)}")
+        if self.tenant is not None and not check_text(self.tenant, "tenant"):
+            raise InvalidValue("tenant: empty; None is for all tenants")
+
+    def may(self, role: Role) -> bool:
+        """Whether they may do what this role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+@dataclass(frozen=True, slots=True)
 class Actor:
     """Who does something, and by which way they came.
 

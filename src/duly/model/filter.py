@@ -1,4 +1,4 @@
-"""Which jobs are meant, in words: ``state:failed queue:mail since:2h "read timed out"``.
+"""Which jobs are meant, in words: ``state:failed task:send* error~timeout since:2h "timed out"``.
 
 The language is that of ``duly.model.filter_words``; here are the words about jobs.
 """
@@ -12,9 +12,12 @@ from duly.durations import parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.filter_words import (
     Language,
+    Name,
     Said,
     Word,
     add_tag,
+    check_name,
+    name_of,
     once,
     one_of,
     quoted,
@@ -32,10 +35,10 @@ class Filter:
     """What jobs have in common. None, or nothing at all, means any."""
 
     states: tuple[State, ...] = ()  # one of these
-    queue: str | None = None
-    task: str | None = None
-    tenant: str | None = None
-    key: str | None = None
+    queue: Name | None = None
+    task: Name | None = None
+    tenant: Name | None = None
+    key: Name | None = None
     schedule: str | None = None  # by its name
     tags: tuple[str, ...] = ()  # all of these
     error: str | None = None  # a part of the error or the reason, capital letters or not
@@ -46,7 +49,7 @@ class Filter:
 
     def __post_init__(self) -> None:
         for what in ("queue", "task", "tenant", "key", "schedule"):
-            check_text(getattr(self, what) or "", what)
+            check_name(getattr(self, what), what)
         for what, text in (("error", self.error or ""), *(("text", one) for one in self.texts)):
             check_text(text, what, longest=LONGEST_TEXT)
         for tag in self.tags:
@@ -114,19 +117,21 @@ def _shown(moment: datetime | timedelta) -> str:
 
 _STATES: Final = tuple(state.value for state in State)
 _once: Final = once("a job")
+_name: Final = name_of("a job")
 _LANGUAGE: Final = Language(
     {
         "state": _states,
-        "queue": _once,
-        "task": _once,
-        "tenant": _once,
+        "queue": _name,
+        "task": _name,
+        "tenant": _name,
         "tag": add_tag,
-        "key": _once,
+        "key": _name,
         "schedule": _once,
         "error": _once,
         "since": _moment,
         "before": _moment,
         "text": text_beside(_STATES),
-    }
+    },
+    parts=("error",),
 )
 WORDS: Final = tuple(_LANGUAGE.words)

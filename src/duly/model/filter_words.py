@@ -2,28 +2,32 @@
 
 One language for whatever is looked for, in Python, on the command line and in a browser. Words say
 what all of them have in common; what has no word in front is text, a part of what a thing says
-about itself. Text in quotes may hold spaces, and is never taken for a word. Which words there are
-is another matter for each kind of thing, and said in a ``Language``.
+about itself. Text in quotes may hold spaces, and is never taken for a word. In a name that is not
+in quotes, ``*`` stands for anything. Which words there are is another matter for each kind of
+thing, and said in a ``Language``.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from duly.errors import InvalidValue
+from duly.model.payload import check_text
 
 # A word, a colon and a value, or a text: either may be in quotes, and \ takes the next as it is.
 _PIECE = re.compile(
     r"""
-      (?P<word> [^\s:"']+ ) : (?: (?P<quoted> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )(?!\S)
-                                | (?P<bare> [^\s"']\S*+ )? )
+      (?: (?P<part> [a-z]+ ) ~ (?= "(?:[^"\\]|\\.)*"(?!\S) | '(?:[^'\\]|\\.)*'(?!\S) | [^"'] | \Z )
+        | (?P<word> [^\s:"']+ ) : )
+      (?: (?P<quoted> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )(?!\S) | (?P<bare> [^\s"']\S*+ )? )
     | (?P<text> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )(?!\S)
     | (?P<plain> [^\s"':][^\s:]*+ )(?!\S)
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PART = re.compile(r"([a-z]+)~(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _EXAMPLE: Final = "queue:mail"
 
@@ -36,8 +40,41 @@ class Word:
     value: str
     as_typed: str = field(default="", compare=False)
     quoted: bool = False
+    is_part: bool = False  # said with ~, as error~timeout
 
 
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What names look like: each ``*`` stands for anything, or for nothing at all."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if "*" not in self.text:
+            raise InvalidValue(f"{self.text!r}: a pattern has a *; without one it is a name")
+        if re.search(r"\s|\A[\"']", self.text):
+            raise InvalidValue(
+                f"{self.text!r}: a pattern has no spaces, and no quote in front: say * for them too"
+            )
+
+    def __str__(self) -> str:
+        return self.text
+
+    def fits(self, name: str) -> bool:
+        """Looks for one piece behind the other, so that no name takes long."""
+        first, *middle, last = self.text.split("*")
+        at = len(first)
+        if not name.startswith(first):
+            return False
+        for piece in middle:
+            found = name.find(piece, at)
+            if found < 0:
+                return False
+            at = found + len(piece)
+        return name.endswith(last) and len(name) - len(last) >= at
+
+
+Name: TypeAlias = str | Pattern  # a whole name, or what names look like
 Said: TypeAlias = dict[str, Any]  # the fields of a filter, so far
 Meaning: TypeAlias = Callable[[Said, Word], None]
 
@@ -47,6 +84,7 @@ class Language:
     """The words of one kind of thing, each with what it adds to a filter."""
 
     words: Mapping[str, Meaning]
+    parts: Container[str] = ()  # those of which a part is said, with : or with ~
 
     def read(self, text: str) -> Said:
         """What a text means, or an ``InvalidValue`` that says which word is none."""
@@ -68,21 +106,29 @@ class Language:
                 words = []
             if len(words) > 1 and all(word.name in self.words for word in words):
                 return words
+        whole = _PIECE.fullmatch(argument)
+        if whole and whole["quoted"]:
+            return [_word(whole)]
+        part = _PART.fullmatch(argument)
+        if part and part[1] in self.words:
+            return [Word(part[1], part[2], argument, is_part=True)]
         name, colon, value = argument.partition(":")
         if not colon or re.search(r"\s", name):
             return [Word(None, argument, argument, quoted=bool(re.search(r"\s", argument)))]
-        whole = _PIECE.fullmatch(argument)
-        return [_word(whole) if whole and whole["quoted"] else Word(name, value, argument)]
+        return [Word(name, value, argument)]
 
     def _meant(self, words: Iterable[Word]) -> Said:
         said: Said = {}
         for word in words:
-            if word.name is None:
-                self.words["text"](said, word)
+            if word.name is None or (word.is_part and word.name not in self.words):
+                self.words["text"](said, _as_text(word))
             elif word.name not in self.words:
                 raise InvalidValue(self._unknown(word))
             elif not word.value and not word.quoted:
                 raise InvalidValue(f"{word.as_typed}: nothing stands behind it, as in {_EXAMPLE}")
+            elif word.is_part and word.name not in self.parts:
+                instead = f"{word.name}:{quoted(word.value)}"
+                raise InvalidValue(f"{word.as_typed}: {word.name} takes no ~, say {instead}")
             else:
                 self.words[word.name](said, word)
         return said
@@ -104,6 +150,18 @@ def once(thing: str) -> Meaning:
         if name in said:
             raise InvalidValue(f"{word.as_typed}: {name}: was said before, and {thing} has one")
         said[name] = word.value
+
+    return add
+
+
+def name_of(thing: str) -> Meaning:
+    """The name of something that the thing has one of, or what that looks like."""
+    add_once = once(thing)
+
+    def add(said: Said, word: Word) -> None:
+        add_once(said, word)
+        if "*" in word.value and not word.quoted:
+            said[str(word.name)] = Pattern(word.value)
 
     return add
 
@@ -143,9 +201,19 @@ def text_beside(states: Sequence[str]) -> Meaning:
     return add
 
 
-def quoted(value: str) -> str:
+def check_name(name: Name | None, what: str) -> None:
+    check_text("" if name is None else str(name), what)
+
+
+def fits(name: str, wanted: Name | None) -> bool:
+    return wanted.fits(name) if isinstance(wanted, Pattern) else wanted in (None, name)
+
+
+def quoted(value: Name) -> str:
     """As it is typed, so that it reads back."""
-    if value and not re.search(r"[\s\"'\\]", value):
+    if isinstance(value, Pattern):
+        return value.text
+    if value and not re.search(r"[\s\"'\\*]", value):
         return value
     return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
@@ -167,10 +235,16 @@ def _split(text: str) -> list[Word]:
     return words
 
 
+def _as_text(word: Word) -> Word:
+    """``a~b`` is a text, unless there is a word of that name."""
+    return Word(None, word.as_typed, word.as_typed) if word.is_part else word
+
+
 def _word(found: re.Match[str]) -> Word:
-    if found["word"]:
+    if name := found["part"] or found["word"]:
         value = _unquoted(found["quoted"]) if found["quoted"] else found["bare"] or ""
-        return Word(found["word"], value, found[0], quoted=bool(found["quoted"]))
+        is_quoted, is_part = bool(found["quoted"]), bool(found["part"])
+        return Word(name, value, found[0], quoted=is_quoted, is_part=is_part)
     if found["text"]:
         return Word(None, _unquoted(found["text"]), found[0], quoted=True)
     return Word(None, found["plain"], found[0])

@@ -10,7 +10,17 @@ from typing import Final
 
 from duly.errors import InvalidValue
 from duly.model.filter import LONGEST_TEXT, MOST_TEXTS
-from duly.model.filter_words import Language, add_tag, once, one_of, quoted, text_beside
+from duly.model.filter_words import (
+    Language,
+    Name,
+    add_tag,
+    check_name,
+    fits,
+    name_of,
+    one_of,
+    quoted,
+    text_beside,
+)
 from duly.model.job import Owner
 from duly.model.payload import check_text
 from duly.model.schedule import Schedule
@@ -24,15 +34,15 @@ class ScheduleFilter:
     """What schedules have in common. None, or nothing at all, means any."""
 
     states: tuple[str, ...] = ()  # one of these; active is what is neither paused nor faulty
-    task: str | None = None
-    queue: str | None = None
+    task: Name | None = None
+    queue: Name | None = None
     owners: tuple[str, ...] = ()  # one of these
     tags: tuple[str, ...] = ()  # all of these
     texts: tuple[str, ...] = ()  # each a part of the name or the title, capital letters or not
 
     def __post_init__(self) -> None:
         for what in ("task", "queue"):
-            check_text(getattr(self, what) or "", what)
+            check_name(getattr(self, what), what)
         for tag in self.tags:
             check_text(tag, "tag")
         for text in self.texts:
@@ -54,8 +64,8 @@ class ScheduleFilter:
         about = f"{plan.name}\n{plan.title}".lower()
         return (
             (not self.states or not _states(schedule).isdisjoint(self.states))
-            and self.task in (None, plan.task)
-            and self.queue in (None, plan.queue)
+            and fits(plan.task, self.task)
+            and fits(plan.queue, self.queue)
             and (not self.owners or plan.owner.value in self.owners)
             and set(self.tags) <= set(plan.tags)
             and all(text.lower() in about for text in self.texts)
@@ -85,8 +95,8 @@ def _states(schedule: Schedule) -> set[str]:
 _LANGUAGE: Final = Language(
     {
         "state": one_of(STATES, "state of a schedule"),
-        "task": once("a schedule"),
-        "queue": once("a schedule"),
+        "task": name_of("a schedule"),
+        "queue": name_of("a schedule"),
         "owner": one_of([owner.value for owner in Owner], "owner"),
         "tag": add_tag,
         "text": text_beside(STATES),

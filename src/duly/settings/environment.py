@@ -14,6 +14,7 @@ PREFIX: Final = "DULY_"
 OTHERS: Final = frozenset({
     "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
     "DULY_SUPERVISOR",
+    "DULY_LAUNCH",
     "DULY_JOB_ID",  # a job, to the program that it runs
     "DULY_DUE_AT",
     "DULY_ATTEMPT",

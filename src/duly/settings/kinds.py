@@ -3,6 +3,7 @@
 A kind refuses with what is possible; whoever asked it says where the value was found.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,7 @@ from duly.settings.suggestion import meant
 T = TypeVar("T")
 
 NONE: Final = "none"  # of several names: in a file it is an empty list
+_TOKEN = re.compile(r"[A-Za-z0-9-]{1,100}")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -169,6 +171,13 @@ class Host(Kind[str]):
             host, _, port = value.partition(":")
             raise InvalidValue(f'a host without a port: host "{host}" and port {port}')
         return value
+
+
+class Header(Kind[str]):
+    def read(self, value: object) -> str:
+        if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+            raise InvalidValue('the name of a header, as "X-Forwarded-User"')
+        return value.lower()
 
 
 class Zone(Kind[str]):

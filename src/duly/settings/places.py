@@ -15,6 +15,8 @@ from duly.settings.kinds import Kind
 HIDDEN: Final = "***"
 
 _POSTGRES = ("postgresql://", "postgres://")
+_REMOTE = ("https://", "http://")
+_LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
 # To the last @: who forgot to write a password's own / or @ as %2F or %40 has a secret, too.
 _USER = re.compile(r"//([^:@/]*):.*@", re.DOTALL)
@@ -41,10 +43,34 @@ def check_address(url: str) -> None:
             "a PostgreSQL store is postgresql://user:password@host:5432/database; in a user or a "
             "password, write / as %2F, @ as %40, ? as %3F, # as %23"
         )
+    if url.startswith(_REMOTE):
+        _check_remote(url)
     if _WORDS.match(url):
         raise InvalidValue(
             "a PostgreSQL store is postgresql://user@host/database, and not host=… dbname=…; "
             "for a file of such a name, say ./…"
+        )
+
+
+def _check_remote(url: str) -> None:
+    """A token is shown with every call: only to who it is for, and read by nobody between."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - few have any
+
+    refusal = InvalidValue(
+        "a duly elsewhere is https://host, https://host:port or https://host/path; its token is in "
+        "a file: --token-file FILE"
+    )
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise refusal from None
+    if not host or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable():
+        raise refusal
+    if parts.scheme == "http" and not _LOOPBACK.fullmatch(host):
+        raise InvalidValue(
+            f"a token would be read on the way to http://{parts.netloc}: say https://; http:// is "
+            "for this machine, as http://127.0.0.1:8400"
         )
 
 
@@ -63,24 +89,31 @@ class Store(Place):
         if path == ":memory:":
             raise InvalidValue("a store in memory is another one for every process; name a file")
         check_address(path)
-        if path.startswith(_POSTGRES) or (path and scheme is None):
+        if path.startswith((*_POSTGRES, *_REMOTE)) or (path and scheme is None):
             return path
         if scheme is None or scheme[1].lower() in ("sqlite", "file"):
             raise InvalidValue("an SQLite store is a path, as duly.db, or sqlite:///duly.db")
         if scheme[1].lower().startswith("postgres"):
             raise InvalidValue("a PostgreSQL store is postgresql://user@host/database")
         raise InvalidValue(
-            f'"{scheme[1]}:" is no store; there are sqlite:///path and postgresql://'
+            f'"{scheme[1]}:" is no store; there are sqlite:///path, postgresql:// and https://'
         )
 
     def seen_from(self, value: str, folder: Path) -> str:
-        return value if value.startswith(_POSTGRES) else str(folder / value)
+        return value if value.startswith((*_POSTGRES, *_REMOTE)) else str(folder / value)
 
     def plain(self, value: str) -> object:
         if not value.startswith(_POSTGRES):
             return value
         without = _PASSWORD.sub(rf"\g<1>{HIDDEN}", value)
         return _USER.sub(rf"//\g<1>:{HIDDEN}@", without)
+
+
+class TokenFile(Place):
+    def read(self, value: object) -> str:
+        if not isinstance(value, str) or not value:
+            raise InvalidValue('a file that only you may read, as "~/.config/duly/token"')
+        return os.path.expanduser(value)  # noqa: PTH111 - text in, text out
 
 
 class App(Place):

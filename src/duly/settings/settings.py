@@ -12,6 +12,7 @@ from duly.errors import InvalidValue
 from duly.settings.kinds import (
     Choice,
     Count,
+    Header,
     Host,
     Kind,
     Length,
@@ -22,7 +23,7 @@ from duly.settings.kinds import (
     Words,
     Zone,
 )
-from duly.settings.places import App, SchedulesFile, Store
+from duly.settings.places import App, SchedulesFile, Store, TokenFile
 from duly.settings.suggestion import refusal
 
 DEFAULT: Final = "default"  # the origin of what nobody has said
@@ -81,12 +82,19 @@ class Settings:
     url: str = field(
         default="duly.db",
         metadata=_about(
-            "Where duly remembers: a path, sqlite:///path or postgresql://….",
+            "Where duly remembers: a path, sqlite:///path or postgresql://…; for commands, also "
+            "https://… of a duly elsewhere.",
             Store(),
             flag="--store",
             also=("DULY_STORE",),
         ),
         repr=False,
+    )
+    token_file: str | None = field(
+        default=None,
+        metadata=_about(
+            "The file with the token that a duly elsewhere asks for: its first line.", TokenFile()
+        ),
     )
     zone: str | None = field(
         default=None, metadata=_about("The time zone of rules that name none.", Zone())
@@ -126,6 +134,33 @@ class Settings:
         default=8400,
         metadata=_about(
             "The port that the web side listens on; 0 is any free one.", Count(0, 65_535)
+        ),
+    )
+    web: bool = field(
+        default=True,
+        metadata=_about("Whether up and dev start the web side, too.", Switch(), flag="--web"),
+    )
+    hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Names that the web side answers to, beside those of its own machine.",
+            Names("duly.example.com"),
+        ),
+    )
+    trust_header: str | None = field(
+        default=None,
+        metadata=_about(
+            "The header in which a proxy says who somebody is, as X-Forwarded-User.", Header()
+        ),
+    )
+    trust_networks: tuple[str, ...] = field(
+        default=(),
+        metadata=_about("The proxies that are believed, as 10.0.0.2/32.", Networks("10.0.0.2/32")),
+    )
+    trust_role: str = field(
+        default="viewer",
+        metadata=_about(
+            "What somebody may do whom a proxy names.", Choice(("viewer", "operator", "admin"))
         ),
     )
     allow: tuple[str, ...] = field(

@@ -18,6 +18,7 @@ from duly.store.sqlite.database import SqliteDatabase
 
 POSTGRES_DEADLINE = timedelta(seconds=10)
 _POSTGRES = ("postgresql://", "postgres://")
+_REMOTE = ("https://", "http://")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
 _USER = re.compile(r"//(.*)@")
 _PASSWORD = re.compile(r"(?<=[?&])(ssl)?password=[^&]*&?")
@@ -67,6 +68,11 @@ def is_postgres(url: str) -> bool:
     return url.startswith(_POSTGRES)
 
 
+def is_remote(url: str) -> bool:
+    """Whether it is the address of a duly, behind which the store is, and not of a database."""
+    return url.startswith(_REMOTE)
+
+
 def spoken(url: str, *, features: bool = True) -> tuple[str, Dialect]:
     """A PostgreSQL's address without what only we understand of it, and what can be done there."""
     address, pooled = _POOLER.subn(_joint, url)
@@ -76,6 +82,11 @@ def spoken(url: str, *, features: bool = True) -> tuple[str, Dialect]:
 
 def _path(url: str) -> str:
     """The file of an SQLite store; what looks like something else is refused, not made."""
+    if is_remote(url):
+        raise InvalidValue(
+            f"this needs the database itself, and {place(url)} is a duly: give --store "
+            "postgresql://…, or a path"
+        )
     path = url.removeprefix("sqlite:///")
     scheme = _SCHEME.match(path)
     if path == ":memory:" or (path and scheme is None):
@@ -89,6 +100,8 @@ def _path(url: str) -> str:
 
 def place(url: str, *, folder: Path | None = None) -> str:
     """The store's address as people may read it: without a password; a path from the folder."""
+    if is_remote(url):
+        return url.rstrip("/")
     if url.startswith(_POSTGRES):
         without = _PASSWORD.sub("", url)
         return _USER.sub(lambda found: f"//{found[1].partition(':')[0]}@", without)

@@ -11,7 +11,10 @@ from duly.model.schedule import Schedule
 from duly.model.states import State
 from duly.store import rows
 from duly.store.database import Ask, Operation
-from duly.store.protocol import FailedTask, NotKept, RunTimes, Tally, WaitingKind
+from duly.store.protocol import FailedTask, HourTally, NotKept, RunTimes, Tally, WaitingKind
+
+EVER = 2**63 - 1
+HOUR = 3_600_000_000
 
 
 def schedule(number: int) -> Operation[Schedule | None]:
@@ -68,8 +71,14 @@ def asked_to_stop(job: int) -> Operation[str | None]:
     return str(found[0][0]) if found else None
 
 
-def tallies(since: datetime, late: timedelta) -> Operation[list[Tally]]:
-    values = {"since": to_us(since), "late": rows.microseconds(late)}
+def tallies(since: datetime, until: datetime | None, late: timedelta) -> Operation[list[Tally]]:
+    values = {
+        "since": to_us(since),
+        "until": EVER,
+        "first": to_us(since),
+        "last": _end(until),
+        "late": rows.microseconds(late),
+    }
     return [
         Tally(
             outcome=Outcome(outcome),
@@ -79,6 +88,31 @@ def tallies(since: datetime, late: timedelta) -> Operation[list[Tally]]:
             late=overdue,
         )
         for outcome, cause, state, moments, overdue in (yield Ask("count_moments", values))
+    ]
+
+
+def hour_tallies(
+    since: datetime, until: datetime, *, due_since: datetime, late: timedelta
+) -> Operation[list[HourTally]]:
+    values = {
+        "since": to_us(since),
+        "until": to_us(until),
+        "first": to_us(due_since),
+        "last": EVER,
+        "late": rows.microseconds(late),
+    }
+    return [
+        HourTally(
+            hour=from_us(hour * HOUR),
+            outcome=Outcome(outcome),
+            cause=_cause(cause),
+            state=_state(state),
+            moments=moments,
+            late=overdue,
+        )
+        for hour, outcome, cause, state, moments, overdue in (
+            yield Ask("count_moments_by_hour", values)
+        )
     ]
 
 
@@ -143,6 +177,15 @@ def running(limit: int) -> Operation[list[Job]]:
 def coming(limit: int) -> Operation[list[Schedule]]:
     found = yield Ask("coming_schedules", {"limit": limit})
     return [rows.schedule(row) for row in rows.schedules(found)]
+
+
+def due_before(before: datetime, limit: int) -> Operation[list[Schedule]]:
+    found = yield Ask("schedules_due_before", {"before": to_us(before), "limit": limit})
+    return [rows.schedule(row) for row in rows.schedules(found)]
+
+
+def _end(until: datetime | None) -> int:
+    return EVER if until is None else to_us(until)
 
 
 def _cause(word: str | None) -> Cause | None:

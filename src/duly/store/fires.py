@@ -32,6 +32,15 @@ def latest(numbers: Sequence[int]) -> Operation[dict[int, Fire]]:
     return {fire.schedule_id: fire for fire in found}
 
 
+def recent(numbers: Sequence[int], limit: int) -> Operation[dict[int, list[Fire]]]:
+    """Of each of these schedules, the last moments that were dealt with, the newest first."""
+    found: dict[int, list[Fire]] = {number: [] for number in numbers}
+    for row in (yield Ask("recent_fires", {"ids": list(numbers), "limit": limit})):
+        fire = rows.fire(row)
+        found[fire.schedule_id].append(fire)
+    return {number: fires[:limit] for number, fires in found.items()}
+
+
 def skipped_ahead(numbers: Sequence[int]) -> Operation[dict[int, frozenset[datetime]]]:
     found: dict[int, set[datetime]] = {}
     for number, moment in (yield Ask("skipped_ahead", {"ids": list(numbers)})):

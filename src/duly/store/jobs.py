@@ -7,13 +7,13 @@ its key: see ``settling``.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 from duly.errors import KeyTaken, NotFound, WrongState
 from duly.instants import to_us
 from duly.model.job import Attempt, Call, Job
-from duly.model.payload import check_text
+from duly.model.payload import check_text, decode, encode
 from duly.model.states import WAITING, State
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
@@ -21,6 +21,9 @@ from duly.store.ids import Ids
 from duly.store.ledger import stop
 from duly.store.retrying import revive
 from duly.store.settling import Ending, end
+
+KNOWN_FOR: Final = timedelta(days=1)  # the key of an enqueue
+MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has made
 
 
 class Wanted(NamedTuple):
@@ -31,6 +34,14 @@ class Wanted(NamedTuple):
 
     def values(self, number: int | None = None) -> dict[str, Value]:
         return rows.call_values(self.call, self.number if number is None else number, self.number)
+
+
+class Once(NamedTuple):
+    """Under which key something is asked once, by whom; and a mark of what it is."""
+
+    who: str
+    key: str
+    mark: str
 
 
 class EndedAlready(Exception):
@@ -60,6 +71,30 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
         if ended:
             raise EndedAlready(frozenset(number for (number,) in ended))
     return [answers[one.number] for one in wanted]
+
+
+def enqueue_once(wanted: Sequence[Wanted], once: Once) -> Operation[list[int]]:
+    """Remember jobs, and under which key; or find those that were made under it.
+
+    The key's row is taken first: whoever else asks under it waits, and finds what was done.
+    """
+    values: dict[str, Value] = {
+        "who": once.who,
+        "key": once.key,
+        "mark": once.mark,
+        "day": rows.microseconds(KNOWN_FOR),
+    }
+    if not (yield Ask("take_once", values)):
+        [(mark, numbers)] = yield Ask("made_once", values)
+        if mark != once.mark:
+            raise WrongState(
+                f'Idempotency-Key "{once.key}" was used for something else within a day: '
+                "choose another for what is asked now"
+            )
+        return [int(number) for number in decode(numbers)]
+    answers = yield from enqueue(wanted)
+    yield Ask("note_once", {**values, "jobs": encode(answers, what="jobs", longest=MOST_NUMBERS)})
+    return answers
 
 
 def plainly(wanted: Sequence[Wanted]) -> Ask:

@@ -220,6 +220,7 @@ def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
         "prune_signals": timedelta(hours=1),
         "forget_workers": timedelta(hours=1),
         "prune_lanes": timedelta(hours=1),
+        "prune_once": timedelta(days=1),
     }
     return [(name, now - length // MICROSECOND) for name, length in lengths.items()]
 

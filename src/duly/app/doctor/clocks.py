@@ -11,7 +11,7 @@ from duly.app.doctor.patient import Patient
 from duly.policy.why import about
 from duly.policy.why.showing import plural
 from duly.rules import zone_data_version
-from duly.store.connect import is_postgres
+from duly.store.connect import is_postgres, is_remote
 from duly.store.protocol import OVERDUE, Progress
 
 ROUND_TRIPS: Final = 5
@@ -39,9 +39,8 @@ async def clock(patient: Patient) -> Finding:
     readings = [await _read(patient) for _ in range(ROUND_TRIPS)]
     set_back = judge_newest(await around.newest(), readings[-1].said)
     if set_back is not None or not is_postgres(patient.url):
-        return set_back or fine(
-            "the machine's clock is the store's, and nothing is from the future"
-        )
+        whose = "" if is_remote(patient.url) else "the machine's clock is the store's, and "
+        return set_back or fine(f"{whose}nothing is from the future")
     return judge_skew(readings)
 
 

@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 from duly.app.doctor import clocks, crew, postgres, sqlite, tables
 from duly.app.doctor.finding import Finding, problem
 from duly.app.doctor.patient import Patient
+from duly.app.stores import open_store
 from duly.errors import InvalidValue, StoreUnavailable
-from duly.store.connect import connect, is_postgres
+from duly.store.connect import connect, is_postgres, is_remote
 from duly.store.sql_store import SqlStore
 
 Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
@@ -57,10 +58,13 @@ def check_names() -> list[str]:
 async def examine(url: str) -> list[Finding]:
     """Look at a store that is there. ``StoreUnavailable`` if it cannot be looked at.
 
-    Nothing is made and nothing is changed. Without tables, only what is around them is looked at.
+    Nothing is made and nothing is changed. Without tables, only what is around them is looked at;
+    and of a store that is elsewhere, only what is in them.
     """
     if url == ":memory:":
         raise InvalidValue("a store in memory is seen by nobody else; give the path of a file")
+    if is_remote(url):
+        return await _from_afar(url)
     store = await _opened(url)
     served = is_postgres(url)
     around = _AROUND_POSTGRES if served else _AROUND_SQLITE
@@ -72,6 +76,16 @@ async def examine(url: str) -> list[Finding]:
         if found[-1].level != "problem":
             found += [await _made(name, check, patient) for name, check in inside.items()]
         return found
+    finally:
+        await store.close()
+
+
+async def _from_afar(url: str) -> list[Finding]:
+    store = await open_store(url)
+    try:
+        patient = Patient(url=url, store=store)
+        checks = _OF_TABLES_BY_THE_DAY.items()
+        return [await _made(name, check, patient) for name, check in checks]
     finally:
         await store.close()
 

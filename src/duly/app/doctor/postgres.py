@@ -96,7 +96,7 @@ async def listening(patient: Patient) -> Finding:
     """Say a word to ourselves, as every node does before it believes that it hears others."""
     from duly.store.postgres.database import PostgresDatabase  # noqa: PLC0415 - an extra
 
-    database = patient.store.database
+    database = patient.database
     if not isinstance(database, PostgresDatabase) or not database.dialect.notify:
         return judge_listening(wanted=False, hears=False)
     # The second time for a server that was only slow.

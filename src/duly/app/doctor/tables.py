@@ -14,7 +14,7 @@ MOST_NAMES = 5
 
 
 async def schema(patient: Patient) -> Finding:
-    return judge_schema(await check(patient.store.database))
+    return judge_schema(await check(patient.database))
 
 
 def judge_schema(found: Schema) -> Finding:

@@ -114,6 +114,10 @@ class World:
                 return
             self._clock.moment = following
 
+    async def leave(self) -> None:
+        """Have nobody there any more who runs jobs; what ran is to be taken back by others."""
+        await self._store.work.end_lease(self._worker)
+
     @property
     def now(self) -> datetime:
         return self._clock.moment
@@ -197,10 +201,14 @@ class World:
     def _run(self, job: Claimed) -> _Running:
         if job.is_late:
             return _Running(job, self.now, Late())
-        timeout, runtime = job.terms.timeout, self.what.runtime
+        timeout, runtime = job.terms.timeout, self.runtime(job)
         if timeout is not None and timeout < runtime:
             return _Running(job, self.now + timeout, TimedOut(timeout))
         return _Running(job, self.now + runtime, Succeeded())
+
+    def runtime(self, job: Claimed) -> timedelta:  # noqa: ARG002 - of whoever knows better
+        """How long it runs, if nobody stops it."""
+        return self.what.runtime
 
     async def _stop_asked(self) -> None:
         """Whoever is asked to end ends at once."""

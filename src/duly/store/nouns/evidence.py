@@ -6,8 +6,18 @@ from datetime import datetime, timedelta
 from duly.model.fire import Fire
 from duly.model.job import Job
 from duly.model.schedule import Schedule
-from duly.store import evidence
-from duly.store.protocol import FailedTask, NotKept, RunTimes, Tally, WaitingKind
+from duly.store import evidence, watching
+from duly.store.protocol import (
+    Depth,
+    Ended,
+    FailedTask,
+    Happening,
+    HourTally,
+    NotKept,
+    RunTimes,
+    Tally,
+    WaitingKind,
+)
 from duly.store.room import Room
 
 
@@ -42,8 +52,17 @@ class SqlEvidence:
     async def asked_to_stop(self, job: int) -> str | None:
         return await self._room.read(lambda: evidence.asked_to_stop(job))
 
-    async def tallies(self, since: datetime, *, late: timedelta) -> list[Tally]:
-        return await self._room.read(lambda: evidence.tallies(since, late))
+    async def tallies(
+        self, since: datetime, *, until: datetime | None = None, late: timedelta
+    ) -> list[Tally]:
+        return await self._room.read(lambda: evidence.tallies(since, until, late))
+
+    async def hour_tallies(
+        self, since: datetime, *, until: datetime, due_since: datetime, late: timedelta
+    ) -> list[HourTally]:
+        return await self._room.read(
+            lambda: evidence.hour_tallies(since, until, due_since=due_since, late=late)
+        )
 
     async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
         return await self._room.read(lambda: evidence.not_kept(since, limit))
@@ -59,3 +78,22 @@ class SqlEvidence:
 
     async def coming(self, *, limit: int = 5) -> list[Schedule]:
         return await self._room.read(lambda: evidence.coming(limit))
+
+    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[Schedule]:
+        return await self._room.read(lambda: evidence.due_before(before, limit))
+
+    async def happened(
+        self, since: datetime, *, until: datetime | None = None, limit: int = 1_000
+    ) -> list[Happening]:
+        return await self._room.read(lambda: watching.happened(since, until, limit))
+
+    async def count_happened(self, since: datetime, *, until: datetime | None = None) -> int:
+        return await self._room.read(lambda: watching.count_happened(since, until))
+
+    async def minutes(
+        self, since: datetime, until: datetime, *, step: timedelta = timedelta(minutes=1)
+    ) -> list[Ended]:
+        return await self._room.read(lambda: watching.minutes(since, until, step))
+
+    async def depths(self) -> list[Depth]:
+        return await self._room.read(watching.depths)

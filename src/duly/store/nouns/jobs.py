@@ -1,7 +1,7 @@
 """Jobs, as people and programs ask for them."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -9,6 +9,7 @@ from functools import partial
 from duly.errors import NotFound, OutcomeUnknown, WrongState
 from duly.model.filter import Filter
 from duly.model.job import Attempt, Call, Job
+from duly.model.payload import check_text
 from duly.model.states import ENDED, LIVE, State
 from duly.store import (
     finding,
@@ -17,13 +18,15 @@ from duly.store import (
 )
 from duly.store.database import Start
 from duly.store.gathering import Gathering
-from duly.store.jobs import EndedAlready, Wanted
+from duly.store.jobs import EndedAlready, Once, Wanted
 from duly.store.nouns import deeds
 from duly.store.protocol import (
     JOBS,
     READY,
     SCHEDULES,
     WORKERS,
+    Failure,
+    Page,
 )
 from duly.store.retrying import BATCH
 from duly.store.room import PATIENCE, Room
@@ -42,6 +45,15 @@ class SqlJobs:
         else:
             await self._gathering.add(wanted)
             answers = numbers
+        self._room.nudge(*_topics(calls))
+        return answers
+
+    async def enqueue_once(self, calls: Sequence[Call], *, key: str, mark: str) -> list[int]:
+        who = "" if self._room.actor is None else self._room.actor.who
+        once = Once(who, check_text(key, "key"), check_text(mark, "mark"))
+        numbers = await self._room.numbers(len(calls))
+        wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
+        answers = await self._room.insist(lambda: jobs.enqueue_once(wanted, once))
         self._room.nudge(*_topics(calls))
         return answers
 
@@ -122,13 +134,14 @@ class SqlJobs:
             await self._room.insist(start)
             return list(numbers)  # by now all of them are, and nobody can tell by whose hand
 
-    async def find(
-        self, wanted: Filter, *, after: int | None = None, limit: int = 100
-    ) -> list[Job]:
+    async def find(self, wanted: Filter, *, after: str | None = None, limit: int = 100) -> Page:
         return await self._room.read(lambda: finding.find(wanted, after, limit))
 
     async def count(self, wanted: Filter, *, at_most: int = finding.MOST) -> int:
         return await self._room.read(lambda: finding.count(wanted, at_most))
+
+    async def failures(self, wanted: Filter, *, limit: int = 2_000) -> list[Failure]:
+        return await self._room.read(lambda: finding.failures(wanted, limit))
 
     async def schedule_names(self, numbers: Sequence[int]) -> dict[int, str]:
         return await self._room.read(lambda: finding.schedule_names(numbers))
@@ -157,21 +170,17 @@ class SqlJobs:
 
     async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
         states = tuple(state for state in wanted.states or LIVE if state in LIVE)
-        living, last = replace(wanted, states=states), finding.LAST
         cancelled: list[int] = []
-        while states:
-            ask = partial(finding.find, living, last, BATCH)
-            found = [job.id for job in await self._room.read(ask)]
-            if not found:
-                break
-            if last == finding.LAST:
+        announced = False
+        async for found in self._walk(replace(wanted, states=states)):
+            if not announced:
                 said = deeds.deed("jobs.cancel", "jobs", filter=str(wanted), reason=reason)
                 await self._room.announce(said)
+                announced = True
             done = await asyncio.gather(*(self._cancel(number, reason) for number in found))
             cancelled += [
                 number for number, was_there in zip(found, done, strict=True) if was_there
             ]
-            last = found[-1]
         return cancelled
 
     async def _cancel(self, number: int, reason: str) -> bool:
@@ -190,18 +199,25 @@ class SqlJobs:
 
     async def remove_found(self, wanted: Filter) -> list[int]:
         states = tuple(state for state in wanted.states or ENDED if state in ENDED)
-        ended, last = replace(wanted, states=states), finding.LAST
         removed: list[int] = []
-        while states:
-            ask = partial(finding.find, ended, last, BATCH)
-            found = [job.id for job in await self._room.read(ask)]
-            if not found:
-                break
-            if last == finding.LAST:
+        announced = False
+        async for found in self._walk(replace(wanted, states=states)):
+            if not announced:
                 await self._room.announce(deeds.deed("jobs.remove", "jobs", filter=str(wanted)))
+                announced = True
             removed += await self._forget(found)
-            last = found[-1]
         return removed
+
+    async def _walk(self, wanted: Filter) -> AsyncIterator[list[int]]:
+        """The numbers of all that match, a batch at a time; of none, if no state is meant."""
+        after: str | None = None
+        while wanted.states:
+            page = await self._room.read(partial(finding.find, wanted, after, BATCH))
+            if page.jobs:
+                yield [job.id for job in page.jobs]
+            if page.after is None:
+                return
+            after = page.after
 
     async def _forget(self, numbers: Sequence[int]) -> list[int]:
         start = partial(jobs.forget, numbers)

@@ -245,6 +245,9 @@ class SqlLedger:
     async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
         return await self._room.read(lambda: fires.latest(numbers))
 
+    async def recent(self, numbers: Sequence[int], *, limit: int = 20) -> dict[int, list[Fire]]:
+        return await self._room.read(lambda: fires.recent(numbers, limit))
+
     async def skipped_ahead(self, numbers: Sequence[int]) -> dict[int, frozenset[datetime]]:
         return await self._room.read(lambda: fires.skipped_ahead(numbers))
 

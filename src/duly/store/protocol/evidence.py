@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
+from duly.instants import to_us
 from duly.model.fire import Cause, Fire, Outcome
 from duly.model.job import Job, Waits
 from duly.model.schedule import Schedule
@@ -20,6 +21,13 @@ class Tally:
     state: State | None  # of the job that stands for them; None: there is none, or none any more
     moments: int
     late: int = 0  # so many of them were kept, and late
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourTally(Tally):
+    """The same, of those that were due within an hour."""
+
+    hour: datetime  # its beginning, a whole hour of UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +83,71 @@ class RunTimes:
     ended_at: datetime | None = None
 
 
+HappeningKind = Literal["moment", "began", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """Something that happened to a moment or to a job."""
+
+    at: datetime
+    kind: HappeningKind
+    number: int  # of the fire, or of the job
+    job_id: int | None
+    schedule: str  # its name; empty: there is none, or none any more
+    task: str
+    title: str
+    queue: str
+    tenant: str
+    state: str  # of the job, or the outcome of the moment
+    reason: str
+    due_at: datetime
+
+    @property
+    def id(self) -> str:
+        """The moment and the number, as ``1700000000000000-42``."""
+        return f"{to_us(self.at)}-{self.number}"
+
+
+# Lengths are counted between these, in microseconds: 1, 2, 5, 10, … ms, and 5,000 s or more.
+LENGTHS: tuple[int, ...] = tuple(step * 10**digits for digits in range(3, 10) for step in (1, 2, 5))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What ended in a queue within a stretch of time, and how long it took.
+
+    Of each histogram, the first number counts lengths below the first of ``LENGTHS``, and each
+    other those that have reached one more of them.
+    """
+
+    start: datetime
+    queue: str
+    succeeded: int
+    failed: int
+    others: int
+    waiting: Sequence[int]
+    running: Sequence[int]
+    lateness: Sequence[int]  # of what schedules made
+
+
+# So many jobs are counted of a queue; one more says that there are even more.
+MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """What is in a queue. Any of the numbers above ``MOST_COUNTED`` means: more than that."""
+
+    queue: str
+    ready: int = 0
+    scheduled: int = 0
+    blocked: int = 0
+    running: int = 0
+    oldest_ready_at: datetime | None = None  # of those that are claimed first
+    whole: bool = True  # else there are so many that some scheduled or blocked were not counted
+
+
 class Evidence(Protocol):
     async def schedule(self, number: int) -> Schedule | None: ...
 
@@ -108,11 +181,40 @@ class Evidence(Protocol):
         """Why a job that runs was asked to end, if it was."""
         ...
 
-    async def tallies(self, since: datetime, *, late: timedelta) -> list[Tally]:
-        """What became of the moments of the clock since then, counted.
+    async def tallies(
+        self, since: datetime, *, until: datetime | None = None, late: timedelta
+    ) -> list[Tally]:
+        """What became of the moments of the clock since then, and before ``until``, counted.
 
         Those count as late that began later than ``late`` after their moment.
         """
+        ...
+
+    async def hour_tallies(
+        self, since: datetime, *, until: datetime, due_since: datetime, late: timedelta
+    ) -> list[HourTally]:
+        """The same of what was decided between two instants, by the hour in which it was due."""
+        ...
+
+    async def happened(
+        self, since: datetime, *, until: datetime | None = None, limit: int = 1_000
+    ) -> list[Happening]:
+        """Moments decided, jobs begun that still run, and jobs ended: the last of them, in order.
+
+        A row may become visible later than the instant in it says.
+        """
+        ...
+
+    async def count_happened(self, since: datetime, *, until: datetime | None = None) -> int: ...
+
+    async def minutes(
+        self, since: datetime, until: datetime, *, step: timedelta = timedelta(minutes=1)
+    ) -> list[Ended]:
+        """What ended, by queue and by stretches of time that long, counted from 1970."""
+        ...
+
+    async def depths(self) -> list[Depth]:
+        """What is in each queue that is not empty, by name."""
         ...
 
     async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
@@ -139,4 +241,8 @@ class Evidence(Protocol):
 
     async def coming(self, *, limit: int = 5) -> list[Schedule]:
         """The schedules that are due next."""
+        ...
+
+    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[Schedule]:
+        """The same, with those that are overdue: what has a moment to come before then."""
         ...

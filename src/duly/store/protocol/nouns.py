@@ -15,6 +15,7 @@ from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store.protocol.access import Access
 from duly.store.protocol.evidence import Evidence
+from duly.store.protocol.found import Failure, Page
 from duly.store.protocol.schedules import Ledger, Schedules
 from duly.store.protocol.surroundings import Surroundings
 from duly.store.protocol.values import (
@@ -37,6 +38,13 @@ from duly.store.protocol.values import (
 class Jobs(Protocol):
     async def enqueue(self, calls: Sequence[Call]) -> list[int]:
         """Promise to run these: all of them, or none. Their numbers, in the order of the calls."""
+        ...
+
+    async def enqueue_once(self, calls: Sequence[Call], *, key: str, mark: str) -> list[int]:
+        """The same, under a key of whom the store acts for: asked again, the numbers again.
+
+        ``mark`` tells what is asked: with another one, ``WrongState``. A key is known for a day.
+        """
         ...
 
     async def get(self, number: int) -> Job: ...
@@ -63,17 +71,21 @@ class Jobs(Protocol):
         """Give a failed job another chance."""
         ...
 
-    async def find(
-        self, wanted: Filter, *, after: int | None = None, limit: int = 100
-    ) -> list[Job]:
-        """Those that match, alive or ended, the highest number first, behind the number ``after``.
+    async def find(self, wanted: Filter, *, after: str | None = None, limit: int = 100) -> Page:
+        """Those that match, what lives first; ``after`` is what the page before gave.
 
-        Numbers are given in blocks, so the highest is only about the newest.
+        Of what lives, the highest number first, which is about the newest; of what has ended, the
+        last to end. A page looks at so many jobs and no more: it may be short, or empty, and not
+        the last.
         """
         ...
 
     async def count(self, wanted: Filter, *, at_most: int = 10_000) -> int:
         """How many match; ``at_most`` means that there are as many or more."""
+        ...
+
+    async def failures(self, wanted: Filter, *, limit: int = 2_000) -> list[Failure]:
+        """The newest that match and have failed, of the newest that have failed at all."""
         ...
 
     async def retry_found(
@@ -94,7 +106,7 @@ class Jobs(Protocol):
         ...
 
     async def remove_found(self, wanted: Filter) -> list[int]:
-        """Forget those that match and have ended, the highest number first. Which they were.
+        """Forget those that match and have ended, the last to end first. Which they were.
 
         Not one transaction but a row of them: what is done stays done.
         """

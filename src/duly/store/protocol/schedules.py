@@ -129,6 +129,10 @@ class Ledger(Protocol):
         """Of each of these schedules, the moment that was dealt with last."""
         ...
 
+    async def recent(self, numbers: Sequence[int], *, limit: int = 20) -> dict[int, list[Fire]]:
+        """Of each of them the last few, the newest first; an empty list where there are none."""
+        ...
+
     async def skipped_ahead(self, numbers: Sequence[int]) -> dict[int, frozenset[datetime]]:
         """Of those of these schedules that have any, the moments to come that are skipped."""
         ...

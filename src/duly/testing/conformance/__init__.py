@@ -34,6 +34,7 @@ from duly.testing.conformance import (
     evidence,
     fairness,
     finding,
+    finding_many,
     firing,
     fixed_delay,
     idempotence,
@@ -44,7 +45,9 @@ from duly.testing.conformance import (
     limit_rules,
     limits,
     missed,
+    once,
     overlap,
+    paging,
     pausing,
     places,
     promotion,
@@ -61,6 +64,7 @@ from duly.testing.conformance import (
     turns,
     unfit,
     upkeep,
+    watching,
     work,
     workers,
     zone_data,
@@ -75,10 +79,11 @@ Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
     access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks, claiming,
-    columns, content, declaring, editing, evidence, fairness, finding, firing, fixed_delay,
-    idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, overlap, pausing,
-    places, promotion, queue_limits, races, rates, removing, resources, retrying, schedules,
-    settling, storms, surroundings, turns, unfit, upkeep, work, workers, zone_data,
+    columns, content, declaring, editing, evidence, fairness, finding, finding_many, firing,
+    fixed_delay, idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, once,
+    overlap, paging, pausing, places, promotion, queue_limits, races, rates, removing, resources,
+    retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching, work,
+    workers, zone_data,
 )  # fmt: skip
 
 

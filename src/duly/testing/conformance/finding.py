@@ -1,17 +1,14 @@
 """Jobs are found by what they have in common, whether they live, have ended or have failed."""
 
-from datetime import timedelta
 from typing import Any
 
-from duly.errors import InvalidValue, NotFound
+from duly.errors import NotFound
 from duly.model.filter import EVERYTHING, Filter, parse_filter
 from duly.model.job import Call
 from duly.model.outcome import Outcome, Raised
-from duly.model.states import LIVE, State
-from duly.store.database import Start, T
-from duly.store.sql_store import SqlStore
-from duly.testing.conformance.expect import equal, holds, refused
-from duly.testing.conformance.losing import LosingAnswers
+from duly.model.states import State
+from duly.store.protocol import LONGEST_TAIL
+from duly.testing.conformance.expect import equal, refused
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, World
 from duly.testing.factories import call, distinct_call, plan
@@ -22,7 +19,7 @@ OOPS = Raised("Oops")
 async def found(world: World, text: str, **page: Any) -> list[int]:
     """Find, and see that as many are counted."""
     wanted = parse_filter(text)
-    numbers = [job.id for job in await world.store.jobs.find(wanted, **page)]
+    numbers = [job.id for job in (await world.store.jobs.find(wanted, **page)).jobs]
     if not page:
         equal(await world.store.jobs.count(wanted), len(numbers), "as many as are counted")
     return numbers
@@ -67,9 +64,11 @@ async def jobs_are_found_by_each_state_and_by_several(world: World) -> None:
 
 
 @check
-async def all_are_found_the_highest_number_first(world: World) -> None:
+async def all_are_found_what_lives_by_its_number_first(world: World) -> None:
     numbers = await one_of_each(world)
-    jobs = await world.store.jobs.find(EVERYTHING)
+    page = await world.store.jobs.find(EVERYTHING)
+    jobs = page.jobs
+    equal((page.after, page.searched_to), (None, None))
     equal([job.id for job in jobs], sorted(numbers.values(), reverse=True))
     equal({job.id: job for job in jobs}, {job.id: await world.job(job.id) for job in jobs})
 
@@ -78,29 +77,8 @@ async def all_are_found_the_highest_number_first(world: World) -> None:
 async def a_found_job_is_the_one_that_was_promised(world: World) -> None:
     number = await world.enqueue(distinct_call())
     for text in ("", "task:'the task' queue:'the queue' tenant:'the tenant' key:'the key'"):
-        equal(await world.store.jobs.find(parse_filter(text)), [await world.job(number)])
-
-
-@check
-async def pages_follow_one_another_through_all_tables(world: World) -> None:
-    numbers: list[int] = []
-    for _ in range(3):
-        numbers += (await one_of_each(world)).values()
-        await world.claim(9)
-    seen: list[int] = []
-    while page := await found(world, "", after=seen[-1] if seen else None, limit=4):
-        holds(len(page) <= 4, "no more than were asked for")
-        seen += page
-    equal(seen, sorted(numbers, reverse=True))
-
-
-@check
-async def a_job_that_ends_between_two_pages_is_seen_once(world: World) -> None:
-    numbers = await world.store.jobs.enqueue([call() for _ in range(4)])
-    first = await found(world, "", limit=2)
-    for job in await world.claim(4):
-        await world.end(job)
-    equal(first + await found(world, "", after=first[-1], limit=2), numbers[::-1])
+        page = await world.store.jobs.find(parse_filter(text))
+        equal(page.jobs, [await world.job(number)])
 
 
 @check
@@ -143,6 +121,60 @@ async def jobs_are_found_by_all_of_their_tags(world: World) -> None:
 
 
 @check
+async def a_star_stands_for_anything_in_a_name(world: World) -> None:
+    names = ("send_mail", "send", "resend", "Send", "s%nd_", "a*b", "a[b?", "a\\b", "")
+    numbers = {name: await world.enqueue(call("work", tenant=name)) for name in names}
+    for pattern, fitting in (
+        ("send*", ["send_mail", "send"]),
+        ("*send", ["send", "resend"]),
+        ("*end*", ["send_mail", "send", "resend", "Send"]),
+        ("s*d", ["send"]),
+        ("s%*", ["s%nd_"]),
+        ("*d_*", ["send_mail", "s%nd_"]),
+        ("s_n*", []),
+        ("*[*", ["a[b?"]),
+        ("*?", ["a[b?"]),
+        ("s?n*", []),
+        ("*\\\\*".replace("\\\\", "\\"), ["a\\b"]),
+        ("*", list(names)),
+        ('"a*b"', ["a*b"]),
+        ("a*b", ["a*b", "a\\b"]),
+    ):
+        expected = sorted((numbers[name] for name in fitting), reverse=True)
+        equal(await found(world, f"tenant:{pattern}"), expected, pattern)
+
+
+@check
+async def names_with_stars_are_those_of_tasks_queues_tenants_and_keys(world: World) -> None:
+    for word in ("task", "queue", "tenant", "key"):
+        named = {word: "one [of] a_kind?"}
+        numbers = [await ended(world, call(**named), outcome) for outcome in (None, OOPS)]
+        numbers.append(await world.enqueue(call(run_after=HOUR, **named)))
+        equal(await found(world, f"{word}:one*[of]*a_kind?"), numbers[::-1], word)
+        for other in ("*kin", "*[of]]*", "*kin__", "one*of?*", "*%_kind*", "ONE*"):
+            equal(await found(world, f"{word}:{other}"), [], f"{word}:{other}")
+
+
+@check
+async def what_failed_is_told_in_short_the_newest_first(world: World) -> None:
+    raised = Raised("TimeoutError", "too late", "x" * 1_000 + "\nTimeoutError: too late")
+    first = await ended(world, call("send", queue="mail"), raised)
+    world.wait(MINUTE)
+    second = await ended(world, call(), OOPS)
+    await ended(world, call())
+    await world.enqueue(call())
+    newest, oldest = await world.store.jobs.failures(EVERYTHING)
+    equal((newest.id, newest.task, newest.error), (second, "work", "Oops"))
+    equal((oldest.id, oldest.task, oldest.queue), (first, "send", "mail"))
+    job = await world.job(first)
+    equal((oldest.ended_at, oldest.reason), (job.ended_at, job.reason))
+    equal(oldest.error, ("x" * 400 + "\nTimeoutError: too late")[-LONGEST_TAIL:])
+    equal(await world.store.jobs.failures(EVERYTHING, limit=1), [newest])
+    equal(await world.store.jobs.failures(parse_filter("error~TOO queue:m*")), [oldest])
+    equal(await world.store.jobs.failures(parse_filter("state:succeeded")), [])
+
+
+@check
 async def an_error_is_found_by_a_part_of_it_and_never_by_a_pattern(world: World) -> None:
     raised = Raised("TimeoutError", "100% of_it gone", "line 7\nin Größe")
     number = await ended(world, call(), raised)
@@ -151,6 +183,7 @@ async def an_error_is_found_by_a_part_of_it_and_never_by_a_pattern(world: World)
     await world.store.jobs.retry(waiting, who="somebody called timeouterror")
     for part in ("100% OF_IT", "IN Größe"):
         equal(await found(world, f'error:"{part}"'), [number], part)
+        equal(await found(world, f'error~"{part}"'), [number], part)
     equal(await found(world, "error:timeouterror state:failed"), [number])
     for pattern in ("1_0", "%gone", "time.*out", "nothing"):
         equal(await found(world, f'error:"{pattern}"'), [], pattern)
@@ -166,7 +199,7 @@ async def a_text_is_found_in_what_a_job_says_about_itself(world: World) -> None:
         await ended(world, call(), Raised("KeyError", "no invoice of ada", "in line 7")),
     ]
     task, title, key, error = numbers
-    equal(await found(world, "INVOICE"), [error, key, title])
+    equal(await found(world, "INVOICE"), [key, error, title])
     equal(await found(world, "invoice ada"), [error, title], "each of the texts")
     equal(await found(world, '"ada invoice"'), [])
     equal(await found(world, '"the task"'), [task])
@@ -206,7 +239,7 @@ async def jobs_are_found_by_the_name_of_their_schedule(world: World) -> None:
         for job in await world.claim(2):
             await world.end(job, outcome)
     await world.fire_after(MINUTE)
-    jobs = await world.store.jobs.find(Filter(schedule="report"))
+    jobs = (await world.store.jobs.find(Filter(schedule="report"))).jobs
     ours = {fire.job_id for fire in await world.fires("report")}
     equal({job.id for job in jobs}, ours)
     equal(await found(world, "schedule:report state:failed"), [jobs[2].id])
@@ -242,70 +275,3 @@ async def counting_stops_where_it_is_enough(world: World) -> None:
     equal(await world.store.jobs.count(EVERYTHING), 6)
     equal(await world.store.jobs.count(EVERYTHING, at_most=5), 5)
     equal(await world.store.jobs.count(EVERYTHING, at_most=3), 3)
-
-
-@check
-async def a_page_has_a_size(world: World) -> None:
-    for wrong in (0, -1, 10_001, True):
-        with refused(InvalidValue, f"limit={wrong!r}"):
-            await world.store.jobs.find(EVERYTHING, limit=wrong)
-        with refused(InvalidValue, f"at_most={wrong!r}"):
-            await world.store.jobs.count(EVERYTHING, at_most=wrong)
-
-
-@check
-async def what_is_found_and_has_failed_is_retried_from_the_first_on(world: World) -> None:
-    numbers = [await ended(world, call(tags=("mine",)), OOPS) for _ in range(5)]
-    other = await ended(world, call(), OOPS)
-    await ended(world, call(tags=("mine",)))
-    retry = world.store.jobs.retry_found
-    equal(await retry(parse_filter("tag:mine"), first=2, who="ada"), numbers[:2])
-    equal((await world.job(numbers[0])).reason, "retried by ada")
-    equal(await retry(parse_filter("tag:mine state:succeeded,running")), [])
-    equal(await retry(parse_filter("tag:mine state:failed")), numbers[2:])
-    equal(await found(world, "state:failed"), [other])
-
-
-@check
-async def what_fails_again_while_others_are_retried_is_retried_once(world: World) -> None:
-    writes = []
-
-    class FailingAtOnce(LosingAnswers):
-        """A database on which whatever is revived has failed when one looks again."""
-
-        async def write(self, start: Start[T], /) -> T:
-            result = await super().write(start)
-            writes.append(world.now)
-            holds(len(writes) < 10, "it comes to an end")
-            for job in await world.claim(1_000):
-                await world.end(job, OOPS)
-            return result
-
-    numbers = [await ended(world, call(), OOPS) for _ in range(3)]
-    node = SqlStore(FailingAtOnce(world.database))
-    equal(await node.jobs.retry_found(EVERYTHING), numbers)
-    equal(await found(world, "state:failed"), numbers[::-1])
-
-
-@check
-async def what_is_found_and_has_not_ended_is_cancelled(world: World) -> None:
-    numbers = await one_of_each(world, queue="mail")
-    other = await world.enqueue(call())
-    cancel = world.store.jobs.cancel_found
-    equal(await cancel(parse_filter("queue:mail state:succeeded,failed")), [])
-    waiting = sorted((numbers[s] for s in (State.READY, State.SCHEDULED)), reverse=True)
-    equal(await cancel(parse_filter("queue:mail state:ready,scheduled"), reason="no"), waiting)
-    equal((await world.job(waiting[0])).reason, "cancelled: no")
-    equal(await cancel(parse_filter("queue:mail")), [numbers[State.RUNNING]])
-    equal(await world.signals(), {numbers[State.RUNNING]: "cancelled"})
-    alive = f"state:{','.join(LIVE)}"
-    equal(await found(world, alive), [other, numbers[State.RUNNING]])
-
-
-@check
-async def hundreds_are_cancelled_in_one_call(world: World) -> None:
-    numbers = await world.store.jobs.enqueue([call() for _ in range(250)])
-    equal(await world.store.jobs.cancel_found(EVERYTHING), numbers[::-1])
-    equal(await world.live(), [])
-    world.wait(timedelta(seconds=1))
-    equal(await world.store.jobs.cancel_found(EVERYTHING), [])

@@ -178,6 +178,20 @@ async def what_is_skipped_again_lies_behind_what_is_skipped_already(world: World
 
 
 @check
+async def the_last_moments_of_several_schedules_are_found_at_once(world: World) -> None:
+    report, other = await world.add(plan()), await world.add(plan("other", rule="every 1h"))
+    await world.store.schedules.skip_next("report", count=5)
+    for _ in range(3):
+        await world.fire_after(MINUTE)
+    found = await world.store.ledger.recent([report.id, other.id], limit=2)
+    equal({number: [fire.due_at for fire in fires] for number, fires in found.items()},
+          {report.id: [START + 3 * MINUTE, START + 2 * MINUTE], other.id: []},
+          "the newest first, and none that is still ahead")  # fmt: skip
+    every = await world.store.ledger.recent([report.id])
+    equal(every, {report.id: (await world.fires())[2::-1]})
+
+
+@check
 async def what_is_skipped_in_advance_is_not_counted_among_the_missed(world: World) -> None:
     await world.add(plan())
     await world.store.schedules.skip_next("report", count=2)

@@ -23,10 +23,11 @@ _COUNTED: Final = (*_SEEN, "run_after")
 
 async def found(store: Store, wanted: Filter) -> list[model.Job]:
     """The jobs that match, alive or ended, in the order in which they came."""
-    jobs = page = await store.jobs.find(wanted, limit=PAGE)
-    while len(page) == PAGE:
-        page = await store.jobs.find(wanted, after=page[-1].id, limit=PAGE)
-        jobs = jobs + page
+    page = await store.jobs.find(wanted, limit=PAGE)
+    jobs = list(page.jobs)
+    while page.after is not None:
+        page = await store.jobs.find(wanted, after=page.after, limit=PAGE)
+        jobs += page.jobs
     return sorted(jobs, key=lambda job: (job.created_at, job.id))
 
 

@@ -64,6 +64,17 @@ select {fire}
                       order by due_at desc, series desc
                       limit 1) as latest;
 
+-- name: recent_fires
+-- Of each schedule, the last moments that were dealt with.
+select {fire}
+  from unnest(:ids::bigint[]) as asked (number)
+ cross join lateral (select {fire}
+                       from duly.fire
+                      where schedule_id = asked.number and due_at <= {now}
+                      order by due_at desc, series desc
+                      limit :limit) as recent
+ order by due_at desc, series desc;
+
 -- name: fire_of_series
 select {fire}
   from duly.fire

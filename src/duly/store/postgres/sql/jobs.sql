@@ -248,3 +248,28 @@ select job_id, number, worker, fence, started_at, ended_at, outcome, reason, err
   from duly.attempt
  where job_id = :job_id
  order by number, fence;
+
+-- name: take_once
+-- Take a key that nobody has used within a day: nothing, if somebody has. Who asks at the same time
+-- waits here until the other has committed.
+insert into duly.once (who, key, mark, jobs, at)
+values (:who, :key, :mark, '[]', {now})
+    on conflict (who, key) do update
+   set mark = excluded.mark, jobs = '[]', at = excluded.at
+ where once.at <= {now} - :day::bigint
+returning key;
+
+-- name: made_once
+select mark, jobs
+  from duly.once
+ where who = :who and key = :key;
+
+-- name: note_once
+update duly.once
+   set jobs = :jobs
+ where who = :who and key = :key;
+
+-- name: prune_once
+delete from duly.once
+ where (who, key) in (select who, key from duly.once where at < :before limit :limit)
+returning key;

@@ -78,34 +78,50 @@ select reason
  where job_id = :id and what = 'cancel';
 
 -- part: moments
--- The rows of the ledger since an instant, and what became of their jobs. One that was merged shares
--- the fate of the next that got a job.
-select decided.*, coalesce(duly_job.state, duly_history.state, duly_failed.state, '') as state,
-               duly_history.claimed_at - duly_history.due_at as lateness
-          from (select duly_fire.*,
-                       case when outcome = 'merged' and job_id is null
-                            then (select later.job_id
-                                    from duly_fire as later
-                                   where later.schedule_id = duly_fire.schedule_id
-                                     and later.due_at > duly_fire.due_at
-                                     and later.series = 0 and later.outcome = 'queued'
-                                   order by later.due_at
-                                   limit 1)
-                            else job_id end as run
-                  from duly_fire
-                 where decided_at >= :since and due_at >= :since and due_at <= :now) as decided
-          left join duly_job on duly_job.id = decided.run
-          left join duly_history on duly_history.id = decided.run and duly_history.ended_at >= :since
-          left join duly_failed on duly_failed.id = decided.run
+-- The moments of the clock that were decided and due between these instants, and what became of
+-- their jobs. One that was merged shares the fate of the next that got a job. Most have ended long
+-- ago: where they ended is asked first, and elsewhere only if they are not there. Materialized, or
+-- all of that is asked again wherever it is spoken of.
+with decided as materialized (
+    select due_at, outcome, cause, coalesce(count, 1) as moments,
+           case when outcome = 'merged' and job_id is null
+                then (select later.job_id
+                        from duly_fire as later
+                       where later.schedule_id = duly_fire.schedule_id and later.due_at > duly_fire.due_at
+                         and later.series = 0 and later.outcome = 'queued'
+                       order by later.due_at
+                       limit 1)
+                else job_id end as run
+      from duly_fire
+     where decided_at >= :since and decided_at < :until and series = 0
+       and due_at >= :first and due_at < :last and due_at <= :now),
+moment as materialized (
+    select due_at, outcome, cause, moments,
+           coalesce((select case when state = 'succeeded' and claimed_at - due_at > :late then 'late'
+                                 else state end
+                       from duly_history
+                      where id = run and ended_at >= :since and ended_at <= :now),
+                    (select state from duly_job where id = run),
+                    (select state from duly_failed where id = run), '') as fate
+      from decided)
 
 -- name: count_moments
 -- What became of the moments of the clock, counted; and how many were kept late.
-select outcome, cause, state, sum(coalesce(count, 1)),
-       sum(case when state = 'succeeded' and lateness > :late then 1 else 0 end)
-  from ({moments}) as moment
- where series = 0
- group by outcome, cause, state
+{moments}
+select outcome, cause, case fate when 'late' then 'succeeded' else fate end as state,
+       sum(moments), sum(case when fate = 'late' then 1 else 0 end)
+  from moment
+ group by 1, 2, 3
  order by 1, 2, 3;
+
+-- name: count_moments_by_hour
+-- The same, by the hour in which they were due.
+{moments}
+select due_at / 3600000000, outcome, cause, case fate when 'late' then 'succeeded' else fate end,
+       sum(moments), sum(case when fate = 'late' then 1 else 0 end)
+  from moment
+ group by 1, 2, 3, 4
+ order by 1, 2, 3, 4;
 
 -- name: moments_not_kept
 -- Of each schedule, and of each way in which its moments were not kept, the last one, and how many.
@@ -190,5 +206,13 @@ select {job}, waits, waits_for, null, null, null
 select {schedule}
   from duly_schedule
  where next_at > :now and pause is null and fault is null
+ order by next_at, name
+ limit :limit;
+
+-- name: schedules_due_before
+-- Those that are due before an instant, or should have been.
+select {schedule}
+  from duly_schedule
+ where next_at < :before and pause is null and fault is null
  order by next_at, name
  limit :limit;

@@ -1,10 +1,13 @@
 -- part: wanted
 -- What was said about every job, wherever it is kept.
-id < :after
-   and (:task is null or job.task = :task)
+(:task is null or job.task = :task)
+   and (:task_like is null or job.task glob replace(replace(:task_like, '[', '[[]'), '?', '[?]'))
    and (:queue is null or job.queue = :queue)
+   and (:queue_like is null or job.queue glob replace(replace(:queue_like, '[', '[[]'), '?', '[?]'))
    and (:tenant is null or job.tenant = :tenant)
+   and (:tenant_like is null or job.tenant glob replace(replace(:tenant_like, '[', '[[]'), '?', '[?]'))
    and (:key is null or job.key = :key)
+   and (:key_like is null or job.key glob replace(replace(:key_like, '[', '[[]'), '?', '[?]'))
    and not exists (select 1
                      from json_each(:tags) as asked
                     where asked.value not in (select value from json_each(job.tags)))
@@ -50,14 +53,7 @@ from duly_job as job indexed by duly_job_schedule
    and job.schedule_id in (select value from json_each(:schedules))
 
 -- part: among_history
--- The plus keeps SQLite at the numbers: by the end of jobs, it would sort all that ever ended.
-from duly_history as job
- where {wanted_ended}
-   and +job.ended_at >= :since and +job.ended_at < :before
-   and job.state in (select value from json_each(:states))
-
--- part: among_recent_history
--- And here at the end of jobs: by number, it would read all that ended before to find no more.
+-- SQLite has to be told: it would rather go by number, and sort all that ever ended.
 from duly_history as job indexed by duly_history_ended
  where {wanted_ended}
    and job.ended_at >= :since and job.ended_at < :before
@@ -71,52 +67,103 @@ from duly_history as job indexed by duly_history_schedule
    and job.schedule_id in (select value from json_each(:schedules))
 
 -- part: among_failed
-from duly_failed as job
+from duly_failed as job indexed by duly_failed_ended
  where {wanted_ended}
-   and +job.ended_at >= :since and +job.ended_at < :before
+   and job.ended_at >= :since and job.ended_at < :before
    and (:schedules is null or job.schedule_id in (select value from json_each(:schedules)))
 
 -- name: find_live
-select {job}, waits, waits_for, null, null, null {among_live} order by id desc limit :limit;
+select {job}, waits, waits_for, null, null, null
+  {among_live}
+   and id < :after and id >= :edge
+ order by id desc
+ limit :limit;
 
 -- name: count_live
 select count(*) from (select 1 {among_live} limit :limit) as found;
 
 -- name: find_running
-select {job}, waits, waits_for, null, null, null {among_running} order by id desc limit :limit;
+select {job}, waits, waits_for, null, null, null
+  {among_running}
+   and id < :after
+ order by id desc
+ limit :limit;
 
 -- name: count_running
 select count(*) from (select 1 {among_running} limit :limit) as found;
 
 -- name: find_live_of_schedule
-select {job}, waits, waits_for, null, null, null {among_live_of_schedule} order by id desc limit :limit;
+select {job}, waits, waits_for, null, null, null
+  {among_live_of_schedule}
+   and id < :after
+ order by id desc
+ limit :limit;
 
 -- name: count_live_of_schedule
 select count(*) from (select 1 {among_live_of_schedule} limit :limit) as found;
 
 -- name: find_history
-select {job}, null, null, ended_at, {result}, error {among_history} order by id desc limit :limit;
+select {job}, null, null, ended_at, {result}, error
+  {among_history}
+   and (job.ended_at, id) < (:behind, :behind_id)
+ order by job.ended_at desc, id desc
+ limit :limit;
 
 -- name: count_history
 select count(*) from (select 1 {among_history} limit :limit) as found;
 
--- name: find_recent_history
-select {job}, null, null, ended_at, {result}, error {among_recent_history} order by id desc limit :limit;
-
--- name: count_recent_history
-select count(*) from (select 1 {among_recent_history} limit :limit) as found;
-
 -- name: find_history_of_schedule
-select {job}, null, null, ended_at, {result}, error {among_history_of_schedule} order by id desc limit :limit;
+select {job}, null, null, ended_at, {result}, error
+  {among_history_of_schedule}
+   and (job.ended_at, id) < (:behind, :behind_id)
+ order by job.ended_at desc, id desc
+ limit :limit;
 
 -- name: count_history_of_schedule
 select count(*) from (select 1 {among_history_of_schedule} limit :limit) as found;
 
 -- name: find_among_failed
-select {job}, null, null, ended_at, {result}, error {among_failed} order by id desc limit :limit;
+select {job}, null, null, ended_at, {result}, error
+  {among_failed}
+   and (job.ended_at, id) < (:behind, :behind_id)
+ order by job.ended_at desc, id desc
+ limit :limit;
 
 -- name: count_among_failed
 select count(*) from (select 1 {among_failed} limit :limit) as found;
+
+-- name: edge_of_live
+-- How far a page looks: at so many rows, whether or not they are what was asked for.
+select id from duly_job where id < :after order by id desc limit 1 offset :look;
+
+-- name: edge_of_history
+select ended_at
+  from duly_history indexed by duly_history_ended
+ where ended_at >= :since and ended_at < :before
+ order by ended_at desc
+ limit 1 offset :look;
+
+-- name: edge_of_history_of_schedule
+select ended_at
+  from duly_history indexed by duly_history_schedule
+ where schedule_id in (select value from json_each(:schedules))
+   and ended_at >= :since and ended_at < :before
+ order by ended_at desc
+ limit 1 offset :look;
+
+-- name: edge_of_failed
+select ended_at
+  from duly_failed indexed by duly_failed_ended
+ where ended_at >= :since and ended_at < :before
+ order by ended_at desc
+ limit 1 offset :look;
+
+-- name: failures
+-- The end of an error is what says most.
+select id, task, queue, job.ended_at, reason, substr(coalesce(error, ''), -:tail)
+  {among_failed}
+ order by job.ended_at desc, id desc
+ limit :limit;
 
 -- name: failed_numbers
 -- What failed first comes first, behind the one that was given before.

@@ -68,6 +68,20 @@ select {fire}
                                    from json_each(:ids))
  order by series;
 
+-- name: recent_fires
+-- Of each schedule, the last moments that were dealt with, and those that share the first of them.
+select {fire}
+  from duly_fire
+  join (select value as number,
+               coalesce((select due_at
+                           from duly_fire
+                          where schedule_id = value and due_at <= :now
+                          order by due_at desc, series desc
+                          limit 1 offset :limit - 1), 0) as since
+          from json_each(:ids)) as asked
+    on schedule_id = asked.number and due_at >= asked.since and due_at <= :now
+ order by due_at desc, series desc;
+
 -- name: fire_of_series
 select {fire}
   from duly_fire

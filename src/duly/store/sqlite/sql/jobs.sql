@@ -248,3 +248,27 @@ select job_id, number, worker, fence, started_at, ended_at, outcome, reason, err
   from duly_attempt
  where job_id = :job_id
  order by number, fence;
+
+-- name: take_once
+-- Take a key that nobody has used within a day: nothing, if somebody has.
+insert into duly_once (who, key, mark, jobs, at)
+values (:who, :key, :mark, '[]', :now)
+    on conflict (who, key) do update
+   set mark = excluded.mark, jobs = '[]', at = excluded.at
+ where duly_once.at <= :now - :day
+returning key;
+
+-- name: made_once
+select mark, jobs
+  from duly_once
+ where who = :who and key = :key;
+
+-- name: note_once
+update duly_once
+   set jobs = :jobs
+ where who = :who and key = :key;
+
+-- name: prune_once
+delete from duly_once
+ where (who, key) in (select who, key from duly_once where at < :before limit :limit)
+returning key;

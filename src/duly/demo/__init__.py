@@ -16,6 +16,26 @@ def nightly_report() -> str:
     return f"the report of {current().due_at:%Y-%m-%d}"
 
 
+@duly.schedule("*/15 * * * *")
+@duly.task(title="Send invoices")
+async def invoices() -> int:
+    """What a shop does all day."""
+    await sleep(1.5)
+    return 12
+
+
+@duly.schedule("every 10m")
+@duly.task(title="Fetch stock levels")
+async def stock() -> None:
+    await sleep(2)
+
+
+@duly.schedule("every 30m")
+@duly.task
+async def rollup_eu() -> None:
+    await sleep(3)
+
+
 @duly.schedule("every 2s")
 @duly.task
 async def heartbeat() -> None:
@@ -50,8 +70,9 @@ async def remind(customer: int) -> None:
 
 @duly.task
 async def export() -> int:
-    """Long work tells how far it is."""
+    """Long work tells how far it is, and what it has done."""
     for page in range(1, 11):
+        current().log.info("page %d written, %d rows", page, 120 + page)
         current().progress(page * 10, f"page {page} of 10")
         await sleep(0.6)
     return 10

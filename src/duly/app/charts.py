@@ -1,0 +1,188 @@
+"""Charts of what ended in the last hour or day: how much, and how long it waited, ran and was late.
+
+Somebody looks once a second, and a day may hold a million jobs. What is over is asked for once, in
+stretches, the newest first, and within a budget of time for each look: the first look at a busy
+store shows the last minutes, and the next ones the rest. A stretch that is not known yet is None.
+
+Lengths come as histograms. A percentile is read from one, between two bounds in proportion.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from duly.clock import boottime
+from duly.errors import InvalidValue
+from duly.instants import EPOCH
+from duly.store.protocol import LENGTHS, Ended, Store
+
+BUDGET = 0.15  # seconds of a look that are spent on what is over
+GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it was begun at
+
+# For a span up to each of these, how long a stretch is.
+STEPS = (
+    (timedelta(hours=1), timedelta(minutes=1)),
+    (timedelta(hours=6), timedelta(minutes=5)),
+    (timedelta(hours=24), timedelta(minutes=15)),
+)
+
+Counted: TypeAlias = tuple[int | None, ...]
+Seconds: TypeAlias = tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A value for each stretch, the oldest first; None: not known yet, or nothing to measure.
+
+    Lengths are in seconds.
+    """
+
+    step: timedelta
+    starts: tuple[datetime, ...]
+    succeeded: Counted
+    failed: Counted
+    others: Counted
+    waiting_p50: Seconds
+    waiting_p95: Seconds
+    running_p50: Seconds
+    running_p95: Seconds
+    lateness_p50: Seconds
+    lateness_p95: Seconds
+    complete: bool  # whether every stretch is known
+
+
+class Charts:
+    """Made once in a process, for one store: it remembers."""
+
+    def __init__(self) -> None:
+        self._known: dict[timedelta, dict[datetime, _Stretch]] = {}
+
+    async def look(
+        self, store: Store, now: datetime, *, span: timedelta, queue: str | None = None
+    ) -> Series:
+        """The stretches that end with the one that goes on, of one queue or of all."""
+        step = _step(span)
+        last = now - (now - EPOCH) % step
+        starts = [last - place * step for place in range(-(-span // step))]
+        known = self._known.setdefault(step, {})
+        for start in known.keys() - set(starts):
+            del known[start]
+        await _learn(store, now, starts, step=step, known=known)
+        found = [_Summed.of(known.get(start), queue) for start in reversed(starts)]
+        return _series(found, starts[::-1], step=step)
+
+    def minute(self, start: datetime) -> Mapping[str, Ended]:
+        """What ended in a minute, by queue, as far as a look at an hour has found it out."""
+        stretch = self._known.get(STEPS[0][1], {}).get(start)
+        return {} if stretch is None else stretch.queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stretch:
+    asked_at: datetime
+    queues: Mapping[str, Ended]
+
+
+async def _learn(
+    store: Store,
+    now: datetime,
+    starts: Sequence[datetime],
+    *,
+    step: timedelta,
+    known: dict[datetime, _Stretch],
+) -> None:
+    """Ask for what is not known, the newest first, until the time is up."""
+    began = boottime()
+    for start in starts:
+        if not _is_due(known.get(start), start + step, now=now, step=step):
+            continue
+        found = await store.evidence.minutes(start, start + step, step=step)
+        known[start] = _Stretch(asked_at=now, queues={one.queue: one for one in found})
+        if boottime() - began > BUDGET:
+            return
+
+
+def _is_due(stretch: _Stretch | None, end: datetime, *, now: datetime, step: timedelta) -> bool:
+    """A stretch is asked for once when it is over; while it goes on, as often as one can see it."""
+    if stretch is None:
+        return True
+    if stretch.asked_at >= end + GRACE:
+        return False
+    return now >= end + GRACE or abs(now - stretch.asked_at) >= step / 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summed:
+    """A stretch over the queues that are meant."""
+
+    succeeded: int
+    failed: int
+    others: int
+    waiting: Sequence[int]
+    running: Sequence[int]
+    lateness: Sequence[int]
+
+    @classmethod
+    def of(cls, stretch: _Stretch | None, queue: str | None) -> "_Summed | None":
+        if stretch is None:
+            return None
+        parts = [one for one in stretch.queues.values() if queue is None or one.queue == queue]
+        return cls(
+            succeeded=sum(part.succeeded for part in parts),
+            failed=sum(part.failed for part in parts),
+            others=sum(part.others for part in parts),
+            waiting=_added(part.waiting for part in parts),
+            running=_added(part.running for part in parts),
+            lateness=_added(part.lateness for part in parts),
+        )
+
+
+def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(counts) for counts in zip(*histograms, strict=True)]
+
+
+def _series(
+    found: Sequence[_Summed | None], starts: Sequence[datetime], *, step: timedelta
+) -> Series:
+    def lengths(name: str, share: float) -> Seconds:
+        return tuple(
+            None if one is None else percentile(getattr(one, name), share) for one in found
+        )
+
+    def counts(name: str) -> Counted:
+        return tuple(None if one is None else getattr(one, name) for one in found)
+
+    return Series(
+        step=step,
+        starts=tuple(starts),
+        succeeded=counts("succeeded"),
+        failed=counts("failed"),
+        others=counts("others"),
+        waiting_p50=lengths("waiting", 0.5),
+        waiting_p95=lengths("waiting", 0.95),
+        running_p50=lengths("running", 0.5),
+        running_p95=lengths("running", 0.95),
+        lateness_p50=lengths("lateness", 0.5),
+        lateness_p95=lengths("lateness", 0.95),
+        complete=None not in found,
+    )
+
+
+def percentile(histogram: Sequence[int], share: float) -> float | None:
+    """The length, in seconds, that this share did not exceed; of the longest, the last bound."""
+    wanted, below = share * sum(histogram), 0
+    bounds: tuple[int, ...] = (0, *LENGTHS, LENGTHS[-1])
+    for place, count in enumerate(histogram):
+        if count and below + count >= wanted:
+            low, high = bounds[place], bounds[place + 1]
+            return (low + (high - low) * (wanted - below) / count) / 1_000_000
+        below += count
+    return None
+
+
+def _step(span: timedelta) -> timedelta:
+    for longest, step in STEPS:
+        if timedelta() < span <= longest:
+            return step
+    raise InvalidValue(f"span={span}: charts show up to 24 hours, as in timedelta(hours=1)")

@@ -1,0 +1,176 @@
+"""A schedule as somebody types it: field by field, read as far as it can be, and never stored.
+
+What is typed is text. A draft says what plan it comes to, or what is wrong with it; what differs
+from the plan that is there; and when it would be due.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from duly.app.steering import changed_plan, new_plan, own_zone, policies_in_words
+from duly.durations import show_duration
+from duly.errors import DulyError, RuleError
+from duly.model.schedule import Plan
+from duly.rules import Rule, clock_change_notes
+
+MOMENTS: Final = 10
+A_DAY: Final = timedelta(days=1)
+FAR: Final = timedelta(days=366 * 30)
+FIELDS: Final = (
+    "rule", "zone", "overlap", "missed", "at_most", "spacing", "start_within", "late", "dst",
+    "exclude", "jitter", "queue", "priority", "title", "tags",
+)  # fmt: skip
+# Left empty, these mean: none.
+_MAY_BE_NONE: Final = ("zone", "spacing", "start_within", "exclude", "jitter")
+_NUMBERS: Final = ("at_most", "priority")
+_CALLED: Final = {"name": "name", "task": "task", "rule": "time"}
+_DEFAULTS: Final = dict.fromkeys(FIELDS, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A field that would be another."""
+
+    field: str
+    old: str
+    new: str
+    value: object  # as it is said to the API
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    plan: Plan | None  # None: what is typed comes to none
+    error: str
+    edits: Sequence[Edit]
+    sentence: str = ""
+    policies: Sequence[str] = ()
+    zone: str | None = None
+    moments: Sequence[datetime] = ()
+    notes: Sequence[str] = ()
+    often: str = ""  # how many runs a day that makes
+    missing: str = ""  # what must be said before it can be saved
+
+    @property
+    def body(self) -> dict[str, object]:
+        """What is to be said to the API, and nothing else."""
+        return {edit.field: edit.value for edit in self.edits}
+
+
+def texts_of(plan: Plan) -> dict[str, str]:
+    """Each field of a plan as it would be typed."""
+    policies = plan.policies
+    return {
+        "rule": plan.rule,
+        "zone": plan.zone or "",
+        "overlap": policies.overlap,
+        "missed": policies.missed.policy,
+        "at_most": str(policies.missed.at_most),
+        "spacing": _length(policies.missed.spacing),
+        "start_within": _length(policies.start_within),
+        "late": policies.late,
+        "dst": policies.dst,
+        "exclude": policies.exclude or "",
+        "jitter": _length(policies.jitter),
+        "queue": plan.queue,
+        "priority": str(plan.priority),
+        "title": plan.title,
+        "tags": ", ".join(plan.tags),
+    }
+
+
+def edited_draft(plan: Plan, typed: Mapping[str, str], *, now: datetime) -> Draft:
+    """What is typed over a plan that is there. A field that is not typed stays."""
+    edits: list[Edit] = []
+    try:
+        edits = _edits(texts_of(plan), typed)
+        words = {edit.field: _word(edit) for edit in edits}
+        rule = words.pop("rule", None)
+        return _seen(changed_plan(plan, rule, words), edits, now)
+    except DulyError as error:
+        return Draft(plan=None, error=str(error), edits=edits)
+
+
+def new_draft(typed: Mapping[str, str], *, zone: str | None, now: datetime) -> Draft:
+    """What is typed where nothing is yet; ``zone`` is for rules that name none.
+
+    A rule is shown before anything else is said. Arguments are no part of it: they may be secret.
+    """
+    said = {field: typed.get(field, "").strip() for field in ("name", "task", "rule")}
+    missing = " and ".join(f"a {_CALLED[field]}" for field, text in said.items() if not text)
+    edits: list[Edit] = []
+    try:
+        edits = [one for one in _edits(_DEFAULTS, {"zone": zone or "", **typed}) if one.new]
+        if not said["rule"]:
+            return Draft(plan=None, error="", edits=edits, missing=missing)
+        words = {edit.field: _word(edit) for edit in edits}
+        plan = new_plan(
+            said["name"] or "unnamed",
+            words.pop("rule"),
+            task=said["task"] or "unnamed",
+            args={},
+            words=words,
+        )
+    except DulyError as error:
+        return Draft(plan=None, error=str(error), edits=edits)
+    first = [
+        Edit(field=field, old="", new=said[field], value=said[field]) for field in ("name", "task")
+    ]
+    return replace(_seen(plan, [*first, *edits], now), missing=missing)
+
+
+def _edits(old: Mapping[str, str], typed: Mapping[str, str]) -> list[Edit]:
+    return [
+        Edit(field=field, old=old[field], new=new, value=_value(field, new))
+        for field in FIELDS
+        if field in typed and (new := " ".join(typed[field].split())) != old[field]
+    ]
+
+
+def _value(field: str, text: str) -> object:
+    if field == "tags":
+        return [tag.strip() for tag in text.split(",") if tag.strip()]
+    if not text and field in _MAY_BE_NONE:
+        return None
+    if field in _NUMBERS:
+        with suppress(ValueError):
+            return int(text)
+    return text
+
+
+def _word(edit: Edit) -> Any:  # noqa: ANN401 - whatever the field takes
+    return tuple(edit.value) if isinstance(edit.value, list) else edit.value
+
+
+def _seen(plan: Plan, edits: Sequence[Edit], now: datetime) -> Draft:
+    kept = plan.kept
+    following = list(kept.between(now, now + FAR, MOMENTS)) if isinstance(kept, Rule) else []
+    return Draft(
+        plan=plan,
+        error="",
+        edits=edits,
+        sentence=kept.explain(),
+        policies=policies_in_words(plan),
+        zone=own_zone(plan),
+        moments=following,
+        notes=clock_change_notes(kept, now),
+        often=_often(kept, now) if isinstance(kept, Rule) else "as often as its runs end",
+    )
+
+
+def _often(rule: Rule, now: datetime) -> str:
+    """How many runs that makes, over a stretch in which there are some."""
+    try:
+        for days, unit in ((1, "day"), (7, "week"), (366, "year")):
+            count = rule.count(now, now + days * A_DAY)
+            if count:
+                return f"{count:,} {'run' if count == 1 else 'runs'} in the next {unit}"
+    except RuleError:
+        return "more runs in a day than can be counted"
+    return "no run within a year"
+
+
+def _length(span: timedelta | None) -> str:
+    return "" if span is None else show_duration(span)

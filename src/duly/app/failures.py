@@ -1,0 +1,115 @@
+"""What failed alike: failed jobs by their task and their error.
+
+A thousand jobs that fail for one reason say it in a thousand ways: with another number, address or
+name in the sentence. So errors are compared without what differs from one job to the next, and
+shown as the newest of them said it, without secrets.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from duly.model.filter import Filter, parse_filter
+from duly.model.states import State
+from duly.policy.redaction import HIDDEN, redacted
+from duly.store.protocol import LONGEST_TAIL, Failure, Store
+
+MOST_GROUPED: Final = 2_000  # jobs, the newest
+MOST_SAMPLES: Final = 5
+LONGEST_LINE: Final = 200
+SHORTEST_PART: Final = 4  # of an error that says something about it
+LONGEST_PART: Final = 100
+
+_VARIABLE: Final = "…"
+_VARIES = re.compile(
+    r"""
+      "[^"]*" | '[^']*' | `[^`]*`
+    | \b [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12} \b
+    | \b 0x[0-9a-f]+ \b
+    | \b (?=[a-f]*[0-9]) [0-9a-f]{8,} \b
+    | [0-9]+ (?: [.,:][0-9]+ )*
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+# The line of a traceback that names what was raised; notes and long messages come behind it.
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?::[ ].*|(?:Error|Exception|Exit|Interrupt|Warning)\Z)")
+_IN_A_REASON = re.compile(
+    r"(?:raised |failed for good: )(.+?)(?:; no attempt is left)?\Z", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """Jobs of a task that failed alike."""
+
+    task: str
+    error: str  # one line, as the newest of them has it
+    jobs: int
+    first_at: datetime
+    last_at: datetime
+    job_id: int  # the newest
+    job_ids: Sequence[int]  # the newest few
+    filter: str  # words that find about these
+
+
+async def failures(store: Store, words: Filter | str = "") -> list[FailureGroup]:
+    """What failed alike among the newest that failed and match, the most frequent first."""
+    wanted = parse_filter(words) if isinstance(words, str) else words
+    return grouped(await store.jobs.failures(wanted, limit=MOST_GROUPED), wanted)
+
+
+def grouped(failed: Iterable[Failure], wanted: Filter) -> list[FailureGroup]:
+    """The groups of failures, which come the newest first."""
+    alike: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failed:
+        key = failure.task, _VARIES.sub(_VARIABLE, error_line(failure))
+        alike.setdefault(key, []).append(failure)
+    groups = [_group(task, line, members, wanted) for (task, line), members in alike.items()]
+    return sorted(groups, key=lambda group: (group.jobs, group.last_at), reverse=True)
+
+
+def error_line(failure: Failure) -> str:
+    """What was raised, in a line, without secrets."""
+    lines = _whole_lines(failure.error)
+    raised = [line for line in lines if _RAISED.match(line)]
+    if raised:
+        return raised[-1]
+    said = _IN_A_REASON.search(failure.reason)
+    told = redacted(said[1] if said else failure.reason).splitlines()
+    return next((line.strip() for line in [*lines[-1:], *told] if line.strip()), "")
+
+
+def _whole_lines(error: str) -> list[str]:
+    """The first line of one that was cut may have lost the name of a secret, and show its value."""
+    if len(error) >= LONGEST_TAIL:
+        error = error.partition("\n")[2]
+    return [line.rstrip() for line in redacted(error).splitlines() if line.strip()]
+
+
+def _group(task: str, line: str, members: Sequence[Failure], wanted: Filter) -> FailureGroup:
+    newest = members[0]
+    part = _telling_part(line)
+    about = replace(wanted, states=(State.FAILED,), task=task, error=part or wanted.error)
+    return FailureGroup(
+        task=task,
+        error=_cut(error_line(newest)),
+        jobs=len(members),
+        first_at=members[-1].ended_at,
+        last_at=newest.ended_at,
+        job_id=newest.id,
+        job_ids=tuple(failure.id for failure in members[:MOST_SAMPLES]),
+        filter=str(about),
+    )
+
+
+def _telling_part(line: str) -> str | None:
+    """The longest part that all of them have: what was replaced stands between two parts."""
+    parts = line.replace(HIDDEN, _VARIABLE).split(_VARIABLE)
+    longest = max((part.strip()[:LONGEST_PART].strip() for part in parts), key=len)
+    return longest if len(longest) >= SHORTEST_PART else None
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"

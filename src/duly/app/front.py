@@ -1,0 +1,152 @@
+"""The front desk of a web side: everything that can be asked or done, in somebody's name.
+
+A ``Lobby`` is there once in a process, and remembers between two looks what need not be asked
+again. Whoever comes in gets a ``Front`` of their own: what is changed through it is in the audit
+log under their name.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import Concatenate, ParamSpec, TypeVar
+
+from duly.app.access import Audit, Tokens
+from duly.app.capacity import Limits, Queues, Workers
+from duly.app.charts import Charts
+from duly.app.checkup import Rounds
+from duly.app.configured import configured
+from duly.app.flows import Flows
+from duly.app.guest_worker import Guests
+from duly.app.home import Borrowed, Home
+from duly.app.schedules import Schedules
+from duly.app.search import Jobs
+from duly.app.today import Today
+from duly.model.access import PREFIX, Actor, How, Token, User, hash_of
+from duly.registry.registry import Registry
+from duly.settings import Settings
+from duly.store.protocol import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Lobby:
+    """``home`` is where the jobs are; ``registry`` has the tasks that this process knows."""
+
+    def __init__(
+        self,
+        home: Home,
+        registry: Registry,
+        *,
+        zone: str | None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.registry = registry
+        self.zone = zone
+        self.today = Today()
+        self._home = home
+        self._settings = settings
+        self._guests: Guests | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What this process was told; or what it would be told, where nobody has said."""
+        return self._settings or configured()
+
+    @cached_property
+    def charts(self) -> Charts:
+        return Charts()
+
+    @cached_property
+    def flows(self) -> Flows:
+        return Flows()
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The doctor's."""
+        return Rounds(self._home.url)
+
+    async def guests(self) -> Guests:
+        """The workers that come in over HTTP."""
+        store = await self._home.store()
+        if self._guests is None or self._guests.store is not store:
+            self._guests = Guests(store)
+        return self._guests
+
+    def close(self) -> None:
+        """Let nobody wait any longer: whoever serves is about to stop."""
+        if self._guests is not None:
+            self._guests.close()
+
+    async def front(self, user: User, how: How) -> "Front":
+        store = await self._home.store()
+        return Front(self, store.acting(Actor(user.name, how)), user)
+
+    async def token(self, secret: str) -> Token | None:
+        """What a secret opens, now; None: nothing, or not any more."""
+        if not secret.startswith(PREFIX):
+            return None
+        return await (await self._home.store()).access.find_token(hash_of(secret))
+
+    async def has_tokens(self) -> bool:
+        """Whether anybody could sign in."""
+        return bool(await (await self._home.store()).access.tokens())
+
+    async def ask(
+        self,
+        question: Callable[Concatenate[Store, P], Awaitable[R]],
+        *args: P.args,
+        **words: P.kwargs,
+    ) -> R:
+        """Ask in nobody's name: what is asked so changes nothing."""
+        return await question(await self._home.store(), *args, **words)
+
+
+class Front:
+    """The nouns of an app, for one user."""
+
+    def __init__(self, lobby: Lobby, store: Store, user: User) -> None:
+        self.lobby = lobby
+        self.user = user
+        self._store = store
+        self._home = Borrowed(store)
+
+    @property
+    def registry(self) -> Registry:
+        return self.lobby.registry
+
+    @property
+    def jobs(self) -> Jobs:
+        return Jobs(self.registry, self._home, tenant=self.user.tenant)
+
+    @property
+    def schedules(self) -> Schedules:
+        return Schedules(self._home, zone=self.lobby.zone, who=self.user.name)
+
+    @property
+    def queues(self) -> Queues:
+        return Queues(self._home)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self._home)
+
+    @property
+    def workers(self) -> Workers:
+        return Workers(self._home)
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(self._home)
+
+    @property
+    def audit(self) -> Audit:
+        return Audit(self._home)
+
+    async def ask(
+        self,
+        question: Callable[Concatenate[Store, P], Awaitable[R]],
+        *args: P.args,
+        **words: P.kwargs,
+    ) -> R:
+        """``await front.ask(status)``: any question of ``duly.app`` that begins with a store."""
+        return await question(self._store, *args, **words)

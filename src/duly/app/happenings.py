@@ -1,0 +1,107 @@
+"""What happens, as it happens: each thing is told once.
+
+The store is asked again and again what happened since. A row becomes visible when its transaction
+ends, which is later than the instant in it: the last few seconds are looked at again each time, and
+what was told already is remembered. When more happens than anybody can read, the newest is told,
+and how much was left out: a watch never falls behind.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from duly.clock import boottime
+from duly.errors import InvalidValue
+from duly.instants import FIRST_US, LAST_US, from_us
+from duly.store.protocol import Happening, Store
+
+__all__ = ["Happening", "Watch"]
+
+MOST = 1_000  # so many are told in one look
+MOST_REMEMBERED = 10_000
+AGAIN = timedelta(seconds=3)  # so far back each look goes: longer than a transaction takes
+FURTHEST = timedelta(minutes=5)  # so far back somebody is told who was away
+MICROSECOND = timedelta(microseconds=1)
+
+_ID = re.compile(r"(\d{1,18})-(\d{1,19})", re.ASCII)
+
+
+class Watch:
+    """Made once in a process, for one store. One caller looks, and tells any number of others."""
+
+    def __init__(self) -> None:
+        self.left_out = 0  # so much was new in the last look and not told
+        self._told: dict[_Key, Happening] = {}
+        self._newest: datetime | None = None  # the instant up to which things were told
+        self._floor: datetime | None = None  # what is older was told, or left out
+        self._looked_at = boottime()
+
+    async def look(self, store: Store) -> list[Happening]:
+        """What is new since the last look, the oldest first; at first, of the last seconds."""
+        since = await self._since(store)
+        recent = sum(told.at >= since for told in self._told.values())
+        found = await store.evidence.happened(since, limit=MOST + recent)
+        told = [one for one in found if _key(one) not in self._told][-MOST:]
+        self.left_out = 0
+        if len(found) == MOST + recent:
+            every = await store.evidence.count_happened(since)
+            self.left_out = max(0, every - recent - len(told))
+        if self.left_out:
+            self._floor = told[0].at + MICROSECOND
+        self._remember(told)
+        return told
+
+    async def resume(self, store: Store, last: str) -> list[Happening]:
+        """What was told after the happening with this id, for somebody who was away a while."""
+        at, number = _read(last)
+        told = list(self._told.values())
+        for place, one in enumerate(told):
+            if one.id == last:
+                return told[place + 1 :][-MOST:]
+        now = (await store.upkeep.progress()).now
+        newest = now if self._newest is None else self._newest
+        found = await store.evidence.happened(max(at, now - FURTHEST), limit=MOST)
+        return [
+            one
+            for one in found
+            if (one.at, one.number) > (at, number)
+            # The next look tells the others.
+            and (one.at < newest - AGAIN or _key(one) in self._told)
+        ]
+
+    async def _since(self, store: Store) -> datetime:
+        """Where a look begins. What the machine's clock says is not what the store's clock says."""
+        away, self._looked_at = boottime() - self._looked_at, boottime()
+        if self._newest is None or away > FURTHEST.total_seconds():
+            now = (await store.upkeep.progress()).now
+            self._newest = now if self._newest is None else max(self._newest, now - FURTHEST)
+        since = self._newest - AGAIN
+        return since if self._floor is None else max(since, self._floor)
+
+    def _remember(self, told: Iterable[Happening]) -> None:
+        for one in told:
+            self._told[_key(one)] = one
+            self._newest = one.at if self._newest is None else max(self._newest, one.at)
+        for key in list(self._told)[: max(0, len(self._told) - MOST_REMEMBERED)]:
+            del self._told[key]
+
+
+class _Key(NamedTuple):
+    kind: str
+    number: int
+    at: datetime
+
+
+def _key(one: Happening) -> _Key:
+    return _Key(one.kind, one.number, one.at)
+
+
+def _read(text: str) -> tuple[datetime, int]:
+    found = _ID.fullmatch(text)
+    if found is None or not FIRST_US <= int(found[1]) <= LAST_US:
+        raise InvalidValue(
+            f'"{text[:60]}" is not the id of anything that happened; one looks like '
+            '"1700000000000000-42": leave it out to be told what happens from now on'
+        )
+    return from_us(int(found[1])), int(found[2])

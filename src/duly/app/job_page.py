@@ -1,0 +1,100 @@
+"""A job as somebody sees it who wants to know all about it: the answer, and what it rests on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from duly.app.tenancy import own_job
+from duly.app.why import answer_job
+from duly.errors import DulyError, NotFound
+from duly.model.job import Attempt, Job
+from duly.model.journal import LogLine, Note
+from duly.model.schedule import Schedule
+from duly.model.states import ENDED, State
+from duly.policy.why import Answer
+from duly.store.protocol import Store
+
+LINES: Final = 1_000  # of a log, at once
+HIGHEST_NUMBER: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSeen:
+    job: Job
+    now: datetime
+    answer: Answer
+    schedule: str | None  # its name, if it is there
+    zone: str | None  # of its schedule
+    attempts: Sequence[Attempt]  # those that did not end it well
+    workers: Mapping[int, str]  # names of those that are remembered
+    note: Note | None
+    stopping: str | None  # why it was asked to end, if it runs and was
+
+    def worker(self, number: int | None) -> str:
+        return "" if number is None else self.workers.get(number, str(number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSeen:
+    """Lines of a log; ``over``: there will be no more behind them."""
+
+    lines: Sequence[LogLine]
+    last: int
+    over: bool
+
+
+async def job_page(store: Store, number: int, *, tenant: str | None) -> JobSeen:
+    job = await job_of(store, number, tenant=tenant)
+    schedule = None
+    if job.schedule_id is not None:
+        schedule = await store.evidence.schedule(job.schedule_id)
+    running = job.state is State.RUNNING
+    return JobSeen(
+        job=job,
+        now=(await store.upkeep.progress()).now,
+        answer=await answer_job(store, number),
+        schedule=None if schedule is None else schedule.plan.name,
+        zone=None if schedule is None else _zone(schedule),
+        attempts=await store.jobs.attempts(number),
+        workers={one.id: one.name for one in await store.work.workers()},
+        note=await store.journal.note(number) if running else None,
+        stopping=await store.evidence.asked_to_stop(number) if running else None,
+    )
+
+
+async def job_of(store: Store, number: int, *, tenant: str | None) -> Job:
+    """The job, if there is one, and it is not another tenant's."""
+    if not 0 < number <= HIGHEST_NUMBER:
+        raise NotFound(f"there is no job {number}")
+    return await own_job(store, number, tenant)
+
+
+async def job_log(
+    store: Store, number: int, *, tenant: str | None, after: int = 0, limit: int = LINES
+) -> LogSeen:
+    """The job is looked at first: what it says, it says before its end."""
+    over = (await job_of(store, number, tenant=tenant)).state in ENDED
+    after = min(max(after, 0), HIGHEST_NUMBER)
+    lines = await store.journal.logs(number, after=after, limit=limit)
+    return LogSeen(
+        lines=lines, last=lines[-1].seq if lines else after, over=over and len(lines) < limit
+    )
+
+
+async def whole_log(store: Store, number: int, *, tenant: str | None) -> Sequence[LogLine]:
+    """All that is kept, which is bounded."""
+    lines: list[LogLine] = []
+    while True:
+        last = lines[-1].seq if lines else 0
+        found = await job_log(store, number, tenant=tenant, after=last)
+        lines += found.lines
+        if len(found.lines) < LINES:
+            return lines
+
+
+def _zone(schedule: Schedule) -> str | None:
+    try:
+        return schedule.plan.shown_zone
+    except DulyError:  # a zone that this machine does not know any more
+        return None

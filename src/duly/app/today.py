@@ -1,0 +1,31 @@
+"""Today, for many who look at once: how things stand is asked once for all of them."""
+
+import asyncio
+
+from duly.app.status import Status, status
+from duly.app.strip import Strip
+from duly.clock import boottime
+from duly.store.protocol import Store
+
+FRESH_SECONDS = 0.8
+
+
+class Today:
+    """Made once in a process, for one store: it remembers."""
+
+    def __init__(self) -> None:
+        self._strip = Strip()
+        self._lock = asyncio.Lock()
+        self._known: Status | None = None
+        self._asked_at = 0.0
+
+    async def look(self, store: Store) -> Status:
+        async with self._lock:
+            if self._known is None or boottime() - self._asked_at > FRESH_SECONDS:
+                self._known = await status(store, self._strip)
+                self._asked_at = boottime()
+            return self._known
+
+    def forget(self) -> None:
+        """Somebody has changed something, and wants to see that."""
+        self._asked_at = 0.0

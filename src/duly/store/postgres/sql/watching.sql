@@ -1,0 +1,133 @@
+-- What somebody asks again and again while they look on: each is bounded, and found by an index.
+
+-- name: happened
+-- What happened between two instants: the last of it, the newest first. Each kind is found through
+-- the index of its instants; what runs is as much as there are places to run in.
+select at, kind, number, job_id, name, task, title, queue, tenant, word, reason, due_at
+  from (select *
+          from (select decided_at as at, 'moment' as kind, fire.id as number, job_id, schedule.name,
+                       task, title, queue, tenant, outcome as word, reason, due_at
+                  from duly.fire as fire
+                  left join duly.schedule as schedule on schedule.id = fire.schedule_id
+                 where decided_at >= :since and decided_at < :until and decided_at <= {now}
+                 order by decided_at desc
+                 limit :limit) as decided
+         union all
+        select *
+          from (select claimed_at, 'began', job.id, job.id, schedule.name, job.task, job.title,
+                       job.queue, job.tenant, job.state, job.reason, job.due_at
+                  from duly.job as job
+                  left join duly.schedule as schedule on schedule.id = job.schedule_id
+                 where state = 'running'
+                   and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+                 order by claimed_at desc
+                 limit :limit) as began
+         union all
+        select *
+          from (select ended_at, 'ended', job.id, job.id, schedule.name, job.task, job.title,
+                       job.queue, job.tenant, job.state, job.reason, job.due_at
+                  from duly.history as job
+                  left join duly.schedule as schedule on schedule.id = job.schedule_id
+                 where ended_at >= :since and ended_at < :until and ended_at <= {now}
+                 order by ended_at desc
+                 limit :limit) as ended
+         union all
+        select *
+          from (select ended_at, 'ended', job.id, job.id, schedule.name, job.task, job.title,
+                       job.queue, job.tenant, job.state, job.reason, job.due_at
+                  from duly.failed as job
+                  left join duly.schedule as schedule on schedule.id = job.schedule_id
+                 where ended_at >= :since and ended_at < :until and ended_at <= {now}
+                 order by ended_at desc
+                 limit :limit) as dead) as happening
+ order by at desc, number desc
+ limit :limit;
+
+-- name: count_happened
+select sum(happenings)::bigint
+  from (select count(*) as happenings from duly.fire
+         where decided_at >= :since and decided_at < :until and decided_at <= {now}
+         union all
+        select count(*) from duly.job
+         where state = 'running'
+           and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+         union all
+        select count(*) from duly.history
+         where ended_at >= :since and ended_at < :until and ended_at <= {now}
+         union all
+        select count(*) from duly.failed
+         where ended_at >= :since and ended_at < :until and ended_at <= {now}) as kind;
+
+-- name: ended_by_step
+-- What ended, by stretches of time: how it ended, how long it had waited, run, and been late. A
+-- length is given by its place among steps of 1, 2, 5, 10, 20, … milliseconds, which its digits tell.
+select step, queue, state,
+       3 * length(waited) - case when waited < '2' then 11 when waited < '5' then 10 else 9 end,
+       3 * length(ran) - case when ran < '2' then 11 when ran < '5' then 10 else 9 end,
+       3 * length(late) - case when late < '2' then 11 when late < '5' then 10 else 9 end,
+       count(*)
+  from (select ended_at / :step as step, queue, state,
+               case when waited < 1000 then '0' else cast(waited as text) end collate "C" as waited,
+               case when ran < 1000 then '0' else cast(ran as text) end collate "C" as ran,
+               case when late < 1000 then '0' else cast(late as text) end collate "C" as late
+          from (select ended_at, queue, state, claimed_at - ready_at as waited,
+                       ended_at - claimed_at as ran,
+                       case when schedule_id is not null then claimed_at - due_at end as late
+                  from duly.history
+                 where ended_at >= :since and ended_at < :until
+                 union all
+                select ended_at, queue, state, claimed_at - ready_at as waited,
+                       ended_at - claimed_at as ran,
+                       case when schedule_id is not null then claimed_at - due_at end as late
+                  from duly.failed
+                 where ended_at >= :since and ended_at < :until) as ended) as shown
+ group by 1, 2, 3, 4, 5, 6;
+
+-- name: count_ready_by_queue
+-- Of each queue as many as :most, in the order in which they are claimed.
+with recursive line (queue) as (
+    (select min(queue) from duly.job where state = 'ready')
+     union all
+    select (select min(job.queue) from duly.job as job where state = 'ready' and job.queue > line.queue)
+      from line
+     where line.queue is not null)
+select queue,
+       (select count(*)
+          from (select 1 from duly.job as job
+                 where state = 'ready' and job.queue = line.queue limit :most) as counted),
+       (select min(ready_at)
+          from (select ready_at from duly.job as job
+                 where state = 'ready' and job.queue = line.queue
+                 order by shelf, rank, id limit :oldest) as first)
+  from line
+ where queue is not null;
+
+-- name: count_running_by_queue
+select queue, count(*)
+  from (select queue from duly.job where state = 'running' limit :most) as running
+ group by queue;
+
+-- name: count_scheduled_by_queue
+-- Of all of them as many as :most, those that are due first.
+select queue, count(*)
+  from (select queue from duly.job where state = 'scheduled' order by ready_at limit :most) as coming
+ group by queue;
+
+-- name: count_blocked_by_queue
+-- Some wait for something, the others for the job of their schedule before them: those are looked
+-- for among the jobs of schedules. At most :most are looked at either way, and how many were is told.
+select queue, sum(blocked)::bigint, sum(waiting)::bigint, sum(following)::bigint
+  from (select queue, case when state = 'blocked' then 1 else 0 end as blocked, 1 as waiting,
+               0 as following
+          from (select queue, state
+                  from duly.job
+                 where waits is not null
+                 limit :most) as held
+         union all
+        select queue, case when state = 'blocked' and waits is null then 1 else 0 end, 0, 1
+          from (select queue, state, waits
+                  from duly.job
+                 where schedule_id is not null
+                 order by schedule_id, due_at, id
+                 limit :most) as made) as looked_at
+ group by queue;

@@ -1,0 +1,14 @@
+"""The HTTP API, ``/api/v1``: everything that the command can do."""
+
+from typing import Final
+
+from duly.web.api.docs import DOCS, OPENAPI
+from duly.web.api.nouns import ENDPOINTS, VERSION
+from duly.web.doors import Door
+
+API: Final[tuple[Door, ...]] = (
+    *(endpoint.door(VERSION) for endpoint in ENDPOINTS),
+    OPENAPI,
+    DOCS.door(),
+)
+__all__ = ["API", "ENDPOINTS", "VERSION"]

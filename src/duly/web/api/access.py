@@ -1,0 +1,169 @@
+"""Tokens, the audit log, acknowledgements over HTTP: who may, who did, what is no problem."""
+
+from typing import Final
+
+from msgspec import UNSET
+
+from duly.app.acknowledging import acknowledge, acknowledged, forget
+from duly.model.access import Matter
+from duly.web.api.endpoint import Endpoint, Nothing
+from duly.web.api.schemas.access import (
+    Acknowledge,
+    Acknowledgement,
+    AuditEntry,
+    AuditQuery,
+    Forget,
+    MadeToken,
+    NewToken,
+    Token,
+    TokenQuery,
+    Verified,
+)
+from duly.web.api.schemas.common import Listed, moment_in, when_in
+from duly.web.asking import Ask
+
+
+async def tokens(ask: Ask, query: TokenQuery) -> Listed[Token]:
+    found = await ask.front.tokens.alist(revoked=query.revoked)
+    return Listed(items=[Token.of(token) for token in found])
+
+
+async def create_token(ask: Ask, body: NewToken) -> MadeToken:
+    made = await ask.front.tokens.acreate(
+        body.name, role=body.role, tenant=body.tenant, expires=when_in("expires", body.expires)
+    )
+    return MadeToken.made(made.token, made.secret)
+
+
+async def revoke_token(ask: Ask, _: Nothing) -> None:
+    await ask.front.tokens.arevoke(ask.name("name"))
+
+
+async def audit(ask: Ask, query: AuditQuery) -> Listed[AuditEntry]:
+    found = await ask.front.audit.alist(
+        after=query.after,
+        before=None if query.before is UNSET else query.before,
+        limit=query.limit,
+        who=query.who,
+        subject=query.subject,
+    )
+    older = str(found[-1].number) if len(found) == query.limit else None
+    return Listed(items=[AuditEntry.of(entry) for entry in found], next=older)
+
+
+async def verify(ask: Ask, _: Nothing) -> Verified:
+    broken = await ask.front.audit.averify()
+    return Verified(ok=broken is None, broken=broken)
+
+
+async def acknowledgements(ask: Ask, _: Nothing) -> Listed[Acknowledgement]:
+    found = await ask.front.ask(acknowledged)
+    return Listed(items=[Acknowledgement.of(one) for one in found])
+
+
+async def acknowledge_one(ask: Ask, body: Acknowledge) -> Acknowledgement:
+    until = moment_in("until", body.until)
+    matter = Matter(subject=body.subject, kind=body.kind, until=until)
+    return Acknowledgement.of(await ask.front.ask(acknowledge, matter, note=body.note))
+
+
+async def forget_one(ask: Ask, query: Forget) -> None:
+    await ask.front.ask(forget, query.subject, query.kind)
+
+
+ACCESS: Final = (
+    Endpoint(
+        method="GET",
+        path="/tokens",
+        role="admin",
+        run=tokens,
+        summary="Who may use the HTTP side",
+        tag="access",
+        body=TokenQuery,
+        answer=Listed[Token],
+    ),
+    Endpoint(
+        method="POST",
+        path="/tokens",
+        role="admin",
+        run=create_token,
+        summary="Make a token; its secret is in the answer, and nowhere else",
+        tag="access",
+        body=NewToken,
+        answer=MadeToken,
+        status=201,
+        say=lambda found: f"{found.name} is made. Its secret, shown once: {found.secret}",
+        example={"name": "ci", "role": "operator", "expires": "90d"},
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/tokens/{name:path}",
+        role="admin",
+        run=revoke_token,
+        summary="Revoke a token: from the next request on, it is not known",
+        tag="access",
+        say=lambda _: "Revoked.",
+    ),
+    Endpoint(
+        method="GET",
+        path="/audit",
+        role="admin",
+        run=audit,
+        summary="Who did what, the newest first",
+        tag="access",
+        body=AuditQuery,
+        answer=Listed[AuditEntry],
+        about="For what is older, ask again with `before` as the `next` of this part.",
+    ),
+    Endpoint(
+        method="GET",
+        path="/audit/verify",
+        role="admin",
+        run=verify,
+        summary="Whether the audit log is as it was written",
+        tag="access",
+        answer=Verified,
+        say=lambda found: (
+            "Every entry is as it was written."
+            if found.ok
+            else f"Entry {found.broken} is not as it was written, or is gone."
+        ),
+    ),
+    Endpoint(
+        method="GET",
+        path="/acknowledgements",
+        role="viewer",
+        run=acknowledgements,
+        summary="What somebody has said is not a problem, the newest first",
+        tag="access",
+        answer=Listed[Acknowledgement],
+    ),
+    Endpoint(
+        method="POST",
+        path="/acknowledgements",
+        role="operator",
+        run=acknowledge_one,
+        summary="Say that something is not a problem, as far as it has gone",
+        tag="access",
+        body=Acknowledge,
+        answer=Acknowledgement,
+        status=201,
+        say=lambda _: "It is not a problem.",
+        about="What to send is in the `matter` of what /status says needs somebody.",
+        example={
+            "subject": "schedule:nightly",
+            "kind": "overlap",
+            "until": "2026-03-05T02:00:00Z",
+        },
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/acknowledgements",
+        role="operator",
+        run=forget_one,
+        summary="Take an acknowledgement back",
+        tag="access",
+        body=Forget,
+        say=lambda _: "It needs somebody again.",
+    ),
+)

@@ -1,0 +1,73 @@
+"""How things stand, over HTTP: what needs somebody, what is around the store, what is set."""
+
+from typing import Final
+
+from duly.app.checkup import Checkup
+from duly.app.status import status as standing
+from duly.errors import StoreUnavailable
+from duly.settings.settings import keys
+from duly.web.api.endpoint import Endpoint, Nothing
+from duly.web.api.schemas.asking import Doctor, Finding, Setting, Status
+from duly.web.api.schemas.common import Listed
+from duly.web.asking import Ask
+
+
+async def status(ask: Ask, _: Nothing) -> Status:
+    return Status.of(await ask.front.ask(standing), ask.front.lobby.zone or "UTC")
+
+
+async def doctor(ask: Ask, _: Nothing) -> Doctor:
+    found = await _checkup(ask)
+    if found.trouble:
+        raise StoreUnavailable(found.trouble)
+    return Doctor(
+        ok=not found.count("problem"), findings=[Finding.of(one) for one in found.findings]
+    )
+
+
+async def settings(ask: Ask, _: Nothing) -> Listed[Setting]:
+    there = ask.front.lobby.settings
+    return Listed(
+        items=[
+            Setting(name=name, value=there.plain(name), origin=there.origin(name), about=key.about)
+            for name, key in keys().items()
+        ]
+    )
+
+
+async def _checkup(ask: Ask) -> Checkup:
+    """The last one; the first is waited for, which is as long as a check may take."""
+    while (found := await ask.front.ask(ask.front.lobby.rounds.look)) is None:
+        pass
+    return found
+
+
+ASKING: Final = (
+    Endpoint(
+        method="GET",
+        path="/status",
+        role="viewer",
+        run=status,
+        summary="Whether all that was due since yesterday was kept, and what needs somebody",
+        tag="asking",
+        answer=Status,
+    ),
+    Endpoint(
+        method="GET",
+        path="/doctor",
+        role="admin",
+        run=doctor,
+        summary="What is around the store, and what helps",
+        tag="asking",
+        answer=Doctor,
+    ),
+    Endpoint(
+        method="GET",
+        path="/settings",
+        role="admin",
+        run=settings,
+        summary="Every setting of the web process, its value and where that comes from",
+        tag="asking",
+        answer=Listed[Setting],
+    ),
+)

@@ -1,0 +1,80 @@
+"""Files of schedules over HTTP: what one would do, the doing, and what is there as one."""
+
+from typing import Final
+
+from duly.app.applying import Draft, apply, draft
+from duly.app.exporting import exported
+from duly.declare.reading import read
+from duly.declare.writing import write
+from duly.model.payload import check_text
+from duly.web.api.endpoint import Endpoint, Nothing
+from duly.web.api.schemas.declaring import Export, Plan, Sheet
+from duly.web.asking import Ask
+
+LONGEST: Final = 4 * 1024 * 1024
+
+
+async def export(ask: Ask, _: Nothing) -> Export:
+    sheet, notes = await ask.front.ask(exported)
+    return Export(text=write(sheet), notes=list(notes))
+
+
+async def plan(ask: Ask, body: Sheet) -> Plan:
+    return Plan.of(await _draft(ask, body), applied=False)
+
+
+async def apply_sheet(ask: Ask, body: Sheet) -> Plan:
+    made = await _draft(ask, body)
+    if not made.is_written:
+        await ask.front.ask(apply, made, tasks=ask.front.registry, who=ask.user.name)
+    return Plan.of(made, applied=True)
+
+
+async def _draft(ask: Ask, body: Sheet) -> Draft:
+    check_text(body.text, "text", longest=LONGEST)
+    sheet = read(body.text, place=check_text(body.name, "name"), zone=ask.front.lobby.zone)
+    return await ask.front.ask(
+        draft, sheet, file=body.name, prune=body.prune, take_back=body.take_back
+    )
+
+
+_EXAMPLE: Final = {
+    "text": '[schedules.backup]\nrule = "02:30 Europe/Berlin"\nshell = "/srv/backup --full"\n'
+}
+
+DECLARING: Final = (
+    Endpoint(
+        method="GET",
+        path="/export",
+        role="operator",
+        run=export,
+        summary="What is in the store and is not code's, as a file",
+        tag="declaring",
+        answer=Export,
+        about="It is a file for its owner: arguments, headers and environments are in it as they "
+        "are.",
+    ),
+    Endpoint(
+        method="POST",
+        path="/plan",
+        role="operator",
+        run=plan,
+        summary="What applying a file would do, and what has drifted from it",
+        tag="declaring",
+        body=Sheet,
+        answer=Plan,
+        example=_EXAMPLE,
+    ),
+    Endpoint(
+        method="POST",
+        path="/apply",
+        role="operator",
+        run=apply_sheet,
+        summary="Do it: all of it, or nothing",
+        tag="declaring",
+        body=Sheet,
+        answer=Plan,
+        say=lambda found: "Applied." if found.work else "There was nothing to do.",
+        example=_EXAMPLE,
+    ),
+)

@@ -1,0 +1,171 @@
+"""An endpoint of the API: typed values in, a typed value out, and a sentence for people.
+
+What a program sends is JSON, checked by the type of the endpoint. A button of a page sends a form
+to the same endpoint, and is answered with the sentence. So whatever can be done on a page can be
+done by a program, in the same words, with the same rights.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec import inspect
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from duly.errors import InvalidValue
+from duly.model.access import Role
+from duly.model.payload import check_text, encode
+from duly.web.asking import Ask
+from duly.web.doors import Door
+from duly.web.guard import CSRF_FIELD
+from duly.web.house import House
+from duly.web.rendering import render
+
+B = TypeVar("B")
+A = TypeVar("A")
+
+MOST_FIELDS = 1_000
+LONGEST_TEXT = 1024 * 1024  # of a field, or of a part of a query
+NUL = rb"\u0000"  # as JSON writes it
+QUERIED = ("GET", "DELETE")  # what has no body
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """No body, or no query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(Generic[B, A]):
+    """``run`` is given what was asked, the body and the query, both as they were declared."""
+
+    method: str
+    path: str  # below /api/v1, as "/schedules/{name}/pause"
+    role: Role
+    run: Callable[[Ask, B], Awaitable[A]]
+    summary: str  # a line, for the documentation
+    tag: str  # what it belongs to: jobs, schedules, …
+    body: type[B] = Nothing  # type: ignore[assignment] # of a GET or DELETE: its query
+    answer: type[A] | None = None  # None: nothing
+    status: int = 200
+    tenants: bool = False
+    say: Callable[[A], str] | None = None  # to who pressed a button: what was done
+    about: str = ""  # more, for the documentation
+    example: Mapping[str, Any] | None = None  # what may be sent, for the documentation
+    once: bool = False  # whether a key in the header Idempotency-Key counts
+
+    def door(self, version: str) -> Door:
+        return Door(
+            method=self.method,
+            path=version + self.path,
+            role=self.role,
+            behind=self.show,
+            tenants=self.tenants,
+        )
+
+    async def show(self, _: House, ask: Ask, body: bytes) -> Response:
+        for what, name in ask.names.items():
+            check_text(name, what)
+        value = await self.run(ask, self._read(ask, body))
+        if ask.is_htmx or ask.is_form:
+            return self._told(ask, value)
+        if self.answer is None:
+            return Response(status_code=204)
+        return Response(
+            _ENCODER.encode(value), status_code=self.status, media_type="application/json"
+        )
+
+    def _read(self, ask: Ask, body: bytes) -> B:
+        if self.method in QUERIED:
+            form = _of_form(body, self.body) if ask.is_form else {}
+            return _converted(_of_query(ask) | form, self.body, strict=False)
+        if ask.is_form:
+            return _converted(_of_form(body, self.body), self.body, strict=False)
+        if NUL in body:
+            _check_texts(body)
+        try:
+            return msgspec.json.decode(body or b"{}", type=self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidValue(f"the body: {error}") from None
+
+    def _told(self, ask: Ask, value: A) -> Response:
+        """What was done, to who pressed a button; without scripts, the page they came from."""
+        text = self.say(value) if self.say else "Done."
+        if not ask.is_htmx:
+            return RedirectResponse(ask.at("/"), status_code=303)
+        return HTMLResponse(render("toast.html", ask, {"kind": "good", "text": text}))
+
+
+def _of_query(ask: Ask) -> dict[str, Any]:
+    return {name: _text(name, value) for name, value in ask.query.items() if value != ""}
+
+
+def _text(name: str, value: str) -> str:
+    """What no database keeps is not looked for either."""
+    return check_text(value, name, longest=LONGEST_TEXT)
+
+
+def _check_texts(body: bytes) -> None:
+    """Of a body that may hold one, whether any of its texts does."""
+    try:
+        encode(msgspec.json.decode(body), what="the body", longest=len(body))
+    except (msgspec.DecodeError, RecursionError):
+        return  # it is no JSON, which is said elsewhere
+
+
+def _of_form(body: bytes, wanted: type) -> dict[str, Any]:
+    """The fields of a form. Several of a name are a list; an object is typed as JSON.
+
+    One that is left empty is none, where there may be none; or an empty text.
+    """
+    try:
+        said = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise InvalidValue("the form cannot be read") from None
+    info = msgspec.inspect.type_info(wanted)
+    fields = info.fields if isinstance(info, msgspec.inspect.StructType) else ()
+    kinds = {one.encode_name: _kinds(one.type) for one in fields}
+    for name, values in said.items():
+        for value in values:
+            _text(name, value)
+    found = {name: _field(name, said[name], kinds.get(name, ())) for name in said}
+    return {
+        name: value
+        for name, value in found.items()
+        if name != CSRF_FIELD and value is not msgspec.UNSET
+    }
+
+
+def _field(name: str, values: list[str], kinds: Collection[type]) -> object:
+    text = values[-1]
+    if inspect.ListType in kinds or inspect.VarTupleType in kinds:
+        return [value for value in values if value]
+    if not text.strip():
+        none = None if inspect.NoneType in kinds else msgspec.UNSET
+        return "" if inspect.StrType in kinds and none is msgspec.UNSET else none
+    if inspect.DictType not in kinds:
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidValue(f"{name}: this is no JSON: {error}") from None
+
+
+def _kinds(kind: inspect.Type) -> set[type]:
+    """What a field may be."""
+    match kind:
+        case inspect.UnionType():
+            return {found for one in kind.types for found in _kinds(one)}
+        case inspect.Metadata():
+            return _kinds(kind.type)
+        case _:
+            return {type(kind)}
+
+
+def _converted(said: Mapping[str, Any], wanted: type[B], *, strict: bool) -> B:
+    try:
+        return msgspec.convert(said, wanted, strict=strict)
+    except msgspec.ValidationError as error:
+        raise InvalidValue(str(error)) from None

@@ -1,0 +1,187 @@
+"""One job over HTTP: all about it, another chance, its end, the same once more."""
+
+from typing import Final
+
+from duly.app.calling import run_again
+from duly.app.job_facts import forget_job, job_lines, job_story, why_own_job
+from duly.errors import NotFound, WrongState
+from duly.web.api.endpoint import Endpoint, Nothing
+from duly.web.api.schemas.common import Listed, Why
+from duly.web.api.schemas.jobs import (
+    Cancelled,
+    EnqueuedOne,
+    JobAttempt,
+    Line,
+    LogQuery,
+    Reason,
+    RunAgain,
+    WholeJob,
+)
+from duly.web.asking import Ask
+
+MOST_DIGITS: Final = 18  # of the number of a job
+
+
+async def job(ask: Ask, _: Nothing) -> WholeJob:
+    return await _whole(ask, number_of(ask))
+
+
+async def why(ask: Ask, _: Nothing) -> Why:
+    found = await ask.front.ask(why_own_job, number_of(ask), tenant=ask.user.tenant)
+    return Why.of(found)
+
+
+async def attempts(ask: Ask, _: Nothing) -> Listed[JobAttempt]:
+    return Listed(items=(await _whole(ask, number_of(ask))).attempts)
+
+
+async def logs(ask: Ask, query: LogQuery) -> Listed[Line]:
+    found = await ask.front.ask(
+        job_lines,
+        number_of(ask),
+        after=query.after,
+        limit=query.limit,
+        tenant=ask.user.tenant,
+    )
+    after = str(found[-1].seq) if len(found) == query.limit else None
+    return Listed(items=[Line.of(line) for line in found], next=after)
+
+
+async def retry(ask: Ask, _: Nothing) -> WholeJob:
+    number = number_of(ask)
+    await (await ask.front.jobs.aget(number)).aretry()
+    return await _whole(ask, number)
+
+
+async def cancel(ask: Ask, body: Reason) -> Cancelled:
+    number = number_of(ask)
+    found = await ask.front.jobs.aget(number)
+    if not await found.acancel(reason=body.reason):
+        raise WrongState(f"job {number} has ended: it is {found.state}")
+    return Cancelled(id=number, state=(await found.arefresh()).state.value)
+
+
+async def again(ask: Ask, body: RunAgain) -> EnqueuedOne:
+    made = await ask.front.ask(
+        run_again,
+        ask.front.registry,
+        number_of(ask),
+        args=body.args,
+        who=ask.user.name,
+        tenant=ask.user.tenant,
+    )
+    return EnqueuedOne(id=made)
+
+
+async def remove(ask: Ask, _: Nothing) -> None:
+    await ask.front.ask(forget_job, number_of(ask), tenant=ask.user.tenant)
+
+
+def number_of(ask: Ask) -> int:
+    text = ask.name("id")
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise NotFound(f'there is no job "{text[:40]}": they have numbers')
+    return int(text)
+
+
+async def _whole(ask: Ask, number: int) -> WholeJob:
+    story = await ask.front.ask(job_story, number, tenant=ask.user.tenant)
+    return WholeJob.told(story)
+
+
+JOB: Final = (
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}",
+        role="viewer",
+        tenants=True,
+        run=job,
+        summary="Everything about a job",
+        tag="jobs",
+        answer=WholeJob,
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}/why",
+        role="viewer",
+        tenants=True,
+        run=why,
+        summary="What became of a job, or why nothing has yet",
+        tag="jobs",
+        answer=Why,
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}/attempts",
+        role="viewer",
+        tenants=True,
+        run=attempts,
+        summary="Its executions that did not end it well",
+        tag="jobs",
+        answer=Listed[JobAttempt],
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}/logs",
+        role="viewer",
+        tenants=True,
+        run=logs,
+        summary="What it has said",
+        tag="jobs",
+        body=LogQuery,
+        answer=Listed[Line],
+        about="To follow it, ask again with `after` as the number of the last line.",
+    ),
+    Endpoint(
+        method="POST",
+        path="/jobs/{id}/retry",
+        role="operator",
+        tenants=True,
+        run=retry,
+        summary="Give a failed job another chance",
+        tag="jobs",
+        answer=WholeJob,
+        say=lambda found: f"Job {found.id} gets another chance.",
+    ),
+    Endpoint(
+        method="POST",
+        path="/jobs/{id}/cancel",
+        role="operator",
+        tenants=True,
+        run=cancel,
+        summary="Call a job off: one that runs is asked to end",
+        tag="jobs",
+        body=Reason,
+        answer=Cancelled,
+        say=lambda found: (
+            f"Job {found.id} is cancelled."
+            if found.state == "cancelled"
+            else f"Job {found.id} is asked to end."
+        ),
+        example={"reason": "sent by hand"},
+    ),
+    Endpoint(
+        method="POST",
+        path="/jobs/{id}/run-again",
+        role="operator",
+        tenants=True,
+        run=again,
+        summary="A new job like this one, with the same arguments or others",
+        tag="jobs",
+        body=RunAgain,
+        answer=EnqueuedOne,
+        status=201,
+        say=lambda found: f"Job {found.id} is enqueued.",
+        example={"args": {"to": "bob"}},
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/jobs/{id}",
+        role="operator",
+        tenants=True,
+        run=remove,
+        summary="Forget a job that has ended, with its attempts and its log",
+        tag="jobs",
+        say=lambda _: "Deleted.",
+    ),
+)

@@ -1,0 +1,27 @@
+"""All endpoints of the API, by noun."""
+
+from typing import Any, Final
+
+from duly.web.api.access import ACCESS
+from duly.web.api.asking import ASKING
+from duly.web.api.capacity import CAPACITY
+from duly.web.api.declaring import DECLARING
+from duly.web.api.endpoint import Endpoint
+from duly.web.api.job import JOB
+from duly.web.api.jobs import JOBS
+from duly.web.api.schedules import SCHEDULES
+from duly.web.api.steering import STEERING
+from duly.web.api.working import WORKING
+
+VERSION: Final = "/api/v1"
+ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = (
+    *JOBS,
+    *JOB,
+    *STEERING,
+    *SCHEDULES,
+    *CAPACITY,
+    *ASKING,
+    *DECLARING,
+    *ACCESS,
+    *WORKING,
+)

@@ -1,0 +1,203 @@
+"""The API as OpenAPI 3.1, made of what its endpoints declare: nothing is said twice.
+
+What an endpoint takes and answers are types, whose fields say what they are. The role that it takes
+is in its description; everybody else is refused by a problem (RFC 9457).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+import duly
+from duly.app.problems import MEDIA_TYPE
+from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
+
+LONGEST_KEY: Final = 500
+TAGS: Final = {
+    "jobs": "Units of work: enqueue them, look at them, give them another chance, call them off.",
+    "schedules": "Rules about time, what they run, and what became of their due moments.",
+    "capacity": "Queues, limits and workers: how much may run, and who runs it.",
+    "asking": "How things stand.",
+    "declaring": "Schedules, queues and limits as a file.",
+    "access": "Who may use this, who did what, and what is not a problem.",
+    "work": "For workers in any language.",
+}
+_REF: Final = "#/components/schemas/{name}"
+_PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
+_NAMES: Final = {
+    "id": "The number of a job.",
+    "name": "Its name.",
+    "who": "The name of workers, or the number of one.",
+}
+_ABOUT: Final = """\
+Everything that the command can do.
+
+Show a token: `Authorization: Bearer duly_…`. Each role may do what those before it may: viewer,
+operator, admin. Moments are RFC 3339, durations texts such as `5m`. Lists answer `items` and
+`next`. What is named like a secret is hidden. What cannot be done is told as a problem (RFC 9457):
+`type`, `title`, `status` and `detail`, which is a sentence for people."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why it was not done."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict[str, Any]:
+    """``address`` is where all of their paths begin."""
+    endpoints = list(endpoints)
+    types = [Problem, *_types(endpoints)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    by_type = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for one in endpoints:
+        path = _PART.sub(r"{\1}", one.path)
+        paths.setdefault(path, {})[one.method.lower()] = _operation(one, by_type, components)
+    queries: list[Any] = [Nothing, *(one.body for one in endpoints if one.method in QUERIED)]
+    for kind in queries:
+        components.pop(kind.__name__, None)  # its fields are parameters
+    tags = {one.tag for one in endpoints}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "duly", "version": duly.__version__, "description": _ABOUT},
+        "servers": [{"url": address}],
+        "security": [{"token": []}],
+        "tags": [{"name": tag, "description": TAGS[tag]} for tag in TAGS if tag in tags],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def parts_of(path: str) -> list[str]:
+    """The names that stand in a path."""
+    return _PART.findall(path)
+
+
+def fields_of(kind: type) -> list[dict[str, Any]]:
+    """The fields of a body or a query: name, whether it is required, its schema."""
+    [schema], components = msgspec.json.schema_components([kind], ref_template=_REF)
+    found = _resolved(schema, components)
+    required = found.get("required", ())
+    return [
+        {"name": name, "required": name in required, "schema": schema}
+        for name, schema in found.get("properties", {}).items()
+    ]
+
+
+def _types(endpoints: Iterable[Endpoint[Any, Any]]) -> list[Any]:
+    found: dict[int, Any] = {}
+    for one in endpoints:
+        for kind in (one.body, one.answer):
+            if kind is not None:
+                found[id(kind)] = kind
+    return list(found.values())
+
+
+def _operation(
+    one: Endpoint[Any, Any], schemas: Mapping[int, Any], components: Mapping[str, Any]
+) -> dict[str, Any]:
+    tenants = "" if one.tenants else " Not for a token of one tenant."
+    described = " ".join(filter(None, (one.about, f"Takes the {one.role} role.{tenants}")))
+    found: dict[str, Any] = {
+        "operationId": _name(one),
+        "summary": one.summary,
+        "description": described,
+        "tags": [one.tag],
+        "parameters": _parameters(one, schemas, components),
+        "responses": _responses(one, schemas),
+    }
+    if one.method not in QUERIED and one.body is not Nothing:
+        content: dict[str, Any] = {"schema": schemas[id(one.body)]}
+        if one.example is not None:
+            content["example"] = one.example
+        required = bool(_resolved(schemas[id(one.body)], components).get("required"))
+        found["requestBody"] = {"required": required, "content": {"application/json": content}}
+    return found
+
+
+def _parameters(
+    one: Endpoint[Any, Any], schemas: Mapping[int, Any], components: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    found = [_in_path(name) for name in parts_of(one.path)]
+    if one.method in QUERIED:
+        query = _resolved(schemas[id(one.body)], components)
+        required = query.get("required", ())
+        found += [
+            _in_query(name, schema, required=name in required)
+            for name, schema in query.get("properties", {}).items()
+        ]
+    if one.once:
+        found.append(_KEY)
+    return found
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY}
+    if name == "id":
+        schema = {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": _NAMES.get(name, "Its name."),
+        "schema": schema,
+    }
+
+
+def _in_query(name: str, schema: Mapping[str, Any], *, required: bool) -> dict[str, Any]:
+    """A query has no null: what is left out is none."""
+    shown = {word: value for word, value in schema.items() if word != "description"}
+    if "anyOf" in shown:
+        kinds = [kind for kind in shown["anyOf"] if kind != {"type": "null"}]
+        shown = {**shown, "anyOf": kinds} if len(kinds) > 1 else dict(kinds[0])
+        if schema.get("default") is not None:
+            shown["default"] = schema["default"]
+    described = schema.get("description") or shown.pop("description", "")
+    found = {"name": name, "in": "query", "required": required, "schema": shown}
+    return found | {"description": described} if described else found
+
+
+def _responses(one: Endpoint[Any, Any], schemas: Mapping[int, Any]) -> dict[str, Any]:
+    refused = {
+        "description": "It was not done; the problem says why.",
+        "content": {MEDIA_TYPE: {"schema": schemas[id(Problem)]}},
+    }
+    if one.answer is None:
+        done: dict[str, Any] = {"204": {"description": "Done."}}
+    else:
+        content = {"application/json": {"schema": schemas[id(one.answer)]}}
+        done = {str(one.status): {"description": "Done.", "content": content}}
+    return {**done, "4XX": refused, "503": refused}
+
+
+def _name(one: Endpoint[Any, Any]) -> str:
+    """``post_schedules_name_pause``: what programs that are made from this call it."""
+    words = re.findall(r"\w+", _PART.sub(r"\1", one.path))
+    return "_".join([one.method.lower(), *words])
+
+
+def _resolved(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    found: Mapping[str, Any] = components[reference.rpartition("/")[2]]
+    return found
+
+
+_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Asked again under the same key within a day, the same jobs are answered, and "
+    "nothing is enqueued twice; another body under it is refused.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
+}

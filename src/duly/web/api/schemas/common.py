@@ -1,0 +1,154 @@
+"""What the nouns share: lists, moments and durations as they are written, and why."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from duly.durations import is_bare_number, parse_duration, show_duration
+from duly.errors import InvalidValue, RuleError, ZoneMissing
+from duly.model.policies import check_moment
+from duly.policy.redaction import redacted
+from duly.policy.why import Answer
+from duly.rules import at
+
+T = TypeVar("T")
+
+MOST: Final = 1_000  # of a list, at once
+LARGEST: Final = 2**63 - 1
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MOST, description="How many at most.")]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
+JobId: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST, description="The number of a job.")]
+Duration: TypeAlias = Annotated[str, Meta(description="A length of time.", examples=["5m"])]
+When: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="A moment, as 2026-03-05T02:00:00Z, or a length of time from now, as 2h.",
+        examples=["2h"],
+    ),
+]
+Since: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="A moment, as 2026-03-05T02:00:00Z, or so long ago, as 7d.",
+        examples=["7d"],
+    ),
+]
+Words: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="Which are meant, in the words of `duly jobs`: "
+        "state:failed task:send* queue:mail error~timeout since:2h. Empty: all.",
+        examples=["state:failed"],
+    ),
+]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is sent."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What is answered."""
+
+
+class Listed(Said, Generic[T], frozen=True, kw_only=True):
+    """Some of a list."""
+
+    items: list[T]
+    next: Annotated[
+        str | None, Meta(description="What the next part is asked for with; null: there is none.")
+    ] = None
+    searched_to: Annotated[
+        datetime | UnsetType | None,
+        Meta(description="What ended since then was looked at, if not everything."),
+    ] = UNSET
+
+
+class Step(Said, frozen=True):
+    """Something that can be done about it."""
+
+    what: str
+    command: Annotated[str, Meta(description="What to type.")]
+
+
+class Why(Said, frozen=True):
+    """What became of it, and why."""
+
+    sentence: str
+    evidence: list[str]
+    steps: list[Step]
+
+    @classmethod
+    def of(cls, answer: Answer) -> "Why":
+        return cls(
+            sentence=redacted(answer.sentence),
+            evidence=[redacted(line) for line in answer.evidence],
+            steps=[Step(what=one.what, command=redacted(one.line)) for one in answer.commands],
+        )
+
+
+def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
+    """Those of the fields that were said."""
+    found = {name: getattr(body, name) for name in names}
+    return {name: value for name, value in found.items() if value is not UNSET}
+
+
+def length_text(length: timedelta | None) -> str | None:
+    return None if length is None else show_duration(max(length, timedelta()))
+
+
+def when_in(what: str, text: str | None, *, zone: str | None = None) -> datetime | timedelta | None:
+    """A moment, or how long from now; without an offset, on the clock of the zone."""
+    if text is None or not text.strip():
+        return None
+    if is_bare_number(text) or text.strip().isdecimal():
+        raise InvalidValue(
+            f'{what}={text}: say "{text.strip()}s" or "{text.strip()}m", or a moment'
+        )
+    try:
+        return parse_duration(text)
+    except RuleError:
+        return moment_in(what, text, zone=zone)
+
+
+def moment_in(what: str, text: str, *, zone: str | None = None) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidValue(
+            f"{what}={text[:100]!r}: a moment is written as 2026-03-05T02:00:00Z, "
+            "a length of time as 2h"
+        ) from None
+    if found.tzinfo is None:
+        found = _on_the_clock(what, found, zone)
+    check_moment(what, found)
+    return found
+
+
+def _on_the_clock(what: str, naive: datetime, zone: str | None) -> datetime:
+    try:
+        found = at(naive.isoformat(), zone=zone).after(_BEGINNING)
+    except ZoneMissing:
+        raise InvalidValue(f"{what}={naive.isoformat()}: in which zone? Say …Z for UTC") from None
+    except RuleError as error:
+        raise InvalidValue(f"{what}: {error}") from None
+    if found is None:
+        raise InvalidValue(f"{what}={naive.isoformat()} does not exist in {zone}")
+    return found
+
+
+def since_in(what: str, text: str | None, now: datetime) -> datetime | None:
+    """A moment, or so long ago."""
+    found = when_in(what, text)
+    if not isinstance(found, timedelta):
+        return found
+    try:
+        moment = now - found
+    except OverflowError:
+        raise InvalidValue(f"{what}={text}: that is longer ago than anything") from None
+    check_moment(what, moment)
+    return moment

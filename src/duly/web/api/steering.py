@@ -1,0 +1,142 @@
+"""A schedule over HTTP as it is steered by hand: paused, skipped, run, backfilled, taken back."""
+
+from typing import Final
+
+from duly.app.calling import run_with
+from duly.app.drift import taken_back
+from duly.web.api.endpoint import Endpoint, Nothing
+from duly.web.api.schedules import zone_here
+from duly.web.api.schemas.common import moment_in, when_in
+from duly.web.api.schemas.schedules import (
+    Backfilled,
+    Backfilling,
+    Due,
+    Pause,
+    Run,
+    Schedule,
+    SkipNext,
+    Skipped,
+)
+from duly.web.asking import Ask
+
+
+async def pause(ask: Ask, body: Pause) -> Schedule:
+    until = when_in("until", body.until, zone=await zone_here(ask))
+    found = await ask.front.schedules.apause(
+        ask.name("name"), until=until, note=body.note, catch_up=body.catch_up
+    )
+    return Schedule.of(found)
+
+
+async def resume(ask: Ask, _: Nothing) -> Schedule:
+    return Schedule.of(await ask.front.schedules.aresume(ask.name("name")))
+
+
+async def skip_next(ask: Ask, body: SkipNext) -> Skipped:
+    return Skipped(moments=await ask.front.schedules.askip_next(ask.name("name"), count=body.count))
+
+
+async def run(ask: Ask, body: Run) -> Due:
+    name, who = ask.name("name"), ask.user.name
+    if body.args is None:
+        return Due.of(await ask.front.schedules.arun(name))
+    return Due.of(await ask.front.ask(run_with, ask.front.registry, name, body.args, who=who))
+
+
+async def backfill(ask: Ask, body: Backfilling) -> Backfilled:
+    zone = await zone_here(ask)
+    done = await ask.front.schedules.abackfill(
+        ask.name("name"),
+        moment_in("start", body.start, zone=zone),
+        moment_in("end", body.end, zone=zone),
+        dry_run=body.dry_run,
+        again=body.again,
+    )
+    return Backfilled.of(done)
+
+
+async def take_back(ask: Ask, _: Nothing) -> Schedule:
+    return Schedule.of(await ask.front.ask(taken_back, ask.name("name"), who=ask.user.name))
+
+
+STEERING: Final = (
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/pause",
+        role="operator",
+        run=pause,
+        summary="Run nothing, until a time or until it is resumed",
+        tag="schedules",
+        body=Pause,
+        answer=Schedule,
+        say=lambda found: f"{found.name} is paused.",
+        example={"until": "2h", "note": "the disk is full"},
+    ),
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/resume",
+        role="operator",
+        run=resume,
+        summary="Run again, from now on",
+        tag="schedules",
+        answer=Schedule,
+        say=lambda found: f"{found.name} is resumed.",
+    ),
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/skip-next",
+        role="operator",
+        run=skip_next,
+        summary="Leave the next moments out",
+        tag="schedules",
+        body=SkipNext,
+        answer=Skipped,
+        say=lambda found: (
+            f"{len(found.moments)} skipped."
+            if found.moments
+            else "There is no moment ahead that could be skipped."
+        ),
+        example={"count": 1},
+    ),
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/run",
+        role="operator",
+        run=run,
+        summary="Run it once, now, under its own overlap policy",
+        tag="schedules",
+        body=Run,
+        answer=Due,
+        say=lambda found: (
+            f"Job {found.job_id} is enqueued."
+            if found.job_id is not None
+            else f"It was not run: {found.reason}."
+        ),
+    ),
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/backfill",
+        role="operator",
+        run=backfill,
+        summary="Run moments that have passed: all of them are queued, or none",
+        tag="schedules",
+        body=Backfilling,
+        answer=Backfilled,
+        say=lambda found: f"{len(found.queued):,} {'would be' if found.dry_run else 'are'} queued.",
+        example={
+            "start": "2026-03-05T00:00:00Z",
+            "end": "2026-03-06T00:00:00Z",
+            "dry_run": True,
+        },
+    ),
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/take-back",
+        role="operator",
+        run=take_back,
+        summary="Undo what people have edited of a schedule that code declares",
+        tag="schedules",
+        answer=Schedule,
+        say=lambda found: f"{found.name} is as the code says.",
+    ),
+)

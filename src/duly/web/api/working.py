@@ -1,0 +1,118 @@
+"""A worker in any language that speaks HTTP: register, claim, renew, finish.
+
+Arguments are given as they are, secrets and all: whoever runs a job needs them. So it takes the
+operator role, for all tenants.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from duly.app.guest_ends import Holding, Line, finish, note, say
+from duly.app.guest_worker import Guests
+from duly.web.api.endpoint import Endpoint
+from duly.web.api.schemas.working import (
+    Claim,
+    Finish,
+    Finished,
+    Given,
+    Held,
+    Log,
+    Progress,
+    Register,
+    Registered,
+    Renewed,
+    Who,
+    Work,
+)
+from duly.web.asking import Ask
+
+TAG: Final = "work"
+
+B = TypeVar("B")
+A = TypeVar("A")
+
+
+async def register(guests: Guests, body: Register) -> Registered:
+    return Registered.of(await guests.register(body.wanted()))
+
+
+async def renew(guests: Guests, body: Who) -> Renewed:
+    return Renewed.of(await guests.renew(body.worker))
+
+
+async def claim(guests: Guests, body: Claim) -> Given:
+    brought = await guests.claim(body.worker, limit=body.limit, wait=body.wait)
+    return Given(order=brought.order, jobs=[Work.of(job) for job in brought.jobs])
+
+
+async def held(guests: Guests, body: Who) -> Held:
+    return Held(jobs=[Work.of(job) for job in await guests.held(body.worker)])
+
+
+async def finished(guests: Guests, body: Finish) -> Finished:
+    return Finished.of(await finish(guests.store, body.worker, body.endings()))
+
+
+async def log(guests: Guests, body: Log) -> None:
+    lines = [Line(line.text, line.level, line.at) for line in body.lines]
+    await say(guests.store, Holding(body.worker, body.id, body.fence), lines)
+
+
+async def progress(guests: Guests, body: Progress) -> None:
+    holding = Holding(body.worker, body.id, body.fence)
+    await note(guests.store, holding, body.percent, message=body.message)
+
+
+async def end(guests: Guests, body: Who) -> None:
+    await guests.end(body.worker)
+
+
+def _endpoint(
+    name: str,
+    run: Callable[[Guests, B], Awaitable[A]],
+    *,
+    body: type[B],
+    answer: type[A] | None = None,
+    summary: str,
+) -> Endpoint[B, A]:
+    async def ran(ask: Ask, said: B) -> A:
+        return await run(await ask.front.lobby.guests(), said)
+
+    return Endpoint(
+        method="POST",
+        path=f"/{TAG}/{name}",
+        role="operator",
+        run=ran,
+        summary=summary,
+        tag=TAG,
+        body=body,
+        answer=answer,
+    )
+
+
+WORKING: Final = (
+    _endpoint(
+        "register",
+        register,
+        body=Register,
+        answer=Registered,
+        summary="Begin a worker, and its lease",
+    ),
+    _endpoint(
+        "renew",
+        renew,
+        body=Who,
+        answer=Renewed,
+        summary="Prolong the lease, and hear what is to be done",
+    ),
+    _endpoint(
+        "claim", claim, body=Claim, answer=Given, summary="Take jobs to run, or wait for some"
+    ),
+    _endpoint(
+        "held", held, body=Who, answer=Held, summary="What it runs: after an answer that was lost"
+    ),
+    _endpoint("finish", finished, body=Finish, answer=Finished, summary="Say what became of jobs"),
+    _endpoint("log", log, body=Log, summary="Write lines into the log of a job"),
+    _endpoint("progress", progress, body=Progress, summary="Say how far a job is"),
+    _endpoint("end", end, body=Who, summary="End a worker: others get what it still held"),
+)

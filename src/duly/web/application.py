@@ -1,0 +1,97 @@
+"""The application: all doors, and what stands before them."""
+
+from collections.abc import Collection
+from functools import cache
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Scope
+
+from duly.app.front import Lobby
+from duly.app.problems import Problem
+from duly.errors import NotFound
+from duly.web.api import API
+from duly.web.doors import Door, PublicDoor, opened, opened_to_all
+from duly.web.guard import Guard
+from duly.web.house import House
+from duly.web.live import MOUNTED_SECONDS, Live
+from duly.web.news import News
+from duly.web.outside import OUTSIDE, PUBLIC
+from duly.web.pages import DOORS, PAGES
+from duly.web.refusing import refusal, told
+from duly.web.shielding import Shield
+from duly.web.signing import SIGNING
+
+
+def doors() -> list[Door]:
+    """All of them that need somebody to be known."""
+    return [
+        *(page.door() for page in PAGES),
+        *DOORS,
+        *API,
+        *OUTSIDE,
+    ]
+
+
+def public_doors() -> list[PublicDoor]:
+    return [*SIGNING, *PUBLIC]
+
+
+def make_application(
+    lobby: Lobby, guard: Guard, *, names: Collection[str] = (), longest: float = MOUNTED_SECONDS
+) -> tuple[ASGIApp, Live]:
+    """The application, and its streams: whoever stops the server closes them.
+
+    ``names`` are those it answers to; none: to any. Streams end by themselves after ``longest``.
+    """
+    live = Live(longest=longest)
+    house = House(lobby=lobby, guard=guard, live=live, news=News(lobby, live))
+    app = Starlette(
+        routes=[
+            *(Route(one.path, opened(house, one), methods=[one.method]) for one in doors()),
+            *(
+                Route(one.path, opened_to_all(house, one), methods=[one.method])
+                for one in public_doors()
+            ),
+            Mount("/static", _files()),
+        ],
+        middleware=[Middleware(Shield, names=names)],
+        exception_handlers={404: _nowhere(house), 500: _broken},
+    )
+    return app, live
+
+
+def _nowhere(house: House) -> Any:  # noqa: ANN401 - as Starlette types it
+    async def answer(request: Request, _: Exception) -> Response:
+        return refusal(house, request, NotFound(f"there is nothing at {request.url.path}"))
+
+    return answer
+
+
+async def _broken(request: Request, _: Exception) -> Response:
+    """What went wrong is in the log of the server, with its traceback, and nowhere else."""
+    said = "the log of the server says what; nothing is known to have been changed"
+    return told(request, Problem("broken", "Something went wrong here", 500, said))
+
+
+class _Kept(StaticFiles):
+    """Files that change with the version only, whose address names it."""
+
+    def file_response(self, *args: Any, **words: Any) -> Response:
+        answer = super().file_response(*args, **words)
+        answer.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return answer
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The first part of a path is the version."""
+        return await super().get_response(path.partition("/")[2], scope)
+
+
+@cache
+def _files() -> StaticFiles:
+    return _Kept(packages=[("duly.web", "static")])

@@ -1,0 +1,139 @@
+"""Who asks, and whether it is they who ask.
+
+A program shows a token in the header ``Authorization``. A person signs in with one, and their
+browser shows it from then on, in a cookie that no script can read; or a proxy, or the application
+that this one is mounted in, says who they are. What a browser sends by itself it also sends when
+another site makes it ask: so a change is only made if the page that asks is ours (``Origin``) and
+knows what only our pages know (the CSRF token, which is in a cookie and in every form).
+"""
+
+import inspect
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from duly.app.front import Lobby
+from duly.errors import InvalidValue
+from duly.model.access import How, Role, User
+from duly.web.attempts import Attempts
+
+SESSION: Final = "duly_session"
+CSRF: Final = "duly_csrf"
+CSRF_HEADER: Final = "x-csrf-token"
+CSRF_FIELD: Final = "csrf"
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+Ask: TypeAlias = Callable[[HTTPConnection], Awaitable[User | None] | User | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks; ``ambient``: a browser says so by itself, whoever made it ask."""
+
+    user: User
+    how: How
+    ambient: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    """Whom to believe when a header says who somebody is, and what those may do."""
+
+    header: str
+    networks: tuple[str, ...]
+    role: Role = "viewer"
+
+    def __post_init__(self) -> None:
+        if not self.header or not self.networks:
+            raise InvalidValue("a trusted header needs the networks of the proxies that set it")
+        User("proxy", self.role)
+        self._networks()
+
+    def user(self, connection: HTTPConnection) -> User | None:
+        name = connection.headers.get(self.header, "").strip()
+        return User(name, self.role) if name and self._trusts(connection) else None
+
+    def _trusts(self, connection: HTTPConnection) -> bool:
+        peer = connection.client.host if connection.client else ""
+        try:
+            address = ip_address(peer)
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks())
+
+    def _networks(self) -> list[IPv4Network | IPv6Network]:
+        return [ip_network(one) for one in self.networks]
+
+
+class Guard:
+    """``launch`` is the secret of this start, for an admin; ``host``: who is asked instead."""
+
+    def __init__(
+        self,
+        lobby: Lobby,
+        *,
+        launch: str | None = None,
+        proxy: Proxy | None = None,
+        host: Ask | None = None,
+    ) -> None:
+        self._lobby = lobby
+        self._launch = launch
+        self._proxy = proxy
+        self._host = host
+        self.attempts = Attempts()
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether people sign in here, and not elsewhere."""
+        return self._host is None
+
+    async def caller(self, connection: HTTPConnection) -> Caller | None:
+        scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            user = await self.user_of(secret.strip())
+            if user is None:
+                self.attempts.note(address_of(connection))
+            return None if user is None else Caller(user, "token", ambient=False)
+        if self._host is not None:
+            found = self._host(connection)
+            user = await found if inspect.isawaitable(found) else found
+            return None if user is None else Caller(user, "http", ambient=True)
+        if self._proxy is not None and (user := self._proxy.user(connection)) is not None:
+            return Caller(user, "http", ambient=True)
+        user = await self.user_of(connection.cookies.get(SESSION, ""))
+        return None if user is None else Caller(user, "person", ambient=True)
+
+    async def user_of(self, secret: str) -> User | None:
+        """Whom a secret belongs to, now."""
+        if self.is_launch(secret):
+            return User("admin", "admin")
+        token = await self._lobby.token(secret) if secret else None
+        return None if token is None else User(token.name, token.role, token.tenant)
+
+    def is_launch(self, secret: str) -> bool:
+        return self._launch is not None and secrets.compare_digest(
+            secret.encode(), self._launch.encode()
+        )
+
+
+def is_ours(connection: HTTPConnection) -> bool:
+    """Whether the page that asks is one of this site's own. What says nothing is not believed."""
+    said = connection.headers.get("origin") or connection.headers.get("referer")
+    if not said or said == "null":
+        return False
+    return urlsplit(said).netloc == connection.headers.get("host", "")
+
+
+def knows_csrf(connection: HTTPConnection, said: str) -> bool:
+    """Whether the secret in the form, or in the header, is the one in the cookie."""
+    cookie = connection.cookies.get(CSRF, "")
+    return bool(cookie) and secrets.compare_digest(cookie.encode(), said.encode())
+
+
+def address_of(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client else "?"

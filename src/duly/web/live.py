@@ -1,0 +1,132 @@
+"""Pages that stay up to date, and the stream of what happens.
+
+However many people look at the same page, it is made once a round and sent to all of them; a round
+takes a second, or longer if making the pages takes long, so that watching never costs more than a
+tenth of a core. Nobody looks: nothing is done. A stream ends when the server stops, and by itself
+after a while where we cannot know that it stops; browsers come back by themselves.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from starlette.responses import StreamingResponse
+
+from duly.clock import boottime, sleep
+from duly.errors import Busy, DulyError
+
+ROUND_SECONDS = 1.0
+SHARE = 10  # of all time, at most one part in so many is spent on making pages
+QUIET_SECONDS = 15.0  # after so long without news, a comment keeps proxies from hanging up
+MOST_STREAMS = 1_000
+MOUNTED_SECONDS = 20.0
+LONGEST_SECONDS = 3_600.0
+RETRY_MS: Final = 1_000
+QUIET: Final = ": \n\n"
+
+Make = Callable[[], Awaitable[str]]
+
+
+class TooManyWatch(Busy):
+    """So many look on that one more would be one too many."""
+
+
+@dataclass(slots=True, eq=False)
+class _Sight:
+    """One page as several people see it."""
+
+    make: Make
+    watchers: set["asyncio.Queue[str]"] = field(default_factory=set)
+    text: str = ""
+
+
+class Live:
+    def __init__(self, *, longest: float = MOUNTED_SECONDS) -> None:
+        self.longest = longest
+        self._sights: dict[Hashable, _Sight] = {}
+        self._round: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self.streams = 0
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closing.set()
+        for sight in self._sights.values():
+            _tell(sight, QUIET)
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing.is_set()
+
+    @property
+    def is_full(self) -> bool:
+        return self.streams >= MOST_STREAMS
+
+    def stream(self, key: Hashable, make: Make) -> StreamingResponse:
+        """A page, now and whenever it has changed."""
+        return events(self._watch(key, make))
+
+    async def _watch(self, key: Hashable, make: Make) -> AsyncIterator[str]:
+        sight = self._sights.setdefault(key, _Sight(make))
+        news: asyncio.Queue[str] = asyncio.Queue(maxsize=2)
+        sight.watchers.add(news)
+        self.streams += 1
+        if self._round is None or self._round.done():
+            self._round = asyncio.create_task(self._rounds())
+        ends = boottime() + self.longest
+        yield f"retry: {RETRY_MS}\n\n"
+        try:
+            while not self._closing.is_set() and boottime() < ends:
+                yield await self._next(news)
+        finally:
+            self.streams -= 1
+            sight.watchers.discard(news)
+            if not sight.watchers:
+                self._sights.pop(key, None)
+
+    async def _next(self, news: "asyncio.Queue[str]") -> str:
+        try:
+            return await asyncio.wait_for(news.get(), min(QUIET_SECONDS, self.longest))
+        except TimeoutError:
+            return QUIET
+
+    async def _rounds(self) -> None:
+        while self._sights and not self._closing.is_set():
+            began = boottime()
+            for sight in list(self._sights.values()):
+                await _look(sight)
+            spent = boottime() - began
+            await sleep(max(ROUND_SECONDS, spent * SHARE))
+
+
+async def _look(sight: _Sight) -> None:
+    try:
+        text = await sight.make()
+    except DulyError:  # the store is away, or the thing is gone: what was seen stays
+        return
+    if text != sight.text:
+        sight.text = text
+        _tell(sight, event(text, number=blake2b(text.encode(), digest_size=8).hexdigest()))
+
+
+def _tell(sight: _Sight, message: str) -> None:
+    for watcher in sight.watchers:
+        if watcher.full():  # somebody reads slowly: only the newest is worth sending
+            watcher.get_nowait()
+        watcher.put_nowait(message)
+
+
+def event(text: str, *, kind: str = "", number: str = "") -> str:
+    """One message of a stream."""
+    head = (f"event: {kind}\n" if kind else "") + (f"id: {number}\n" if number else "")
+    return head + "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
+
+
+def events(stream: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(
+        stream,
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )

@@ -1,0 +1,36 @@
+"""The five pages, and what is behind them."""
+
+from typing import Final
+
+from duly.web.doors import Door
+from duly.web.page import Page
+from duly.web.pages.capacity import CAPACITY
+from duly.web.pages.editing import EDITING
+from duly.web.pages.job import JOB, RUN_AGAIN
+from duly.web.pages.job_log import LOG, LOG_TEXT
+from duly.web.pages.jobs import BULK, JOBS
+from duly.web.pages.schedule import POLICIES, SCHEDULE
+from duly.web.pages.schedule_sheets import SHEETS
+from duly.web.pages.schedules import SCHEDULES
+from duly.web.pages.system import MAKE_TOKEN, SYSTEM
+from duly.web.pages.timeline import TIMELINE
+from duly.web.pages.today import TODAY
+
+PAGES: Final[tuple[Page, ...]] = (
+    TODAY,
+    JOBS,
+    BULK,
+    JOB,
+    RUN_AGAIN,
+    LOG,
+    LOG_TEXT,
+    SCHEDULES,
+    TIMELINE,
+    *EDITING,
+    POLICIES,
+    *SHEETS,
+    SCHEDULE,
+    *CAPACITY,
+    *SYSTEM,
+)
+DOORS: Final[tuple[Door, ...]] = (MAKE_TOKEN,)

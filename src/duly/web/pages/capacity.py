@@ -1,0 +1,162 @@
+"""Capacity: who runs how much, what waits and for what, and how that went in the last hours."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from duly.app.capacity_page import CapacityView, capacity, limit_named, many, queue_named
+from duly.app.charts import Series
+from duly.errors import InvalidValue, NotFound
+from duly.policy.why import Clock, about
+from duly.web.asking import Ask
+from duly.web.house import House
+from duly.web.page import Page, Values
+from duly.web.svg.series import Chart, Line
+
+SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
+    "1h": (timedelta(hours=1), "Last hour"),
+    "24h": (timedelta(hours=24), "Last day"),
+}
+MINUTE: Final = timedelta(minutes=1)
+
+
+async def show_capacity(house: House, ask: Ask) -> Values:
+    span = ask.query.get("span", "1h")
+    if span not in SPANS:
+        raise InvalidValue(f"span={span}: choose one of {', '.join(SPANS)}")
+    lobby = house.lobby
+    found = await ask.front.ask(capacity, lobby.charts, lobby.flows, span=SPANS[span][0])
+    clock = Clock(ask.look.zone_of(lobby.zone), found.now)
+    return {
+        "view": found,
+        "span": span,
+        "spans": SPANS,
+        "as_table": ask.query.get("as") == "table",
+        "charts": charts_of(found.series, clock),
+        "rows": _rows(found.series, clock),
+        "many": many,
+        "per_minute": per_minute,
+        "totals": _totals(found),
+    }
+
+
+def charts_of(series: Series, clock: Clock) -> list[Chart]:
+    labels = [clock.near(start) for start in series.starts]
+
+    def chart(title: str, said: str, *lines: Line, stacked: bool = False) -> Chart:
+        shown: Callable[[float], str] = per_minute if stacked else _length
+        return Chart(
+            title=title, about=said, lines=lines, labels=labels, shown=shown, stacked=stacked
+        )
+
+    def lengths(half: Sequence[float | None], most: Sequence[float | None]) -> tuple[Line, Line]:
+        return (
+            Line(name="half within", kind="half", values=half),
+            Line(name="95 % within", kind="most", values=most),
+        )
+
+    return [
+        chart("Ended", "jobs a minute", *_ended(series), stacked=True),
+        chart(
+            "Waited",
+            "from ready to begun",
+            *lengths(series.waiting_p50, series.waiting_p95),
+        ),
+        chart("Ran", "from begun to ended", *lengths(series.running_p50, series.running_p95)),
+        chart(
+            "Late",
+            "from due to begun, by a schedule",
+            *lengths(series.lateness_p50, series.lateness_p95),
+        ),
+    ]
+
+
+def per_minute(value: float) -> str:
+    """``0``, ``0.4``, ``12``, ``1,200``."""
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def _ended(series: Series) -> list[Line]:
+    minutes = series.step / MINUTE
+
+    def rate(counts: Sequence[int | None]) -> list[float | None]:
+        return [None if count is None else count / minutes for count in counts]
+
+    def line(name: str, kind: str, counts: Sequence[int | None]) -> Line:
+        total = f"{sum(count or 0 for count in counts):,}"
+        return Line(name=name, kind=kind, values=rate(counts), summary=total)
+
+    found = [
+        line("succeeded", "succeeded", series.succeeded),
+        line("failed", "failed", series.failed),
+    ]
+    others = line("cancelled or expired", "others", series.others)
+    return [*found, others] if any(series.others) else found
+
+
+def _length(seconds: float) -> str:
+    return about(timedelta(seconds=seconds))
+
+
+def _rows(series: Series, clock: Clock) -> list[tuple[str, ...]]:
+    """The same as a table, the newest first."""
+    lengths = (
+        *(series.waiting_p50, series.waiting_p95, series.running_p50, series.running_p95),
+        *(series.lateness_p50, series.lateness_p95),
+    )
+    return [
+        (
+            clock.near(start),
+            *(_cell(one[place]) for one in (series.succeeded, series.failed, series.others)),
+            *("–" if (one := values[place]) is None else _length(one) for values in lengths),
+        )
+        for place, start in reversed(list(enumerate(series.starts)))
+    ]
+
+
+def _cell(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
+
+
+def _totals(found: CapacityView) -> list[tuple[str, str]]:
+    depths = [one.depth for one in found.queues]
+    return [
+        ("running", many(sum(depth.running for depth in depths))),
+        ("ready", many(sum(depth.ready for depth in depths))),
+        ("scheduled", many(sum(depth.scheduled for depth in depths))),
+        ("blocked", many(sum(depth.blocked for depth in depths))),
+    ]
+
+
+async def show_queue(_: House, ask: Ask) -> Values:
+    return {"queue": await ask.front.ask(queue_named, _named(ask))}
+
+
+async def show_limit(_: House, ask: Ask) -> Values:
+    return {"limit": await ask.front.ask(limit_named, _named(ask))}
+
+
+async def show_worker(_: House, ask: Ask) -> Values:
+    who = _named(ask)
+    living = [one for one in await ask.front.workers.alist() if str(one.id) == who]
+    if not living:
+        raise NotFound(f"no worker has the number {who} and lives")
+    return {"worker": living[0]}
+
+
+def _named(ask: Ask) -> str:
+    """The name may hold anything, and so it is not a part of the path."""
+    name = ask.query.get("name", "")
+    if not name:
+        raise InvalidValue("say which: ?name=…")
+    return name
+
+
+CAPACITY: Final = (
+    Page(path="/capacity", template="capacity.html", view=show_capacity),
+    Page(path="/capacity/pause", template="capacity_pause.html", view=show_queue, role="operator"),
+    Page(path="/capacity/queue", template="capacity_queue.html", view=show_queue, role="operator"),
+    Page(path="/capacity/limit", template="capacity_limit.html", view=show_limit, role="operator"),
+    Page(path="/capacity/scale", template="capacity_scale.html", view=show_worker, role="operator"),
+    Page(path="/capacity/stop", template="capacity_stop.html", view=show_worker, role="operator"),
+)

@@ -1,0 +1,113 @@
+"""Jobs: those that match what somebody types, what failed alike, and what to do with them all."""
+
+from collections.abc import Iterable
+from typing import Any, Final, get_args
+
+from duly.app.job_list import Deed, failed_alike, job_rows, known_names, matching
+from duly.errors import DulyError, InvalidValue
+from duly.model.filter import WORDS, Filter, parse_filter
+from duly.model.filter_words import quoted
+from duly.model.states import ENDED, State
+from duly.web.asking import Ask
+from duly.web.house import House
+from duly.web.page import LIVE, Page, Values
+
+LIMIT: Final = 50
+MOST_CHOSEN: Final = 1_000
+QUICK: Final = (
+    ("all", ""),
+    ("running", "state:running"),
+    ("failed", "state:failed"),
+    ("waiting", f"state:{State.READY},{State.BLOCKED}"),
+    ("scheduled", "state:scheduled"),
+    ("ended", f"state:{','.join(ENDED)}"),
+)
+
+
+async def jobs(house: House, ask: Ask) -> Values:
+    """What is typed may be no filter: then that is said, and nothing is listed."""
+    words = ask.query.get("filter", "").strip()
+    values: dict[str, Any] = {
+        "words": words,
+        "quick": QUICK,
+        "zone": house.lobby.zone,
+        "grouped": ask.query.get("group") == "error",
+        "completions": () if LIVE in ask.query else await _completions(ask),
+        "said": "",
+        "rows": (),
+        "groups": (),
+        "after": None,
+        "searched_to": None,
+        "is_full": False,
+        "is_failed": False,
+    }
+    try:
+        wanted = parse_filter(words)
+        return values | {"is_failed": _may_have_failed(wanted)} | await _found(ask, wanted)
+    except DulyError as error:
+        return values | {"said": str(error)}
+
+
+async def bulk(_: House, ask: Ask) -> Values:
+    """The question before something is done to many: to how many."""
+    deed = _deed(ask.query.get("do", ""))
+    chosen = _numbers(ask.query.get("ids", ""))
+    words = ask.query.get("filter", "")
+    found = None
+    if not chosen:
+        tenant = ask.user.tenant
+        found = await ask.front.ask(matching, parse_filter(words), deed, tenant=tenant)
+    return {
+        "deed": deed,
+        "chosen": chosen,
+        "number": len(chosen),
+        "words": words,
+        "matching": found,
+    }
+
+
+async def _found(ask: Ask, wanted: Filter) -> dict[str, Any]:
+    tenant = ask.user.tenant
+    if ask.query.get("group") == "error":
+        return {"groups": await ask.front.ask(failed_alike, wanted, tenant=tenant)}
+    found = await ask.front.ask(
+        job_rows, wanted, tenant=tenant, after=ask.query.get("after") or None, limit=LIMIT
+    )
+    return {
+        "rows": found.rows,
+        "after": found.after,
+        "searched_to": found.searched_to,
+        "is_full": len(found.rows) == LIMIT,
+    }
+
+
+def _may_have_failed(wanted: Filter) -> bool:
+    return not wanted.states or State.FAILED in wanted.states
+
+
+async def _completions(ask: Ask) -> list[str]:
+    """Words with what may stand behind them; where that is unknown, the word alone."""
+    known: dict[str, Iterable[str]] = {"state": State, "since": ("15m", "2h", "1d")}
+    known |= await ask.front.ask(known_names, tenant=ask.user.tenant)
+    return [
+        f"{word}:{'' if name is None else quoted(name)}"
+        for word in WORDS
+        for name in known.get(word, (None,))
+    ]
+
+
+def _deed(said: str) -> Deed:
+    deeds: tuple[Deed, ...] = get_args(Deed)
+    for deed in deeds:
+        if said == deed:
+            return deed
+    raise InvalidValue(f"do={said}: choose one of {', '.join(deeds)}")
+
+
+def _numbers(said: str) -> list[int]:
+    numbers = [int(one) for one in said.split(",") if one.isascii() and one.isdigit()]
+    return list(dict.fromkeys(numbers))[:MOST_CHOSEN]
+
+
+JOBS = Page(path="/jobs", template="jobs.html", view=jobs, tenants=True)
+BULK = Page(path="/jobs/bulk", template="job_bulk.html", view=bulk, role="operator", tenants=True)

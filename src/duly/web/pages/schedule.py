@@ -1,0 +1,105 @@
+"""One schedule: the sentence, what is next, what became of its moments, and what if."""
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import Final
+
+from duly.app.schedule_page import background, standing
+from duly.app.schedule_rows import outcome_word
+from duly.app.steering import own_zone
+from duly.app.supposing import examples
+from duly.app.views import Fire
+from duly.clock import now
+from duly.errors import DulyError
+from duly.policy.redaction import hidden_json
+from duly.policy.why import about
+from duly.web.asking import Ask, moment_of
+from duly.web.house import House
+from duly.web.page import LIVE, Page, Values
+from duly.web.svg.heat_map import heat_map
+from duly.web.svg.policy_timeline import policy_timeline
+from duly.web.svg.sparkline import durations
+
+# What becomes of an edit, by who has the schedule.
+OWNERS: Final = {
+    "code": "It is declared in code. What you edit stays when the code is deployed again, and is "
+    "shown as drift until you take it back.",
+    "file": "It comes from a file. What you edit stays when the file is applied again, which says "
+    "so, unless it takes everything back.",
+    "api": "A program added it through the API, and may change it again.",
+    "person": "A person added it. Nobody else changes it.",
+}
+
+
+async def schedule(house: House, ask: Ask) -> Values:
+    name = ask.name("name")
+    found = await ask.front.ask(
+        standing, name, now=now(), before=moment_of(ask.query.get("before", ""))
+    )
+    values = {
+        "it": found,
+        "schedule": found.schedule,
+        "sentence": _sentence(found.sentence, found.policies),
+        "args": hidden_json(found.schedule.task, found.schedule.args),
+        "needs_nothing": _needs_nothing(ask, found.schedule.task),
+        "owners": OWNERS,
+        "outcome": outcome_word,
+        "took": _took(found.fires),
+        "is_first": "before" not in ask.query,
+    }
+    if LIVE in ask.query:
+        return values
+    zone = ask.look.zone_of(found.zone or house.lobby.zone)
+    behind = await ask.front.ask(background, name, zone=found.zone or "UTC", now=now())
+    return values | {
+        "background": behind,
+        "heat_map": heat_map(behind.hours),
+        "zone": zone,
+    }
+
+
+async def policies(house: House, ask: Ask) -> Values:
+    """Living through the examples takes a moment: so it is asked for by itself, and once."""
+    name = ask.name("name")
+    found = await ask.front.schedules.aget(name)
+    zone = ask.look.zone_of(own_zone(found.plan) or house.lobby.zone)
+    try:
+        made = await ask.front.ask(examples, name, now=now())
+    except DulyError:
+        made = []
+    return {
+        "examples": [(one, policy_timeline(one.story, zone=zone, title=one.title)) for one in made],
+        "command": f"duly schedules simulate {quote(name)} --outage 01:00..05:30",
+    }
+
+
+def _sentence(rule: str, policies: Sequence[str]) -> str:
+    """``Weekdays at 02:00 Europe/Berlin; missed moments are made up for once``."""
+    return "; ".join([rule.rstrip("."), *policies]) + "."
+
+
+def _needs_nothing(ask: Ask, task: str) -> bool:
+    """Whether there is nothing that anybody could say to a run."""
+    if task not in ask.front.registry:
+        return False
+    return not ask.front.registry.get(task).signature.parameters.names
+
+
+def _took(fires: Sequence[Fire]) -> Values | None:
+    """The lengths of the runs on the page, the oldest first."""
+    lengths = [fire.took for fire in reversed(fires) if fire.took is not None]
+    if len(lengths) < _ENOUGH:
+        return None
+    usual = sorted(lengths)[len(lengths) // 2]
+    said = (
+        f"The last {len(lengths)} runs took {about(usual)} usually, {about(max(lengths))} at most"
+    )
+    return {"drawn": durations(lengths, label=said), "said": said}
+
+
+_ENOUGH: Final = 3
+
+SCHEDULE = Page(path="/schedules/{name:path}", template="schedule.html", view=schedule)
+POLICIES = Page(
+    path="/schedules/{name:path}/policies", template="schedule_policies.html", view=policies
+)

@@ -1,0 +1,51 @@
+"""The schedules: what is to come, and whether the last times were kept."""
+
+from duly.app.schedule_rows import Row, Rows, kept_word, outcome_word, schedule_rows
+from duly.clock import now
+from duly.errors import InvalidValue
+from duly.policy.why import Clock
+from duly.web.asking import Ask
+from duly.web.house import House
+from duly.web.page import Page, Values
+from duly.web.svg.sparkline import Mark, outcomes
+
+
+async def schedules(house: House, ask: Ask) -> Values:
+    """A filter that cannot be read is said beside the box that it was typed into."""
+    words, after = ask.query.get("filter", ""), ask.query.get("after", "")
+    refused = ""
+    try:
+        found = await ask.front.ask(schedule_rows, words, after=after)
+    except InvalidValue as error:
+        found, refused = Rows(rows=(), after=None), str(error)
+    return {
+        "rows": sorted(found.rows, key=_by_next),
+        "after": found.after,
+        "is_first": not after,
+        "filter": words,
+        "refused": refused,
+        "sparkline": lambda row: _sparkline(row, ask, house),
+        "outcome": outcome_word,
+    }
+
+
+def _by_next(row: Row) -> tuple[bool, float, str]:
+    """Who is due first; behind them, those that are not."""
+    moment = row.schedule.next_at
+    return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
+
+
+def _sparkline(row: Row, ask: Ask, house: House) -> str:
+    clock = Clock(ask.look.zone_of(row.zone or house.lobby.zone), now())
+    return outcomes(
+        [
+            Mark(
+                kept_word(fire),
+                f"{clock.near(fire.due_at.replace(microsecond=0))}: {outcome_word(fire)}",
+            )
+            for fire in row.recent
+        ]
+    )
+
+
+SCHEDULES = Page(path="/schedules", template="schedules.html", view=schedules)

@@ -1,0 +1,175 @@
+"""System: whether all is well below, who changed what, who may come in, and what is configured."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import HTMLResponse, Response
+
+from duly.clock import now
+from duly.errors import InvalidValue
+from duly.model.access import ROLES, AuditEntry, Role, Token
+from duly.settings import Settings
+from duly.settings.settings import keys
+from duly.web.asking import Ask, segment
+from duly.web.doors import Door, field_of
+from duly.web.house import House
+from duly.web.page import Page, Values
+from duly.web.rendering import render
+
+ENTRIES: Final = 50  # on a page of the audit log
+NEVER: Final = "never"
+LEVELS: Final = {"ok": "well", "warning": "worth knowing", "problem": "needs you"}
+
+# What is kept how long, in words; the others are a matter of the process.
+RETENTION: Final = {
+    "keep_history": "Jobs that have ended",
+    "keep_failed": "Jobs that have failed",
+    "keep_fires": "The history of what was due",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    path: str
+    name: str
+    role: Role
+
+
+TABS: Final = (
+    Tab(path="/system", name="Doctor", role="viewer"),
+    Tab(path="/system/audit", name="Audit", role="admin"),
+    Tab(path="/system/tokens", name="Tokens", role="admin"),
+    Tab(path="/system/settings", name="Settings", role="admin"),
+)
+
+
+async def show_doctor(house: House, ask: Ask) -> Values:
+    found = await ask.front.ask(house.lobby.rounds.look)
+    return {**_tabs(), "checkup": found, "levels": LEVELS}
+
+
+async def show_audit(_: House, ask: Ask) -> Values:
+    if not ask.may("admin"):
+        return _tabs()
+    who, subject = ask.query.get("who") or None, ask.query.get("subject") or None
+    found = await ask.front.audit.alist(
+        before=_number(ask, "before"), limit=ENTRIES + 1, who=who, subject=subject
+    )
+    entries = found[:ENTRIES]
+    older = entries[-1].number if len(found) > ENTRIES else None
+    return {
+        **_tabs(),
+        "entries": entries,
+        "who": who or "",
+        "subject": subject or "",
+        "newest": "before" not in ask.query,
+        "older": ask.at("/system/audit", who=who, subject=subject, before=older) if older else "",
+        "page_of": lambda entry: page_of(ask, entry),
+    }
+
+
+async def show_tokens(_: House, ask: Ask) -> Values:
+    if not ask.may("admin"):
+        return _tabs()
+    with_revoked = ask.query.get("all") == "1"
+    found = await ask.front.tokens.alist(revoked=with_revoked)
+    return {**_tabs(), "tokens": found, "with_revoked": with_revoked, "standing": _standing}
+
+
+async def show_settings(house: House, ask: Ask) -> Values:
+    if not ask.may("admin"):
+        return _tabs()
+    settings = house.lobby.settings
+    return {
+        **_tabs(),
+        "file": settings.file,
+        "folder": settings.folder,
+        "retention": [_line(settings, name, said) for name, said in RETENTION.items()],
+        "lines": [
+            _line(settings, name, key.about)
+            for name, key in keys().items()
+            if name not in RETENTION
+        ],
+    }
+
+
+async def ask_for_token(_: House, __: Ask) -> Values:
+    return {"roles": ROLES}
+
+
+async def make_token(_: House, ask: Ask, body: bytes) -> Response:
+    """Beside the page, because the secret is shown once, and stays until it is copied."""
+    expires = field_of(body, "expires").strip()
+    made = await ask.front.tokens.acreate(
+        field_of(body, "name").strip(),
+        role=_role(field_of(body, "role")),
+        tenant=field_of(body, "tenant").strip() or None,
+        expires=None if expires in ("", NEVER) else expires,
+    )
+    values = {"token": made.token, "secret": made.secret}
+    return HTMLResponse(render("system_token_made.html", ask, values))
+
+
+def page_of(ask: Ask, entry: AuditEntry) -> str:
+    """Where what was changed can be seen; empty: nowhere."""
+    kind, _, name = entry.subject.partition(":")
+    found = _PAGES.get(kind)
+    return ask.at(found(name)) if found and name else ""
+
+
+_PAGES: Final[Mapping[str, Callable[[str], str]]] = {
+    "schedule": lambda name: f"/schedules/{segment(name)}",
+    "job": lambda name: f"/jobs/{segment(name)}",
+    "queue": lambda _: "/capacity",
+    "limit": lambda _: "/capacity",
+    "worker": lambda _: "/capacity",
+    "token": lambda _: "/system/tokens",
+}
+
+
+def _tabs() -> dict[str, object]:
+    return {"tabs": TABS}
+
+
+def _standing(token: Token) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    return "valid" if token.is_valid(now()) else "expired"
+
+
+def _line(settings: Settings, name: str, said: str) -> tuple[str, str, str, str]:
+    return name, settings.shown(name), settings.origin(name), said
+
+
+def _role(text: str) -> Role:
+    for role in ROLES:
+        if role == text:
+            return role
+    raise InvalidValue(f"role={text!r}: choose one of {', '.join(ROLES)}")
+
+
+def _number(ask: Ask, name: str) -> int | None:
+    text = ask.query.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise InvalidValue(f"{name}={text}: the number of an entry")
+    return int(text)
+
+
+SYSTEM: Final = (
+    Page(path="/system", template="system.html", view=show_doctor),
+    Page(path="/system/audit", template="system_audit.html", view=show_audit),
+    Page(path="/system/tokens", template="system_tokens.html", view=show_tokens),
+    Page(path="/system/settings", template="system_settings.html", view=show_settings),
+    Page(
+        path="/system/tokens/new",
+        template="system_token.html",
+        view=ask_for_token,
+        role="admin",
+    ),
+)
+MAKE_TOKEN: Final = Door(
+    method="POST", path="/system/tokens", role="admin", behind=make_token, hidden=True
+)

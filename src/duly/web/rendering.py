@@ -1,0 +1,160 @@
+"""Pages as text: the templates, and how moments, lengths and states are written in them.
+
+A moment is shown on the clock that its reader has chosen, and says the whole of it in its title.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import HTTPConnection
+
+import duly
+from duly.clock import now
+from duly.model.filter_words import quoted
+from duly.policy.redaction import redacted
+from duly.policy.why import Clock, about
+from duly.rules import local_time
+from duly.web.asking import Ask, Look, segment
+from duly.web.saying import coloured, shown
+
+# Beside its colour, each state has a shape: nobody has to tell colours apart.
+SHAPES: Final = {
+    "succeeded": "●", "kept": "●", "running": "◐", "ready": "○", "scheduled": "◷", "blocked": "◫",
+    "failed": "✕", "cancelled": "⊘", "expired": "⌛", "queued": "●", "merged": "⊕", "skipped": "▲",
+    "late": "◒", "not kept": "✕", "under way": "◐", "paused": "❚❚", "none": "·",
+    "working": "●", "draining": "◒", "stopping": "◌", "stopping now": "◌", "gone": "✕",
+    "well": "●", "worth knowing": "▲", "needs you": "✕", "valid": "●", "revoked": "⊘",
+}  # fmt: skip
+
+
+def render(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
+    return _environment().get_template(template).render(_common(ask), **values)
+
+
+def render_main(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
+    """Only the part of a page that is kept up to date."""
+    found = _environment().get_template(template)
+    return "".join(found.blocks["main"](found.new_context({**_common(ask), **values})))
+
+
+def render_bare(template: str, request: HTTPConnection, **values: object) -> str:
+    """For somebody who is nobody yet, or who may not: without the names of anything."""
+    root = request.scope.get("root_path", "")
+    look = Look.of(request)
+    return (
+        _environment()
+        .get_template(template)
+        .render(at=lambda path: f"{root}{path}", look=look, version=duly.__version__, **values)
+    )
+
+
+def when(
+    ask: Ask, moment: datetime | None, zone: str | None = None, *, seconds: bool = False
+) -> str:
+    """A moment, near enough to be understood, with the whole of it in its title."""
+    if moment is None:
+        return Markup('<span class="none">–</span>')
+    clock = Clock(ask.look.zone_of(zone), now())
+    text = clock.near(moment.replace(microsecond=0) if seconds else _minute(moment))
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        moment.isoformat(), _whole(moment, clock.zone), text
+    )
+
+
+def countdown(ask: Ask, moment: datetime | None, zone: str | None = None) -> str:
+    """``in 3 min``; ``12 s ago``."""
+    if moment is None:
+        return Markup('<span class="none">–</span>')
+    away = moment - now()
+    span = _coarse(abs(away))
+    text = (
+        "now" if not span else f"in {about(span)}" if away > timedelta() else f"{about(span)} ago"
+    )
+    return Markup('<time class="away" datetime="{}" title="{}">{}</time>').format(
+        moment.isoformat(), _whole(moment, ask.look.zone_of(zone)), text
+    )
+
+
+def elapsed(moment: datetime) -> str:
+    """How long something has been going on: ``4 min``."""
+    return about(max(_coarse(now() - moment), timedelta(seconds=1)))
+
+
+def length(span: timedelta | None) -> str:
+    return Markup('<span class="none">–</span>') if span is None else escape(about(span))
+
+
+def state(name: str) -> str:
+    """A state as a word and a shape."""
+    return Markup('<span class="state {}"><i aria-hidden="true">{}</i>{}</span>').format(
+        name.replace(" ", "-"), SHAPES.get(name, "·"), name
+    )
+
+
+def pretty(text: str | None) -> str:
+    """JSON for people; what is none stays as it is. Secrets are hidden in both."""
+    try:
+        return redacted(json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False))
+    except ValueError:
+        return redacted(text or "")
+
+
+def _common(ask: Ask) -> dict[str, Any]:
+    return {
+        "ask": ask,
+        "look": ask.look,
+        "at": ask.at,
+        "may": ask.may,
+        "user": ask.user,
+        "version": duly.__version__,
+        "when": lambda *args, **words: when(ask, *args, **words),
+        "countdown": lambda *args: countdown(ask, *args),
+    }
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("duly.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "length": length,
+        "state": state,
+        "pretty": pretty,
+        "segment": segment,
+        "redacted": redacted,
+        "shown": shown,
+        "coloured": coloured,
+        "filtered": quoted,
+        "count": lambda number: f"{number:,}",
+        "size": len,
+    }
+    found.globals |= {"elapsed": elapsed, "SHAPES": SHAPES}
+    # A block that is rendered alone does not see what its page imports.
+    macros = found.get_template("macros.html").module
+    found.globals |= {name: getattr(macros, name) for name in ("act", "sheet", "empty")}
+    return found
+
+
+def _whole(moment: datetime, zone: str) -> str:
+    here = local_time(moment, zone)
+    utc = moment.astimezone(local_time(moment, "UTC").tzinfo)
+    return f"{here:%a %Y-%m-%d %H:%M:%S} {zone} · {utc:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+def _coarse(span: timedelta) -> timedelta:
+    """Whole seconds: what comes up to date every second shows no fractions."""
+    return timedelta(seconds=int(span.total_seconds()))

@@ -1,0 +1,177 @@
+// What a page does by itself beside being kept up to date: keys, menus, sheets and copying.
+// Nothing here is needed to read a page.
+
+const root = document.body.dataset.root;
+const sheet = document.getElementById("sheet");
+const keys = document.getElementById("keys");
+
+// How this browser likes to see things is kept in cookies, which the server reads.
+const local = document.querySelector("[data-local]");
+if (local) {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!local.value) local.value = zone;
+  local.textContent = `local (${local.value})`;
+}
+for (const choice of document.querySelectorAll("[data-keep]")) {
+  choice.addEventListener("change", () => {
+    const path = root || "/";
+    document.cookie = `${choice.dataset.keep}=${choice.value}; path=${path}; max-age=31536000; samesite=lax`;
+    location.reload();
+  });
+}
+
+// A form beside the page. What is done in it closes it; what is refused is said in it.
+document.addEventListener("htmx:after:swap", () => {
+  const filled = document.getElementById("sheet-body").childElementCount > 0;
+  if (filled && !sheet.open) sheet.showModal();
+});
+sheet.addEventListener("close", () => document.getElementById("sheet-body").replaceChildren());
+function shut() {
+  // Emptied first: what is swapped in meanwhile would open it again.
+  document.getElementById("sheet-body").replaceChildren();
+  sheet.close();
+}
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-close],[data-copy],[data-help]");
+  if (event.target === sheet || event.target === keys) event.target.close();
+  if (!target) {
+    for (const menu of document.querySelectorAll("details[data-menu][open]"))
+      if (!menu.contains(event.target)) menu.open = false;
+    return;
+  }
+  if ("close" in target.dataset) target.closest("dialog").close();
+  if ("help" in target.dataset) keys.showModal();
+  if ("copy" in target.dataset)
+    navigator.clipboard?.writeText(target.dataset.copy).then(() => {
+      // A line about what was done would close the sheet, and with it what is shown only once.
+      if (sheet.open) target.textContent = "Copied";
+      else say("Copied.");
+    });
+});
+
+// What a form cannot say, as nothing, numbers and lists, is sent as JSON: data-body is its text, and
+// in a form with data-json each field says by data-as what it is. One left empty says nothing, nor
+// does a form in which nothing was changed.
+document.addEventListener("htmx:before:request", (event) => {
+  const { ctx } = event.detail;
+  const from = ctx.sourceElement.closest("[data-body], [data-json]");
+  if (!from || ctx.request.method === "GET") return;
+  try {
+    ctx.request.body = JSON.stringify("body" in from.dataset ? said(from) : written(from));
+    ctx.request.headers["Content-Type"] = "application/json";
+  } catch (error) {
+    event.preventDefault();
+    say(error.message, "bad");
+  }
+});
+function said(button) {
+  // What may be secret never stands in an address: it is not sent for a preview, only now.
+  const found = JSON.parse(button.dataset.body);
+  const beside = document.querySelector(button.dataset.beside ?? ":not(*)");
+  return beside?.value ? { ...found, [beside.name]: typed(beside) } : found;
+}
+function written(form) {
+  const found = {};
+  for (const field of [...form.elements].some(differs) ? form.elements : []) {
+    if (!field.name || (field.value === "" && !("none" in field.dataset))) continue;
+    const path = field.name.split(".");
+    const last = path.pop();
+    const within = path.reduce((into, part) => (into[part] ??= {}), found);
+    within[last] = typed(field);
+  }
+  return found;
+}
+function differs(field) {
+  if (!field.name) return false;
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.options) return [...field.options].some((one) => one.selected !== one.defaultSelected);
+  return field.value !== field.defaultValue;
+}
+function typed(field) {
+  if (field.type === "checkbox") return field.checked;
+  if (field.value === "") return null;
+  if (field.dataset.as !== "json") return field.value;
+  try {
+    return JSON.parse(field.value);
+  } catch {
+    throw new Error(`${field.name.split(".").pop()} is not JSON: texts in quotes, as "eu"`);
+  }
+}
+// Only a browser knows where it is.
+document.addEventListener("htmx:before:request", (event) => {
+  const { request } = event.detail.ctx;
+  if (request.method === "GET" && event.detail.ctx.sourceElement.matches("[data-zoned]"))
+    request.action += `&here=${encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)}`;
+});
+
+// Lines about what was done go by themselves; what went wrong stays until it is clicked.
+const toasts = document.getElementById("toasts");
+new MutationObserver((changes) => {
+  for (const change of changes)
+    for (const toast of change.addedNodes) {
+      if (toast.nodeType !== Node.ELEMENT_NODE) continue;
+      toast.addEventListener("click", () => toast.remove());
+      if (toast.classList.contains("good")) {
+        setTimeout(() => toast.remove(), 5000);
+        // Emptied at once: a sheet with something in it is opened by the next swap.
+        if (sheet.open) document.getElementById("sheet-body").replaceChildren();
+        if (sheet.open) shut();
+      } else if (sheet.open) document.getElementById("sheet-body").prepend(toast);
+    }
+}).observe(toasts, { childList: true });
+function say(text, kind = "good") {
+  const toast = document.createElement("p");
+  toast.className = `toast ${kind}`;
+  toast.textContent = text;
+  toasts.append(toast);
+}
+
+// Keys. A row is whatever has data-row; its first link is what Enter opens, and a button with
+// data-key is what that key presses.
+let going = false;
+let row = -1;
+const rows = () => [...document.querySelectorAll("[data-row]")];
+function choose(step) {
+  const all = rows();
+  if (!all.length) return;
+  row = Math.max(0, Math.min(all.length - 1, row + step));
+  all.forEach((one, index) => one.classList.toggle("chosen", index === row));
+  all[row].scrollIntoView({ block: "nearest" });
+}
+function press(key) {
+  const within = rows()[row] ?? document;
+  const button =
+    within.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`[data-page] [data-key="${key}"]`);
+  if (button && !button.disabled) button.click();
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (sheet.open || keys.open) return;
+  if (going) {
+    going = false;
+    document.querySelector(`[data-go="${event.key}"]`)?.click();
+    return;
+  }
+  switch (event.key) {
+    case "/":
+      event.preventDefault();
+      document.querySelector("[data-filter], [data-search]")?.focus();
+      break;
+    case "j": choose(1); break;
+    case "k": choose(-1); break;
+    case "g": going = true; break;
+    case "?": keys.showModal(); break;
+    case "r": case "x": case "p": press(event.key); break;
+    case "Enter":
+      if (document.activeElement === document.body) rows()[row]?.querySelector("a")?.click();
+      break;
+  }
+});
+// What a morph puts in place of a chosen row is chosen again.
+document.addEventListener("htmx:after:swap", () => {
+  rows().forEach((one, index) => one.classList.toggle("chosen", index === row));
+});

@@ -1,0 +1,79 @@
+"""The life of a job on a line: waiting, running, pausing, and how each attempt ended.
+
+Thin is what waits, thick what runs. The line is as wide as the page: so places on it are parts of a
+hundred, and nothing is stretched.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeAlias
+
+from markupsafe import Markup
+
+Kind: TypeAlias = Literal["waiting", "pause", "running", "succeeded", "failed"]
+
+HEIGHT: Final = 34
+MIDDLE: Final = 22
+THICK: Final = {"waiting": 2, "pause": 2}  # else:
+THICKEST: Final = 14
+NARROWEST: Final = 0.4  # of a hundred: what took no time is seen all the same
+EDGE: Final = 0.8  # … and no mark is cut off
+CLOSEST: Final = 2.0  # marks nearer to each other than that would be one blot
+MARKS: Final = {"running": "◐", "succeeded": "●", "failed": "✕"}
+CLASSES: Final = {
+    "waiting": "waiting",
+    "pause": "pause",
+    "running": "under-way",
+    "succeeded": "kept",
+    "failed": "not-kept",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of the life of a job; ``title`` is what is read when it is pointed at."""
+
+    kind: Kind
+    start: datetime
+    end: datetime
+    title: str
+
+
+def draw_attempts(stretches: Sequence[Stretch], label: str) -> Markup:
+    """One line; stretches come in the order of time."""
+    if not stretches:
+        return Markup("")
+    start = stretches[0].start
+    whole = max(stretches[-1].end - start, timedelta(microseconds=1))
+    places = [_place(one, start, whole) for one in stretches]
+    bars = (_bar(one, *place) for one, place in zip(stretches, places, strict=True))
+    return Markup(
+        '<svg class="attempts" role="img" aria-label="{}" width="100%" height="{}">{}{}</svg>'
+    ).format(label, HEIGHT, Markup("").join(bars), Markup("").join(_marks(stretches, places)))
+
+
+def _place(one: Stretch, start: datetime, whole: timedelta) -> tuple[float, float]:
+    """Where it begins, and how wide it is."""
+    left = min(100 * ((one.start - start) / whole), 100 - NARROWEST)
+    width = max(100 * ((one.end - one.start) / whole), NARROWEST)
+    return left, min(width, 100 - left)
+
+
+def _bar(one: Stretch, left: float, width: float) -> Markup:
+    thick = THICK.get(one.kind, THICKEST)
+    return Markup(
+        '<rect class="{}" x="{:.2f}%" y="{}" width="{:.2f}%" height="{}"><title>{}</title></rect>'
+    ).format(CLASSES[one.kind], left, MIDDLE - thick // 2, width, thick, one.title)
+
+
+def _marks(stretches: Sequence[Stretch], places: Sequence[tuple[float, float]]) -> Iterator[Markup]:
+    """Shapes above the ends of what ran: nobody has to tell colours apart."""
+    last = -CLOSEST
+    for one, (left, width) in zip(stretches, places, strict=True):
+        at = min(max(left + width / 2, EDGE), 100 - EDGE)
+        if one.kind in MARKS and at - last >= CLOSEST:
+            last = at
+            yield Markup('<text x="{:.2f}%" y="10" text-anchor="middle">{}</text>').format(
+                at, MARKS[one.kind]
+            )

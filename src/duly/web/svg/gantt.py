@@ -1,0 +1,147 @@
+"""Runs on one axis of time, a lane for each schedule, queue or worker.
+
+Runs that lie over each other are drawn below each other: a lane that is higher than one line has
+something to say.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from markupsafe import Markup
+
+from duly.app.timeline import Bar, LaneOfBars, Timeline
+from duly.policy.why import Clock, about
+from duly.web.svg.drawing import Axis, framed, line, number, rectangle, text, titled
+
+LEFT, WIDTH = 180, 866
+TOP, HIGH, GAP = 24, 18, 10
+THINNEST = 2.5
+MOST_LINES = 6  # of a lane; more is drawn over the last
+LONGEST_NAME = 26
+
+
+def gantt(
+    timeline: Timeline, *, zone: str, job: Callable[[int], str], lane: Callable[[str], str]
+) -> Markup:
+    """``job`` and ``lane`` are the addresses of what can be opened."""
+    axis = Axis(start=timeline.start, end=timeline.end, left=LEFT, width=WIDTH)
+    parts: list[Markup] = []
+    top = float(TOP)
+    for one in timeline.lanes:
+        lines = _packed(one.bars, axis)
+        parts += _lane(one, top, lane)
+        for place, bars in enumerate(lines):
+            parts += [
+                _linked(bar, axis, Clock(zone, timeline.now), top=top + place * HIGH, job=job)
+                for bar in bars
+            ]
+        top += max(len(lines), 1) * HIGH + GAP
+    now = axis.x(timeline.now)
+    frame = [_HATCH, *axis.drawn(zone, top=6, bottom=top)]
+    parts += [line(now, 6, now, top, kind="now"), text(now + 3, 15, "now", kind="now-word")]
+    return framed(
+        [*frame, *parts],
+        width=LEFT + WIDTH,
+        height=top + 4,
+        label=_told(timeline),
+        kind="gantt",
+        links=True,
+    )
+
+
+_HATCH = Markup(
+    '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><rect width="5" height="5" class="hatch-ground"/>'
+    '<line x1="0" y1="0" x2="0" y2="5" class="hatch-line"/></pattern></defs>'
+)
+
+
+def _packed(bars: Iterable[Bar], axis: Axis) -> list[list[Bar]]:
+    """Each bar in the first line where it lies over no other."""
+    lines: list[list[Bar]] = []
+    ends: list[datetime] = []
+    for bar in sorted(bars, key=lambda one: one.start):
+        place = next((n for n, end in enumerate(ends) if end <= bar.start), len(lines))
+        place = min(place, MOST_LINES - 1)
+        if place == len(lines):
+            lines.append([])
+            ends.append(bar.end)
+        lines[place].append(bar)
+        ends[place] = max(ends[place], bar.end)
+    return [_thinned(one, axis) for one in lines]
+
+
+def _thinned(bars: Sequence[Bar], axis: Axis) -> list[Bar]:
+    """Without those that nobody could tell from the one before: they are one and the same spot."""
+    found: list[Bar] = []
+    for bar in bars:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and last.state == bar.state
+            and axis.x(bar.end) - axis.x(last.start) < THINNEST
+        ):
+            continue
+        found.append(bar)
+    return found
+
+
+def _lane(one: LaneOfBars, top: float, lane: Callable[[str], str]) -> Iterator[Markup]:
+    yield line(0, top - GAP / 2, LEFT + WIDTH, top - GAP / 2, kind="axis")
+    name = one.name if len(one.name) <= LONGEST_NAME else f"{one.name[: LONGEST_NAME - 1]}…"
+    label = text(0, top + HIGH * 0.72, name, kind="lane")
+    yield (Markup('<a href="{}">{}</a>').format(lane(one.name), label) if one.link else label)
+
+
+def _linked(bar: Bar, axis: Axis, clock: Clock, *, top: float, job: Callable[[int], str]) -> Markup:
+    x = axis.x(bar.start)
+    width = max(axis.x(bar.end) - x, THINNEST)
+    kind = f"bar {bar.state}{' collides' if bar.collides else ''}"
+    drawn = rectangle(
+        x,
+        top + 1,
+        width=width,
+        height=HIGH - 4,
+        kind=kind,
+        title=_title(bar, clock),
+        radius=min(width / 4, 2),
+    )
+    if bar.state == "running":
+        drawn += _open_end(x + width, top + 1)
+    if bar.job_id is None:
+        return drawn
+    return Markup('<a href="{}" aria-label="{}">{}</a>').format(
+        job(bar.job_id), _title(bar, clock), drawn
+    )
+
+
+def _open_end(x: float, top: float) -> Markup:
+    """A run that goes on points to what is to come."""
+    middle, bottom = top + (HIGH - 4) / 2, top + HIGH - 4
+    return Markup('<path d="M{} {} L{} {} L{} {} Z" class="bar running">{}</path>').format(
+        number(x), number(top), number(x + 6), number(middle), number(x), number(bottom),
+        titled("still running"),
+    )  # fmt: skip
+
+
+def _title(bar: Bar, clock: Clock) -> str:
+    name = bar.schedule or bar.task
+    begins = clock.near(bar.start.replace(microsecond=0))
+    length = about(max(bar.end - bar.start, timedelta()))
+    if bar.state == "coming":
+        said = f"{name} is due at {begins}"
+        said += f", usually takes {length}" if bar.usual else ", nobody knows how long it takes"
+    else:
+        said = f"{name}, job {bar.job_id}: {bar.state}, began {begins}, "
+        said += f"for {length} so far" if bar.state == "running" else f"took {length}"
+    return f"{said}, while another run had not ended" if bar.collides else said
+
+
+def _told(timeline: Timeline) -> str:
+    bars = [bar for lane in timeline.lanes for bar in lane.bars]
+    past = sum(bar.state not in ("coming", "running") for bar in bars)
+    running = sum(bar.state == "running" for bar in bars)
+    return (
+        f"{past} runs that ended, {running} that run and {len(bars) - past - running} to come, "
+        f"in {len(timeline.lanes)} lanes"
+    )

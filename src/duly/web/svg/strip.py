@@ -1,0 +1,110 @@
+"""The strip of hours: what became of the moments of the last day, and how many are coming.
+
+Each hour is a bar as high as it was busy, in the colour and with the mark of the worst that
+happened in it; those to come are pale. Each is a link to its hour.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from math import log2
+from typing import Final
+
+from markupsafe import Markup
+
+from duly.app.strip import ComingHour, HourCell, StripView
+from duly.rules import local_time
+
+WIDTH, HEIGHT, BASE = 22, 74, 52  # of a cell, of the drawing, and where bars stand
+LEAST, MOST = 4, 44  # how high a bar is
+LABELLED: Final = 3  # every so many hours are named
+_MARKS: Final = {"not kept": "\u2715", "late": "\u25d2"}
+
+Link = Callable[[datetime], str]
+
+
+def strip(view: StripView, zone: str, link: Link) -> Markup:
+    cells: list[HourCell | ComingHour] = [*view.hours, *view.coming]
+    tallest = max([1, *(cell.counts.due for cell in view.hours), *(c.moments for c in view.coming)])
+    parts = [
+        _cell(cell, place, zone=zone, tallest=tallest, link=link)
+        for place, cell in enumerate(cells)
+    ]
+    now = len(view.hours) * WIDTH
+    wide = len(cells) * WIDTH
+    return Markup(
+        '<svg class="strip" viewBox="0 0 {wide} {high}" role="group" aria-label="{label}" '
+        'preserveAspectRatio="xMinYMin meet">{parts}'
+        '<line class="now" x1="{now}" y1="2" x2="{now}" y2="{base}"/>'
+        '<text class="at-now" x="{now}" y="{low}" text-anchor="middle">now</text></svg>'
+    ).format(
+        wide=wide,
+        high=HEIGHT,
+        label=_label(view),
+        parts=Markup("").join(parts),
+        now=now,
+        base=BASE + 4,
+        low=HEIGHT - 4,
+    )
+
+
+def _cell(
+    cell: HourCell | ComingHour, place: int, *, zone: str, tallest: int, link: Link
+) -> Markup:
+    start = local_time(cell.start, zone)
+    if isinstance(cell, HourCell):
+        count, kind, title = cell.counts.due, str(cell.worst), _said(cell)
+    else:
+        count, kind, title = cell.moments, "coming", f"{cell.moments:,} coming"
+    high = LEAST + round((MOST - LEAST) * log2(1 + count) / log2(1 + tallest)) if count else 2
+    name = Markup('<text x="{}" y="{}" text-anchor="middle">{:%H}</text>').format(
+        place * WIDTH + WIDTH / 2, HEIGHT - 4, start
+    )
+    return Markup(
+        '<a href="{link}" aria-label="{hour:%a %H:%M}: {title}">'
+        "<title>{hour:%a %H:%M}\u2013{until} \u00b7 {title}</title>"
+        '<rect class="hit" x="{left}" y="0" width="{wide}" height="{base}"/>'
+        '<rect class="{kind}" x="{x}" y="{y}" width="{bar}" height="{high}" rx="2"/>'
+        "{mark}</a>{name}"
+    ).format(
+        link=link(cell.start),
+        hour=start,
+        until=f"{(start.hour + 1) % 24:02}:{start.minute:02}",
+        title=title,
+        left=place * WIDTH,
+        wide=WIDTH,
+        base=BASE,
+        kind=kind.replace(" ", "-") if count else "none",
+        x=place * WIDTH + 3,
+        y=BASE - high,
+        bar=WIDTH - 6,
+        high=high,
+        mark=_mark(kind, place, BASE - high) if count else "",
+        name=name if start.hour % LABELLED == 0 and abs(place - _NOW) > 1 else "",
+    )
+
+
+_NOW = 24  # the place of the line, beside which no hour is named
+
+
+def _mark(kind: str, place: int, top: int) -> Markup:
+    sign = _MARKS.get(kind)
+    if sign is None:
+        return Markup("")
+    return Markup('<text class="sign {}" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+        kind.replace(" ", "-"), place * WIDTH + WIDTH / 2, max(top - 3, 8), sign
+    )
+
+
+def _said(cell: HourCell) -> str:
+    counts = cell.counts
+    parts = [f"{counts.due:,} due", f"{counts.kept:,} kept"]
+    parts += [f"{counts.late:,} late"] if counts.late else []
+    parts += [f"{counts.not_kept:,} not kept"] if counts.not_kept else []
+    parts += [f"{counts.under_way:,} under way"] if counts.under_way else []
+    return ", ".join(parts) if counts.due else "nothing was due"
+
+
+def _label(view: StripView) -> str:
+    bad = [cell for cell in view.hours if cell.worst == "not kept"]
+    said = f"The last 24 hours: {view.counts.due:,} due, {view.counts.kept:,} kept"
+    return f"{said}; not all kept in {len(bad)} of them" if bad else said

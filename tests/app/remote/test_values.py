@@ -1,0 +1,120 @@
+"""Everything that a store is asked, and everything it answers, arrives as it was sent."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.app.remote.calls import CALLS, NOT_REMOTE, NOUNS, Verb, verbs_of
+from duly.app.remote.reading import reader
+from duly.app.remote.writing import writer
+from duly.errors import InvalidValue
+from duly.model.job import Call, Job
+from duly.model.schedule import Plan, Schedule
+from duly.store.protocol import Store
+from duly.store.sql_store import SqlStore
+from duly.testing.clock import VirtualClock
+from duly.testing.conformance import Make, check_store, checks
+from duly.testing.factories import distinct_call, distinct_plan, plan
+from tests.app.remote.through_json import ThroughJson, sent_over
+
+# What is not even of the kind that is asked for is refused before the store sees it.
+TYPED = ("a_place_that_no_page_gave_is_refused",)
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def decided() -> list[Verb]:
+    remote = list(CALLS)
+    near = [(n, v) for nouns in NOT_REMOTE.values() for n, vs in nouns.items() for v in vs.split()]
+    return [*remote, *near]
+
+
+def test_of_every_verb_it_is_decided_whether_it_may_be_asked_from_afar() -> None:
+    every = {(noun, verb) for noun, kind in NOUNS.items() for verb in verbs_of(kind)}
+    assert every - set(decided()) == set(), "say so in CALLS, or in NOT_REMOTE with a reason"
+    assert set(decided()) - every == set(), "there is no such verb"
+    assert len(decided()) == len(set(decided())), "it is decided twice"
+
+
+def test_every_noun_of_the_store_is_there() -> None:
+    nouns = {name for name, value in vars(Store).items() if isinstance(value, property)}
+    assert nouns - {"actor"} == set(NOUNS)
+
+
+@pytest.mark.parametrize("noun", sorted({check.noun for check in checks()}))
+async def test_a_store_keeps_its_promises_when_all_of_it_goes_over_the_wire(
+    noun: str, sqlite_memory: Make
+) -> None:
+    @asynccontextmanager
+    async def afar(clock: VirtualClock) -> AsyncIterator[Store]:
+        async with sqlite_memory(clock) as near:
+            assert isinstance(near, SqlStore)
+            yield ThroughJson(near.database)
+
+    await check_store(
+        afar, only=[one for one in checks() if one.noun == noun and one.name not in TYPED]
+    )
+
+
+def test_a_call_with_another_value_in_every_column_arrives() -> None:
+    for run_after in (None, NOW, timedelta(microseconds=1)):
+        call = distinct_call(run_after)
+        assert sent_over(call, Call, trusting=False) == call
+
+
+def test_a_plan_with_another_value_in_every_column_arrives_with_its_offsets() -> None:
+    sent = distinct_plan(NOW)
+    arrived = sent_over(sent, Plan, trusting=False)
+    assert arrived == sent
+    assert arrived.policies.as_json() == sent.policies.as_json()
+
+
+def test_a_plan_that_nobody_can_read_arrives_as_it_was_stored() -> None:
+    sent = plan()
+    stored = Plan.remembered(**vars(sent) | {"rule": "when it rains", "unreadable": "a later one"})
+    arrived = sent_over(stored, Plan, trusting=True)
+    assert (arrived, arrived.unreadable) == (stored, "a later one")
+
+
+def test_a_new_plan_that_nobody_can_read_is_refused() -> None:
+    body = writer(Plan)(plan()) | {"rule": "when it rains"}
+    with pytest.raises(ValueError, match="when it rains"):
+        reader(Plan)(body, "plan")
+
+
+def test_a_later_version_s_choice_is_refused_if_asked_and_passed_over_if_stored() -> None:
+    body = writer(Plan)(plan()) | {"mood": "blue"}
+    assert reader(Plan, trusting=True)(body, "plan") == plan()
+    with pytest.raises(InvalidValue, match=r"^plan: mood: not known here"):
+        reader(Plan)(body, "plan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        (datetime, "2026-03-02T12:00", "it='2026-03-02T12:00': naive; it needs a zone, as"),
+        (datetime, 7, "it=7: a moment, as"),
+        (timedelta, 10**40, "it=1000.*…: a length, in microseconds"),
+        (timedelta, "5m", "it='5m': a length, in microseconds"),
+        (int, True, "it=True: a whole number"),
+        (int, 2**63, "it=9223372036854775808: a whole number"),
+        (str, "a\0b", r"it='a\\x00b': text"),
+        (list[int], [1, "2"], r"it\[1\]='2': a whole number"),
+        (dict[int, str], [[1, "a"], [2]], r"it\[1\]=\[2\]: a list of 2"),
+        (str | int, "web-1", "it='web-1': an object with one of str, int"),
+        (Schedule, {"id": 1}, "it: created_at, cursor, next_at, plan is missing"),
+        (Job, [], r"it=\[\]: an object: Job"),
+    ],
+)
+def test_what_is_no_such_value_is_refused_with_its_place(
+    kind: object, value: object, said: str
+) -> None:
+    with pytest.raises(InvalidValue, match=f"^{said}"):
+        reader(kind)(value, "it")
+
+
+def test_a_viewer_is_sent_no_secrets() -> None:
+    secretive = plan(args='{"password":"hunter2","to":"ada"}')
+    assert writer(Plan, hiding=True)(secretive)["args"] == '{"password":"***","to":"ada"}'
+    assert writer(Plan)(secretive)["args"] == '{"password":"hunter2","to":"ada"}'

@@ -1,0 +1,72 @@
+"""Runs side by side on one axis of time."""
+
+from datetime import timedelta
+
+from duly import Duly
+from duly.app.timeline import Timeline, timeline
+from duly.clock import now
+from duly.model.worker import Profile
+from duly.store.protocol import Done, Store, Wish
+
+HOUR = timedelta(hours=1)
+
+
+def begun(app: Duly, *, ended: bool) -> None:
+    """Somebody takes whatever is ready, and perhaps ends it."""
+
+    async def work(store: Store) -> None:
+        tasks = {"report": "", "other": ""}
+        profile = Profile(name="web-1", queues=("default",), signatures=tasks, slots=10)
+        worker = await store.work.register(profile, lease=HOUR)
+        for queue, shelf in await store.work.ready(["default"]):
+            wish = Wish(worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=10)
+            await store.work.claim(wish)
+        held = await store.work.held(worker.id) if ended else []
+        await store.work.turn([Done(one.id, one.fence) for one in held])
+
+    app._home.call(work, twin="")
+
+
+def drawn(app: Duly, schedule: str | None = None) -> Timeline:
+    return app._home.call(
+        lambda store: timeline(store, span=HOUR, now=now(), schedule=schedule), twin=""
+    )
+
+
+def test_what_runs_is_in_the_lane_of_its_schedule_and_in_no_other(url: str) -> None:
+    app = Duly(url)
+
+    @app.task
+    def report() -> None: ...
+
+    @app.task
+    def other() -> None: ...
+
+    app.schedules.add("2099-01-01T00:00Z", report, name="a")
+    app.schedules.add("2099-01-01T00:00Z", other, name="b")
+    jobs = {name: app.schedules.run(name).job_id for name in ("a", "b")}
+    begun(app, ended=False)
+    every = {lane.name: [bar.job_id for bar in lane.bars] for lane in drawn(app).lanes}
+    assert every == {name: [number] for name, number in jobs.items()}
+    [lane] = drawn(app, "a").lanes
+    assert [(bar.job_id, bar.state) for bar in lane.bars] == [(jobs["a"], "running")]
+    app.close()
+
+
+def test_runs_of_one_schedule_that_overlap_collide(url: str) -> None:
+    app = Duly(url)
+
+    @app.task
+    def report() -> None: ...
+
+    app.schedules.add("2099-01-01T00:00Z", report, name="a", overlap="allow")
+    app.schedules.run("a")
+    begun(app, ended=True)
+    assert drawn(app).collisions == 0
+    for _ in range(2):
+        app.schedules.run("a")
+    begun(app, ended=False)
+    found = drawn(app)
+    assert found.collisions == 1
+    assert [bar.collides for bar in found.lanes[0].bars] == [False, False, True]
+    app.close()

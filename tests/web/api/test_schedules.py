@@ -1,0 +1,142 @@
+"""Schedules over HTTP: added, changed, steered and asked about as by the command."""
+
+from datetime import datetime
+
+from duly.clock import now
+from tests.web.api.conftest import Api
+
+NIGHTLY = {"name": "nightly", "rule": "02:00", "task": "send", "args": {"to": "ada"}}
+
+
+def test_a_schedule_is_added_in_the_zone_of_the_app_and_found(api: Api) -> None:
+    made = api.ask("POST", "/schedules", {**NIGHTLY, "start_within": "4h", "tags": ["x"]})
+    assert made.status_code == 201
+    found = made.json()
+    assert (found["zone"], found["sentence"]) == (
+        "Europe/Berlin",
+        "Every day at 02:00 Europe/Berlin.",
+    )
+    assert (found["owner"], found["title"], found["tags"]) == ("api", "mail to ada", ["x"])
+    assert found["policies"]["start_within"] == "4h"
+    assert api.get("/schedules/nightly") == found
+    assert api.get("/schedules?filter=nightly")["items"] == [found]
+    assert api.refused("POST", "/schedules", NIGHTLY)[0] == 409
+    assert (
+        api.post("/schedules", {**NIGHTLY, "rule": "03:00", "if_exists": "replace"})["rule"]
+        == "03:00"
+    )
+
+
+def test_what_cannot_be_kept_is_refused_with_the_reason(api: Api) -> None:
+    for wrong in (
+        {"rule": "every blue moon"},
+        {"args": {"to": 1}},
+        {"zone": "Mars/Olympus"},
+        {"start_within": "5"},
+        {"overlap": "maybe"},
+        {"start": "yesterday"},
+    ):
+        assert api.refused("POST", "/schedules", NIGHTLY | wrong)[0] == 422
+    assert api.get("/schedules")["items"] == []
+
+
+def test_an_edit_changes_what_is_said_and_nothing_else(api: Api) -> None:
+    made = api.post("/schedules", {**NIGHTLY, "start_within": "4h", "jitter": "5m"})
+    answer = api.ask("PATCH", "/schedules/nightly", {"rule": "03:00", "start_within": None})
+    found = answer.json()
+    assert (found["rule"], "start_within" in found["policies"]) == ("03:00", False)
+    assert found["policies"]["jitter"] == "5m"
+    assert (found["args"], found["queue"]) == (made["args"], made["queue"])
+    changed = api.ask("PATCH", "/schedules/nightly", {"args": {"to": "bob"}}).json()
+    assert (changed["args"], changed["title"]) == ({"to": "bob"}, "mail to bob")
+    assert api.refused("PATCH", "/schedules/nightly", {"args": {"to": 5}})[0] == 422
+    [last, *_] = api.get("/schedules/nightly/changes")["items"]
+    assert (last["by"], "bob" in last["what"]) == ("admin ", True)
+    assert api.refused("PATCH", "/schedules/nobody", {"rule": "03:00"})[0] == 404
+
+
+def test_a_hidden_secret_that_is_sent_back_stays(api: Api) -> None:
+    api.post("/schedules", NIGHTLY | {"args": {"to": "ada", "password": "hunter2"}})
+    assert api.get("/schedules/nightly")["args"] == {"to": "ada", "password": "***"}
+    api.ask("PATCH", "/schedules/nightly", {"args": {"to": "bob", "password": "***"}})
+    assert '"hunter2"' in api.site.app.schedules.get("nightly").args
+
+
+def test_a_schedule_is_paused_until_a_time_and_resumed(api: Api) -> None:
+    api.post("/schedules", NIGHTLY)
+    paused = api.post("/schedules/nightly/pause", {"until": "2h", "note": "the disk is full"})
+    assert (paused["paused"], paused["note"]) == (True, "the disk is full")
+    left = datetime.fromisoformat(paused["paused_until"]) - now()
+    assert 7_000 < left.total_seconds() <= 7_200
+    wall = api.post("/schedules/nightly/pause", {"until": "2099-07-01T09:00"})
+    assert wall["paused_until"] == "2099-07-01T07:00:00Z"
+    assert api.refused("POST", "/schedules/nightly/pause", {"until": "5"})[0] == 422
+    assert api.post("/schedules/nightly/resume")["paused"] is False
+
+
+def test_next_moments_are_skipped_and_gone_from_the_preview(api: Api) -> None:
+    api.post("/schedules", NIGHTLY)
+    before = api.get("/schedules/nightly/preview?count=3")
+    skipped = api.post("/schedules/nightly/skip-next", {"count": 1})
+    assert skipped["moments"] == [before["items"][0]["at"]]
+    after = api.get("/schedules/nightly/preview?count=2")
+    assert after["items"] == before["items"][1:]
+    assert before["items"][0]["local"][10:16] == "T02:00"
+
+
+def test_a_run_now_is_in_its_history_with_a_job(api: Api) -> None:
+    api.post("/schedules", NIGHTLY)
+    done = api.post("/schedules/nightly/run")
+    assert (done["outcome"], done["manual"]) == ("queued", True)
+    [row] = api.get("/schedules/nightly/history?since=1h&limit=1")["items"]
+    assert (row["job_id"], row["state"]) == (done["job_id"], "ready")
+    assert api.get(f"/jobs/{done['job_id']}")["schedule"] == "nightly"
+    other = api.post("/schedules/nightly/run", {"args": {"to": "eve"}})
+    assert api.get(f"/jobs/{other['job_id']}")["args"] == {"to": "eve"}
+    assert "nightly" in api.get("/schedules/nightly/why")["sentence"]
+
+
+def test_a_stretch_is_backfilled_once(api: Api) -> None:
+    api.post("/schedules", NIGHTLY)
+    stretch = {"start": "2026-01-05T00:00:00Z", "end": "2026-01-08T00:00:00Z"}
+    tried = api.post("/schedules/nightly/backfill", {**stretch, "dry_run": True})
+    assert (len(tried["queued"]), tried["jobs"]) == (3, [])
+    done = api.post("/schedules/nightly/backfill", stretch)
+    assert done["queued"] == tried["queued"]
+    assert len(done["jobs"]) == 3
+    again = api.post("/schedules/nightly/backfill", stretch)
+    assert (again["queued"], len(again["left_alone"])) == ([], 3)
+
+
+def test_a_name_with_a_slash_is_a_name(api: Api) -> None:
+    api.post("/schedules", NIGHTLY | {"name": "crm/sync"})
+    assert api.get("/schedules/crm%2Fsync")["name"] == "crm/sync"
+    assert api.post("/schedules/crm%2Fsync/pause")["paused"] is True
+    assert api.get("/schedules/crm%2Fsync/history")["items"] == []
+    assert api.ask("DELETE", "/schedules/crm%2Fsync").status_code == 204
+    assert api.refused("GET", "/schedules/crm%2Fsync")[0] == 404
+
+
+def test_only_what_code_declares_is_taken_back(api: Api) -> None:
+    api.post("/schedules", NIGHTLY)
+    status, said = api.refused("POST", "/schedules/nightly/take-back")
+    assert (status, "is not declared in code" in said) == (409, True)
+
+
+def test_a_rule_is_explained_before_anybody_keeps_it(api: Api) -> None:
+    found = api.get("/rules/next?rule=02:30&zone=Europe/Berlin&count=2")
+    assert found["sentence"] == "Every day at 02:30 Europe/Berlin."
+    assert [one["local"][10:16] for one in found["items"]] == ["T02:30", "T02:30"]
+    assert any("does not exist" in note for note in found["notes"])
+    assert api.get("/rules/next?rule=spaced 5m")["zone"] is None
+    assert api.refused("GET", "/rules/next?rule=bla")[0] == 422
+    assert api.refused("GET", "/rules/next")[0] == 422
+
+
+def test_lists_of_schedules_are_read_part_by_part(api: Api) -> None:
+    for name in ("a", "b", "c"):
+        api.post("/schedules", NIGHTLY | {"name": name})
+    first = api.get("/schedules?limit=2")
+    assert ([one["name"] for one in first["items"]], first["next"]) == (["a", "b"], "b")
+    rest = api.get("/schedules?limit=2&after=b")
+    assert ([one["name"] for one in rest["items"]], rest["next"]) == (["c"], None)

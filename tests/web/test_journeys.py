@@ -1,0 +1,188 @@
+"""What people come for, in a real browser: on the demo at work, with SQLite below."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.infrastructure.served import Served, running_shop
+
+expect.set_options(timeout=20_000)
+
+BAD = ("error", "warning")
+PAGES = (
+    "/",
+    "/schedules",
+    "/schedules/rollup",
+    "/schedules/timeline",
+    "/jobs",
+    "/jobs?filter=state%3Afailed&group=error",
+    "/capacity",
+    "/system",
+    "/system/audit",
+    "/system/tokens",
+    "/system/settings",
+    "/api/v1/docs",
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("shop") / "duly.db")
+
+
+@pytest.fixture(scope="module")
+def shop(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with running_shop(store, tmp_path_factory.mktemp("here")) as found:
+        assert found.ask("POST", "/api/v1/schedules/open_shop/run").status == 200
+        yield found
+
+
+@pytest.fixture
+def complaints(page: Page) -> Iterator[list[str]]:
+    """What the browser complains about: a script that fails, a policy that is broken."""
+    found: list[str] = []
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on(
+        "console",
+        lambda said: found.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    yield found
+    assert found == []
+
+
+@pytest.fixture
+def open_page(page: Page, shop: Served, complaints: list[str]) -> Callable[[str], Page]:
+    """Signed in as an admin, by the address that was printed."""
+    page.goto(f"{shop.url}/login?token={shop.secret}")
+
+    def go(path: str) -> Page:
+        page.goto(shop.url + path)
+        return page
+
+    return go
+
+
+def test_the_demo_is_seen_live(open_page: Callable[[str], Page]) -> None:
+    page = open_page("/")
+    expect(page.locator("#next-title")).to_be_visible()
+    first = page.get_by_text("heartbeat").locator("..").locator("time").first
+    seen = first.inner_text()
+    expect(first).not_to_have_text(seen)  # nobody has loaded the page again
+
+
+def test_why_a_run_was_skipped_is_on_the_first_page_and_in_the_history(
+    open_page: Callable[[str], Page],
+) -> None:
+    page = open_page("/")
+    need = page.locator(".needs article", has_text="rollup")
+    expect(need).to_contain_text(re.compile(r"Skipped at .*overlap=\"skip\", and the run of"))
+    need.get_by_role("link", name="rollup").click()
+    row = page.locator("table tr", has_text="skipped").first
+    expect(row).to_contain_text("overlap")
+
+
+def test_a_schedule_is_edited_and_the_preview_changes_while_somebody_types(
+    open_page: Callable[[str], Page],
+) -> None:
+    page = open_page("/schedules/nightly_report")
+    page.get_by_role("button", name="Edit").click()
+    sheet = page.locator("#sheet")
+    rule = sheet.get_by_label("When", exact=True)
+    rule.fill("Mon..Fri 25:00")
+    expect(sheet.locator("#draft")).to_contain_text("25")
+    rule.fill("Mon..Fri 03:30")
+    expect(sheet.locator("#draft")).to_contain_text("Weekdays at 03:30")
+    expect(sheet.locator("#draft")).to_contain_text("02:00")  # what it was
+    sheet.get_by_role("button", name=re.compile("Save")).click()
+    expect(page.locator("main .sentence")).to_contain_text("03:30")
+    expect(page.get_by_text("because somebody edited it")).to_be_visible()
+
+
+def test_a_failed_job_is_found_and_given_another_chance(
+    open_page: Callable[[str], Page],
+) -> None:
+    page = open_page("/jobs?filter=state%3Afailed")
+    page.locator("tbody a").first.click()
+    expect(page.locator("main")).to_contain_text("order 4711 has no address")
+    page.get_by_role("button", name="Retry").first.click()
+    expect(page.locator("#toasts")).to_contain_text("gets another chance")
+
+
+def test_a_log_is_followed_while_it_is_written(
+    open_page: Callable[[str], Page], shop: Served
+) -> None:
+    asked = shop.ask("POST", "/api/v1/jobs", json.dumps({"task": "export"}))
+    assert asked.status in {200, 201}, asked.body
+    page = open_page(f"/jobs/{json.loads(asked.body)['id']}")
+    expect(page.locator("main")).to_contain_text("page 1 written")
+    expect(page.locator("main")).not_to_contain_text("page 10 written")
+    expect(page.locator("main")).to_contain_text("page 10 written")
+
+
+def test_a_queue_is_paused_with_a_reason_and_resumed(open_page: Callable[[str], Page]) -> None:
+    page = open_page("/capacity")
+    page.locator("tr", has_text="default").get_by_role("button", name="Pause").first.click()
+    sheet = page.locator("#sheet")
+    sheet.get_by_role("textbox").first.fill("the bank is closed")
+    sheet.get_by_role("button", name="Pause").click()
+    expect(page.locator("main")).to_contain_text("the bank is closed")
+    page.get_by_role("button", name="Resume").first.click()
+    expect(page.locator("main")).not_to_contain_text("the bank is closed")
+
+
+def test_a_viewer_sees_everything_and_may_press_nothing(
+    page: Page, shop: Served, complaints: list[str]
+) -> None:
+    made = shop.ask("POST", "/api/v1/tokens", json.dumps({"name": "eve", "role": "viewer"}))
+    secret = json.loads(made.body)["secret"]
+    page.goto(shop.url)
+    page.get_by_label("Token").fill(secret)
+    page.get_by_role("button", name="Sign in").click()
+    page.goto(f"{shop.url}/schedules/rollup")
+    button = page.get_by_role("button", name="Run now")
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", "needs the operator role")
+    refused = page.evaluate(
+        """async () => (await fetch("/api/v1/schedules/rollup/run", {method: "POST",
+            headers: {"x-csrf-token": "x"}})).status"""
+    )
+    assert refused == 403
+    complaints.clear()  # the browser says that it was refused
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_can_be_used_by_everybody(
+    context: BrowserContext, open_page: Callable[[str], Page], path: str, theme: str
+) -> None:
+    page = open_page("/")
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        page = open_page(path)
+        overflow = page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert overflow == 0, f"{path} is wider than {width} px"
+        result = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+        assert result.violations_count == 0, result.generate_report()
+
+
+def test_everything_is_at_hand_on_the_keyboard(open_page: Callable[[str], Page]) -> None:
+    page = open_page("/")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    expect(page).to_have_url(re.compile("/schedules$"))
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator(".chosen")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/schedules/.+"))
+    page.keyboard.press("/")
+    expect(page.locator("input:focus")).to_have_count(1)

@@ -1,0 +1,155 @@
+"""People sign in with a token; a proxy, or the application around, may say who they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.requests import HTTPConnection
+
+from duly import Duly, User
+from duly.errors import InvalidValue
+from duly.web.attempts import MOST_ATTEMPTS
+from duly.web.guard import Proxy
+from tests.infrastructure.web import ORIGIN, Site, site, site_at
+
+PAGE = {"accept": "text/html"}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Site]:
+    with site_at(tmp_path / "duly.db") as found:
+        yield found
+
+
+def test_a_page_leads_to_the_sign_in_and_back(here: Site) -> None:
+    away = here.client.get("/jobs?filter=x", headers=PAGE, follow_redirects=False)
+    assert (away.status_code, away.headers["location"]) == (
+        303,
+        "/login?next=%2Fjobs%3Ffilter%3Dx",
+    )
+    here.client.get("/login")
+    form = {"token": here.token("ada", "viewer"), "csrf": here.client.cookies["duly_csrf"]}
+    back = here.client.post(
+        away.headers["location"], data=form, headers={"origin": ORIGIN}, follow_redirects=False
+    )
+    assert (back.status_code, back.headers["location"]) == (303, "/jobs?filter=x")
+    assert here.client.get("/", headers=PAGE, follow_redirects=False).status_code == 200
+
+
+def test_a_link_elsewhere_is_not_followed_after_the_sign_in(here: Site) -> None:
+    here.client.get("/login")
+    form = {"token": here.token("ada", "viewer"), "csrf": here.client.cookies["duly_csrf"]}
+    for lure in ("//evil.example", "https://evil.example", "/\\evil.example"):
+        answer = here.client.post(
+            "/login",
+            params={"next": lure},
+            data=form,
+            headers={"origin": ORIGIN},
+            follow_redirects=False,
+        )
+        assert answer.headers["location"] == "/"
+
+
+def test_the_cookie_cannot_be_read_by_scripts_nor_sent_by_other_sites(here: Site) -> None:
+    here.client.get("/login")
+    form = {"token": here.token("ada", "viewer"), "csrf": here.client.cookies["duly_csrf"]}
+    answer = here.client.post(
+        "/login", data=form, headers={"origin": ORIGIN}, follow_redirects=False
+    )
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "max-age=43200" in cookie
+
+
+def test_a_revoked_token_ends_the_session_at_once(here: Site) -> None:
+    here.sign_in("ada", "viewer")
+    assert here.client.get("/", headers=PAGE).status_code == 200
+    here.app.tokens.revoke("ada")
+    assert here.client.get("/", headers=PAGE, follow_redirects=False).status_code == 303
+
+
+def test_who_signs_out_is_nobody(here: Site) -> None:
+    ours = here.sign_in("ada", "viewer")
+    here.client.post("/logout", headers=ours, follow_redirects=False)
+    assert here.client.get("/", headers=PAGE, follow_redirects=False).status_code == 303
+
+
+def test_signing_in_is_in_the_audit_log(here: Site) -> None:
+    here.sign_in("ada", "operator")
+    [entry] = here.app.audit.list(who="ada")
+    assert (entry.action, entry.subject, entry.how) == ("sign in", "user:ada", "person")
+
+
+def test_after_ten_wrong_tokens_nobody_is_listened_to_for_a_while(here: Site) -> None:
+    here.client.get("/login")
+    form = {"token": "duly_wrong", "csrf": here.client.cookies["duly_csrf"]}
+    for _ in range(MOST_ATTEMPTS):
+        answer = here.client.post("/login", data=form, headers={"origin": ORIGIN})
+        assert answer.status_code == 401
+    form["token"] = here.token("ada", "viewer")
+    answer = here.client.post("/login", data=form, headers={"origin": ORIGIN})
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["retry-after"]) <= 300
+    assert "Too many wrong tokens" in answer.text
+
+
+def test_another_site_cannot_sign_somebody_in(here: Site) -> None:
+    here.client.get("/login")
+    form = {"token": here.token("ada", "viewer"), "csrf": here.client.cookies["duly_csrf"]}
+    for headers in ({"origin": "https://evil.example"}, {}):
+        assert here.client.post("/login", data=form, headers=headers).status_code == 403
+    form["csrf"] = "guessed"
+    assert here.client.post("/login", data=form, headers={"origin": ORIGIN}).status_code == 403
+
+
+def test_the_link_that_was_printed_opens_everything_and_no_stored_token_does(
+    tmp_path: Path,
+) -> None:
+    with site(Duly(str(tmp_path / "duly.db")), launch="duly_printed") as here:
+        stored = here.token("ada", "admin")
+        refused = here.client.get(f"/login?token={stored}", follow_redirects=False)
+        assert refused.status_code == 200  # the form again
+        assert "duly_session" not in here.client.cookies
+        here.client.get("/login?token=duly_printed", follow_redirects=False)
+        assert here.client.get("/", headers=PAGE).status_code == 200
+
+
+def test_a_proxy_is_believed_from_its_own_network_only(tmp_path: Path) -> None:
+    near = Proxy(header="x-user", networks=("127.0.0.0/8",), role="operator")
+    far = Proxy(header="x-user", networks=("10.0.0.0/8",))
+    for proxy, expected in ((near, 200), (far, 303)):
+        with site(Duly(str(tmp_path / "duly.db")), proxy=proxy) as here:
+            here.client._transport.client = ("127.0.0.1", 1)  # type: ignore[attr-defined]
+            headers = {**PAGE, "x-user": "ada"}
+            answer = here.client.get("/", headers=headers, follow_redirects=False)
+            assert answer.status_code == expected
+    with pytest.raises(InvalidValue, match="networks of the proxies"):
+        Proxy(header="x-user", networks=())
+
+
+async def somebody(connection: HTTPConnection) -> User | None:
+    name = connection.headers.get("x-test")
+    return User(name, "operator") if name else None
+
+
+def test_the_application_around_says_who_it_is(tmp_path: Path) -> None:
+    with site(Duly(str(tmp_path / "duly.db")), host=somebody) as here:
+        assert here.client.get("/", headers=PAGE, follow_redirects=False).status_code == 401
+        known = {**PAGE, "x-test": "ada"}
+        assert here.client.get("/", headers=known).status_code == 200
+        csrf = here.client.cookies["duly_csrf"]
+        pause = "/api/v1/queues/mail/pause"
+        assert here.client.post(pause, headers=known).status_code == 403
+        ours = {"x-test": "ada", "origin": ORIGIN, "x-csrf-token": csrf}
+        assert here.client.post(pause, headers=ours).status_code == 200
+        [entry] = here.app.audit.list(who="ada")
+        assert entry.how == "http"
+
+
+def test_a_mounted_app_says_who_may_come_in(tmp_path: Path) -> None:
+    app = Duly(str(tmp_path / "duly.db"))
+    with pytest.raises(TypeError):
+        app.asgi()  # type: ignore[call-arg]
+    with pytest.raises(InvalidValue, match='"token", for tokens'):
+        app.asgi(auth="none")  # type: ignore[arg-type]
