@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable
 from itertools import takewhile
 
-from benchmarks import listing, rules, schedules
+from benchmarks import listing, rules, schedules, streams
 from benchmarks.queue import main as queue
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "rules": rules.main,
     "schedules": schedules.main,
     "listing": listing.main,
+    "streams": streams.main,
     "queue": queue.main,
 }
 

@@ -8,8 +8,10 @@ import asyncio
 from time import perf_counter
 
 import psycopg
+from starlette.testclient import TestClient
 
 from benchmarks.schedules import store_url
+from duly import Duly, User
 from duly.app import migrate_store, open_store
 from duly.clock import now
 from duly.instants import to_us
@@ -32,6 +34,19 @@ QUESTIONS = (
     "nothing",
     "before:7d task:nothing",
 )
+PAGES = (
+    "/",
+    "/schedules",
+    "/schedules/often",
+    "/schedules/timeline",
+    "/jobs",
+    "/jobs?filter=task:nothing",
+    "/jobs?filter=error~nothing",
+    "/jobs?filter=state:failed&group=error",
+    "/capacity",
+    "/api/v1/jobs",
+)
+PAGE_ROUNDS = 30
 A_DAY = 86_400_000_000
 COLUMNS = (
     "id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, state, "
@@ -53,6 +68,22 @@ def main() -> None:
     for count in (FEW, MANY):
         with store_url("postgres") as url:
             asyncio.run(measured(url, count))
+            look(url, count)
+
+
+def look(url: str, count: int) -> None:
+    """The same as pages: how long the server takes for each, all of it."""
+    app = Duly(url)
+    with TestClient(app.asgi(auth=lambda _: User("bench"))) as client:
+        for path in PAGES:
+            client.get(path)
+            took: list[float] = []
+            for _ in range(PAGE_ROUNDS):
+                begin = perf_counter()
+                assert client.get(path).status_code == 200
+                took.append(perf_counter() - begin)
+            tell(count, path, took)
+    app.close()
 
 
 async def measured(url: str, count: int) -> None:
@@ -100,10 +131,12 @@ async def ask(store: Store, count: int, question: str, *, after: str | None) -> 
         await store.jobs.find(wanted, after=after, limit=50)
         took.append(perf_counter() - begin)
     where = f"{question or 'everything'}{', deep behind' if after else ''}"
-    print(
-        f"{count:9,} ended, {where:35} {len(page.jobs):3} found, "
-        f"p50 {ranked(took, 0.5):5.1f} ms, p95 {ranked(took, 0.95):5.1f} ms"
-    )
+    tell(count, f"{where:35} {len(page.jobs):3} found", took)
+
+
+def tell(count: int, what: str, took: list[float]) -> None:
+    p50, p95 = ranked(took, 0.5), ranked(took, 0.95)
+    print(f"{count:9,} ended, {what:45} p50 {p50:5.1f} ms, p95 {p95:5.1f} ms")
 
 
 def ranked(took: list[float], rank: float) -> float:

@@ -1,4 +1,4 @@
-"""A small shop at work; it is in the package, for ``duly dev --demo``. Look there: duly/demo.py.
+"""A small shop at work; it is in the package, for ``duly dev --demo``. Look there: duly/demo.
 
 Run it by ``duly dev examples/shop.py``; run this file to let customers in at once.
 """

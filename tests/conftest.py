@@ -12,7 +12,7 @@ pytest_plugins = [
     "tests.infrastructure.postgres",
 ]
 
-# The tests of the web side start one; all others that run an app would have it beside them, in vain.
+# The tests of the web side start one; all others that run an app would have one in vain.
 os.environ["DULY_WEB"] = "no"
 
 # A slow machine is not a bug in the rule under test; a hang is caught by the timeout.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duly.app.jobs import Job
     from duly.app.tasks import Call
     from duly.app.views import Fire, Schedule
-    from duly.model.access import User
+    from duly.model.access import User as User
     from duly.model.limit import Limit
     from duly.model.policies import Missed
     from duly.policy.retry import Retry
@@ -40,7 +40,6 @@ __all__ = [
     "RetryAfter",
     "RuleError",
     "Schedule",
-    "User",
     "__version__",
     "current",
 ]

@@ -84,6 +84,31 @@ EXAMPLES = {
     ),
     "host": Example("0.0.0.0", "::1", '"web"', ("0.0.0.0", "::1", "web"), "127.0.0.1"),  # noqa: S104
     "port": Example("1", "2", "3", (1, 2, 3), 8400),
+    "web": Example("on", "no", "false", (True, False, False), True),
+    "hosts": Example(
+        "one.example",
+        "two.example, three.example",
+        '["four.example"]',
+        (("one.example",), ("two.example", "three.example"), ("four.example",)),
+        (),
+    ),
+    "trust_header": Example(
+        "X-User",
+        "X-Forwarded-User",
+        '"Remote-User"',
+        ("x-user", "x-forwarded-user", "remote-user"),
+        None,
+    ),
+    "trust_networks": Example(
+        "10.0.0.2/32",
+        "10.0.0.0/8, 192.168.0.0/16",
+        '["::1/128"]',
+        (("10.0.0.2/32",), ("10.0.0.0/8", "192.168.0.0/16"), ("::1/128",)),
+        (),
+    ),
+    "trust_role": Example(
+        "operator", "admin", '"viewer"', ("operator", "admin", "viewer"), "viewer"
+    ),
     "allow": Example(
         "shell,http", "http", '["shell"]', (("shell", "http"), ("http",), ("shell",)), ()
     ),

@@ -11,7 +11,7 @@ STATIC = Path(web.__file__).parent / "static"
 
 def test_every_file_of_others_has_its_hash() -> None:
     rows = re.findall(
-        r"^\| (\S+) \|.*\| ([0-9a-f]{64}) \|$", (STATIC / "VENDORED.md").read_text(), re.M
+        r"^\| (\S+) \|.*\| ([0-9a-f]{64}) \|$", (STATIC / "VENDORED.md").read_text(), re.MULTILINE
     )
     said = dict(rows)
     assert said.keys() == {path.name for path in STATIC.glob("*.min.js")}

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from duly.model.filter import Filter, parse_filter
@@ -17,6 +18,7 @@ from duly.policy.redaction import HIDDEN, redacted
 from duly.store.protocol import LONGEST_TAIL, Failure, Store
 
 MOST_GROUPED: Final = 2_000  # jobs, the newest
+MOST_GROUPS: Final = 100
 MOST_SAMPLES: Final = 5
 LONGEST_LINE: Final = 200
 SHORTEST_PART: Final = 4  # of an error that says something about it
@@ -55,7 +57,7 @@ class FailureGroup:
 
 
 async def failures(store: Store, words: Filter | str = "") -> list[FailureGroup]:
-    """What failed alike among the newest that failed and match, the most frequent first."""
+    """What failed alike among the newest that failed and match, the most frequent kinds first."""
     wanted = parse_filter(words) if isinstance(words, str) else words
     return grouped(await store.jobs.failures(wanted, limit=MOST_GROUPED), wanted)
 
@@ -66,18 +68,25 @@ def grouped(failed: Iterable[Failure], wanted: Filter) -> list[FailureGroup]:
     for failure in failed:
         key = failure.task, _VARIES.sub(_VARIABLE, error_line(failure))
         alike.setdefault(key, []).append(failure)
-    groups = [_group(task, line, members, wanted) for (task, line), members in alike.items()]
-    return sorted(groups, key=lambda group: (group.jobs, group.last_at), reverse=True)
+    most = sorted(alike.items(), key=lambda one: (len(one[1]), one[1][0].ended_at), reverse=True)[
+        :MOST_GROUPS
+    ]
+    return [_group(task, line, members, wanted) for (task, line), members in most]
 
 
 def error_line(failure: Failure) -> str:
     """What was raised, in a line, without secrets."""
-    lines = _whole_lines(failure.error)
+    return _line(failure.error, failure.reason)
+
+
+@lru_cache(maxsize=2 * MOST_GROUPED)  # a page that is looked at asks for the same every second
+def _line(error: str, reason: str) -> str:
+    lines = _whole_lines(error)
     raised = [line for line in lines if _RAISED.match(line)]
     if raised:
         return raised[-1]
-    said = _IN_A_REASON.search(failure.reason)
-    told = redacted(said[1] if said else failure.reason).splitlines()
+    said = _IN_A_REASON.search(reason)
+    told = redacted(said[1] if said else reason).splitlines()
     return next((line.strip() for line in [*lines[-1:], *told] if line.strip()), "")
 
 

@@ -19,7 +19,7 @@ from duly.model.states import State
 from duly.rules import Rule
 from duly.store.protocol import Store
 
-MOST_JOBS: Final = 1_000
+MOST_JOBS: Final = 600
 MOST_PAGES: Final = 5
 MOST_RUNNING: Final = 200
 MOST_LANES: Final = 30

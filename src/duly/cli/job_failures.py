@@ -28,7 +28,7 @@ def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
       duly jobs failures -o wide              with the words that find each kind
 
     Errors that differ by a number, an identifier or a quoted value are one kind; ERROR and NEWEST
-    are those of the newest job. Counted are no more than 2,000, among the newest 10,000 that failed.
+    are those of the newest job. No more than 2,000 are counted, among the newest 10,000 failures.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     wanted = filter_from(words)
     groups: Sequence[FailureGroup] = ()

@@ -23,8 +23,8 @@ QUIET_SECONDS = 15.0  # after so long without news, a comment keeps proxies from
 MOST_STREAMS = 1_000
 MOUNTED_SECONDS = 20.0
 LONGEST_SECONDS = 3_600.0
-RETRY_MS: Final = 1_000
-QUIET: Final = ": \n\n"
+RETRY: Final = b"retry: 1000\n\n"  # milliseconds until a browser comes back
+QUIET: Final = b": \n\n"
 
 Make = Callable[[], Awaitable[str]]
 
@@ -38,7 +38,7 @@ class _Sight:
     """One page as several people see it."""
 
     make: Make
-    watchers: set["asyncio.Queue[str]"] = field(default_factory=set)
+    watchers: set["asyncio.Queue[bytes]"] = field(default_factory=set)
     text: str = ""
 
 
@@ -68,15 +68,15 @@ class Live:
         """A page, now and whenever it has changed."""
         return events(self._watch(key, make))
 
-    async def _watch(self, key: Hashable, make: Make) -> AsyncIterator[str]:
+    async def _watch(self, key: Hashable, make: Make) -> AsyncIterator[bytes]:
         sight = self._sights.setdefault(key, _Sight(make))
-        news: asyncio.Queue[str] = asyncio.Queue(maxsize=2)
+        news: asyncio.Queue[bytes] = asyncio.Queue(maxsize=2)
         sight.watchers.add(news)
         self.streams += 1
         if self._round is None or self._round.done():
             self._round = asyncio.create_task(self._rounds())
         ends = boottime() + self.longest
-        yield f"retry: {RETRY_MS}\n\n"
+        yield RETRY
         try:
             while not self._closing.is_set() and boottime() < ends:
                 yield await self._next(news)
@@ -86,7 +86,7 @@ class Live:
             if not sight.watchers:
                 self._sights.pop(key, None)
 
-    async def _next(self, news: "asyncio.Queue[str]") -> str:
+    async def _next(self, news: "asyncio.Queue[bytes]") -> bytes:
         try:
             return await asyncio.wait_for(news.get(), min(QUIET_SECONDS, self.longest))
         except TimeoutError:
@@ -111,20 +111,21 @@ async def _look(sight: _Sight) -> None:
         _tell(sight, event(text, number=blake2b(text.encode(), digest_size=8).hexdigest()))
 
 
-def _tell(sight: _Sight, message: str) -> None:
+def _tell(sight: _Sight, message: bytes) -> None:
     for watcher in sight.watchers:
         if watcher.full():  # somebody reads slowly: only the newest is worth sending
             watcher.get_nowait()
         watcher.put_nowait(message)
 
 
-def event(text: str, *, kind: str = "", number: str = "") -> str:
+def event(text: str, *, kind: str = "", number: str = "") -> bytes:
     """One message of a stream."""
     head = (f"event: {kind}\n" if kind else "") + (f"id: {number}\n" if number else "")
-    return head + "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
+    said = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return f"{head}{said}\n".encode()
 
 
-def events(stream: AsyncIterator[str]) -> StreamingResponse:
+def events(stream: AsyncIterator[bytes]) -> StreamingResponse:
     return StreamingResponse(
         stream,
         media_type="text/event-stream",

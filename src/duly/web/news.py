@@ -15,9 +15,9 @@ from duly.app.happenings import Happening, Watch
 from duly.clock import boottime, sleep
 from duly.errors import DulyError
 from duly.policy.redaction import redacted
-from duly.web.live import QUIET, RETRY_MS, ROUND_SECONDS, Live, event
+from duly.web.live import QUIET, RETRY, ROUND_SECONDS, Live, event
 
-MOST_WAITING = 2_000  # messages that one listener has not taken yet
+MOST_WAITING = 20  # rounds of news that one listener has not taken yet
 
 
 class News:
@@ -25,60 +25,73 @@ class News:
         self._lobby = lobby
         self._live = live
         self._watch = Watch()
-        self._listeners: dict[asyncio.Queue[str], str | None] = {}
+        self._listeners: set[_Listener] = set()
         self._rounds: asyncio.Task[None] | None = None
 
-    async def listen(self, tenant: str | None, last: str | None) -> AsyncIterator[str]:
+    async def listen(self, tenant: str | None, last: str | None) -> AsyncIterator[bytes]:
         """Messages, from now on or from behind the last one that was heard."""
         heard = await self._lobby.ask(self._watch.resume, last) if last else []
-        news: asyncio.Queue[str] = asyncio.Queue(maxsize=MOST_WAITING)
-        for one in _of(heard, tenant):
-            news.put_nowait(_message(one))
-        self._listeners[news] = tenant
+        listener = _Listener(tenant)
+        listener.tell(_told(heard, tenant), len(heard))
+        self._listeners.add(listener)
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._look())
-        return self._told(news)
+        return self._stream(listener)
 
-    async def _told(self, news: "asyncio.Queue[str]") -> AsyncIterator[str]:
+    async def _stream(self, listener: "_Listener") -> AsyncIterator[bytes]:
         ends = boottime() + self._live.longest
         self._live.streams += 1
-        yield f"retry: {RETRY_MS}\n\n"
+        yield RETRY
         try:
             while not self._live.is_closing and boottime() < ends:
                 try:
-                    yield await asyncio.wait_for(news.get(), ROUND_SECONDS)
+                    yield await asyncio.wait_for(listener.news.get(), ROUND_SECONDS)
                 except TimeoutError:
                     yield QUIET
         finally:
             self._live.streams -= 1
-            self._listeners.pop(news, None)
+            self._listeners.discard(listener)
 
     async def _look(self) -> None:
+        """What is told to many is written once."""
         while self._listeners and not self._live.is_closing:
             try:
                 found = await self._lobby.ask(self._watch.look)
             except DulyError:  # the store is away: what happens meanwhile is told later
                 found = []
-            for listener, tenant in list(self._listeners.items()):
-                self._tell(listener, _of(found, tenant))
+            missed = self._watch.left_out
+            for tenant in {listener.tenant for listener in self._listeners}:
+                text = _told(found, tenant, missed=missed)
+                for listener in self._listeners:
+                    if listener.tenant == tenant:
+                        listener.tell(text, len(found) + missed)
             await sleep(ROUND_SECONDS)
 
-    def _tell(self, listener: "asyncio.Queue[str]", found: "Iterable[Happening]") -> None:
-        messages = [_message(one) for one in found]
-        if self._watch.left_out:
-            messages.append(_missed(self._watch.left_out))
-        room = MOST_WAITING - listener.qsize() - 1
-        if len(messages) > room:
-            messages = [*messages[:room], _missed(len(messages) - room)] if room > 0 else []
-        for message in messages:
-            listener.put_nowait(message)
+
+class _Listener:
+    def __init__(self, tenant: str | None) -> None:
+        self.tenant = tenant
+        self.news: asyncio.Queue[bytes] = asyncio.Queue(maxsize=MOST_WAITING)
+        self._missed = 0
+
+    def tell(self, text: bytes, count: int) -> None:
+        """Put it where it is taken from; who is too slow is told how much they missed."""
+        if not text:
+            return
+        if self.news.full():
+            self._missed += count
+            return
+        if self._missed:
+            text, self._missed = _missed(self._missed) + text, 0
+        self.news.put_nowait(text)
 
 
-def _of(found: "Iterable[Happening]", tenant: str | None) -> "list[Happening]":
-    return [one for one in found if tenant is None or one.tenant == tenant]
+def _told(found: Iterable[Happening], tenant: str | None, *, missed: int = 0) -> bytes:
+    own = [one for one in found if tenant is None or one.tenant == tenant]
+    return b"".join(map(_message, own)) + (_missed(missed) if missed else b"")
 
 
-def _message(one: Happening) -> str:
+def _message(one: Happening) -> bytes:
     said = {
         "at": one.at,
         "job": one.job_id,
@@ -94,5 +107,5 @@ def _message(one: Happening) -> str:
     return event(msgspec.json.encode(said).decode(), kind=one.kind, number=one.id)
 
 
-def _missed(count: int) -> str:
+def _missed(count: int) -> bytes:
     return event(msgspec.json.encode({"count": count}).decode(), kind="missed")

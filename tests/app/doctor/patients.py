@@ -25,7 +25,7 @@ async def at_work(url: str) -> AsyncIterator[World]:
 
 async def checked(world: World, check: Callable[[Patient], Awaitable[Finding]]) -> Finding:
     """One check, on the world's own time."""
-    return await check(Patient(url="", store=world.store))  # type: ignore[arg-type]
+    return await check(Patient(url="", store=world.store))
 
 
 async def found(url: str, name: str) -> Finding:

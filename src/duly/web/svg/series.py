@@ -129,7 +129,7 @@ class Chart:
 
 
 def nice(value: float) -> float:
-    """The first that reads well and is not below it: 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, …"""
+    """The first that reads well and is not below it: 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15 and so on."""
     if value <= 0:
         return 1.0
     size = 10.0 ** floor(log10(value))
