@@ -25,5 +25,10 @@ def from_us(instant: int) -> datetime:
     return EPOCH + timedelta(microseconds=instant)
 
 
+def floored(moment: datetime, step: timedelta) -> datetime:
+    """The last whole hour, minute or whatever the step is, counted by UTC."""
+    return moment - (moment - EPOCH) % step
+
+
 FIRST_US = to_us(BEGINNING)
 LAST_US = to_us(HORIZON)

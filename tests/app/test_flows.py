@@ -67,6 +67,20 @@ def test_what_is_too_much_to_be_counted_has_no_rate() -> None:
     assert found["mail"].came is None
 
 
+def test_what_could_not_be_counted_before_has_not_come_since() -> None:
+    flows, charts = Flows(), Known({START: 60})
+    flows.look(mail(MOST_COUNTED + 1), charts, now=START)
+    found = flows.look(mail(MOST_COUNTED), charts, now=START + timedelta(seconds=30))
+    assert found["mail"].came is None
+
+
+def test_however_many_look_at_once_one_look_is_remembered() -> None:
+    flows, charts = Flows(), Known({})
+    for place in range(100):
+        flows.look(mail(place), charts, now=START + place * timedelta(milliseconds=5))
+    assert len(flows._looks) == 1
+
+
 def test_a_clock_that_was_set_back_is_no_growth() -> None:
     flows, charts = Flows(), Known({})
     flows.look(mail(0), charts, now=START)

@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from duly.policy.redaction import hidden, hidden_call, hidden_json, hidden_url, redacted
+from duly.policy.redaction import (
+    hidden,
+    hidden_call,
+    hidden_json,
+    hidden_url,
+    redacted,
+    redacted_for,
+)
 
 HIDDEN = {
     "password=hunter2 x": "password=*** x",
@@ -155,3 +162,11 @@ def test_arguments_as_they_are_kept_stay_json() -> None:
 )
 def test_a_url_is_shown_without_what_may_be_a_key(url: str, shown: str) -> None:
     assert hidden_url(url) == shown
+
+
+def test_what_a_job_was_told_under_the_name_of_a_secret_is_hidden_where_it_says_it_again() -> None:
+    args = '{"api_key": "sk_live_42", "auth": {"tokens": ["abc"], "token": ["deeper-1"]}}'
+    said = redacted_for(args, "ada@x was refused with key sk_live_42, and deeper-1; abc")
+    assert said == "ada@x was refused with key ***, and ***; abc"
+    assert redacted_for('{"password": "a"}', "a b") == "a b"  # a letter is no secret
+    assert redacted_for("no json, password", "a b") == "a b"

@@ -120,6 +120,20 @@ def test_rows_stay_chosen_while_the_list_changes_and_are_done_together(
     expect(browser_page.locator(f"#choose-{first}")).not_to_be_checked()
 
 
+def test_a_key_is_meant_for_the_row_that_was_seen(here: Served, browser_page: Page) -> None:
+    first = enqueue(here, "refuse", why="no")
+    browser_page.goto(f"{here.url}/jobs?filter=task:refuse")
+    expect(browser_page.locator(f"#job-{first} .state")).to_contain_text("failed")
+    browser_page.keyboard.press("j")
+    second = enqueue(here, "refuse", why="no again")  # it comes in above
+    expect(browser_page.locator(f"#job-{second} .state")).to_contain_text("failed")
+    expect(browser_page.locator(".chosen")).to_have_attribute("id", f"job-{first}")
+    browser_page.keyboard.press("r")
+    expect(browser_page.locator(".toast")).to_contain_text(str(first))
+    browser_page.keyboard.press("g")
+    browser_page.keyboard.press('"')  # means nothing
+
+
 def test_a_job_is_run_again_with_other_arguments(here: Served, browser_page: Page) -> None:
     number = enqueue(here, "refuse", why="no address")
     browser_page.goto(f"{here.url}/jobs/{number}")

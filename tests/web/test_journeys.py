@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.infrastructure.served import Served, running_shop
 
@@ -154,16 +154,13 @@ def test_a_viewer_sees_everything_and_may_press_nothing(
     complaints.clear()  # the browser says that it was refused
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_can_be_used_by_everybody(
-    context: BrowserContext, open_page: Callable[[str], Page], path: str, theme: str
-) -> None:
-    page = open_page("/")
-    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-    for width in (1280, 360):
+def test_every_page_can_be_used_by_everybody(open_page: Callable[[str], Page], path: str) -> None:
+    """On a desk in the light, and on a telephone in the dark."""
+    page = open_page(path)
+    for theme, width in (("light", 1280), ("dark", 360)):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": 800})
-        page = open_page(path)
         overflow = page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )

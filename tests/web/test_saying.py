@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from duly.web.saying import bare, coloured, shown, spelled
+from duly.web.saying import as_json, bare, coloured, sentence, shown
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,11 @@ def test_a_secret_is_hidden_though_its_colour_changes_within() -> None:
 
 
 def test_json_is_spelled_so_that_it_is_seen_and_means_the_same() -> None:
-    said = json.dumps({"a": "x\u202ey", "b": "ü\x00"}, ensure_ascii=False)
-    assert spelled(said) == '{"a": "x\\u202ey", "b": "ü\\u0000"}'
-    assert json.loads(spelled(said)) == json.loads(said)
+    said = {"a": "x\u202ey", "b": "ü\x00"}
+    assert as_json(said) == '{\n  "a": "x\\u202ey",\n  "b": "ü\\u0000"\n}'
+    assert json.loads(as_json(said)) == said
+
+
+def test_a_sentence_has_a_capital_and_an_end_and_no_secret() -> None:
+    assert sentence("password=hunter2 is wrong") == "Password=*** is wrong."
+    assert [sentence(one) for one in ("why?", "so.", "")] == ["Why?", "So.", ""]

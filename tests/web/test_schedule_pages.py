@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from html import unescape
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from duly import Duly
 from duly.app import Task
 from duly.clock import now
+from duly.errors import RuleError
+from duly.model import schedule
 from duly.model.access import Role
 from duly.model.worker import Profile
+from duly.rules import Rule, Spaced, parse
 from duly.store.protocol import Done, Store, Wish
 from tests.infrastructure.web import Site, site
 
@@ -95,7 +98,7 @@ def text_of(page: str) -> str:
 
 def test_the_list_says_when_each_is_due_and_in_words_how(office: Office) -> None:
     page = text_of(office.page("/schedules"))
-    assert "Next Left Last Passed Outcome Schedule" in page
+    assert "Next Last Outcome Schedule" in page
     assert "Weekdays at 02:00 Europe/Berlin." in page
     assert page.index("hourly") < page.index("Weekdays")
     assert "fires" not in page
@@ -311,6 +314,25 @@ def test_nothing_that_people_write_becomes_a_part_of_the_page(office: Office) ->
 
 
 SHEETS = ("run", "pause", "edit", "backfill", "policies", "edit/preview?rule=%3Cimg+src%3Dx%3E")
+
+
+def test_a_rule_that_this_version_cannot_read_stops_no_page(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.app.schedules.add("every 77m", office.bare, name="odd")
+    office.app.schedules.run("odd")
+
+    def of_before(text: str, **words: Any) -> Rule | Spaced:
+        if text == "every 77m":
+            raise RuleError("nobody has heard of 77m here")
+        return parse(text, **words)
+
+    monkeypatch.setattr(schedule, "parse", of_before)
+    schedule._timings.cache_clear()
+    paths = ("/", "/schedules", "/schedules/odd", "/schedules/timeline", "/schedules/odd/edit")
+    said = {path: "nobody has heard of 77m" in office.page(path) for path in paths}
+    assert said == {path: path in ("/schedules", "/schedules/odd") for path in paths}
+    office.page("/schedules/timeline?schedule=odd")
 
 
 def test_a_schedule_that_is_not_there_is_not_found(office: Office) -> None:

@@ -153,3 +153,17 @@ def test_a_mounted_app_says_who_may_come_in(tmp_path: Path) -> None:
         app.asgi()  # type: ignore[call-arg]
     with pytest.raises(InvalidValue, match='"token", for tokens'):
         app.asgi(auth="none")  # type: ignore[arg-type]
+
+
+def test_who_did_not_sign_in_here_is_not_offered_to_sign_out(tmp_path: Path) -> None:
+    with site(Duly(str(tmp_path / "duly.db")), host=somebody) as here:
+        assert "Sign out" not in here.client.get("/", headers={**PAGE, "x-test": "ada"}).text
+    with site_at(tmp_path / "duly.db") as here:
+        here.sign_in("ada", "viewer")
+        assert "Sign out" in here.client.get("/", headers=PAGE).text
+
+
+def test_what_is_asked_in_the_wrong_way_is_a_problem_like_others(here: Site) -> None:
+    answer = here.client.request("PATCH", "/api/v1/jobs", headers=here.bearer("ada", "admin"))
+    assert (answer.status_code, answer.json()["type"]) == (405, "/problems/method-not-allowed")
+    assert "GET" in answer.headers["allow"]

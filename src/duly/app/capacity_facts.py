@@ -1,5 +1,6 @@
 """Queues with what is in them: for those who look at how much may run, and how much waits."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,11 +19,16 @@ class QueueFacts:
 
 async def queue_facts(store: Store) -> list[QueueFacts]:
     """Those that were set, that a worker listens to, or that hold jobs; by name."""
-    queues = {queue.name: queue for queue in await known_queues(store)}
-    depths = {depth.queue: depth for depth in await store.evidence.depths()}
+    return with_depths(await known_queues(store), await store.evidence.depths())
+
+
+def with_depths(known: Iterable[Queue], depths: Iterable[Depth]) -> list[QueueFacts]:
+    """Each with what is in it. What is in a queue that nobody knows is shown all the same."""
+    queues = {queue.name: queue for queue in known}
+    inside = {depth.queue: depth for depth in depths}
     return [
-        QueueFacts(queues.get(name) or Queue(name=name), depths.get(name) or Depth(queue=name))
-        for name in sorted({*queues, *depths})
+        QueueFacts(queues.get(name) or Queue(name=name), inside.get(name) or Depth(queue=name))
+        for name in sorted({*queues, *inside})
     ]
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from duly.app.capacity import known_queues
+from duly.app.capacity_facts import QueueFacts, with_depths
 from duly.app.charts import Charts, Series
 from duly.app.flows import Flow, Flows
 from duly.app.needs import Need, without_worker
@@ -119,7 +121,7 @@ async def capacity(store: Store, charts: Charts, flows: Flows, *, span: timedelt
     limits = await store.limits.listed(limit=MOST_LIMITS + 1)
     hour = await charts.look(store, now, span=HOUR)
     flow = flows.look(depths, charts, now=now)
-    queues = _queues(await store.work.queues(), depths, flow, living=living)
+    queues = _queues(with_depths(await known_queues(store), depths), flow, living=living)
     running = await store.evidence.running(limit=MOST_RUNNING)
     return CapacityView(
         now=now,
@@ -151,24 +153,17 @@ async def limit_named(store: Store, name: str) -> LaneInfo:
 
 
 def _queues(
-    known: Iterable[Queue],
-    depths: Iterable[Depth],
-    flows: Mapping[str, Flow],
-    *,
-    living: Sequence[WorkerInfo],
+    facts: Iterable[QueueFacts], flows: Mapping[str, Flow], *, living: Iterable[WorkerInfo]
 ) -> list[QueueLine]:
-    """Those that were set, that a worker listens to, or in which something is, by name."""
     heard = {name for worker in living for name in worker.queues}
-    queues = {queue.name: queue for queue in known}
-    inside = {depth.queue: depth for depth in depths}
     return [
         QueueLine(
-            queue=queues.get(name) or Queue(name=name),
-            depth=inside.get(name) or Depth(queue=name),
-            flow=flows.get(name) or Flow(came=None, ended=0.0),
-            heard=name in heard,
+            queue=one.queue,
+            depth=one.depth,
+            flow=flows.get(one.queue.name) or Flow(came=None, ended=0.0),
+            heard=one.queue.name in heard,
         )
-        for name in sorted({*queues, *inside, *heard})
+        for one in facts
     ]
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from duly.clock import boottime
 from duly.errors import InvalidValue
-from duly.instants import EPOCH
+from duly.instants import floored
 from duly.store.protocol import LENGTHS, Ended, Store
 
 BUDGET = 0.15  # seconds of a look that are spent on what is over
@@ -63,7 +63,7 @@ class Charts:
     ) -> Series:
         """The stretches that end with the one that goes on, of one queue or of all."""
         step = _step(span)
-        last = now - (now - EPOCH) % step
+        last = floored(now, step)
         starts = [last - place * step for place in range(-(-span // step))]
         known = self._known.setdefault(step, {})
         for start in known.keys() - set(starts):

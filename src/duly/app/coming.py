@@ -9,7 +9,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from duly.instants import EPOCH
+from duly.instants import floored
 from duly.model.schedule import Schedule
 from duly.rules import Rule
 from duly.store.protocol import Store
@@ -33,7 +33,7 @@ class Ahead:
 
 async def ahead(store: Store, now: datetime) -> Ahead:
     """From this moment to the end of the last hour. What is overdue is not coming any more."""
-    end = _hour(now) + (HOURS_AHEAD + 1) * HOUR
+    end = floored(now, HOUR) + (HOURS_AHEAD + 1) * HOUR
     schedules = await store.evidence.due_before(end, limit=MOST_SCHEDULES)
     return _walked(schedules, now, end)
 
@@ -47,7 +47,7 @@ def _walked(schedules: Sequence[Schedule], now: datetime, end: datetime) -> Ahea
         seen, more = _steps(schedule, now, end, share=share)
         steps -= len(seen)
         for moment in seen:
-            hours[_hour(moment)] += 1
+            hours[floored(moment, HOUR)] += 1
         if more is not None:
             estimated = True
             _extend(hours, more, end, pace=(more - seen[0]) / len(seen))
@@ -71,7 +71,7 @@ def _steps(
 
 def _after(schedule: Schedule, moment: datetime) -> datetime | None:
     """What follows upon the end of a run is not known before it."""
-    kept = None if schedule.plan.unreadable else schedule.plan.kept
+    kept = schedule.plan.kept if schedule.plan.is_readable else None
     return kept.after(moment) if isinstance(kept, Rule) else None
 
 
@@ -80,10 +80,6 @@ def _extend(
 ) -> None:
     """Add what comes until the end if it goes on like that."""
     while start < end:
-        until = min(_hour(start) + HOUR, end)
-        hours[_hour(start)] += (until - start) / pace
+        until = min(floored(start, HOUR) + HOUR, end)
+        hours[floored(start, HOUR)] += (until - start) / pace
         start = until
-
-
-def _hour(moment: datetime) -> datetime:
-    return moment - (moment - EPOCH) % HOUR

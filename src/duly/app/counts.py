@@ -1,12 +1,16 @@
-"""Moments counted by what people want to know of them: whether they were kept."""
+"""Whether moments were kept: what people want to know of them, in words and in numbers."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal, TypeAlias
 
 from duly.model.fire import Cause, Outcome
 from duly.model.states import ENDED, State
 from duly.store.protocol import Tally
+
+Kept: TypeAlias = Literal["kept", "late", "under way", "not kept", "none"]
 
 LATE = timedelta(minutes=1)  # what begins later than this is worth a word
 
@@ -40,24 +44,31 @@ class Counts:
         )
 
 
+def kept_word(
+    outcome: Outcome, cause: Cause | None, state: State | None, *, late: bool = False
+) -> Kept:
+    """In a word; ``none``: nobody wanted it kept. A job that is forgotten by now has not failed."""
+    if outcome is Outcome.SKIPPED:
+        return "none" if cause in _ON_PURPOSE else "not kept"
+    if state in (State.FAILED, State.EXPIRED):
+        return "not kept"
+    if state is State.CANCELLED:
+        return "none"
+    if state is not None and state not in ENDED:
+        return "under way"
+    return "late" if late else "kept"
+
+
 def counted(tallies: Iterable[Tally]) -> Counts:
-    """Of each tally, whether it was kept; a job that is forgotten by now has not failed."""
-    kept = late = under_way = not_kept = on_purpose = 0
+    found: Counter[Kept] = Counter()
     for tally in tallies:
-        if tally.outcome is Outcome.SKIPPED:
-            if tally.cause in _ON_PURPOSE:
-                on_purpose += tally.moments
-            else:
-                not_kept += tally.moments
-        elif tally.state in (State.FAILED, State.EXPIRED):
-            not_kept += tally.moments
-        elif tally.state is State.CANCELLED:
-            on_purpose += tally.moments
-        elif tally.state is None or tally.state in ENDED:
-            kept += tally.moments
-            late += tally.late
-        else:
-            under_way += tally.moments
+        word = kept_word(tally.outcome, tally.cause, tally.state)
+        found[word] += tally.moments
+        found["late"] += tally.late if word == "kept" else 0
     return Counts(
-        kept=kept, late=late, under_way=under_way, not_kept=not_kept, on_purpose=on_purpose
+        kept=found["kept"],
+        late=found["late"],
+        under_way=found["under way"],
+        not_kept=found["not kept"],
+        on_purpose=found["none"],
     )

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from duly.app.charts import Charts
-from duly.instants import EPOCH
+from duly.instants import floored
 from duly.store.protocol import MOST_COUNTED, Depth, Ended
 
 MINUTE = timedelta(minutes=1)
 SHORTEST = timedelta(seconds=10)  # what is seen in less than this says little about a minute
+APART = timedelta(seconds=1)  # of several who look at once, one is remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,31 +30,30 @@ class Flows:
     """Made once in a process, for one store: it remembers how full the queues were."""
 
     def __init__(self) -> None:
-        self._looks: deque[tuple[datetime, Mapping[str, int]]] = deque()
+        self._looks: deque[tuple[datetime, Mapping[str, int | None]]] = deque()
 
     def look(self, depths: Iterable[Depth], charts: Charts, *, now: datetime) -> "dict[str, Flow]":
         """Of every queue in which something is, was, or has just ended."""
-        depths = list(depths)
         sizes = {one.queue: _size(one) for one in depths}
         while self._looks and not timedelta() <= now - self._looks[0][0] <= MINUTE:
             self._looks.popleft()
-        self._looks.append((now, {name: size for name, size in sizes.items() if size is not None}))
+        if not self._looks or now - self._looks[-1][0] >= APART:
+            self._looks.append((now, sizes))
         ended = _ended(charts, now)
-        too_many = {name for name, size in sizes.items() if size is None}
         return {
             name: Flow(
-                came=None if name in too_many else self._came(name, ended.get(name, 0.0)),
+                came=self._came(name, sizes.get(name, 0), ended.get(name, 0.0), now=now),
                 ended=ended.get(name, 0.0),
             )
             for name in {*sizes, *ended}
         }
 
-    def _came(self, name: str, ended: float) -> float | None:
-        (first, before), (last, after) = self._looks[0], self._looks[-1]
-        if last - first < SHORTEST:
+    def _came(self, name: str, size: int | None, ended: float, *, now: datetime) -> float | None:
+        first, sizes = self._looks[0]
+        before = sizes.get(name, 0)
+        if size is None or before is None or now - first < SHORTEST:
             return None
-        grown = after.get(name, 0) - before.get(name, 0)
-        return max(0.0, ended + grown * (MINUTE / (last - first)))
+        return max(0.0, ended + (size - before) * (MINUTE / (now - first)))
 
 
 def _size(depth: Depth) -> int | None:
@@ -64,7 +64,7 @@ def _size(depth: Depth) -> int | None:
 
 def _ended(charts: Charts, now: datetime) -> dict[str, float]:
     """In the last sixty seconds: this minute, and as much of the one before as is left of it."""
-    start = now - (now - EPOCH) % MINUTE
+    start = floored(now, MINUTE)
     found: dict[str, float] = {}
     for minute, share in ((start, 1.0), (start - MINUTE, 1.0 - (now - start) / MINUTE)):
         for name, one in charts.minute(minute).items():

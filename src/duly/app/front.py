@@ -115,6 +115,11 @@ class Front:
         return self.lobby.registry
 
     @property
+    def signed_in(self) -> bool:
+        """Whether they came in by signing in here, and may sign out."""
+        return self._store.actor is not None and self._store.actor.how == "person"
+
+    @property
     def jobs(self) -> Jobs:
         return Jobs(self.registry, self._home, tenant=self.user.tenant)
 

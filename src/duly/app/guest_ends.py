@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from duly.clock import now
+from duly.engine.execution import without_secrets
 from duly.errors import InvalidValue, NotFound, PayloadError, WrongState
 from duly.instants import to_us
 from duly.model.claimed import Claimed
@@ -18,8 +19,9 @@ from duly.model.job import Job
 from duly.model.journal import LogEntry, NoteEntry
 from duly.model.outcome import Late, Outcome, Raised, Stopped, Succeeded
 from duly.model.payload import LONGEST_RESULT, encode
+from duly.model.policies import check_moment
 from duly.model.states import State
-from duly.policy.redaction import redacted
+from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import LONGEST_WAIT
 from duly.policy.verdict import Tried, judge
 from duly.registry.options import length_of
@@ -112,6 +114,9 @@ async def say(store: Store, holding: Holding, lines: Sequence[Line]) -> None:
     """Write lines into the log of a job."""
     if len(lines) > MOST_LINES:
         raise InvalidValue(f"{len(lines):,} lines: at most {MOST_LINES:,} at once")
+    for line in lines:
+        if line.at is not None:
+            check_moment("at", line.at)
     job = await _running(store, holding)
     await store.journal.write(
         [
@@ -121,7 +126,7 @@ async def say(store: Store, holding: Holding, lines: Sequence[Line]) -> None:
                 attempt=job.attempt,
                 at_us=to_us(line.at or now()),
                 level=line.level.lower(),
-                text=redacted(line.text),
+                text=redacted_for(job.args, line.text),
             )
             for line in lines
         ]
@@ -138,7 +143,7 @@ async def note(store: Store, holding: Holding, percent: float, *, message: str =
                 fence=holding.fence,
                 attempt=job.attempt,
                 percent=percent,
-                message=redacted(message),
+                message=redacted_for(job.args, message),
             )
         ]
     )
@@ -184,6 +189,8 @@ async def _with_reason(store: Store, one: Ending) -> Outcome:
 
 
 def _settlement(job: Claimed | Job, outcome: Outcome, moment: datetime) -> Settlement:
+    if isinstance(outcome, Raised):
+        outcome = without_secrets(outcome, job.args)
     result = outcome.result if isinstance(outcome, Succeeded) else None
     return Settlement(
         job=job,

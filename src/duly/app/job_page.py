@@ -1,22 +1,20 @@
 """A job as somebody sees it who wants to know all about it: the answer, and what it rests on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from duly.app.tenancy import own_job
+from duly.app.steering import own_zone
+from duly.app.tenancy import HIGHEST_NUMBER, own_job
 from duly.app.why import answer_job
-from duly.errors import DulyError, NotFound
 from duly.model.job import Attempt, Job
 from duly.model.journal import LogLine, Note
-from duly.model.schedule import Schedule
 from duly.model.states import ENDED, State
 from duly.policy.why import Answer
 from duly.store.protocol import Store
 
 LINES: Final = 1_000  # of a log, at once
-HIGHEST_NUMBER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +23,7 @@ class JobSeen:
     now: datetime
     answer: Answer
     schedule: str | None  # its name, if it is there
-    zone: str | None  # of its schedule
+    zone: str  # that its moments are told in
     attempts: Sequence[Attempt]  # those that did not end it well
     workers: Mapping[int, str]  # names of those that are remembered
     note: Note | None
@@ -44,18 +42,22 @@ class LogSeen:
     over: bool
 
 
-async def job_page(store: Store, number: int, *, tenant: str | None) -> JobSeen:
-    job = await job_of(store, number, tenant=tenant)
+async def job_page(
+    store: Store, number: int, *, tenant: str | None, zone_of: Callable[[str | None], str]
+) -> JobSeen:
+    """``zone_of`` says on which clock its reader looks, given that of its schedule."""
+    job = await own_job(store, number, tenant)
     schedule = None
     if job.schedule_id is not None:
         schedule = await store.evidence.schedule(job.schedule_id)
+    zone = zone_of(None if schedule is None else own_zone(schedule.plan))
     running = job.state is State.RUNNING
     return JobSeen(
         job=job,
         now=(await store.upkeep.progress()).now,
-        answer=await answer_job(store, number),
+        answer=await answer_job(store, number, zone=zone),
         schedule=None if schedule is None else schedule.plan.name,
-        zone=None if schedule is None else _zone(schedule),
+        zone=zone,
         attempts=await store.jobs.attempts(number),
         workers={one.id: one.name for one in await store.work.workers()},
         note=await store.journal.note(number) if running else None,
@@ -63,18 +65,11 @@ async def job_page(store: Store, number: int, *, tenant: str | None) -> JobSeen:
     )
 
 
-async def job_of(store: Store, number: int, *, tenant: str | None) -> Job:
-    """The job, if there is one, and it is not another tenant's."""
-    if not 0 < number <= HIGHEST_NUMBER:
-        raise NotFound(f"there is no job {number}")
-    return await own_job(store, number, tenant)
-
-
-async def job_log(
+async def log_seen(
     store: Store, number: int, *, tenant: str | None, after: int = 0, limit: int = LINES
 ) -> LogSeen:
     """The job is looked at first: what it says, it says before its end."""
-    over = (await job_of(store, number, tenant=tenant)).state in ENDED
+    over = (await own_job(store, number, tenant)).state in ENDED
     after = min(max(after, 0), HIGHEST_NUMBER)
     lines = await store.journal.logs(number, after=after, limit=limit)
     return LogSeen(
@@ -87,14 +82,7 @@ async def whole_log(store: Store, number: int, *, tenant: str | None) -> Sequenc
     lines: list[LogLine] = []
     while True:
         last = lines[-1].seq if lines else 0
-        found = await job_log(store, number, tenant=tenant, after=last)
+        found = await log_seen(store, number, tenant=tenant, after=last)
         lines += found.lines
         if len(found.lines) < LINES:
             return lines
-
-
-def _zone(schedule: Schedule) -> str | None:
-    try:
-        return schedule.plan.shown_zone
-    except DulyError:  # a zone that this machine does not know any more
-        return None

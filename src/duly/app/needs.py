@@ -28,11 +28,33 @@ class Need:
     kind: str  # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault"
     sentence: str
     due_at: datetime | None = None
-    zone: str = "UTC"
+    zone: str | None = None  # of its schedule, if it is of one
     moments: int = 1
     job_id: int | None = None
     commands: tuple[Command, ...] = ()
     matter: Matter | None = None  # what ``store.access.acknowledge`` takes; None: it cannot be
+
+    @property
+    def schedule(self) -> str | None:
+        """Its name, if a schedule is what needs somebody."""
+        return self.name if self.matter and self.matter.subject.startswith("schedule:") else None
+
+    @property
+    def job_to_see(self) -> int | None:
+        """Its own job; or the one that was in its way."""
+        return self.job_id or next((one.job_id for one in self.commands if one.job_id), None)
+
+    @property
+    def job_to_stop(self) -> int | None:
+        """The one that is in its way and goes on."""
+        return next((one.job_id for one in self.commands if one.what == "stop it"), None)
+
+    @property
+    def moment_word(self) -> str:
+        """What ``due_at`` says of it."""
+        if self.kind in ("no worker", "signature"):
+            return "since"
+        return "ended" if self.kind == "failed" and self.schedule is None else "due"
 
 
 async def needs(store: Store, progress: Progress, since: datetime) -> list[Need]:

@@ -38,6 +38,7 @@ class Standing:
     pause: Pause | None
     fault: str | None
     ahead: Sequence[datetime]
+    after_end: bool  # whether the end of a run decides when it is due
     notes: Sequence[str]  # on clock changes that make a difference
     drift: Sequence[Drift]
     fires: Sequence[Fire]  # the newest first
@@ -69,7 +70,7 @@ async def standing(
     stored = await upcoming_one(store, await store.schedules.get(name))
     latest = await store.ledger.latest([stored.id])
     schedule = Schedule.of(stored, latest.get(stored.id))
-    plan, readable = schedule.plan, not schedule.plan.unreadable
+    plan, readable = schedule.plan, schedule.plan.is_readable
     fires = await history(store, name, since=None, until=before or now, limit=PAGE + 1)
     return Standing(
         schedule=schedule,
@@ -79,6 +80,7 @@ async def standing(
         pause=stored.pause,
         fault=stored.fault,
         ahead=await _ahead(store, schedule) if readable else (),
+        after_end=readable and isinstance(plan.kept, Spaced),
         notes=clock_change_notes(plan.kept, now) if readable else (),
         drift=await drift(store, name),
         fires=fires[:PAGE],

@@ -3,24 +3,27 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from duly.app.changing import meant
-from duly.app.counts import LATE
+from duly.app.counts import LATE, Kept, kept_word
 from duly.app.steering import own_zone
 from duly.app.views import Fire, Schedule, with_run
 from duly.errors import DulyError
 from duly.model import schedule as model
+from duly.model.fire import Fire as StoredFire
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import parse_schedule_filter
-from duly.store.protocol import Store
+from duly.store.protocol import RunTimes, Store
 
 ROWS: Final = 40
 RECENT: Final = 20
 
-Kept: TypeAlias = Literal["kept", "late", "not kept", "under way", "none"]
 
-_UNDER_WAY: Final = ("scheduled", "blocked", "ready", "running")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    fire: Fire
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class Row:
     schedule: Schedule  # its ``last`` is that of ``recent``
     words: str  # its rule, as a sentence
     zone: str | None
-    recent: Sequence[Fire]  # the oldest first
+    recent: Sequence[Recent]  # the oldest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +69,6 @@ def in_words(plan: Plan) -> str:
         return f"This version of duly cannot read it: {error}"
 
 
-def kept_word(fire: Fire) -> Kept:
-    """Whether a moment was kept, in the words that moments are counted in."""
-    if fire.outcome == "skipped" or fire.state in ("failed", "expired"):
-        return "not kept"
-    if fire.outcome == "merged" or fire.state == "cancelled":
-        return "none"
-    if fire.state in _UNDER_WAY:
-        return "under way"
-    return "late" if (fire.lateness or timedelta()) > LATE else "kept"
-
-
 def outcome_word(fire: Fire) -> str:
     """What became of a moment: of its job, as soon as that is known."""
     return fire.state or fire.outcome
@@ -84,15 +76,22 @@ def outcome_word(fire: Fire) -> str:
 
 async def _recent(
     store: Store, schedules: Sequence[model.Schedule]
-) -> Mapping[int, Sequence[Fire]]:
+) -> Mapping[int, Sequence[Recent]]:
     """Of each, the last moments with what became of their jobs: two questions for all of them."""
     found = await store.ledger.recent([one.id for one in schedules], limit=RECENT)
     jobs = [fire.job_id for fires in found.values() for fire in fires if fire.job_id is not None]
     runs = await store.evidence.runs_of(jobs) if jobs else {}
     return {
         one.id: [
-            with_run(Fire.of(fire, one.plan.name), runs.get(fire.job_id or 0))
+            _seen(fire, one.plan.name, runs.get(fire.job_id or 0))
             for fire in reversed(found[one.id])
         ]
         for one in schedules
     }
+
+
+def _seen(fire: StoredFire, schedule: str, run: RunTimes | None) -> Recent:
+    told = with_run(Fire.of(fire, schedule), run)
+    late = (told.lateness or timedelta()) > LATE
+    state = None if run is None else run.state
+    return Recent(fire=told, kept=kept_word(fire.outcome, fire.cause, state, late=late))

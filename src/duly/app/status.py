@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from duly.app.counts import LATE, Counts, counted
+from duly.app.late import LateRun
 from duly.app.needs import Need, needs, unfired
 from duly.app.strip import Strip, StripView
 from duly.app.upcoming import upcoming
@@ -45,6 +46,7 @@ class Status:
     running_count: int = 0
     coming: Sequence[Coming] = ()
     scheduled: bool = True  # whether there is any schedule
+    late: Sequence[LateRun] = ()  # the last that were kept, and late
     strip: StripView | None = None  # where somebody looks again and again
     unfired_since: datetime | None = None  # nobody has decided what has been due for so long
 

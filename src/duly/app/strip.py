@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Literal
 
 from duly.app.coming import HOURS_AHEAD, Ahead, ahead
-from duly.app.counts import LATE, Counts, counted
+from duly.app.counts import LATE, Counts, Kept, counted
 from duly.clock import boottime
-from duly.instants import EPOCH
+from duly.instants import floored
 from duly.store.protocol import Store
 
 HOURS = 24
@@ -26,8 +25,6 @@ GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it 
 BUDGET = 0.04  # seconds of a look that are spent on what may have changed
 AHEAD_FOR = timedelta(minutes=1)  # so long it is known how many are coming
 
-Worst = Literal["not kept", "late", "under way", "kept", "none"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourCell:
@@ -35,7 +32,7 @@ class HourCell:
     counts: Counts
 
     @property
-    def worst(self) -> Worst:
+    def worst(self) -> Kept:
         if self.counts.not_kept:
             return "not kept"
         if self.counts.late:
@@ -73,7 +70,7 @@ class Strip:
         self._ahead: tuple[datetime, Ahead] | None = None
 
     async def look(self, store: Store, now: datetime) -> StripView:
-        current = _floor(now, HOUR)
+        current = floored(now, HOUR)
         since = current - (HOURS - 1) * HOUR
         await self._refresh(store, now, since)
         parts = list(self._quarters.values())
@@ -148,7 +145,3 @@ def _quarters(since: datetime, now: datetime) -> Iterable[datetime]:
     while start <= now:
         yield start
         start += QUARTER
-
-
-def _floor(moment: datetime, step: timedelta) -> datetime:
-    return moment - (moment - EPOCH) % step

@@ -13,7 +13,7 @@ from duly.app.simulating import Outage, Story, WhatIf, simulate, usual_runtime
 from duly.app.steering import own_zone
 from duly.durations import show_duration
 from duly.errors import DulyError
-from duly.instants import EPOCH
+from duly.instants import floored
 from duly.model.schedule import Plan
 from duly.policy.why import Clock, about
 from duly.rules import Rule
@@ -121,7 +121,7 @@ def _what(
 def _round(moment: datetime, gap: timedelta) -> datetime:
     """As people would say it: to the hour, the minute or the second, where that is no matter."""
     step = next((one for one in _STEPS if one <= gap / 12), timedelta.resolution)
-    return moment - (moment - EPOCH) % step
+    return floored(moment, step)
 
 
 _STEPS: Final = tuple(timedelta(seconds=n) for n in (3_600, 60, 1))

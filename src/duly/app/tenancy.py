@@ -9,11 +9,14 @@ from duly.errors import NotAllowed, NotFound
 from duly.model.job import Call, Job
 from duly.store.protocol import Store
 
+HIGHEST_NUMBER = 2**63 - 1  # that a store can be asked for
 OURS = "duly."  # tasks of our own, which run what they are told: no tenant's
 
 
 async def own_job(store: Store, number: int, tenant: str | None) -> Job:
     """The job, if there is one, and it is not another's."""
+    if not 0 < number <= HIGHEST_NUMBER:
+        raise NotFound(f"there is no job {number}")
     found = await store.jobs.get(number)
     if tenant is not None and found.tenant != tenant:
         raise NotFound(f"there is no job {number}; it may have ended and been forgotten")

@@ -147,7 +147,7 @@ async def _coming(store: Store, schedule: Schedule, *, now: datetime, end: datet
 
 
 def _moments(schedule: Schedule, now: datetime, end: datetime) -> list[datetime]:
-    kept = None if schedule.plan.unreadable else schedule.plan.kept
+    kept = schedule.plan.kept if schedule.plan.is_readable else None
     if isinstance(kept, Rule):
         return list(kept.between(now, end, MOST_COMING))
     return [schedule.next_at] if schedule.next_at is not None and schedule.next_at < end else []

@@ -1,7 +1,9 @@
 """Today, for many who look at once: how things stand is asked once for all of them."""
 
 import asyncio
+from dataclasses import replace
 
+from duly.app.late import LateRuns
 from duly.app.status import Status, status
 from duly.app.strip import Strip
 from duly.clock import boottime
@@ -15,6 +17,7 @@ class Today:
 
     def __init__(self) -> None:
         self._strip = Strip()
+        self._late = LateRuns()
         self._lock = asyncio.Lock()
         self._known: Status | None = None
         self._asked_at = 0.0
@@ -22,10 +25,8 @@ class Today:
     async def look(self, store: Store) -> Status:
         async with self._lock:
             if self._known is None or boottime() - self._asked_at > FRESH_SECONDS:
-                self._known = await status(store, self._strip)
+                found = await status(store, self._strip)
+                late = await self._late.look(store, found.strip) if found.strip else ()
+                self._known = replace(found, late=late)
                 self._asked_at = boottime()
             return self._known
-
-    def forget(self) -> None:
-        """Somebody has changed something, and wants to see that."""
-        self._asked_at = 0.0

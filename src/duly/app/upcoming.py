@@ -28,7 +28,7 @@ async def upcoming_one(store: Store, schedule: Schedule) -> Schedule:
 
 def _beyond(schedule: Schedule, skipped: AbstractSet[datetime]) -> Schedule:
     moment = schedule.next_at
-    if schedule.plan.unreadable or schedule.pause is not None or moment not in skipped:
+    if moment not in skipped or schedule.pause is not None or not schedule.plan.is_readable:
         return schedule
     kept = schedule.plan.kept
     while moment is not None and moment in skipped:

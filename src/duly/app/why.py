@@ -62,13 +62,15 @@ async def answer_schedule(store: Store, name: str, at: datetime | str | None = N
     return await answer_moment(store, schedule, fire, moment=fire.due_at if within else moment)
 
 
-async def answer_job(store: Store, number: int) -> Answer:
+async def answer_job(store: Store, number: int, *, zone: str | None = None) -> Answer:
+    """On the clock of a zone; else on its schedule's."""
     job = await store.jobs.get(number)
     now = (await store.upkeep.progress()).now
     made_by = None
     if job.schedule_id is not None:
         made_by = await store.evidence.schedule(job.schedule_id)
-    return explain_job(await _of_job(store, job, made_by, now))
+    found = await _of_job(store, job, made_by, now)
+    return explain_job(found if zone is None else replace(found, zone=zone))
 
 
 async def answer_moment(

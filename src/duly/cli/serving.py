@@ -107,6 +107,11 @@ def address_of(app: object, settings: "Settings") -> str:
     return str(getattr(app, "url", None) or address(settings.url))
 
 
+def zone_of(app: object, settings: "Settings") -> str | None:
+    """The time zone of an app's rules; or what is configured, where it has none of its own."""
+    return getattr(app, "zone", None) or settings.zone
+
+
 def teller(settings: "Settings") -> "Emit":
     from duly.app import talk
 
@@ -131,4 +136,17 @@ def _amount(text: str) -> tuple[str, int]:
 def _introduced(registry: "Registry", queues: Sequence[str], slots: int) -> str:
     names = [definition.name for definition in registry]
     shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    return f"queues: {', '.join(queues)}, {slots} at once\ntasks: {shown or NO_TASKS}"
+    said = f"queues: {', '.join(queues)}, {slots} at once\ntasks: {shown or NO_TASKS}"
+    return "\n".join([said, *_unheard(registry, queues)])
+
+
+def _unheard(registry: "Registry", queues: Sequence[str]) -> list[str]:
+    """Queues of tasks that this worker does not listen to: somebody else has to."""
+    others: dict[str, str] = {}
+    for definition in registry:
+        if definition.queue not in queues:
+            others.setdefault(definition.queue, definition.name)
+    if not others:
+        return []
+    named = ", ".join(f"{queue} ({task})" for queue, task in sorted(others.items()))
+    return [f"not heard here: {named}; --queues {','.join([*queues, *sorted(others)])}"]

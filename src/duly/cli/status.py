@@ -79,10 +79,13 @@ def _need(found: "Status", need: "Need", *, zone: str, utc: bool) -> Iterator[st
     """Times without a zone are the headline's."""
     from duly.policy.why import Clock
 
-    shown = zone if utc else need.zone
+    own = need.zone or zone
+    shown = zone if utc else own
     named = "" if shown == zone else f" {shown}"
-    due = "" if need.due_at is None else f"  due {Clock(shown, found.now).near(need.due_at)}{named}"
-    other = f" (on the clock of {need.zone})" if shown != need.zone else ""
+    due = ""
+    if need.due_at is not None:
+        due = f"  {need.moment_word} {Clock(shown, found.now).near(need.due_at)}{named}"
+    other = f" (on the clock of {own})" if shown != own else ""
     yield f"  {need.name}{due}  {need.sentence}{other}"
     for command in need.commands:
         yield f"      {command.what:14} {command.line}"

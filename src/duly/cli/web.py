@@ -9,7 +9,7 @@ import click
 from duly.cli.beside import LAUNCH
 from duly.cli.finding import app_of, has_app, imported
 from duly.cli.options import app_argument, parted, serving_options, web_options
-from duly.cli.serving import address_of, obey, refuse_elsewhere
+from duly.cli.serving import address_of, obey, refuse_elsewhere, zone_of
 from duly.cli.store import refuse, run, settled
 from duly.cli.streams import say
 from duly.errors import DulyError
@@ -67,7 +67,7 @@ def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     refuse_elsewhere(url)
     if not beside:
         say(f"store: {place(url)}")
-    lobby = Lobby(Home(url), registry, zone=settings.zone, settings=settings)
+    lobby = Lobby(Home(url), registry, zone=zone_of(found, settings), settings=settings)
     run(serve_web(lobby, _serving(settings), say))
 
 

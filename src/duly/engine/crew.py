@@ -11,7 +11,7 @@ waits for longer than expected is given back.
 from collections.abc import Callable, Iterable, Mapping
 
 from duly.engine.ends import Ends
-from duly.engine.execution import raised
+from duly.engine.execution import raised, without_secrets
 from duly.engine.executors.protocol import Executor
 from duly.engine.line import Line
 from duly.engine.pace import AHEAD_SECONDS, Pace
@@ -253,6 +253,8 @@ class Crew:
         seconds = self.time() - run.began
         self._pace.took(seconds)
         self._seating.leave(run.place, seconds)
+        if isinstance(found, Raised):
+            found = without_secrets(found, run.job.args)
         outcome = run.outcome(found)
         if isinstance(outcome, Completed) and isinstance(found, Raised):
             error = f"{found.error}: {found.message}"

@@ -5,13 +5,14 @@ function here answers for all of it.
 """
 
 import traceback
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duly import clock
 from duly.durations import parse_duration
 from duly.errors import PayloadError, Permanent, RetryAfter
 from duly.model.outcome import Raised, Succeeded
-from duly.policy.redaction import redacted
+from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition
 
@@ -38,6 +39,12 @@ def raised(error: BaseException, retry: Retry, *, permanent: bool = False) -> Ra
         retry_after=_retry_after(error),
         retryable=_is_covered(error, retry),
     )
+
+
+def without_secrets(found: Raised, args: str) -> Raised:
+    """What was raised, without what the task was told under the name of a secret."""
+    message, trace = redacted_for(args, found.message), redacted_for(args, found.traceback)
+    return replace(found, message=message, traceback=trace)
 
 
 def _is_covered(error: BaseException, retry: Retry) -> bool:

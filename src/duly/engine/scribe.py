@@ -21,7 +21,7 @@ from duly.errors import StoreUnavailable
 from duly.model.claimed import Claimed
 from duly.model.journal import Entry, LogEntry, NoteEntry
 from duly.model.payload import Json
-from duly.policy.redaction import redacted
+from duly.policy.redaction import redacted_for
 from duly.registry.context import current_or_none
 from duly.store.protocol import Store
 
@@ -82,7 +82,7 @@ class Scribe:
                 fence=job.fence,
                 attempt=job.attempt,
                 percent=percent,
-                message=redacted(message),
+                message=redacted_for(job.args, message),
                 meta=meta,
             )
         )
@@ -99,7 +99,7 @@ class Scribe:
                 attempt=job.attempt,
                 at_us=at_us,
                 level=level,
-                text=redacted(text),
+                text=redacted_for(job.args, text),
             )
         )
 

@@ -30,6 +30,7 @@ _PIECE = re.compile(
 _PART = re.compile(r"([a-z]+)~(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _EXAMPLE: Final = "queue:mail"
+MOST_WORDS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +172,13 @@ def one_of(names: Sequence[str], called: str) -> Meaning:
 
     def add(said: Said, word: Word) -> None:
         field_name = f"{word.name}s"
-        values = said.get(field_name, ())
-        for name in word.value.split(","):
+        asked = dict.fromkeys(word.value.split(","))
+        for name in asked:
             if name not in names:
                 near = get_close_matches(name, names, n=1, cutoff=0.7)
                 instead = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(names)}"
                 raise InvalidValue(f'{word.as_typed}: no {called} is called "{name}"{instead}')
-            values = (*values, name)
-        said[field_name] = tuple(dict.fromkeys(values))
+        said[field_name] = tuple(dict.fromkeys((*said.get(field_name, ()), *asked)))
 
     return add
 
@@ -231,6 +231,8 @@ def _split(text: str) -> list[Word]:
                 "quotes are closed, and what holds spaces or colons stands in them"
             )
         words.append(_word(found))
+        if len(words) > MOST_WORDS:
+            raise InvalidValue(f"a filter of more than {MOST_WORDS} words: say fewer")
         at = found.end()
     return words
 

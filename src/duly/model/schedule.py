@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
-from duly.errors import InvalidValue
+from duly.errors import DulyError, InvalidValue
 from duly.model.job import Label
 from duly.model.payload import check_text
 from duly.model.policies import Policies, check_moment
@@ -69,10 +69,23 @@ class Plan(Label):
         name = self.name if _PICKS_BY_NAME.search(texts) else ""
         return _timings(self.rule, self.zone, name, policies)
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be said here when it is due.
+
+        What was stored by a later version, or names a zone or holidays that this machine does not
+        have, cannot be read; everything else goes on beside it.
+        """
+        try:
+            _ = self._timings
+        except DulyError:
+            return False
+        return True
+
     @cached_property
     def shown_zone(self) -> str:
         """The zone in which people read its moments."""
-        return self.timing.zone or self.zone or "UTC"
+        return (self.timing.zone or self.zone or "UTC") if self.is_readable else "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ Recognised by the name before a value, in the ways in which programs write the t
     Authorization: Basic abc    Bearer abc    Cookie: a=b; c=d    postgresql://user:hunter2@host/name
 
 It errs on the side of hiding. What has no name beside it is not recognised: this is a net below
-those who do not log secrets, not a licence to log them.
+those who do not log secrets, not a licence to log them. But what a job is told under such a name
+is known, and is hidden wherever the job says it again.
 
 The texts are whatever a task prints, a megabyte of it in one line if it likes. So nothing here can
 be tried twice at one place: repetitions are possessive or short, and what begins like a secret is a
@@ -18,10 +19,12 @@ the environment of a program. There everything is hidden, whatever it is called.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 HIDDEN: Final = "***"
+SHORTEST_SECRET: Final = 6  # shorter ones would hide words
 
 _NAMES = (
     "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "api_key", "api-key",
@@ -83,6 +86,38 @@ def redacted(text: str) -> str:
     if not any(hint in lowered for hint in _HINTS):
         return text
     return _NAMED.sub(_hidden, text)
+
+
+def redacted_for(args: str, text: str) -> str:
+    """The same of what a job says, which may say its own arguments: as ``wrong key sk_live_42``."""
+    for secret in _secrets_of(args):
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
+    return redacted(text)
+
+
+@lru_cache(maxsize=256)  # a job that says much says it under the same arguments
+def _secrets_of(args: str) -> tuple[str, ...]:
+    """The values of arguments that are named like secrets, where a text could not be by chance."""
+    lowered = args.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return ()
+    try:
+        return tuple(sorted(set(_secretive(json.loads(args))), key=len, reverse=True))
+    except (ValueError, RecursionError):
+        return ()
+
+
+def _secretive(value: object, *, named: bool = False) -> Iterator[str]:
+    match value:
+        case Mapping():
+            for name, inner in value.items():
+                yield from _secretive(inner, named=named or is_secretive(str(name)))
+        case list():
+            for inner in value:
+                yield from _secretive(inner, named=named)
+        case str() if named and len(value) >= SHORTEST_SECRET:
+            yield value
 
 
 def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types

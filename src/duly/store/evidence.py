@@ -116,6 +116,18 @@ def hour_tallies(
     ]
 
 
+def late_moments(
+    since: datetime, until: datetime, *, late: timedelta, limit: int
+) -> Operation[list[Fire]]:
+    values = {
+        "since": to_us(since),
+        "until": to_us(until),
+        "late": late // timedelta(microseconds=1),
+        "limit": limit,
+    }
+    return [rows.fire(row) for row in (yield Ask("late_moments", values))]
+
+
 def not_kept(since: datetime, limit: int) -> Operation[list[NotKept]]:
     found = yield Ask("moments_not_kept", {"since": to_us(since), "limit": limit})
     return [

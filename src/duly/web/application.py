@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -26,6 +26,15 @@ from duly.web.pages import DOORS, PAGES
 from duly.web.refusing import refusal, told
 from duly.web.shielding import Shield
 from duly.web.signing import SIGNING
+
+
+class _Number(IntegerConvertor):
+    """Of a job; with thousands of digits it would be none that Python reads."""
+
+    regex = "[0-9]{1,100}"
+
+
+register_url_convertor("number", _Number())
 
 
 def doors() -> list[Door]:
@@ -60,16 +69,25 @@ def make_application(
             ),
             Mount("/static", _files()),
         ],
-        middleware=[Middleware(Shield, names=names)],
-        exception_handlers={404: _nowhere(house), 500: _broken},
+        exception_handlers={404: _nowhere(house), 405: _otherwise, 500: _broken},
     )
-    return app, live
+    # Around all of it: also what went wrong is answered with what goes with every answer.
+    return Shield(app, names=names), live
 
 
 def _nowhere(house: House) -> Any:  # noqa: ANN401 - as Starlette types it
     async def answer(request: Request, _: Exception) -> Response:
         return refusal(house, request, NotFound(f"there is nothing at {request.url.path}"))
 
+    return answer
+
+
+async def _otherwise(request: Request, error: Exception) -> Response:
+    """There is something, and it is asked for in another way."""
+    allowed = (getattr(error, "headers", None) or {}).get("Allow", "")
+    said = f"{request.url.path} takes {allowed}, and not {request.method}"
+    answer = told(request, Problem("method-not-allowed", "Not in this way", 405, said))
+    answer.headers["allow"] = allowed
     return answer
 
 

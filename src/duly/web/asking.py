@@ -72,6 +72,10 @@ class Ask:
         said = {name: str(value) for name, value in query.items() if value not in (None, "")}
         return f"{self.root}{path}{'?' if said else ''}{urlencode(said)}"
 
+    def zone_of(self, own: str | None = None) -> str:
+        """The zone that a time is shown in; what has none of its own is on the app's clock."""
+        return self.look.zone_of(own or self.front.lobby.zone)
+
     def name(self, which: str) -> str:
         return self.names[which]
 

@@ -6,14 +6,15 @@ may not.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
+from duly.clock import boottime
 from duly.errors import DulyError, InvalidValue, NotAllowed, NotSignedIn
 from duly.model.access import Role
 from duly.web.asking import Ask, ask_of
@@ -31,6 +32,7 @@ from duly.web.house import House
 from duly.web.refusing import refusal
 
 MOST_BYTES = 4 * 1024 * 1024  # of a body: what a batch of jobs may take
+KNOWN_SECONDS = 5.0  # so long is who listens to a stream believed to be who they were
 
 
 class Behind(Protocol):
@@ -67,11 +69,15 @@ def opened(house: House, door: Door) -> Callable[[Request], Awaitable[Response]]
     async def come_in(request: Request) -> Response:
         try:
             caller = await _caller(house.guard, request)
-            body = await _body(request)
+            body = await body_of(request)
             _check_way(request, caller, body)
             _check_rights(door, caller)
             front = await house.lobby.front(caller.user, caller.how)
             answer = await door.behind(house, ask_of(request, front), body)
+            if isinstance(answer, StreamingResponse):
+                answer.body_iterator = _while_known(
+                    house.guard, request, caller, answer.body_iterator
+                )
         except DulyError as error:
             answer = refusal(house, request, error)
         return with_csrf(request, answer)
@@ -118,10 +124,27 @@ async def _caller(guard: Guard, request: Request) -> Caller:
     caller = await guard.caller(request)
     if caller is None:
         raise NotSignedIn(
-            "nobody knows who asks: sign in, or show a token, as Authorization: Bearer …"
+            "nobody knows who asks: sign in, or show a Bearer token in the header Authorization"
         )
     fresh_csrf(request)
     return caller
+
+
+async def _while_known(
+    guard: Guard, request: Request, caller: Caller, stream: AsyncIterable[Any]
+) -> AsyncIterator[Any]:
+    """The stream, until who listens to it may not any more: it may outlive a token."""
+    known_at = boottime()
+    try:
+        async for message in stream:
+            yield message
+            if boottime() - known_at >= KNOWN_SECONDS:
+                if not await guard.still_knows(request, caller):
+                    return
+                known_at = boottime()
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
 
 
 def _check_way(request: Request, caller: Caller, body: bytes) -> None:
@@ -146,15 +169,16 @@ def _check_rights(door: Door, caller: Caller) -> None:
         raise NotAllowed(f"is about all tenants; {user.name} may see what is {user.tenant}'s")
 
 
-async def _body(request: Request) -> bytes:
+async def body_of(request: Request, *, most: int = MOST_BYTES) -> bytes:
+    """What was sent, unless it is more than anybody keeps in memory for whoever asks."""
     said = request.headers.get("content-length", "0")
-    if said.isdigit() and int(said) > MOST_BYTES:
-        raise InvalidValue(f"a body of {int(said):,} bytes: at most {MOST_BYTES:,}")
+    if said.isdecimal() and int(said) > most:
+        raise InvalidValue(f"a body of {int(said):,} bytes: at most {most:,}")
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
-        if len(found) > MOST_BYTES:
-            raise InvalidValue(f"a body of more than {MOST_BYTES:,} bytes: send less at once")
+        if len(found) > most:
+            raise InvalidValue(f"a body of more than {most:,} bytes: send less at once")
     return bytes(found)
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from duly.app.front import Lobby
-from duly.errors import InvalidValue
+from duly.errors import DulyError, InvalidValue
 from duly.model.access import How, Role, User
 from duly.web.attempts import Attempts
 
@@ -93,9 +93,9 @@ class Guard:
         return self._host is None
 
     async def caller(self, connection: HTTPConnection) -> Caller | None:
-        scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            user = await self.user_of(secret.strip())
+        secret = _bearer(connection)
+        if secret is not None:
+            user = await self.user_of(secret)
             if user is None:
                 self.attempts.note(address_of(connection))
             return None if user is None else Caller(user, "token", ambient=False)
@@ -107,6 +107,19 @@ class Guard:
             return Caller(user, "http", ambient=True)
         user = await self.user_of(connection.cookies.get(SESSION, ""))
         return None if user is None else Caller(user, "person", ambient=True)
+
+    async def still_knows(self, connection: HTTPConnection, caller: Caller) -> bool:
+        """Whether what was shown still opens as much; of whom others vouch for, they would know."""
+        if caller.how == "http":
+            return True
+        secret = _bearer(connection)
+        try:
+            user = await self.user_of(
+                connection.cookies.get(SESSION, "") if secret is None else secret
+            )
+        except DulyError:  # the store is away, and tells nobody anything
+            return True
+        return user == caller.user
 
     async def user_of(self, secret: str) -> User | None:
         """Whom a secret belongs to, now."""
@@ -121,12 +134,21 @@ class Guard:
         )
 
 
+def _bearer(connection: HTTPConnection) -> str | None:
+    """The secret that a program shows; None: it shows none."""
+    scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
 def is_ours(connection: HTTPConnection) -> bool:
     """Whether the page that asks is one of this site's own. What says nothing is not believed."""
     said = connection.headers.get("origin") or connection.headers.get("referer")
     if not said or said == "null":
         return False
-    return urlsplit(said).netloc == connection.headers.get("host", "")
+    try:
+        return urlsplit(said).netloc == connection.headers.get("host", "")
+    except ValueError:  # no address at all
+        return False
 
 
 def knows_csrf(connection: HTTPConnection, said: str) -> bool:

@@ -7,6 +7,7 @@ after a while where we cannot know that it stops; browsers come back by themselv
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,7 +16,7 @@ from typing import Final
 from starlette.responses import StreamingResponse
 
 from duly.clock import boottime, sleep
-from duly.errors import Busy, DulyError
+from duly.errors import Busy, DulyError, NotFound
 
 ROUND_SECONDS = 1.0
 SHARE = 10  # of all time, at most one part in so many is spent on making pages
@@ -25,6 +26,7 @@ MOUNTED_SECONDS = 20.0
 LONGEST_SECONDS = 3_600.0
 RETRY: Final = b"retry: 1000\n\n"  # milliseconds until a browser comes back
 QUIET: Final = b": \n\n"
+_LINE = re.compile("\r\n|\r|\n")  # what ends a line of a stream
 
 Make = Callable[[], Awaitable[str]]
 
@@ -40,6 +42,11 @@ class _Sight:
     make: Make
     watchers: set["asyncio.Queue[bytes]"] = field(default_factory=set)
     text: str = ""
+    is_broken: bool = False
+
+    @property
+    def message(self) -> bytes:
+        return event(self.text, number=blake2b(self.text.encode(), digest_size=8).hexdigest())
 
 
 class Live:
@@ -71,13 +78,15 @@ class Live:
     async def _watch(self, key: Hashable, make: Make) -> AsyncIterator[bytes]:
         sight = self._sights.setdefault(key, _Sight(make))
         news: asyncio.Queue[bytes] = asyncio.Queue(maxsize=2)
+        if sight.text:  # what others were told while this one was away is not told again
+            news.put_nowait(sight.message)
         sight.watchers.add(news)
         self.streams += 1
         if self._round is None or self._round.done():
             self._round = asyncio.create_task(self._rounds())
         ends = boottime() + self.longest
-        yield RETRY
         try:
+            yield RETRY
             while not self._closing.is_set() and boottime() < ends:
                 yield await self._next(news)
         finally:
@@ -104,11 +113,26 @@ class Live:
 async def _look(sight: _Sight) -> None:
     try:
         text = await sight.make()
-    except DulyError:  # the store is away, or the thing is gone: what was seen stays
+    except NotFound:  # whoever looks at it loads the page again, and is told that it is gone
+        _tell(sight, event("", kind="gone"))
         return
+    except DulyError:  # the store is away: what was seen stays
+        return
+    except Exception as error:  # noqa: BLE001 - who looks at other pages goes on seeing them
+        if not sight.is_broken:
+            _report(error)
+        sight.is_broken = True
+        return
+    sight.is_broken = False
     if text != sight.text:
         sight.text = text
-        _tell(sight, event(text, number=blake2b(text.encode(), digest_size=8).hexdigest()))
+        _tell(sight, sight.message)
+
+
+def _report(error: Exception) -> None:
+    """As what goes wrong in a task that nobody waits for: to the log of the server."""
+    said = "a page could not be kept up to date"
+    asyncio.get_running_loop().call_exception_handler({"message": said, "exception": error})
 
 
 def _tell(sight: _Sight, message: bytes) -> None:
@@ -121,7 +145,7 @@ def _tell(sight: _Sight, message: bytes) -> None:
 def event(text: str, *, kind: str = "", number: str = "") -> bytes:
     """One message of a stream."""
     head = (f"event: {kind}\n" if kind else "") + (f"id: {number}\n" if number else "")
-    said = "".join(f"data: {line}\n" for line in text.split("\n"))
+    said = "".join(f"data: {line}\n" for line in _LINE.split(text))
     return f"{head}{said}\n".encode()
 
 

@@ -15,10 +15,16 @@ from duly.errors import InvalidValue
 from duly.registry.registry import Registry
 from duly.web.application import make_application
 from duly.web.guard import Ask, Guard
+from duly.web.live import MOUNTED_SECONDS
 
 
 def mounted(
-    home: Home, registry: Registry, *, zone: str | None, auth: Literal["token"] | Ask
+    home: Home,
+    registry: Registry,
+    *,
+    zone: str | None,
+    auth: Literal["token"] | Ask,
+    longest: float = MOUNTED_SECONDS,
 ) -> ASGIApp:
     lobby = Lobby(home, registry, zone=zone)
     if auth == "token":
@@ -30,5 +36,5 @@ def mounted(
             f'auth={auth!r}: "token", for tokens of duly\'s own, or a function that is given the '
             "request and says who it is: a User, or None"
         )
-    app, _ = make_application(lobby, guard)
+    app, _ = make_application(lobby, guard, longest=longest)
     return app

@@ -7,6 +7,7 @@ something, and never slows the others down.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from weakref import WeakSet
 
 import msgspec
 
@@ -25,7 +26,8 @@ class News:
         self._lobby = lobby
         self._live = live
         self._watch = Watch()
-        self._listeners: set[_Listener] = set()
+        # Weakly: who hangs up before their stream has begun never ends it.
+        self._listeners: WeakSet[_Listener] = WeakSet()
         self._rounds: asyncio.Task[None] | None = None
 
     async def listen(self, tenant: str | None, last: str | None) -> AsyncIterator[bytes]:
@@ -41,8 +43,8 @@ class News:
     async def _stream(self, listener: "_Listener") -> AsyncIterator[bytes]:
         ends = boottime() + self._live.longest
         self._live.streams += 1
-        yield RETRY
         try:
+            yield RETRY
             while not self._live.is_closing and boottime() < ends:
                 try:
                     yield await asyncio.wait_for(listener.news.get(), ROUND_SECONDS)
@@ -97,7 +99,7 @@ def _message(one: Happening) -> bytes:
         "job": one.job_id,
         "schedule": one.schedule or None,
         "task": one.task,
-        "title": one.title,
+        "title": redacted(one.title),
         "queue": one.queue,
         "tenant": one.tenant or None,
         "outcome" if one.kind == "moment" else "state": one.state,

@@ -52,5 +52,5 @@ def _line(request: Request, problem: Problem) -> Response:
 
 
 def _page(request: Request, problem: Problem) -> Response:
-    text = render_bare("refusal.html", request, problem=problem, detail=redacted(problem.detail))
+    text = render_bare("refusal.html", request, problem=problem, detail=problem.detail)
     return HTMLResponse(text, status_code=problem.status)

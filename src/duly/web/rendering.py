@@ -5,7 +5,7 @@ A moment is shown on the clock that its reader has chosen, and says the whole of
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from duly.policy.redaction import redacted
 from duly.policy.why import Clock, about
 from duly.rules import local_time
 from duly.web.asking import Ask, Look, segment
-from duly.web.saying import coloured, shown
+from duly.web.saying import as_json, coloured, sentence, shown
 
 # Beside its colour, each state has a shape: nobody has to tell colours apart.
 SHAPES: Final = {
@@ -53,14 +53,12 @@ def render_bare(template: str, request: HTTPConnection, **values: object) -> str
     )
 
 
-def when(
-    ask: Ask, moment: datetime | None, zone: str | None = None, *, seconds: bool = False
-) -> str:
+def when(ask: Ask, moment: datetime | None, zone: str | None = None) -> str:
     """A moment, near enough to be understood, with the whole of it in its title."""
     if moment is None:
         return Markup('<span class="none">–</span>')
-    clock = Clock(ask.look.zone_of(zone), now())
-    text = clock.near(moment.replace(microsecond=0) if seconds else _minute(moment))
+    clock = Clock(ask.zone_of(zone), now())
+    text = clock.near(moment.replace(microsecond=0))
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         moment.isoformat(), _whole(moment, clock.zone), text
     )
@@ -76,7 +74,7 @@ def countdown(ask: Ask, moment: datetime | None, zone: str | None = None) -> str
         "now" if not span else f"in {about(span)}" if away > timedelta() else f"{about(span)} ago"
     )
     return Markup('<time class="away" datetime="{}" title="{}">{}</time>').format(
-        moment.isoformat(), _whole(moment, ask.look.zone_of(zone)), text
+        moment.isoformat(), _whole(moment, ask.zone_of(zone)), text
     )
 
 
@@ -99,9 +97,9 @@ def state(name: str) -> str:
 def pretty(text: str | None) -> str:
     """JSON for people; what is none stays as it is. Secrets are hidden in both."""
     try:
-        return redacted(json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False))
+        return redacted(as_json(json.loads(text or "null")))
     except ValueError:
-        return redacted(text or "")
+        return shown(text)
 
 
 def _common(ask: Ask) -> dict[str, Any]:
@@ -112,7 +110,7 @@ def _common(ask: Ask) -> dict[str, Any]:
         "may": ask.may,
         "user": ask.user,
         "version": duly.__version__,
-        "when": lambda *args, **words: when(ask, *args, **words),
+        "when": lambda *args: when(ask, *args),
         "countdown": lambda *args: countdown(ask, *args),
     }
 
@@ -131,8 +129,8 @@ def _environment() -> Environment:
         "state": state,
         "pretty": pretty,
         "segment": segment,
-        "redacted": redacted,
         "shown": shown,
+        "sentence": sentence,
         "coloured": coloured,
         "filtered": quoted,
         "count": lambda number: f"{number:,}",
@@ -141,18 +139,15 @@ def _environment() -> Environment:
     found.globals |= {"elapsed": elapsed, "SHAPES": SHAPES}
     # A block that is rendered alone does not see what its page imports.
     macros = found.get_template("macros.html").module
-    found.globals |= {name: getattr(macros, name) for name in ("act", "sheet", "empty")}
+    found.globals |= {
+        name: getattr(macros, name) for name in ("act", "sheet", "empty", "nothing_scheduled")
+    }
     return found
 
 
 def _whole(moment: datetime, zone: str) -> str:
-    here = local_time(moment, zone)
-    utc = moment.astimezone(local_time(moment, "UTC").tzinfo)
+    here, utc = local_time(moment, zone), moment.astimezone(UTC)
     return f"{here:%a %Y-%m-%d %H:%M:%S} {zone} · {utc:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _minute(moment: datetime) -> datetime:
-    return moment.replace(microsecond=0)
 
 
 def _coarse(span: timedelta) -> timedelta:

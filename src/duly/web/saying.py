@@ -5,6 +5,7 @@ follows or not be seen at all is shown by its number: ``⟨U+202E⟩``. The colo
 classes where there is room for them.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -61,13 +62,20 @@ def shown(text: str | None) -> str:
     return _ODD.sub(_sign, redacted(_lines(text or "")))
 
 
+def sentence(text: str | None) -> str:
+    """The same with a capital and an end; secrets are found before anything is changed."""
+    said = shown(text).strip()
+    return said[:1].upper() + said[1:] + ("" if not said or said[-1] in ".?!…" else ".")
+
+
 def bare(text: str | None) -> str:
     """The same without the commands to a terminal."""
     return shown(_COMMAND.sub("", text or ""))
 
 
-def spelled(text: str) -> str:
-    """JSON that shows everything that is in it, and still means the same."""
+def as_json(value: object) -> str:
+    """JSON for people. It shows everything that is in it, and can be read as JSON again."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
     return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

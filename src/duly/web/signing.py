@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from duly.app.access import note_sign_in
 from duly.errors import NotAllowed
 from duly.model.access import User
-from duly.web.doors import PublicDoor, check_ours, field_of, fresh_csrf
+from duly.web.doors import PublicDoor, body_of, check_ours, field_of, fresh_csrf
 from duly.web.guard import SESSION, address_of
 from duly.web.house import House
 from duly.web.rendering import render_bare
@@ -26,7 +26,7 @@ async def ask_for_token(house: House, request: Request) -> Response:
 
 
 async def sign_in(house: House, request: Request) -> Response:
-    body = (await request.body())[:MOST_BYTES]
+    body = await body_of(request, most=MOST_BYTES)
     check_ours(request, body)
     address = address_of(request)
     wait = house.guard.attempts.wait(address)
@@ -44,7 +44,7 @@ async def sign_in(house: House, request: Request) -> Response:
 
 
 async def sign_out(house: House, request: Request) -> Response:
-    check_ours(request, await request.body())
+    check_ours(request, await body_of(request, most=MOST_BYTES))
     if not house.guard.takes_tokens:
         raise NotAllowed("nobody signs in here: the application around does that")
     answer = RedirectResponse(f"{_root(request)}/login", status_code=303)

@@ -22,6 +22,7 @@ from duly.model.schedule import Plan, Schedule
 Read: TypeAlias = Callable[[Any, str], Any]  # the second is where it was found, for people
 
 MOST_SHOWN: Final = 40
+LARGEST: Final = 2**63 - 1  # that a database keeps
 
 
 @cache
@@ -120,11 +121,8 @@ def _read_moment(value: Any, where: str) -> datetime:  # noqa: ANN401
 
 
 def _read_length(value: Any, where: str) -> timedelta:  # noqa: ANN401
-    try:
-        if type(value) is int:
-            return value * MICROSECOND
-    except OverflowError:
-        pass
+    if type(value) is int and abs(value) <= LARGEST:
+        return value * MICROSECOND
     raise _refusal(value, where, "a length, in microseconds")
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, get_args
 from duly.app.remote.shapes import MICROSECOND, hints_of, members, shape_of
 from duly.model.job import Job, Label
 from duly.model.schedule import Plan
-from duly.policy.redaction import hidden_json
+from duly.policy.redaction import hidden_json, redacted
 
 Write: TypeAlias = Callable[[Any], Any]
 
@@ -76,6 +76,7 @@ def _write_mapping(key: Write, value: Write, *, named: bool) -> Write:
 def _write_record(kind: Any, *, hiding: bool) -> Write:  # noqa: ANN401
     writers = {name: writer(hint, hiding=hiding) for name, hint in hints_of(kind).items()}
     carries_secrets = hiding and issubclass(kind, Label)
+    is_titled = hiding and "title" in writers
 
     def write(value: Any) -> dict[str, Any]:  # noqa: ANN401
         # Of a plan that could not be read, not everything is there.
@@ -83,6 +84,8 @@ def _write_record(kind: Any, *, hiding: bool) -> Write:  # noqa: ANN401
         plain = {name: writers[name](one) for name, one in there.items() if one is not MISSING}
         if isinstance(value, Plan) and value.unreadable:
             plain["unreadable"] = value.unreadable
+        if is_titled:
+            plain["title"] = redacted(value.title)
         if carries_secrets:
             plain["args"] = hidden_json(value.task, value.args)
             if isinstance(value, Job) and value.result is not None:

@@ -64,7 +64,7 @@ async def _portrait(store: "Store", name: str) -> Portrait:
 
     people = steered(store)
     schedule = await people.aget(name)
-    readable = not schedule.plan.unreadable
+    readable = schedule.plan.is_readable
     return Portrait(
         schedule=schedule,
         zone=own_zone(schedule.plan),
@@ -96,7 +96,7 @@ def _lines(portrait: Portrait, view: View) -> Iterator[str]:
         yield f"{said[0].upper()}{said[1:]}."
     yield ""
     yield from _facts(portrait, view)
-    if not plan.unreadable:
+    if plan.is_readable:
         for note in clock_change_notes(plan.kept, view.now):
             yield f"Note: {note}"
     if portrait.ahead:

@@ -10,6 +10,7 @@ class Command(NamedTuple):
 
     what: str
     line: str
+    job_id: int | None = None  # the job that it is about, if it is about one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +31,15 @@ def run_it(schedule: str, *, what: str = "run it now") -> Command:
 
 
 def show_job(number: int) -> Command:
-    return Command("see it", f"duly jobs show {number}")
+    return Command("see it", f"duly jobs show {number}", number)
 
 
 def follow_job(number: int) -> Command:
-    return Command("see it", f"duly jobs logs {number} -f")
+    return Command("see it", f"duly jobs logs {number} -f", number)
 
 
 def cancel_job(number: int, *, what: str = "stop it") -> Command:
-    return Command(what, f"duly jobs cancel {number}")
+    return Command(what, f"duly jobs cancel {number}", number)
 
 
 def start_scheduler() -> Command:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from duly.errors import InvalidValue
-from duly.instants import from_us, to_us
+from duly.instants import BEGINNING, HORIZON, from_us, to_us
 from duly.model.policies import check_moment
 from duly.rules import local_time, zone_names
 from duly.rules.zone import zone_named
@@ -56,11 +56,14 @@ def read_time(asked: datetime | str, *, zone: str, now: datetime) -> Asked:
     try:
         clock = time.fromisoformat(found["time"].zfill(5)) if found["time"] else time()
         day = date.fromisoformat(found["date"]) if found["date"] else None
+        offset = time.fromisoformat(f"{clock}{(found['offset'] or 'Z').upper()}").tzinfo
     except ValueError:
         raise _unreadable(asked) from None
+    if day is not None and not BEGINNING.date() < day < HORIZON.date():
+        raise _unreadable(asked)
     length = _precision(found["time"])
     if found["offset"] and day is not None:
-        start = datetime.fromisoformat(f"{day}T{clock}{found['offset'].upper()}").astimezone(UTC)
+        start = datetime.combine(day, clock, offset).astimezone(UTC)
         return Asked(start=start, until=start + length, text=text)
     if day is not None:
         return _on(datetime.combine(day, clock), zone, length, text)

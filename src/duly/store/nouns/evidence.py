@@ -64,6 +64,13 @@ class SqlEvidence:
             lambda: evidence.hour_tallies(since, until, due_since=due_since, late=late)
         )
 
+    async def late_moments(
+        self, since: datetime, until: datetime, *, late: timedelta, limit: int = 10
+    ) -> list[Fire]:
+        return await self._room.read(
+            lambda: evidence.late_moments(since, until, late=late, limit=limit)
+        )
+
     async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
         return await self._room.read(lambda: evidence.not_kept(since, limit))
 

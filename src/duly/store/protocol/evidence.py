@@ -217,6 +217,12 @@ class Evidence(Protocol):
         """What is in each queue that is not empty, by name."""
         ...
 
+    async def late_moments(
+        self, since: datetime, until: datetime, *, late: timedelta, limit: int = 10
+    ) -> list[Fire]:
+        """Moments decided between two instants that were kept, and late; the last ones first."""
+        ...
+
     async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
         """Moments since then that no choice explains and nobody has acknowledged, the newest first.
 

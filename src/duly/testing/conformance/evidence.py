@@ -148,6 +148,24 @@ async def moments_that_were_kept_late_are_counted_as_such(world: World) -> None:
 
 
 @check
+async def the_last_moments_that_were_kept_late_are_named(world: World) -> None:
+    await world.add(plan(rule="every 1h", overlap="allow"))
+    for wait in (timedelta(), 2 * MINUTE, 3 * MINUTE):
+        await world.fire_after(HOUR - timedelta(minutes=world.now.minute))
+        world.wait(wait)
+        await world.end(await world.begin())
+    await world.fire_after(HOUR - timedelta(minutes=world.now.minute))
+    world.wait(4 * MINUTE)
+    await world.end(await world.begin(), REFUSED)  # late, and not kept
+    late = world.store.evidence.late_moments
+    found = await late(START, world.now, late=LATE)
+    equal([fire.due_at for fire in found], [START + 3 * HOUR, START + 2 * HOUR])
+    equal(await late(START, world.now, late=LATE, limit=1), found[:1])
+    equal(await late(START, START + 3 * HOUR, late=LATE), found[1:])
+    equal(await late(START, world.now, late=HOUR), [])
+
+
+@check
 async def what_was_not_kept_is_found_by_schedule_and_way_the_last_of_each(world: World) -> None:
     await world.add(plan(), plan("other", "every 1h"), plan("chosen", missed=Missed("skip")))
     await world.store.schedules.pause("chosen")

@@ -1,5 +1,6 @@
 """Files of schedules over HTTP: what one would do, the doing, and what is there as one."""
 
+from asyncio import to_thread
 from typing import Final
 
 from duly.app.applying import Draft, apply, draft
@@ -32,7 +33,9 @@ async def apply_sheet(ask: Ask, body: Sheet) -> Plan:
 
 async def _draft(ask: Ask, body: Sheet) -> Draft:
     check_text(body.text, "text", longest=LONGEST)
-    sheet = read(body.text, place=check_text(body.name, "name"), zone=ask.front.lobby.zone)
+    place = check_text(body.name, "name")
+    # Beside the others who ask: a file that is written to be slow is slow for its author alone.
+    sheet = await to_thread(read, body.text, place=place, zone=ask.front.lobby.zone)
     return await ask.front.ask(
         draft, sheet, file=body.name, prune=body.prune, take_back=body.take_back
     )

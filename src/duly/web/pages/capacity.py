@@ -26,7 +26,7 @@ async def show_capacity(house: House, ask: Ask) -> Values:
         raise InvalidValue(f"span={span}: choose one of {', '.join(SPANS)}")
     lobby = house.lobby
     found = await ask.front.ask(capacity, lobby.charts, lobby.flows, span=SPANS[span][0])
-    clock = Clock(ask.look.zone_of(lobby.zone), found.now)
+    clock = Clock(ask.zone_of(), found.now)
     return {
         "view": found,
         "span": span,

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from duly.app.job_list import STATES, length_of
-from duly.app.job_page import JobSeen, job_of, job_page
+from duly.app.job_page import JobSeen, job_page
+from duly.app.tenancy import own_job
 from duly.errors import NotFound
 from duly.model.job import Job
 from duly.model.states import State
@@ -16,25 +17,25 @@ from duly.web.asking import Ask
 from duly.web.house import House
 from duly.web.page import LIVE, Page, Values
 from duly.web.pages.job_log import number_of
-from duly.web.saying import spelled
+from duly.web.saying import as_json
 from duly.web.svg.attempts import Kind, Stretch, draw_attempts
 
 
-async def job(house: House, ask: Ask) -> Values:
+async def job(_: House, ask: Ask) -> Values:
     """One that is forgotten while somebody looks on is said to be gone."""
     number = number_of(ask)
     try:
-        seen = await ask.front.ask(job_page, number, tenant=ask.user.tenant)
+        seen = await ask.front.ask(job_page, number, tenant=ask.user.tenant, zone_of=ask.zone_of)
     except NotFound:
         if LIVE not in ask.query:
             raise
         return {"seen": None, "number": number}
-    zone, life = seen.zone or house.lobby.zone, list(stretches(seen))
+    life = list(stretches(seen))
     return {
         "seen": seen,
         "number": number,
         "job": seen.job,
-        "zone": zone,
+        "zone": seen.zone,
         "can": {deed: seen.job.state in states for deed, states in STATES.items()},
         "length": length_of(seen.job, seen.now),
         "drawing": draw_attempts(life, _told(seen)),
@@ -51,13 +52,13 @@ async def job(house: House, ask: Ask) -> Values:
 
 async def run_again(_: House, ask: Ask) -> Values:
     """A form with the arguments. What is hidden in them, and left so, stays as it was."""
-    found = await ask.front.ask(job_of, number_of(ask), tenant=ask.user.tenant)
+    found = await ask.front.ask(own_job, number_of(ask), ask.user.tenant)
     args = arguments(found)
-    return {"job": found, "args": args, "hides": args != _pretty(_read(found.args))}
+    return {"job": found, "args": args, "hides": args != as_json(_read(found.args))}
 
 
 def arguments(job: Job) -> str:
-    return _pretty(hidden_call(job.task, _read(job.args)))
+    return as_json(hidden_call(job.task, _read(job.args)))
 
 
 def tries(seen: JobSeen) -> Iterator[Mapping[str, Any]]:
@@ -133,7 +134,7 @@ def _told(seen: JobSeen) -> str:
 
 
 def _result(job: Job) -> str | None:
-    return None if job.result in (None, "null") else _pretty(hidden(_read(job.result)))
+    return None if job.result in (None, "null") else as_json(hidden(_read(job.result)))
 
 
 def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
@@ -143,13 +144,9 @@ def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
         return text
 
 
-def _pretty(value: object) -> str:
-    return spelled(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-JOB = Page(path="/jobs/{id:int}", template="job.html", view=job, tenants=True)
+JOB = Page(path="/jobs/{id:number}", template="job.html", view=job, tenants=True)
 RUN_AGAIN = Page(
-    path="/jobs/{id:int}/run-again",
+    path="/jobs/{id:number}/run-again",
     template="job_run_again.html",
     view=run_again,
     role="operator",

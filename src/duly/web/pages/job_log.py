@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.responses import PlainTextResponse, Response
 
-from duly.app.job_page import job_log, whole_log
+from duly.app.job_page import log_seen, whole_log
 from duly.model.journal import LogLine
 from duly.web.asking import Ask
 from duly.web.house import House
@@ -12,12 +12,12 @@ from duly.web.page import Page, Values
 from duly.web.saying import bare
 
 
-async def lines(house: House, ask: Ask) -> Values:
+async def lines(_: House, ask: Ask) -> Values:
     """Those behind the number ``after``, and whether there will be more."""
     said = ask.query.get("after", "0")
     after = int(said) if said.isascii() and said.isdigit() and len(said) < 20 else 0
-    found = await ask.front.ask(job_log, number_of(ask), tenant=ask.user.tenant, after=after)
-    return {"log": found, "zone": house.lobby.zone}
+    found = await ask.front.ask(log_seen, number_of(ask), tenant=ask.user.tenant, after=after)
+    return {"log": found}
 
 
 async def download(_: House, ask: Ask) -> Values:
@@ -45,5 +45,5 @@ def as_text(found: Iterable[LogLine]) -> str:
     )
 
 
-LOG = Page(path="/jobs/{id:int}/log", template="job_log.html", view=lines, tenants=True)
-LOG_TEXT = _Text(path="/jobs/{id:int}/log.txt", template="", view=download, tenants=True)
+LOG = Page(path="/jobs/{id:number}/log", template="job_log.html", view=lines, tenants=True)
+LOG_TEXT = _Text(path="/jobs/{id:number}/log.txt", template="", view=download, tenants=True)

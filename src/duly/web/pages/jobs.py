@@ -24,13 +24,12 @@ QUICK: Final = (
 )
 
 
-async def jobs(house: House, ask: Ask) -> Values:
+async def jobs(_: House, ask: Ask) -> Values:
     """What is typed may be no filter: then that is said, and nothing is listed."""
     words = ask.query.get("filter", "").strip()
     values: dict[str, Any] = {
         "words": words,
         "quick": QUICK,
-        "zone": house.lobby.zone,
         "grouped": ask.query.get("group") == "error",
         "completions": () if LIVE in ask.query else await _completions(ask),
         "said": "",

@@ -31,7 +31,7 @@ OWNERS: Final = {
 }
 
 
-async def schedule(house: House, ask: Ask) -> Values:
+async def schedule(_: House, ask: Ask) -> Values:
     name = ask.name("name")
     found = await ask.front.ask(
         standing, name, now=now(), before=moment_of(ask.query.get("before", ""))
@@ -49,8 +49,8 @@ async def schedule(house: House, ask: Ask) -> Values:
     }
     if LIVE in ask.query:
         return values
-    zone = ask.look.zone_of(found.zone or house.lobby.zone)
-    behind = await ask.front.ask(background, name, zone=found.zone or "UTC", now=now())
+    zone = ask.zone_of(found.zone)
+    behind = await ask.front.ask(background, name, zone=zone, now=now())
     return values | {
         "background": behind,
         "heat_map": heat_map(behind.hours),
@@ -58,11 +58,11 @@ async def schedule(house: House, ask: Ask) -> Values:
     }
 
 
-async def policies(house: House, ask: Ask) -> Values:
+async def policies(_: House, ask: Ask) -> Values:
     """Living through the examples takes a moment: so it is asked for by itself, and once."""
     name = ask.name("name")
     found = await ask.front.schedules.aget(name)
-    zone = ask.look.zone_of(own_zone(found.plan) or house.lobby.zone)
+    zone = ask.zone_of(own_zone(found.plan))
     try:
         made = await ask.front.ask(examples, name, now=now())
     except DulyError:

@@ -15,6 +15,7 @@ from duly.web.asking import Ask
 from duly.web.forms import fields_of
 from duly.web.house import House
 from duly.web.page import Page, Values
+from duly.web.saying import as_json
 
 MOST_SHOWN: Final = 40
 A_DAY: Final = timedelta(days=1)
@@ -29,7 +30,7 @@ async def run(_: House, ask: Ask) -> Values:
         "schedule": found,
         "known": known,
         "fields": fields_of(registry.get(found.task), found.args) if known else [],
-        "args": _pretty(hidden_json(found.task, found.args)),
+        "args": as_json(json.loads(hidden_json(found.task, found.args))),
     }
 
 
@@ -94,10 +95,6 @@ def _moment(text: str, zone: str, what: str) -> datetime:
 
 def _wall(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}"
-
-
-def _pretty(text: str) -> str:
-    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
 
 
 _BEGINNING: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -1,6 +1,6 @@
 """The schedules: what is to come, and whether the last times were kept."""
 
-from duly.app.schedule_rows import Row, Rows, kept_word, outcome_word, schedule_rows
+from duly.app.schedule_rows import Row, Rows, outcome_word, schedule_rows
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.policy.why import Clock
@@ -10,7 +10,7 @@ from duly.web.page import Page, Values
 from duly.web.svg.sparkline import Mark, outcomes
 
 
-async def schedules(house: House, ask: Ask) -> Values:
+async def schedules(_: House, ask: Ask) -> Values:
     """A filter that cannot be read is said beside the box that it was typed into."""
     words, after = ask.query.get("filter", ""), ask.query.get("after", "")
     refused = ""
@@ -24,7 +24,7 @@ async def schedules(house: House, ask: Ask) -> Values:
         "is_first": not after,
         "filter": words,
         "refused": refused,
-        "sparkline": lambda row: _sparkline(row, ask, house),
+        "sparkline": lambda row: _sparkline(row, ask),
         "outcome": outcome_word,
     }
 
@@ -35,15 +35,15 @@ def _by_next(row: Row) -> tuple[bool, float, str]:
     return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
 
-def _sparkline(row: Row, ask: Ask, house: House) -> str:
-    clock = Clock(ask.look.zone_of(row.zone or house.lobby.zone), now())
+def _sparkline(row: Row, ask: Ask) -> str:
+    clock = Clock(ask.zone_of(row.zone), now())
     return outcomes(
         [
             Mark(
-                kept_word(fire),
-                f"{clock.near(fire.due_at.replace(microsecond=0))}: {outcome_word(fire)}",
+                one.kept,
+                f"{clock.near(one.fire.due_at.replace(microsecond=0))}: {outcome_word(one.fire)}",
             )
-            for fire in row.recent
+            for one in row.recent
         ]
     )
 

@@ -17,12 +17,12 @@ USUAL: Final = "6h"
 LONGEST: Final = timedelta(days=31)
 
 
-async def show_timeline(house: House, ask: Ask) -> Values:
+async def show_timeline(_: House, ask: Ask) -> Values:
     schedule = ask.query.get("schedule") or None
     said = ask.query.get("span", USUAL)
     span, by = _span(said), _by(ask.query.get("by", ""))
     found = await ask.front.ask(timeline, span=span, now=now(), schedule=schedule, by=by)
-    zone = ask.look.zone_of(found.zone or house.lobby.zone)
+    zone = ask.zone_of(found.zone)
     return {
         "timeline": found,
         "drawn": gantt(

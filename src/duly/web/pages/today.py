@@ -12,7 +12,7 @@ HOUR = timedelta(hours=1)
 
 async def today(house: House, ask: Ask) -> Values:
     found = await ask.front.ask(house.lobby.today.look)
-    zone = ask.look.zone_of(house.lobby.zone)
+    zone = ask.zone_of()
 
     def link(hour: datetime) -> str:
         """What was, as jobs; what is coming, as a timeline."""

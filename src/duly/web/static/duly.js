@@ -20,6 +20,25 @@ for (const choice of document.querySelectorAll("[data-keep]")) {
   });
 }
 
+// While nobody answers, what is shown is old, and must not be taken for what is.
+const away = document.getElementById("away");
+document.addEventListener("htmx:sse:error", (event) => {
+  if (event.detail.status === 401 || event.detail.status === 403) return location.reload();
+  if (!away.hidden) return;
+  away.hidden = false;
+  away.querySelector("b").textContent = new Date().toLocaleTimeString();
+  document.body.classList.add("old");
+});
+document.addEventListener("htmx:sse:after:connection", () => {
+  away.hidden = true;
+  document.body.classList.remove("old");
+});
+document.addEventListener("gone", () => location.reload());
+document.addEventListener("htmx:error", (event) => {
+  if (event.detail.ctx?.request?.method !== "GET" && event.detail.ctx?.request?.action)
+    say("The server did not answer; it may have been done.", "bad");
+});
+
 // A form beside the page. What is done in it closes it; what is refused is said in it.
 document.addEventListener("htmx:after:swap", () => {
   const filled = document.getElementById("sheet-body").childElementCount > 0;
@@ -33,7 +52,9 @@ function shut() {
 }
 document.addEventListener("click", (event) => {
   const target = event.target.closest("[data-close],[data-copy],[data-help]");
-  if (event.target === sheet || event.target === keys) event.target.close();
+  // A click beside it closes a sheet in which nothing was typed.
+  const written = [...sheet.querySelectorAll("input, select, textarea")].some(differs);
+  if (event.target === keys || (event.target === sheet && !written)) event.target.close();
   if (!target) {
     for (const menu of document.querySelectorAll("details[data-menu][open]"))
       if (!menu.contains(event.target)) menu.open = false;
@@ -113,8 +134,6 @@ new MutationObserver((changes) => {
       toast.addEventListener("click", () => toast.remove());
       if (toast.classList.contains("good")) {
         setTimeout(() => toast.remove(), 5000);
-        // Emptied at once: a sheet with something in it is opened by the next swap.
-        if (sheet.open) document.getElementById("sheet-body").replaceChildren();
         if (sheet.open) shut();
       } else if (sheet.open) document.getElementById("sheet-body").prepend(toast);
     }
@@ -129,17 +148,20 @@ function say(text, kind = "good") {
 // Keys. A row is whatever has data-row; its first link is what Enter opens, and a button with
 // data-key is what that key presses.
 let going = false;
-let row = -1;
+let place = -1; // of the row that is chosen, or was before it went
+let chosen = ""; // its id: rows come and go above it, and a key is meant for the one that was seen
 const rows = () => [...document.querySelectorAll("[data-row]")];
+const row = () => document.getElementById(chosen);
 function choose(step) {
   const all = rows();
   if (!all.length) return;
-  row = Math.max(0, Math.min(all.length - 1, row + step));
-  all.forEach((one, index) => one.classList.toggle("chosen", index === row));
-  all[row].scrollIntoView({ block: "nearest" });
+  place = Math.max(0, Math.min(all.length - 1, place + step));
+  chosen = all[place].id;
+  all.forEach((one) => one.classList.toggle("chosen", one.id === chosen));
+  all[place].scrollIntoView({ block: "nearest" });
 }
 function press(key) {
-  const within = rows()[row] ?? document;
+  const within = row() ?? document;
   const button =
     within.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`[data-page] [data-key="${key}"]`);
   if (button && !button.disabled) button.click();
@@ -153,13 +175,13 @@ document.addEventListener("keydown", (event) => {
   if (sheet.open || keys.open) return;
   if (going) {
     going = false;
-    document.querySelector(`[data-go="${event.key}"]`)?.click();
+    document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
     return;
   }
   switch (event.key) {
     case "/":
       event.preventDefault();
-      document.querySelector("[data-filter], [data-search]")?.focus();
+      (document.querySelector("[data-filter]") ?? document.querySelector("[data-search]"))?.focus();
       break;
     case "j": choose(1); break;
     case "k": choose(-1); break;
@@ -167,11 +189,15 @@ document.addEventListener("keydown", (event) => {
     case "?": keys.showModal(); break;
     case "r": case "x": case "p": press(event.key); break;
     case "Enter":
-      if (document.activeElement === document.body) rows()[row]?.querySelector("a")?.click();
+      if (document.activeElement.matches("body, main")) row()?.querySelector("a")?.click();
       break;
   }
 });
-// What a morph puts in place of a chosen row is chosen again.
+// What a morph has moved is still chosen; what it took away is not, and the keys go on from there.
 document.addEventListener("htmx:after:swap", () => {
-  rows().forEach((one, index) => one.classList.toggle("chosen", index === row));
+  const all = rows();
+  const found = all.findIndex((one) => one.id === chosen);
+  if (found >= 0) place = found;
+  else chosen = "";
+  all.forEach((one) => one.classList.toggle("chosen", one.id === chosen));
 });

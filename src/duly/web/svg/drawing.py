@@ -97,11 +97,14 @@ class Axis:
             yield self.x(moment), _told(local_time(moment, zone), step)
             moment += step
 
-    def drawn(self, zone: str, *, top: float, bottom: float) -> Iterator[Markup]:
-        """Hairlines, with their times above."""
+    def drawn(
+        self, zone: str, *, top: float, bottom: float, bare: tuple[float, float] = (0, 0)
+    ) -> Iterator[Markup]:
+        """Hairlines, with their times above, but not where something else is written."""
         for x, words in self.ticks(zone):
             yield line(x, top, x, bottom, kind="axis")
-            yield text(x + 3, top + 9, words)
+            if not bare[0] < x < bare[1]:
+                yield text(x + 3, top + 9, words)
 
 
 def _told(local: datetime, step: timedelta) -> str:

@@ -18,6 +18,14 @@ TOP, HIGH, GAP = 24, 18, 10
 THINNEST = 2.5
 MOST_LINES = 6  # of a lane; more is drawn over the last
 LONGEST_NAME = 26
+BESIDE_NOW = 36  # so near to the line of now no other time is written
+BAR = HIGH - 4
+# Beside its colour, each bar has a shape: where in its line it begins, and how high it is.
+SHAPES = {
+    "failed": (BAR / 2, BAR / 2),
+    "expired": (BAR / 2, BAR / 2),
+    "cancelled": (BAR / 2 - 2, 4),
+}
 
 
 def gantt(
@@ -37,7 +45,10 @@ def gantt(
             ]
         top += max(len(lines), 1) * HIGH + GAP
     now = axis.x(timeline.now)
-    frame = [_HATCH, *axis.drawn(zone, top=6, bottom=top)]
+    frame = [
+        _HATCH,
+        *axis.drawn(zone, top=6, bottom=top, bare=(now - BESIDE_NOW, now + BESIDE_NOW)),
+    ]
     parts += [line(now, 6, now, top, kind="now"), text(now + 3, 15, "now", kind="now-word")]
     return framed(
         [*frame, *parts],
@@ -97,11 +108,12 @@ def _linked(bar: Bar, axis: Axis, clock: Clock, *, top: float, job: Callable[[in
     x = axis.x(bar.start)
     width = max(axis.x(bar.end) - x, THINNEST)
     kind = f"bar {bar.state}{' collides' if bar.collides else ''}"
+    down, height = SHAPES.get(bar.state, (0, BAR))
     drawn = rectangle(
         x,
-        top + 1,
+        top + 1 + down,
         width=width,
-        height=HIGH - 4,
+        height=height,
         kind=kind,
         title=_title(bar, clock),
         radius=min(width / 4, 2),
@@ -117,7 +129,7 @@ def _linked(bar: Bar, axis: Axis, clock: Clock, *, top: float, job: Callable[[in
 
 def _open_end(x: float, top: float) -> Markup:
     """A run that goes on points to what is to come."""
-    middle, bottom = top + (HIGH - 4) / 2, top + HIGH - 4
+    middle, bottom = top + BAR / 2, top + BAR
     return Markup('<path d="M{} {} L{} {} L{} {} Z" class="bar running">{}</path>').format(
         number(x), number(top), number(x + 6), number(middle), number(x), number(bottom),
         titled("still running"),

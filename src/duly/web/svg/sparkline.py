@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from duly.app.counts import Kept
 from duly.policy.why import about
 from duly.web.svg.drawing import framed, line, rectangle
 
@@ -13,7 +14,7 @@ BAR, STEP, UP, DOWN = 4, 6, 12, 7
 
 
 class Mark(NamedTuple):
-    word: str  # kept, late, not kept, under way, none
+    word: Kept
     title: str
 
 

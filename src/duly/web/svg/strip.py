@@ -17,7 +17,7 @@ from duly.rules import local_time
 WIDTH, HEIGHT, BASE = 22, 74, 52  # of a cell, of the drawing, and where bars stand
 LEAST, MOST = 4, 44  # how high a bar is
 LABELLED: Final = 3  # every so many hours are named
-_MARKS: Final = {"not kept": "\u2715", "late": "\u25d2"}
+_MARKS: Final = {"not kept": "\u2715", "late": "\u25d2", "under way": "\u25d0"}
 
 Link = Callable[[datetime], str]
 

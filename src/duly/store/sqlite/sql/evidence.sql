@@ -123,6 +123,18 @@ select due_at / 3600000000, outcome, cause, case fate when 'late' then 'succeede
  group by 1, 2, 3, 4
  order by 1, 2, 3, 4;
 
+-- name: late_moments
+-- Moments that were kept, and late: the last of them. A moment is late by when its job was begun.
+select {fire}
+  from duly_fire
+ where decided_at >= :since and decided_at < :until and series = 0 and outcome = 'queued'
+   and exists (select 1
+                 from duly_history as ended
+                where ended.id = job_id and ended.state = 'succeeded'
+                  and ended.claimed_at - ended.due_at > :late and ended.ended_at >= :since)
+ order by due_at desc
+ limit :limit;
+
 -- name: moments_not_kept
 -- Of each schedule, and of each way in which its moments were not kept, the last one, and how many.
 -- A moment counts by when it was decided, and a job by when it ended: an outage of three days is

@@ -24,6 +24,7 @@ from duly.web.api.schemas.common import (
 )
 
 MOST_AT_ONCE = 10_000  # jobs of a batch
+MOST_CHOSEN = 1_000  # jobs by their numbers, which are done one after the other
 
 StateName: TypeAlias = Literal[
     "scheduled", "blocked", "ready", "running", "succeeded", "failed", "cancelled", "expired"
@@ -36,6 +37,7 @@ Priority: TypeAlias = (
 Arguments: TypeAlias = Annotated[
     dict[str, Any], Meta(description="The arguments of the task, by name.")
 ]
+Chosen: TypeAlias = Annotated[list[JobId], Meta(max_length=MOST_CHOSEN)]
 
 
 class Enqueue(Body, frozen=True):
@@ -99,7 +101,7 @@ class Retry(Body, frozen=True):
     """Which failed jobs get another chance: some by their numbers, or all that match."""
 
     filter: Words = ""
-    ids: list[JobId] = field(default_factory=list)
+    ids: Chosen = field(default_factory=list)
     first: (
         Annotated[int, Meta(ge=1, le=1_000_000, description="So many, the oldest failures first.")]
         | None
@@ -110,7 +112,7 @@ class Cancel(Body, frozen=True):
     """Which jobs are called off: some by their numbers, or all that match and have not ended."""
 
     filter: Words | None = None
-    ids: list[JobId] = field(default_factory=list)
+    ids: Chosen = field(default_factory=list)
     reason: str = ""
 
 
@@ -118,7 +120,7 @@ class Remove(Body, frozen=True):
     """Which jobs are forgotten: some by their numbers, or all that match and have ended."""
 
     filter: Words | None = None
-    ids: list[JobId] = field(default_factory=list)
+    ids: Chosen = field(default_factory=list)
 
 
 class Reason(Body, frozen=True):
