@@ -35,6 +35,7 @@ INSIDE = {
     "Today": "of the web side, which is a loop",
     "Strip": "of the web side, which is a loop",
     "Charts": "of the web side, which is a loop",
+    "LateRuns": "of the web side, which is a loop",
     "Watch": "of the web side, which is a loop",
     "Rounds": "of the web side, which is a loop",
     "Guests": "of the web side, which is a loop",

@@ -39,17 +39,18 @@ def installed_chromium() -> str | None:
     )
 
 
-@pytest.fixture(autouse=True)
-def no_loop_is_running(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Lets tests with an event loop of their own follow browser tests.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Lets tests with an event loop of their own, and their fixtures, follow browser tests.
 
     Between its calls Playwright leaves its own loop marked as running in this thread, and asyncio
     then refuses to run another one.
     """
-    if "playwright" in request.fixturenames:
-        yield
-        return
+    if "playwright" in getattr(item, "fixturenames", ()):
+        return (yield)
     parked = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(parked)
+    try:
+        return (yield)
+    finally:
+        asyncio._set_running_loop(parked)

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def no_thread_is_left_behind(no_loop_is_running: None) -> Iterator[None]:
+def no_thread_is_left_behind() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     left = [thread for thread in set(threading.enumerate()) - before if outlives_us(thread)]
