@@ -155,6 +155,7 @@ const row = () => document.getElementById(chosen);
 function choose(step) {
   const all = rows();
   if (!all.length) return;
+  document.activeElement?.blur(); // Enter is for the row now, and not for what was pressed before
   place = Math.max(0, Math.min(all.length - 1, place + step));
   chosen = all[place].id;
   all.forEach((one) => one.classList.toggle("chosen", one.id === chosen));
