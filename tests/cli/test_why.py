@@ -107,6 +107,6 @@ def test_a_program_gets_the_parts(path: Path) -> None:
     found = json.loads(why(str(number), "-o", "json", store=path).stdout)
     assert found["sentence"].endswith("and waits for a worker: none is running.")
     assert found["commands"] == [
-        {"what": "start one", "line": "duly worker"},
-        {"what": "call it off", "line": f"duly jobs cancel {number}"},
+        {"what": "start one", "line": "duly worker", "job_id": None},
+        {"what": "call it off", "line": f"duly jobs cancel {number}", "job_id": number},
     ]

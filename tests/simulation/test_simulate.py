@@ -15,7 +15,7 @@ from tests.simulation.sabotages import SABOTAGES
 
 HERE = Path(__file__).parent
 STORIES = 250
-SECONDS = 35  # of computing, after which it is enough, if everything has happened
+SECONDS = 20  # of computing, after which it is enough, if everything has happened
 MOST_STORIES = 1_000
 SHORT = telling.SHORT
 

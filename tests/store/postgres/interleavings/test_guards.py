@@ -184,7 +184,13 @@ async def test_without_its_guard(unguarded: tuple[Guard, Scene]) -> None:
 
 
 async def test_keys_that_are_taken_in_no_order_are_waited_for_in_a_ring(locking: Scene) -> None:
+    """Which of two that wait is served first is PostgreSQL's choice: so it is asked again."""
+    deadlocks = 0
     with locking.stage.changed("take_keys", ("order by 1, 2", "")):
-        found = await job_cases.two_batches(locking)
-    assert not found.broken, found
-    assert found.deadlocks > 0
+        for _ in range(3):
+            found = await job_cases.two_batches(locking)
+            assert not found.broken, found
+            deadlocks += found.deadlocks
+            if deadlocks:
+                break
+    assert deadlocks > 0
