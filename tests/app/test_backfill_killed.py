@@ -34,22 +34,25 @@ import asyncio, os, sys
 from duly.app import open_store
 import tests.app.test_backfill_killed as test
 
+def say(word):
+    os.write(1, f"{word}\\n".encode())  # in one go: a line is not cut in two by whoever kills us
+
 async def backfill(url, name):
     store = await open_store(url)
-    print("begun", flush=True)
+    say("begun")
     await store.schedules.backfill(name, **test.STRETCH)
-    print("done", flush=True)
+    say("done")
 
-print("ready", flush=True)
+say("ready")
 while name := sys.stdin.readline().strip():
     child = os.fork()
     if not child:
         asyncio.run(backfill(sys.argv[1], name))
         os._exit(0)
-    print(child, flush=True)
+    say(child)
     sys.stdin.readline()  # until then its number is not given to another
     os.waitpid(child, 0)
-    print("over", flush=True)
+    say("over")
 """
 
 
