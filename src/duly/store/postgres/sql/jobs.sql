@@ -42,6 +42,34 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
     on conflict (id) do nothing
 returning id;
 
+-- name: enqueue_as
+-- The same for jobs that belong somewhere: to a moment of a schedule, or to a step of a flow, which
+-- may wait for something to happen instead of for a worker.
+insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request, limits, needs, terms, fair, shelf, parent, step, part, waits,
+                      waits_for)
+select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       case when waits is not null then 'blocked' when ready_at > now then 'scheduled' else 'ready' end,
+       now, coalesce(due_at, ready_at), ready_at,
+       ready_at + start_within, late, retry, 0, 0, null, 0, null, schedule_id, fire_id,
+       coalesce(reason, ''),
+       greatest(ready_at, now) - priority * 1000000::bigint, id, limits, needs, terms,
+       exists (select from duly.queue where queue.name = asked.queue and queue.fair), {shelf},
+       parent, step, part, waits, waits_for
+  from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
+          from json_to_recordset(:batch::json) as one (
+                   id bigint, task text, args text, queue text, priority smallint, tenant text,
+                   submitter text, title text, tags text, owner text, version int, key text,
+                   run_at bigint, delay bigint, start_within bigint, late text, retry text,
+                   request bigint, limits text, needs text, terms text, schedule_id bigint,
+                   fire_id bigint, due_at bigint, parent bigint, step int, part int, waits text,
+                   waits_for text, reason text),
+               (select {now} as now offset 0) as clock) as asked
+    on conflict (id) do nothing
+returning id;
+
 -- name: ended_already
 -- Which of the numbers belong to jobs that have come and gone.
 select id

@@ -52,6 +52,41 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
     on conflict (id) do nothing
 returning id;
 
+-- name: enqueue_as
+-- The same for jobs that belong somewhere: to a moment of a schedule, or to a step of a flow, which
+-- may wait for something to happen instead of for a worker.
+insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+                      key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
+                      crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
+                      request, limits, needs, terms, fair, shelf, parent, step, part, waits,
+                      waits_for)
+select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       case when waits is not null then 'blocked' when ready_at > now then 'scheduled' else 'ready' end,
+       now, coalesce(due_at, ready_at), ready_at,
+       ready_at + start_within, late, retry, 0, 0, null, 0, null, schedule_id, fire_id, reason,
+       max(ready_at, now) - priority * 1000000, id, limits, needs, terms,
+       exists (select 1 from duly_queue where name = asked.queue and fair), {shelf},
+       parent, step, part, waits, waits_for
+  from (select value ->> 'id' as id, value ->> 'task' as task, value ->> 'args' as args,
+               value ->> 'queue' as queue, value ->> 'priority' as priority,
+               value ->> 'tenant' as tenant, value ->> 'submitter' as submitter,
+               value ->> 'title' as title, value ->> 'tags' as tags, value ->> 'owner' as owner,
+               value ->> 'version' as version, value ->> 'key' as key,
+               :now as now,
+               coalesce(value ->> 'run_at', :now + (value ->> 'delay')) as ready_at,
+               value ->> 'start_within' as start_within, value ->> 'late' as late,
+               value ->> 'retry' as retry, value ->> 'limits' as limits,
+               value ->> 'needs' as needs, value ->> 'terms' as terms, 0 as crashes,
+               value ->> 'schedule_id' as schedule_id, value ->> 'fire_id' as fire_id,
+               value ->> 'due_at' as due_at, value ->> 'parent' as parent, value ->> 'step' as step,
+               value ->> 'part' as part, value ->> 'waits' as waits,
+               value ->> 'waits_for' as waits_for, coalesce(value ->> 'reason', '') as reason
+          from json_each(:batch)
+         limit -1) as asked
+ where true
+    on conflict (id) do nothing
+returning id;
+
 -- name: ended_already
 -- Which of the numbers belong to jobs that have come and gone.
 select id from duly_history where id in (select value ->> 'id' from json_each(:batch))

@@ -1,0 +1,181 @@
+"""How a flow goes on when something of it has ended: a decision about counters, and nothing else.
+
+Whoever holds the flow brings the steps that are concerned, one ring after the other: what has
+ended, then what waits for it. A step that reaches nought starts, or ends without having run, and is
+then the next ring. So an end costs as much as there are steps behind it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from duly.model.flow import Rest, StepState, When
+from duly.model.states import State
+
+OVER = (StepState.SUCCEEDED, StepState.FAILED, StepState.CANCELLED, StepState.SKIPPED)
+
+
+@dataclass(slots=True, kw_only=True)
+class StepFacts:
+    """A step as it is counted."""
+
+    number: int
+    name: str
+    when: When
+    if_failed: Rest
+    rescue: bool
+    behind: tuple[int, ...]
+    state: StepState
+    waiting: int  # steps before it that have not ended
+    unmet: int  # … that have ended and not succeeded
+    failed: int  # … of which because something failed
+    parts: int = 0
+    remaining: int = 0  # parts that have not ended
+    missed: int = 0  # … that have ended and not succeeded by themselves
+    stopped: int = 0  # … that were cancelled with the rest
+    reason: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+
+@dataclass(slots=True, kw_only=True)
+class FlowFacts:
+    remaining: int  # steps that have not ended
+    failed: int  # steps that have failed
+    ending: State | None = None  # what it becomes when nothing of it runs any more …
+    reason: str = ""  # … and why; or what failed first
+
+
+@dataclass(slots=True)
+class Course:
+    """What follows, collected while the rings are brought."""
+
+    flow: FlowFacts
+    steps: dict[int, StepFacts] = field(default_factory=dict)
+    starting: list[int] = field(default_factory=list)  # to be made into jobs
+    stopping: list[int] = field(default_factory=list)  # whose jobs are asked to end
+    cancels_rest: bool = False  # every step that is not over has to be brought
+    _ended: list[int] = field(default_factory=list)  # those behind them have not been told
+
+    def bring(self, steps: Iterable[StepFacts]) -> None:
+        """What is known already is newer."""
+        for step in steps:
+            self.steps.setdefault(step.number, step)
+
+    @property
+    def unknown(self) -> list[int]:
+        """The steps that have to be brought before it goes on."""
+        wanted = {n for number in self._ended for n in self.steps[number].behind}
+        return sorted(wanted - self.steps.keys())
+
+    @property
+    def is_under_way(self) -> bool:
+        return bool(self._ended) or self.cancels_rest
+
+    @property
+    def is_over(self) -> bool:
+        return self.flow.remaining == 0
+
+    def started(self, number: int, parts: int) -> None:
+        """A step was made into so many jobs. Of none, it has succeeded."""
+        step = self.steps[number]
+        step.state, step.parts, step.remaining = StepState.RUNNING, parts, parts
+        if not parts:
+            self._end(step, StepState.SUCCEEDED)
+
+    def refused(self, number: int, reason: str) -> None:
+        """A step could not be made into jobs."""
+        self._fail(self.steps[number], reason)
+
+    def job_ended(self, number: int, state: State, reason: str) -> None:
+        step = self.steps[number]
+        step.remaining -= 1
+        if state is State.CANCELLED and self._is_stopped(step):
+            step.stopped += 1
+        elif state is not State.SUCCEEDED:
+            step.missed += 1
+            step.reason = step.reason or reason
+            if step.missed == 1 and step.if_failed == "cancel" and step.remaining:
+                self._give_up(step)
+        if step.remaining == 0:
+            self._settle(step)
+
+    def go_on(self) -> None:
+        """Tell those behind what has ended. All that is ``unknown`` has been brought."""
+        if self.cancels_rest:
+            self._cancel_rest()
+        ended, self._ended = self._ended, []
+        for number in ended:
+            step = self.steps[number]
+            for behind in step.behind:
+                self._tell(self.steps[behind], step.state)
+
+    def stop(self, state: State, reason: str) -> None:
+        """End all of it, what is there for failures too. Every step that is not over is here."""
+        self.flow.ending, self.flow.reason = state, reason
+        for step in self.steps.values():
+            self._stop(step)
+
+    def _is_stopped(self, step: StepFacts) -> bool:
+        return self.flow.ending is not None or (self.flow.failed > 0 and not step.rescue)
+
+    def _settle(self, step: StepFacts) -> None:
+        if step.missed:
+            self._fail(step, step.reason)
+        elif step.stopped:
+            self._end(step, StepState.CANCELLED)
+        else:
+            self._end(step, StepState.SUCCEEDED)
+
+    def _fail(self, step: StepFacts, reason: str) -> None:
+        step.reason = reason
+        self.flow.failed += 1
+        if self.flow.ending is None:
+            self.flow.reason = self.flow.reason or f'step "{step.name}": {reason}'
+            self.cancels_rest = self.cancels_rest or step.if_failed == "cancel"
+        self._end(step, StepState.FAILED)
+
+    def _end(self, step: StepFacts, state: StepState) -> None:
+        step.state = state
+        self.flow.remaining -= 1
+        self._ended.append(step.number)
+
+    def _tell(self, step: StepFacts, before: StepState) -> None:
+        step.waiting -= 1
+        step.unmet += before is not StepState.SUCCEEDED
+        step.failed += before in (StepState.FAILED, StepState.CANCELLED)
+        if step.waiting == 0 and step.state is StepState.WAITING:
+            self._decide(step)
+
+    def _decide(self, step: StepFacts) -> None:
+        wanted = {
+            "all_succeeded": step.unmet == 0,
+            "any_failed": step.failed > 0,
+            "all_done": True,
+        }[step.when]
+        if wanted:
+            self.starting.append(step.number)
+        elif step.failed and step.when == "all_succeeded":
+            self._end(step, StepState.CANCELLED)
+        else:
+            self._end(step, StepState.SKIPPED)
+
+    def _give_up(self, step: StepFacts) -> None:
+        """One of its parts has failed, so the others need not be done."""
+        self.stopping.append(step.number)
+
+    def _cancel_rest(self) -> None:
+        self.cancels_rest = False
+        for step in self.steps.values():
+            if not step.rescue:
+                self._stop(step)
+
+    def _stop(self, step: StepFacts) -> None:
+        if step.state is StepState.RUNNING:
+            self.stopping.append(step.number)
+        elif step.state is StepState.WAITING and step.number not in self.starting:
+            self._end(step, StepState.CANCELLED)
+        elif step.state is StepState.WAITING:
+            self.starting.remove(step.number)
+            self._end(step, StepState.CANCELLED)
