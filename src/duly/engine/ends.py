@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from duly.events import Emit, JobEnded
 from duly.model.claimed import Claimed
-from duly.model.outcome import Completed, Outcome, Returned, Succeeded
+from duly.model.outcome import Completed, Opened, Outcome, Returned, Succeeded
 from duly.model.states import ENDED
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.registry.definition import Definition
@@ -118,6 +118,7 @@ class Ends:
                 outcome=type(outcome).__name__.lower(),
                 result=succeeded.result if succeeded else None,
                 keep_result=job.terms.kept if succeeded else None,
+                opens=outcome.plan if isinstance(outcome, Opened) else None,
             )
         )
         return verdict

@@ -22,6 +22,7 @@ class StepFacts:
     name: str
     when: When
     if_failed: Rest
+    wanted: bool
     rescue: bool
     behind: tuple[int, ...]
     state: StepState
@@ -77,11 +78,11 @@ class Course:
     def is_over(self) -> bool:
         return self.flow.remaining == 0
 
-    def started(self, number: int, parts: int) -> None:
-        """A step was made into so many jobs. Of none, it has succeeded."""
+    def started(self, number: int, parts: int, remaining: int) -> None:
+        """A step was made into so many jobs, of which so many are to be done. Of none, it is."""
         step = self.steps[number]
-        step.state, step.parts, step.remaining = StepState.RUNNING, parts, parts
-        if not parts:
+        step.state, step.parts, step.remaining = StepState.RUNNING, parts, remaining
+        if not remaining:
             self._end(step, StepState.SUCCEEDED)
 
     def refused(self, number: int, reason: str) -> None:
@@ -116,6 +117,27 @@ class Course:
         self.flow.ending, self.flow.reason = state, reason
         for step in self.steps.values():
             self._stop(step)
+
+    def resume(self) -> None:
+        """Go on with a flow that had failed: all of its steps are here.
+
+        What has succeeded stays, except for what is there for failures: whether that is wanted
+        is asked anew.
+        """
+        again = {step.number for step in self.steps.values() if _is_again(step)}
+        self.flow.remaining, self.flow.failed = len(again), 0
+        self.flow.ending, self.flow.reason = None, ""
+        for step in self.steps.values():
+            if step.number in again:
+                step.state, step.reason = StepState.WAITING, ""
+                step.waiting = step.unmet = step.failed = 0
+                step.parts = step.remaining = step.missed = step.stopped = 0
+        for step in self.steps.values():
+            for behind in step.behind if step.number in again else ():
+                self.steps[behind].waiting += 1
+        for number in sorted(again):
+            if self.steps[number].waiting == 0:
+                self._decide(self.steps[number])
 
     def _is_stopped(self, step: StepFacts) -> bool:
         return self.flow.ending is not None or (self.flow.failed > 0 and not step.rescue)
@@ -179,3 +201,7 @@ class Course:
         elif step.state is StepState.WAITING:
             self.starting.remove(step.number)
             self._end(step, StepState.CANCELLED)
+
+
+def _is_again(step: StepFacts) -> bool:
+    return step.rescue or step.state is not StepState.SUCCEEDED

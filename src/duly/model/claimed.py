@@ -54,6 +54,9 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     limits: str | None
     needs: str | None
     terms_text: str | None
+    parent: int | None
+    step: int | None
+    part: int | None
     rank: int
     schedule: str | None = None  # its name; None as well if it was removed
 
@@ -69,6 +72,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
             self.schedule_id is None
             and self.key is None
             and self.limits is None
+            and self.step is None
             and (self.terms_text is None or not self.terms.calls_back)
         )
 
@@ -123,4 +127,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
             claimed_at=from_us(self.claimed_at),
             schedule_id=self.schedule_id,
             fire_id=self.fire_id,
+            parent=self.parent,
+            step=self.step,
+            part=self.part,
         )

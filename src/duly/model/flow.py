@@ -6,7 +6,7 @@ has begun goes on as it was begun, whatever is deployed meanwhile.
 """
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -19,6 +19,7 @@ Rest = Literal["cancel", "go_on"]
 
 MOST_STEPS: Final = 10_000
 MOST_PARTS: Final = 100_000
+NO_ITEMS: Final = Json("[]")
 LONGEST_FILLED: Final = 4 * 1024 * 1024  # bytes of arguments with the results of others in them
 
 
@@ -53,7 +54,7 @@ class Over:
 
     argument: str
     source: Source | None = None  # None: ``items``
-    items: Json = Json("[]")
+    items: Json = NO_ITEMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,9 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """``call`` has null where something is filled in; its title and the names of its limits are
+    """What a step asks for, and what it waits for.
+
+    ``call`` has null where something is filled in; its title and the names of its limits are
     templates still, and ``defaults`` are what they may name beside the arguments.
     """
 
@@ -103,3 +106,57 @@ class FlowPlan:
                     raise InvalidValue(f"step {step.name}: it waits for step {before}, behind it")
                 behind[before].append(number)
         object.__setattr__(self, "behind", tuple(map(tuple, behind)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInfo:
+    """A step of a flow as it is now."""
+
+    number: int
+    name: str
+    task: str
+    kind: Literal["step", "map", "wait"]
+    before: tuple[int, ...]
+    when: When
+    if_failed: Rest
+    state: StepState
+    parts: int  # how many jobs it is made of, once it has started
+    remaining: int  # … of which have not ended
+    missed: int  # … have ended and not succeeded
+    stopped: int  # … were cancelled with the rest of the flow
+    reason: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    job_id: int | None  # of its first part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowInfo:
+    """A flow as it is now, and its steps by their numbers."""
+
+    id: int
+    root: int  # the outermost flow that it is in, or itself
+    result: int | None
+    remaining: int
+    failed: int
+    opened_at: datetime
+    ended_at: datetime | None
+    steps: tuple[StepInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfo:
+    """One of the jobs of a step."""
+
+    part: int
+    job_id: int
+    state: str  # running, until it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProgress:
+    """How far a flow is."""
+
+    steps: int
+    remaining: int
+    failed: int

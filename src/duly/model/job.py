@@ -18,7 +18,7 @@ from duly.model.states import State
 from duly.model.terms import NO_TERMS, Terms
 
 IfExists = Literal["replace", "keep", "error"]
-Waits = Literal["limit", "worker", "signature"]
+Waits = Literal["limit", "worker", "signature", "steps", "event"]
 
 HIGHEST, LOWEST = 100, -100
 MOST_TAGS = 32
@@ -156,6 +156,9 @@ class Job(Label):
     claimed_at: datetime | None = None
     schedule_id: int | None = None
     fire_id: int | None = None
+    parent: int | None = None  # the flow it is a step of, or the job it came from
+    step: int | None = None  # its place in the flow: which step, and which part of that
+    part: int | None = None
     reason: str = ""  # why it waits, or how it ended
     waits: Waits | None = None  # what blocks it; None: the jobs of its schedule before it
     waits_for: str | None = None  # the limit it waits at, or the signature it did not fit

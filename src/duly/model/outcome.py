@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
+from duly.model.flow import FlowPlan
 from duly.model.payload import Json
 
 LONGEST_TEXT = 64 * 1024
@@ -98,11 +99,20 @@ class Mismatched:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """It is a flow: nothing was run, and from now on its steps do the work."""
+
+    plan: FlowPlan
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """The task ended its own job, in one transaction with what it wrote."""
 
 
-Outcome: TypeAlias = Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned | Mismatched
+Outcome: TypeAlias = (
+    Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned | Mismatched | Opened
+)
 
 
 def storable(text: str, longest: int = LONGEST_TEXT) -> str:

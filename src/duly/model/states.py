@@ -31,12 +31,14 @@ class Move(StrEnum):
     DEFER = "defer"  # … and its moment is still to come
     HOLD = "hold"  # a limit is full, or no worker knows its task
     CLAIM = "claim"
+    OPEN = "open"  # a flow: from now on its steps run
     SUCCEED = "succeed"
     AGAIN = "again"  # a failed attempt, and another one later
     FAIL = "fail"
     LOSE = "lose"  # its worker's lease expired
     GIVE_BACK = "give back"  # claimed, and returned unstarted
     PARK = "park"  # its arguments do not fit the function any more
+    ANSWER = "answer"  # what a step waited for has happened
     CANCEL = "cancel"
     EXPIRE = "expire"
     RETRY = "retry"  # a person asks for another chance
@@ -58,6 +60,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.FREE: State.READY,
         Move.DEFER: State.SCHEDULED,
         Move.MOVE: State.SCHEDULED,
+        Move.ANSWER: State.SUCCEEDED,
         Move.CANCEL: State.CANCELLED,
         Move.EXPIRE: State.EXPIRED,
     },
@@ -69,6 +72,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.EXPIRE: State.EXPIRED,
     },
     State.RUNNING: {
+        Move.OPEN: State.RUNNING,
         Move.SUCCEED: State.SUCCEEDED,
         Move.AGAIN: State.SCHEDULED,
         Move.FAIL: State.FAILED,

@@ -21,6 +21,7 @@ from duly.model.outcome import (
     Late,
     Lost,
     Mismatched,
+    Opened,
     Outcome,
     Raised,
     Returned,
@@ -136,6 +137,8 @@ def judge(  # noqa: PLR0911 - an answer for each member of the union
         case Returned():
             reason = f"{outcome.reason}; ready at once"
             return Verdict(move=Move.GIVE_BACK, reason=reason, crashes=job.crashes, ready_at=now)
+        case Opened():
+            return Verdict(move=Move.OPEN, reason="opened", crashes=0)
         case Mismatched():
             return Verdict(
                 move=Move.PARK,

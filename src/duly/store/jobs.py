@@ -15,12 +15,13 @@ from duly.instants import to_us
 from duly.model.job import Attempt, Call, Job
 from duly.model.payload import check_text, decode, encode
 from duly.model.states import WAITING, State
-from duly.store import rows
+from duly.store import flows, rows
 from duly.store.database import Ask, Operation, Value
+from duly.store.ending import Ending
 from duly.store.ids import Ids
 from duly.store.ledger import stop
 from duly.store.retrying import revive
-from duly.store.settling import Ending, end
+from duly.store.settling import end, stop_flow
 
 KNOWN_FOR: Final = timedelta(days=1)  # the key of an enqueue
 MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has made
@@ -202,7 +203,11 @@ def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
         peeked = yield Ask("peek_jobs", {"ids": [number]})
         if not peeked:
             return (yield from _cancelled_before(number))
-        if State(peeked[0][1]) in WAITING:
+        [(_, state, _, waits, _, _)] = peeked
+        if waits == "steps":
+            if (yield from stop_flow(number, ending, ids=ids)).ids:
+                return State.RUNNING
+        elif State(state) in WAITING:
             if (yield from end({number: ending}, peeked, ids=ids)).ids:
                 return State.CANCELLED
         elif (yield from stop([number], ending.reason)):
@@ -231,12 +236,19 @@ def cancel_key(task: str, key: str, reason: str, *, ids: Ids) -> Operation[bool]
 
 
 def retry(number: int, who: str) -> Operation[Job]:
-    """Give a failed job another chance, behind the jobs of its schedule that have not ended."""
+    """Give a failed job another chance, behind the jobs of its schedule that have not ended.
+
+    A step gets it with its flow: from what has failed on, what has succeeded is not done again.
+    """
     check_text(who, "who")
     job = yield from get(number)
     if job.state is not State.FAILED:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
-    yield from revive([number], who)
+    if not (yield from revive([number], who)) and job.step is not None:
+        raise WrongState(
+            f"job {number} is a step of flow {job.parent}, which runs still: when that has ended, "
+            f"it can be retried from the steps that have failed"
+        )
     return (yield from get(number))
 
 
@@ -258,4 +270,5 @@ def forget(numbers: Sequence[int]) -> Operation[list[int]]:
     if ended:
         for traces in ("remove_attempts", "remove_log", "remove_notes"):
             yield Ask(traces, {"ids": sorted(ended)})
+        yield from flows.forget(sorted(ended))
     return [number for number in numbers if number in ended]

@@ -1,10 +1,11 @@
 """Failed jobs that are given another chance: one, or all that match.
 
 A revived job is placed behind the jobs of its schedule that have not ended, unless they may
-overlap; of several that are revived together, behind the older ones too.
+overlap; of several that are revived together, behind the older ones too. A step is revived by its
+flow: who asks for the one gets the other.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duly.errors import InvalidValue
@@ -41,7 +42,21 @@ def begin() -> Operation[Place]:
 def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
     """Give failed jobs another chance: those that had failed, and wait again."""
     found = yield Ask("peek_failed", {"ids": list(numbers)})
-    schedules = dict[int, int | None](found)
+    parents = {number: parent for number, _, parent, step in found if step is not None}
+    if not parents:
+        return (yield from _revive(numbers, {row[0]: row[1] for row in found}, who))
+    wanted = list(dict.fromkeys(parents.get(number, number) for number in numbers))
+    return (yield from revive(wanted, who))  # a flow may be a step as well
+
+
+def revive_steps(numbers: Sequence[int]) -> Operation[None]:
+    """The same for steps, by the flow that is gone on with."""
+    yield from _revive(numbers, dict.fromkeys(numbers), "its flow")
+
+
+def _revive(
+    numbers: Sequence[int], schedules: Mapping[int, int | None], who: str
+) -> Operation[list[int]]:
     exclusive = yield from _exclusive(schedules.values())
     reason = f"retried by {who}" if who else "retried"
     wanted = []

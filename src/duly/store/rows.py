@@ -114,6 +114,9 @@ class HeldRow(NamedTuple):
     terms: str | None
     tenant: str
     state: str
+    parent: int | None
+    step: int | None
+    part: int | None
 
 
 def held(found: Iterable[Row]) -> list[HeldRow]:
@@ -302,11 +305,14 @@ def job(row: Row) -> Job:
         fire_id=row[25],
         reason=row[26],
         **_taking(row[27], row[28], row[29]),
-        waits=row[30],
-        waits_for=row[31],
-        ended_at=moment(row[32]),
-        result=row[33],
-        error=row[34],
+        parent=row[30],
+        step=row[31],
+        part=row[32],
+        waits=row[33],
+        waits_for=row[34],
+        ended_at=moment(row[35]),
+        result=row[36],
+        error=row[37],
     )
 
 

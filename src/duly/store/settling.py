@@ -1,17 +1,18 @@
 """How jobs end, or go back to waiting: the one place where a job leaves the hot table.
 
-Locks first, in the order of the house: schedules, then jobs. Then the guard: a job that is run is
-held by the fence of its claim, and whoever has an older one finds nothing to write on. Then, in the
-same transaction: history, the attempt's record, the key set free, the fixed delay begun, and the
-next job let in that waited behind this one. The last two look at the table again, in statements of
-their own, so that they see what was committed while we waited for the locks.
+Locks first, in the order of the house: schedules, flows, then jobs. Then the guard: a job that is
+run is held by the fence of its claim, and whoever has an older one finds nothing to write on. Then,
+in the same transaction: history, the attempt's record, the key set free, the fixed delay begun, the
+next job let in that waited behind this one, and the flow that it is a step of gone on with. These
+look at the table again, in statements of their own, so that they see what was committed while we
+waited for the locks.
 
 A key is set free only if nobody holds it: whoever does may be in the middle of a long transaction,
 and will find the job ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from duly.errors import DulyError
@@ -21,30 +22,23 @@ from duly.model.payload import encode
 from duly.model.states import ENDED, State
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import moment_after_end
-from duly.store import limits, rows
+from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row
+from duly.store.ending import Ending
+from duly.store.flows import Advanced
 from duly.store.ids import Ids
 from duly.store.protocol import Settled, Settlement
 from duly.store.rows import HeldRow, ScheduleRow
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a job ends, or why it waits again."""
-
-    state: State
-    reason: str
-    crashes: int = 0
-    result: str | None = None
-    error: str | None = None
-    keep: int | None = None  # how long the result is kept, in microseconds
-
-
 def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]:
     """Write what became of jobs that were run, each under its fence."""
     by_id = {settlement.job.id: settlement for settlement in settlements}
-    ending = [s.job for s in settlements if s.verdict.state in ENDED]
-    schedules = yield from _lock(job.schedule_id for job in ending)
+    touched = [s.job for s in settlements if s.opens or s.verdict.state in ENDED]
+    schedules = yield from _lock(
+        (job.schedule_id for job in touched),
+        (job.parent for job in touched if job.step is not None),
+    )
     mine = [{"id": s.job.id, "fence": s.job.fence} for s in settlements]
     held = rows.held((yield Ask("hold_jobs", {"rows": rows.packed(mine)})))
     kept = {row.id: by_id[row.id] for row in held}
@@ -63,7 +57,13 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
     }
     ended = [row for row in held if row.id in endings]
     followed = yield from _leave(endings, ended, schedules, ids=ids)
-    again = [s for number, s in kept.items() if number not in endings]
+    moved = yield from _go_on(endings, ended, schedules, ids=ids)
+    for row in held:
+        if (plan := kept[row.id].opens) is not None:
+            timeout = rows.microseconds(Terms.from_json(row.terms).timeout)
+            begun = yield from flows.opened(row, plan, timeout, ids=ids)
+            moved.add((yield from _carry_on(begun, schedules, ids=ids)))
+    again = [s for number, s in kept.items() if number not in endings and s.opens is None]
     if again:
         yield Ask("return_jobs", {"rows": rows.packed(map(_returned, again))})
     freed = yield from limits.leave(held)
@@ -75,15 +75,20 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
         kept=[*kept, *mine_already],
         refused=[number for number in lost if number not in mine_already],
         before=sorted(mine_already),
-        freed=[*followed, *freed],
+        freed=[*followed, *moved.queues, *freed],
+        stops=moved.stops,
     )
 
 
 class Ended(NamedTuple):
-    """Those that have ended now, and the queues in which others became ready for that."""
+    """Those that have ended now, and the queues in which others became ready for that.
+
+    And whether jobs that run were asked to end, because the flow that they are in goes on no more.
+    """
 
     ids: list[int]
     freed: list[str]
+    stops: bool = False
 
 
 def end(
@@ -94,17 +99,89 @@ def end(
     holding: str = "hold_waiting_jobs",
 ) -> Operation[Ended]:
     """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
-    schedules = yield from _lock(schedule_id for _, _, _, schedule_id, _, _ in peeked)
+    schedules = yield from _lock(
+        (schedule_id for _, _, schedule_id, _, _, _ in peeked),
+        (parent for *_, parent, step in peeked if step is not None),
+    )
     held = rows.held((yield Ask(holding, {"ids": list(endings)})))
     mine = {row.id: endings[row.id] for row in held}
     followed = yield from _leave(mine, held, schedules, ids=ids)
+    moved = yield from _go_on(mine, held, schedules, ids=ids)
     freed = yield from limits.leave(held)
-    return Ended([row.id for row in held], [*followed, *freed])
+    return Ended([row.id for row in held], [*followed, *moved.queues, *freed], moved.stops)
 
 
-def _lock(wanted: Iterable[int | None]) -> Operation[list[ScheduleRow]]:
-    ids = sorted({schedule for schedule in wanted if schedule is not None})
-    return rows.schedules((yield Ask("hold_schedules_briefly", {"ids": ids}))) if ids else []
+def stop_flow(number: int, ending: Ending, *, ids: Ids) -> Operation[Ended]:
+    """End a flow: at once if nothing of it runs, and otherwise when that has ended."""
+    schedules = yield from _lock((), (number,))
+    if not (yield Ask("hold_flow_jobs", {"ids": [number]})):
+        return Ended([], [])  # it has ended meanwhile
+    stopped = yield from flows.stopped(number, ending.state, ending.reason, ids=ids)
+    if stopped is None:
+        return Ended([number], [])
+    moved = yield from _carry_on(stopped, schedules, ids=ids)
+    return Ended([number], moved.queues, moved.stops)
+
+
+def _lock(
+    wanted: Iterable[int | None], flow_ids: Iterable[int | None] = ()
+) -> Operation[list[ScheduleRow]]:
+    """Hold the schedules, and the flows; and the schedules of which those are runs."""
+    ids = {schedule for schedule in wanted if schedule is not None}
+    inside = {flow for flow in flow_ids if flow is not None}
+    outermost: list[int] = []
+    if inside:
+        outermost, theirs = yield from flows.roots(inside)
+        ids |= set(theirs)
+    asked = {"ids": sorted(ids)}
+    held = rows.schedules((yield Ask("hold_schedules_briefly", asked))) if ids else []
+    if outermost:
+        yield Ask("hold_flows", {"ids": outermost})
+    return held
+
+
+@dataclass(slots=True)
+class _Moved:
+    """Where others became ready, and whether some are asked to end."""
+
+    queues: list[str] = field(default_factory=list)
+    stops: bool = False
+
+    def add(self, other: "_Moved") -> None:
+        self.queues += other.queues
+        self.stops |= other.stops
+
+
+def _go_on(
+    endings: Mapping[int, Ending],
+    held: Sequence[HeldRow],
+    schedules: Sequence[ScheduleRow],
+    *,
+    ids: Ids,
+) -> Operation[_Moved]:
+    """Tell the flows whose steps these are."""
+    steps = [(row, endings[row.id]) for row in held if row.step is not None]
+    if not steps:
+        return _Moved()
+    advanced = yield from flows.advance(steps, ids=ids)
+    return (yield from _carry_on(advanced, schedules, ids=ids))
+
+
+def _carry_on(
+    advanced: Advanced, schedules: Sequence[ScheduleRow], *, ids: Ids
+) -> Operation[_Moved]:
+    """End the jobs of flows that are over; they may be steps of others."""
+    moved = _Moved(advanced.queues, advanced.stops)
+    if advanced.over:
+        held = rows.held((yield Ask("hold_flow_jobs", {"ids": list(advanced.over)})))
+        endings = {row.id: _kept(row, advanced.over[row.id]) for row in held}
+        moved.queues += yield from _leave(endings, held, schedules, ids=ids)
+        moved.add((yield from _go_on(endings, held, schedules, ids=ids)))
+    return moved
+
+
+def _kept(row: HeldRow, ending: Ending) -> Ending:
+    return replace(ending, keep=rows.microseconds(Terms.from_json(row.terms).kept))
 
 
 def _leave(
@@ -209,7 +286,7 @@ def _record_attempts(settlements: Iterable[Settlement], held: Sequence[HeldRow])
     records = []
     for settlement in settlements:
         verdict = settlement.verdict
-        if verdict.state is State.SUCCEEDED or not verdict.counts:
+        if verdict.state is State.SUCCEEDED or settlement.opens or not verdict.counts:
             continue
         row = facts[settlement.job.id]
         records.append(

@@ -1,9 +1,8 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
 
 from duly.instants import from_us
 from duly.model.outcome import Lost
@@ -11,8 +10,9 @@ from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
 from duly.policy.verdict import SUSPECT
-from duly.store import limits, rows, worker_rows
+from duly.store import flows, limits, rows, worker_rows
 from duly.store.database import Ask, Operation, Row
+from duly.store.ending import Ending
 from duly.store.ids import Ids
 from duly.store.protocol import (
     Judge,
@@ -22,12 +22,15 @@ from duly.store.protocol import (
     Settlement,
     TakenBack,
 )
-from duly.store.settling import Ended, Ending, after_awaited, end, settle
+from duly.store.settling import Ended, after_awaited, end, settle
 
 MICROSECOND = timedelta(microseconds=1)
 DAYS_AHEAD = 30
 MOST_FAULTY = 100
 EXPIRED = "not started by its deadline"
+NEVER_CAME = "what it waited for did not happen in time"
+TOO_LONG = "ran longer than it may as a whole"
+STEPS = "steps"  # what a flow waits for
 # In the order of the database nothing that has a name is before the one or behind the other.
 FIRST, LAST = "\x01", "\U0010ffff"
 
@@ -58,12 +61,17 @@ def ready(limit: int) -> Operation[list[str]]:
     return [queue for (queue,) in moved]
 
 
-class Overdue(NamedTuple):
-    """The queues of those that were hurried, how many expired, and where others are ready now."""
+@dataclass(slots=True)
+class Overdue:
+    """The queues of those that were hurried, how many expired, and where others are ready now.
 
-    hurried: list[str]
-    expired: int
-    freed: list[str]
+    And whether jobs that run were asked to end.
+    """
+
+    hurried: list[str] = field(default_factory=list)
+    expired: int = 0
+    freed: list[str] = field(default_factory=list)
+    stops: bool = False
 
 
 def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
@@ -72,13 +80,34 @@ def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
     What somebody else holds is left for the next time: it may be held for long.
     """
     found = yield Ask("overdue_jobs", {"limit": limit})
-    endings = {row[0]: Ending(State.EXPIRED, EXPIRED) for row in found if row[1] == "skip"}
+    endings = {
+        number: _late(waits) for number, late, waits in found if late == "skip" and waits != STEPS
+    }
     expired = yield from _end(endings, "hold_overdue_jobs", ids=ids)
     told = yield Ask("told_while_waiting", {"limit": limit})
-    stopping = {number: Ending(State.CANCELLED, why) for number, why in told}
+    stopping = {
+        number: Ending(State.CANCELLED, why) for number, why, waits in told if waits != STEPS
+    }
     cancelled = yield from _end(stopping, "hold_waiting_jobs", ids=ids)
-    hurried = yield from _hurry([row[0] for row in found if row[1] == "hurry"])
-    return Overdue(hurried, len(expired.ids), [*expired.freed, *cancelled.freed])
+    hurried = yield from _hurry([number for number, late, _ in found if late == "hurry"])
+    freed = [*expired.freed, *cancelled.freed]
+    return Overdue(hurried, len(expired.ids), freed, stops=expired.stops or cancelled.stops)
+
+
+def late_flows(limit: int) -> Operation[dict[int, Ending]]:
+    """Flows that have run for too long, or that were told to end, each to be stopped by itself."""
+    found = yield Ask("overdue_jobs", {"limit": limit})
+    late = {number: Ending(State.FAILED, TOO_LONG) for number, _, waits in found if waits == STEPS}
+    told = yield Ask("told_while_waiting", {"limit": limit})
+    return late | {
+        number: Ending(State.CANCELLED, f"cancelled: {why}")
+        for number, why, waits in told
+        if waits == STEPS
+    }
+
+
+def _late(waits: str | None) -> Ending:
+    return Ending(State.EXPIRED, NEVER_CAME if waits == "event" else EXPIRED)
 
 
 def _end(endings: Mapping[int, Ending], holding: str, *, ids: Ids) -> Operation[Ended]:
@@ -168,7 +197,7 @@ def take_back(
     settlements = []
     for (
         number, fence, attempt, crashes, retry, worker, schedule_id, task, key,
-        isolated, name, ended,
+        isolated, name, ended, parent, step,
     ) in found:  # fmt: skip
         job = LostJob(
             id=number,
@@ -180,6 +209,8 @@ def take_back(
             schedule_id=schedule_id,
             task=task,
             key=key,
+            parent=parent,
+            step=step,
             alone=bool(isolated) and crashes >= SUSPECT,
             worker_name=name,
             has_ended=bool(ended),
@@ -213,6 +244,7 @@ def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
         "prune_history": retention.history,
         "prune_failed": retention.failed,
         "prune_attempts": max(retention.failed, retention.history),
+        "old_flows": max(retention.failed, retention.history),
         "prune_log": retention.history,
         "prune_notes": retention.history,
         "prune_fires": retention.fires,
@@ -226,7 +258,10 @@ def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
 
 
 def prune(statement: str, before: int, limit: int) -> Operation[int]:
-    return len((yield Ask(statement, {"before": before, "limit": limit})))
+    gone = yield Ask(statement, {"before": before, "limit": limit})
+    if gone and statement == "old_flows":
+        yield from flows.forget([number for (number,) in gone])
+    return len(gone)
 
 
 def prune_keys(limit: int) -> Operation[int]:

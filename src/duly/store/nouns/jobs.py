@@ -8,11 +8,13 @@ from functools import partial
 
 from duly.errors import NotFound, OutcomeUnknown, WrongState
 from duly.model.filter import Filter
+from duly.model.flow import FlowInfo, FlowProgress, PartInfo
 from duly.model.job import Attempt, Call, Job
 from duly.model.payload import check_text
 from duly.model.states import ENDED, LIVE, State
 from duly.store import (
     finding,
+    flow_looks,
     jobs,
     retrying,
 )
@@ -97,6 +99,17 @@ class SqlJobs:
     async def attempts(self, number: int) -> list[Attempt]:
         return await self._room.read(lambda: jobs.attempts(number))
 
+    async def flow(self, number: int) -> FlowInfo | None:
+        return await self._room.read(lambda: flow_looks.flow(number))
+
+    async def parts(
+        self, number: int, step: int, *, after: int = -1, limit: int = 100
+    ) -> list[PartInfo]:
+        return await self._room.read(lambda: flow_looks.parts(number, step, after, limit))
+
+    async def flow_progress(self, numbers: Sequence[int]) -> dict[int, FlowProgress]:
+        return await self._room.read(lambda: flow_looks.progress(numbers))
+
     async def cancel(self, number: int, *, reason: str = "") -> State:
         start = await self._room.audited(
             lambda: jobs.cancel(number, reason, ids=self._room.ids),
@@ -106,7 +119,7 @@ class SqlJobs:
 
     async def _ended(self, start: Start[State]) -> State:
         state = await self._room.write(start)
-        self._room.nudge(SCHEDULES, READY, WORKERS)
+        self._room.nudge(SCHEDULES, JOBS, READY, WORKERS)
         return state
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
@@ -115,7 +128,7 @@ class SqlJobs:
             deeds.constant("jobs.cancel", f"task:{task}", key=key, reason=reason),
         )
         there = await self._room.write(start)
-        self._room.nudge(READY, WORKERS)
+        self._room.nudge(JOBS, READY, WORKERS)
         return there
 
     async def retry(self, number: int, *, who: str = "") -> Job:

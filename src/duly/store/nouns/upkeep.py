@@ -5,12 +5,15 @@ from functools import partial
 
 from duly.store import (
     limits,
+    settling,
     upkeep,
 )
 from duly.store.database import Ask
 from duly.store.protocol import (
+    JOBS,
     READY,
     SCHEDULES,
+    WORKERS,
     Dispatched,
     Judge,
     Progress,
@@ -29,17 +32,20 @@ class SqlUpkeep:
     async def dispatch(self, *, limit: int) -> Dispatched:
         waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         queues: list[str] = []
-        late = upkeep.Overdue([], 0, [])
+        late = upkeep.Overdue()
         if waiting.due is not None and waiting.due <= NOW:
             queues = await self._room.write(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
             late = await self._room.write(lambda: upkeep.overdue(limit, ids=self._room.ids))
+            await self._stop_flows(late, limit)
         if waiting.opening is not None and waiting.opening <= NOW:
             queues += await self._room.write(lambda: limits.open_lanes(limit))
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         elif queues or late.hurried or late.expired:
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         self._room.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
+        if late.stops:
+            self._room.nudge(WORKERS, JOBS)
         if late.expired:
             self._room.nudge(SCHEDULES, READY)
         return Dispatched(
@@ -48,6 +54,15 @@ class SqlUpkeep:
             expired=late.expired,
             rest=waiting.rest,
         )
+
+    async def _stop_flows(self, late: upkeep.Overdue, limit: int) -> None:
+        """Each in a transaction of its own: they are held one at a time."""
+        for number, ending in (await self._room.read(lambda: upkeep.late_flows(limit))).items():
+            stopping = partial(settling.stop_flow, number, ending, ids=self._room.ids)
+            stopped = await self._room.write(stopping)
+            late.freed += stopped.freed
+            late.stops |= stopped.stops
+            late.expired += 1
 
     async def sweep(self, *, limit: int) -> int:
         found = await self._room.write(lambda: upkeep.sweep(limit))

@@ -109,6 +109,8 @@ class SqlWork:
             self._room.nudge(SCHEDULES, READY)
         elif any(s.verdict.state is State.READY for s in settlements):
             self._room.nudge(READY)
+        if settled.stops:
+            self._room.nudge(WORKERS)
         self._room.nudge(JOBS, *ready_in(settled.freed))
         return settled
 

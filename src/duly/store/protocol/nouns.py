@@ -7,6 +7,7 @@ from typing import Protocol
 from duly.model.access import Actor
 from duly.model.claimed import Claimed
 from duly.model.filter import Filter
+from duly.model.flow import FlowInfo, FlowProgress, PartInfo
 from duly.model.job import Attempt, Call, Job
 from duly.model.journal import Entry, LogLine, Note
 from duly.model.limit import Rate
@@ -60,6 +61,20 @@ class Jobs(Protocol):
         ...
 
     async def attempts(self, number: int) -> list[Attempt]: ...
+
+    async def flow(self, number: int) -> FlowInfo | None:
+        """The steps of a job that is a flow and has been opened. None: there are none."""
+        ...
+
+    async def parts(
+        self, number: int, step: int, *, after: int = -1, limit: int = 100
+    ) -> list[PartInfo]:
+        """The jobs of a step of a flow."""
+        ...
+
+    async def flow_progress(self, numbers: Sequence[int]) -> dict[int, FlowProgress]:
+        """How far those of the jobs are that are flows."""
+        ...
 
     async def cancel(self, number: int, *, reason: str = "") -> State:
         """End a job that waits; ask one that runs to end. The state it is in then."""

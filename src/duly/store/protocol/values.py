@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol, TypeAlias
 
 from duly.model.claimed import Claimed
+from duly.model.flow import FlowPlan
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.schedule import Plan, Schedule
@@ -145,6 +146,10 @@ class HeldJob(Protocol):
     def key(self) -> str | None: ...
     @property
     def schedule_id(self) -> int | None: ...
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def step(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +161,7 @@ class Settlement:
     outcome: str  # the word for the attempt's record
     result: str | None = None
     keep_result: timedelta | None = None
+    opens: FlowPlan | None = None  # it is a flow, and goes on with these steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +172,9 @@ class Settled:
     refused: Sequence[int] = ()
     before: Sequence[int] = ()  # those of the kept that had been written before
     freed: Sequence[str] = ()  # queues of others who are ready now: they waited, or they follow
+    stops: bool = (
+        False  # others are asked to end, because the flow that they are in goes on no more
+    )
 
 
 class Done(NamedTuple):
@@ -283,6 +292,8 @@ class LostJob:
     schedule_id: int | None = None
     task: str = ""
     key: str | None = None
+    parent: int | None = None
+    step: int | None = None
     alone: bool = False  # it had crashed before, and ran in a process of its own
     worker_name: str = ""  # empty: nothing is known of the worker any more
     has_ended: bool = False  # the worker did not fall silent: it is known to have ended

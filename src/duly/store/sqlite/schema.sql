@@ -504,6 +504,10 @@ create table duly_step (
     plan       text not null,
     follows    text not null,     -- the steps before it, and behind it
     leads_to   text not null,
+    runs_when  text not null,
+    if_failed  text not null,
+    kind       text not null,
+    wanted     integer not null,  -- its result is taken by others
     rescue     integer not null,  -- it is there for when something fails, or behind what is
     state      text not null,
     waiting    integer not null,  -- steps before it that have not ended
@@ -545,3 +549,6 @@ create table duly_event (
 create index duly_event_unseen on duly_event (at, id) where not seen;
 create index duly_event_name on duly_event (name, at);
 create index duly_event_at on duly_event (at);
+
+-- Those that events make due: found without reading all the others.
+create index duly_schedule_reacting on duly_schedule (id) where substr(rule, 1, 3) = 'on ';

@@ -37,6 +37,8 @@ from duly.testing.conformance import (
     finding_many,
     firing,
     fixed_delay,
+    flow_failures,
+    flows,
     idempotence,
     jobs,
     journal,
@@ -80,7 +82,7 @@ Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 NOUNS = (
     access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks, claiming,
     columns, content, declaring, editing, evidence, fairness, finding, finding_many, firing,
-    fixed_delay, idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, once,
+    fixed_delay, flow_failures, flows, idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, once,
     overlap, paging, pausing, places, promotion, queue_limits, races, rates, removing, resources,
     retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching, work,
     workers, zone_data,

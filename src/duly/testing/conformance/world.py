@@ -7,7 +7,7 @@ from typing import Any
 from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Call, Job
-from duly.model.outcome import Lost, Outcome, Succeeded
+from duly.model.outcome import Lost, Opened, Outcome, Succeeded
 from duly.model.payload import Json
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
@@ -174,7 +174,11 @@ class World:
         verdict = judge(Tried.of(job, NEVER), came_to, self.now, dice=0.5)
         result: Json | None = came_to.result if isinstance(came_to, Succeeded) else None
         return Settlement(
-            job=job, verdict=verdict, outcome=type(came_to).__name__.lower(), result=result
+            job=job,
+            verdict=verdict,
+            outcome=type(came_to).__name__.lower(),
+            result=result,
+            opens=came_to.plan if isinstance(came_to, Opened) else None,
         )
 
     async def take_back(self, *, after: int = 0, limit: int = 100) -> TakenBack:

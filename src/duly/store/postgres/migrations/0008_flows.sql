@@ -43,6 +43,10 @@ create table duly.step (
     plan       text not null,
     follows    text not null,  -- the steps before it, and behind it
     leads_to   text not null,
+    runs_when  text not null,
+    if_failed  text not null,
+    kind       text not null,
+    wanted     int not null,   -- its result is taken by others
     rescue     int not null,   -- it is there for when something fails, or behind what is
     state      text collate "C" not null,
     waiting    int not null,   -- steps before it that have not ended
@@ -84,3 +88,11 @@ create table duly.event (
 create index event_unseen on duly.event (at, id) where not seen;
 create index event_name on duly.event (name, at);
 create index event_at on duly.event (at);
+
+-- One looks at events at a time: whoever holds the row.
+create table duly.reactor (
+    place int primary key
+);
+
+-- Those that events make due: found without reading all the others.
+create index schedule_reacting on duly.schedule (id) where left(rule, 3) = 'on ';

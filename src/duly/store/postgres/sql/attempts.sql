@@ -1,17 +1,18 @@
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
 select job.id, job.attempt, job.worker, job.fence, job.claimed_at, job.schedule_id, job.task, job.key,
-       job.limits, job.terms, job.tenant, job.state
+       job.limits, job.terms, job.tenant, job.state, job.parent, job.step, job.part
   from duly.job
   join jsonb_to_recordset(:rows::jsonb) as mine (id bigint, fence bigint)
     on job.id = mine.id and job.fence = mine.fence
- where job.state = 'running'
+ where job.state = 'running' and job.worker is not null
  order by job.id
    for update of job;
 
 -- name: hold_waiting_jobs
 -- Those of the jobs that have not begun.
-select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
+       parent, step, part
   from duly.job
  where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready')
  order by id
@@ -19,7 +20,8 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, t
 
 -- name: hold_overdue_jobs
 -- Those of the jobs that have not begun, and are late still: others may have moved them.
-select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
+       parent, step, part
   from duly.job
  where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready') and deadline < {now}
  order by id
@@ -27,7 +29,7 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, t
 
 -- name: peek_jobs
 -- What has to be locked before the jobs are.
-select id, state, fence, schedule_id, task, key
+select id, state, schedule_id, waits, parent, step
   from duly.job
  where id = any(:ids::bigint[])
  order by id;
@@ -36,11 +38,12 @@ select id, state, fence, schedule_id, task, key
 insert into duly.history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error, request, limits, needs, terms, result_until)
+                          ended_at, result, error, request, limits, needs, terms, result_until,
+                          parent, step, part)
 select job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, clock.now, ended.result,
-       ended.error, request, limits, needs, terms, clock.now + ended.keep
+       ended.error, request, limits, needs, terms, clock.now + ended.keep, parent, step, part
   from jsonb_to_recordset(:rows::jsonb) as ended (
            id bigint, state text, crashes int, reason text, result text, error text, keep bigint)
   join duly.job on job.id = ended.id
@@ -50,11 +53,12 @@ select job.id, task, args, queue, priority, tenant, submitter, title, tags, owne
 insert into duly.failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error, request, limits, needs, terms, result_until)
+                          ended_at, result, error, request, limits, needs, terms, result_until,
+                          parent, step, part)
 select job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, clock.now, ended.result,
-       ended.error, request, limits, needs, terms, clock.now + ended.keep
+       ended.error, request, limits, needs, terms, clock.now + ended.keep, parent, step, part
   from jsonb_to_recordset(:rows::jsonb) as ended (
            id bigint, state text, crashes int, reason text, result text, error text, keep bigint)
   join duly.job on job.id = ended.id
@@ -152,11 +156,11 @@ delete from duly.signal
 
 -- name: told_while_waiting
 -- Jobs that were asked to end while they ran, and wait again: for a retry, or because they were
--- lost.
-select job.id, signal.reason
+-- lost; and flows, which no worker holds.
+select job.id, signal.reason, job.waits
   from duly.signal
   join duly.job on job.id = signal.job_id
- where job.state in ('scheduled', 'blocked', 'ready')
+ where job.state in ('scheduled', 'blocked', 'ready') or job.waits = 'steps'
  order by job.id
  limit :limit;
 

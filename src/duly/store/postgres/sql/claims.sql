@@ -177,7 +177,7 @@ select paused::int, concurrency, rate_count, rate_period, arrival, fair::int, {n
 -- Asked after the queue is held, as a statement of its own: it sees every claim before ours.
 select count(*)
   from duly.job
- where state = 'running' and queue = :queue;
+ where state = 'running' and worker is not null and queue = :queue;
 
 -- name: spend_queue
 update duly.queue
@@ -199,11 +199,12 @@ select asked.queue, shelf.number
 insert into duly.history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          limits, needs, terms, ended_at, result, error, request, result_until)
+                          limits, needs, terms, ended_at, result, error, request, result_until,
+                          parent, step, part)
 select job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        'succeeded', created_at, due_at, ready_at, deadline, late, retry, attempt, 0, worker, fence,
        claimed_at, schedule_id, fire_id, 'succeeded at attempt ' || attempt, limits, needs, terms,
-       clock.now, mine.result, null, request, clock.now + mine.keep
+       clock.now, mine.result, null, request, clock.now + mine.keep, parent, step, part
   from (select (row ->> 0)::bigint as id, row ->> 1 as result, (row ->> 2)::bigint as keep
           from jsonb_array_elements(:rows::jsonb) as row) as mine
   join duly.job on job.id = mine.id
@@ -230,11 +231,11 @@ kept as (
                               version, key, state, created_at, due_at, ready_at, deadline, late,
                               retry, attempt, crashes, worker, fence, claimed_at, schedule_id,
                               fire_id, reason, limits, needs, terms, ended_at, result, error, request,
-                              result_until)
+                              result_until, parent, step, part)
     select done.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
            'succeeded', created_at, due_at, ready_at, deadline, late, retry, attempt, 0, worker,
            fence, claimed_at, schedule_id, fire_id, 'succeeded at attempt ' || attempt, limits, needs,
-           terms, clock.now, mine.result, null, request, clock.now + mine.keep
+           terms, clock.now, mine.result, null, request, clock.now + mine.keep, parent, step, part
       from done
       join unnest(:ids::bigint[], :results::text[], :keeps::bigint[]) as mine (id, result, keep)
         on mine.id = done.id

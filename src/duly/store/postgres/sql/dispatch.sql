@@ -17,22 +17,24 @@ returning queue;
 
 -- name: look
 -- How long until somebody who waits needs something: jobs that are due or late, limits whose rate
--- lets the next one in; and whether some that wait again were asked to end while they ran.
+-- lets the next one in; and whether some that wait again, or flows, were asked to end while they ran.
 select (select min(ready_at) from duly.job where state = 'scheduled') - {now},
-       (select min(deadline) from duly.job where deadline is not null and state <> 'running') - {now},
+       (select min(deadline)
+          from duly.job
+         where deadline is not null and (state <> 'running' or waits = 'steps')) - {now},
        (select min(opens_at) from duly.lane where opens_at is not null) - {now},
        (select count(*)
           from (select 1
                   from duly.signal
                   join duly.job on job.id = signal.job_id
-                 where job.state in ('scheduled', 'blocked', 'ready')
+                 where job.state in ('scheduled', 'blocked', 'ready') or job.waits = 'steps'
                  limit 1) as told);
 
 -- name: overdue_jobs
--- Jobs that have not begun by their deadline.
-select id, late, schedule_id, task, key
+-- Jobs that have not begun by their deadline, and flows that have not ended by theirs.
+select id, late, waits
   from duly.job
- where deadline < {now} and state <> 'running'
+ where deadline < {now} and (state <> 'running' or waits = 'steps')
  order by deadline
  limit :limit;
 

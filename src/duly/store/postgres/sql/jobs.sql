@@ -1,7 +1,7 @@
 -- part: job
 id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
        created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
-       schedule_id, fire_id, reason, limits, needs, terms
+       schedule_id, fire_id, reason, limits, needs, terms, parent, step, part
 
 -- part: shelf
 -- Where a worker looks for a job: see the migration that made the column.
@@ -44,7 +44,7 @@ returning id;
 
 -- name: enqueue_as
 -- The same for jobs that belong somewhere: to a moment of a schedule, or to a step of a flow, which
--- may wait for something to happen instead of for a worker.
+-- may wait for something to happen instead of for a worker. The request of a reaction is its event.
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
@@ -55,7 +55,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
        now, coalesce(due_at, ready_at), ready_at,
        ready_at + start_within, late, retry, 0, 0, null, 0, null, schedule_id, fire_id,
        coalesce(reason, ''),
-       greatest(ready_at, now) - priority * 1000000::bigint, id, limits, needs, terms,
+       greatest(ready_at, now) - priority * 1000000::bigint, coalesce(event, id), limits, needs, terms,
        exists (select from duly.queue where queue.name = asked.queue and queue.fair), {shelf},
        parent, step, part, waits, waits_for
   from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
@@ -65,7 +65,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                    run_at bigint, delay bigint, start_within bigint, late text, retry text,
                    request bigint, limits text, needs text, terms text, schedule_id bigint,
                    fire_id bigint, due_at bigint, parent bigint, step int, part int, waits text,
-                   waits_for text, reason text),
+                   waits_for text, reason text, event bigint),
                (select {now} as now offset 0) as clock) as asked
     on conflict (id) do nothing
 returning id;

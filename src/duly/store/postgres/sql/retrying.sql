@@ -1,6 +1,6 @@
 -- name: peek_failed
 -- What has to be locked before they are revived.
-select id, schedule_id
+select id, schedule_id, parent, step
   from duly.failed
  where id = any(:ids::bigint[])
  order by id;
@@ -11,14 +11,15 @@ select id, schedule_id
 insert into duly.job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request, limits, needs, terms, fair, shelf)
+                      request, limits, needs, terms, fair, shelf, parent, step, part)
 select failed.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
        again.state, created_at, due_at, clock.now, null, late, retry, 0, 0, null, fence, null,
        schedule_id, fire_id, again.reason, clock.now - priority * 1000000::bigint, request, limits,
        needs, terms, exists (select from duly.queue where queue.name = failed.queue and queue.fair),
        (select {shelf}
           from (select failed.limits as limits, failed.needs as needs, 0 as crashes,
-                       failed.priority as priority) as it)
+                       failed.priority as priority) as it),
+       parent, step, part
   from duly.failed
   join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text)
     on failed.id = again.id

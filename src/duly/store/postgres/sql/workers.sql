@@ -51,10 +51,10 @@ select id, name, queues, signatures, slots, resources, isolates, host, version, 
 -- worker's row is gone is found too; paged by number, so that no row can hide those behind it.
 select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.schedule_id, job.task,
        job.key, coalesce(holder.isolates, false), coalesce(holder.name, ''),
-       coalesce(holder.lease_until, 1) = 0
+       coalesce(holder.lease_until, 1) = 0, job.parent, job.step
   from duly.job
   left join duly.worker as holder on holder.id = job.worker
- where job.state = 'running' and job.id > :after
+ where job.state = 'running' and job.worker is not null and job.id > :after
    and not exists (select
                      from duly.worker
                     where worker.id = job.worker

@@ -2,23 +2,25 @@
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
 select duly_job.id, duly_job.attempt, duly_job.worker, duly_job.fence, duly_job.claimed_at,
        duly_job.schedule_id, duly_job.task, duly_job.key, duly_job.limits, duly_job.terms,
-       duly_job.tenant, duly_job.state
+       duly_job.tenant, duly_job.state, duly_job.parent, duly_job.step, duly_job.part
   from duly_job
   join (select value ->> 'id' as id, value ->> 'fence' as fence from json_each(:rows)) as mine
     on duly_job.id = mine.id and duly_job.fence = mine.fence
- where duly_job.state = 'running'
+ where duly_job.state = 'running' and duly_job.worker is not null
  order by duly_job.id;
 
 -- name: hold_waiting_jobs
 -- Those of the jobs that have not begun.
-select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
+       parent, step, part
   from duly_job
  where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
  order by id;
 
 -- name: hold_overdue_jobs
 -- Those of the jobs that have not begun, and are late still: others may have moved them.
-select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
+       parent, step, part
   from duly_job
  where id in (select value from json_each(:ids)) and state in ('scheduled', 'blocked', 'ready')
    and deadline < :now
@@ -26,7 +28,7 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, t
 
 -- name: peek_jobs
 -- What has to be locked before the jobs are.
-select id, state, fence, schedule_id, task, key
+select id, state, schedule_id, waits, parent, step
   from duly_job
  where id in (select value from json_each(:ids))
  order by id;
@@ -35,11 +37,12 @@ select id, state, fence, schedule_id, task, key
 insert into duly_history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          ended_at, result, error, request, limits, needs, terms, result_until)
+                          ended_at, result, error, request, limits, needs, terms, result_until,
+                          parent, step, part)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error,
-       request, limits, needs, terms, :now + ended.keep
+       request, limits, needs, terms, :now + ended.keep, parent, step, part
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'result' as result,
                value ->> 'error' as error, value ->> 'keep' as keep
@@ -52,11 +55,12 @@ select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags,
 insert into duly_failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                          version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                          attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                         ended_at, result, error, request, limits, needs, terms, result_until)
+                         ended_at, result, error, request, limits, needs, terms, result_until,
+                          parent, step, part)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        ended.state, created_at, due_at, ready_at, deadline, late, retry, attempt, ended.crashes,
        worker, fence, claimed_at, schedule_id, fire_id, ended.reason, :now, ended.result, ended.error,
-       request, limits, needs, terms, :now + ended.keep
+       request, limits, needs, terms, :now + ended.keep, parent, step, part
   from (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'crashes' as crashes,
                value ->> 'reason' as reason, value ->> 'result' as result,
                value ->> 'error' as error, value ->> 'keep' as keep
@@ -154,11 +158,11 @@ delete from duly_signal
 
 -- name: told_while_waiting
 -- Jobs that were asked to end while they ran, and wait again: for a retry, or because they were
--- lost.
-select duly_job.id, duly_signal.reason
+-- lost; and flows, which no worker holds.
+select duly_job.id, duly_signal.reason, duly_job.waits
   from duly_signal
   join duly_job on duly_job.id = duly_signal.job_id
- where duly_job.state in ('scheduled', 'blocked', 'ready')
+ where duly_job.state in ('scheduled', 'blocked', 'ready') or duly_job.waits = 'steps'
  order by duly_job.id
  limit :limit;
 

@@ -156,9 +156,10 @@ select paused, concurrency, rate_count, rate_period, arrival, fair, :now
  where name = :queue;
 
 -- name: running_in_queue
+-- Not flows: their steps run.
 select count(*)
   from duly_job
- where state = 'running' and queue = :queue;
+ where state = 'running' and worker is not null and queue = :queue;
 
 -- name: spend_queue
 update duly_queue
@@ -180,11 +181,12 @@ select asked.value, shelf.value
 insert into duly_history (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
                           version, key, state, created_at, due_at, ready_at, deadline, late, retry,
                           attempt, crashes, worker, fence, claimed_at, schedule_id, fire_id, reason,
-                          limits, needs, terms, ended_at, result, error, request, result_until)
+                          limits, needs, terms, ended_at, result, error, request, result_until,
+                          parent, step, part)
 select duly_job.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        'succeeded', created_at, due_at, ready_at, deadline, late, retry, attempt, 0, worker, fence,
        claimed_at, schedule_id, fire_id, 'succeeded at attempt ' || attempt, limits, needs, terms,
-       :now, mine.result, null, request, :now + mine.keep
+       :now, mine.result, null, request, :now + mine.keep, parent, step, part
   from (select value ->> 0 as id, value ->> 1 as result, value ->> 2 as keep
           from json_each(:rows)) as mine
   join duly_job on duly_job.id = mine.id

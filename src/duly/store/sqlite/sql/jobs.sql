@@ -1,7 +1,7 @@
 -- part: job
 id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
        created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
-       schedule_id, fire_id, reason, limits, needs, terms
+       schedule_id, fire_id, reason, limits, needs, terms, parent, step, part
 
 -- part: shelf
 -- Where a worker looks for a job: see the migration that made the column.
@@ -54,7 +54,7 @@ returning id;
 
 -- name: enqueue_as
 -- The same for jobs that belong somewhere: to a moment of a schedule, or to a step of a flow, which
--- may wait for something to happen instead of for a worker.
+-- may wait for something to happen instead of for a worker. The request of a reaction is its event.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
@@ -64,7 +64,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
        case when waits is not null then 'blocked' when ready_at > now then 'scheduled' else 'ready' end,
        now, coalesce(due_at, ready_at), ready_at,
        ready_at + start_within, late, retry, 0, 0, null, 0, null, schedule_id, fire_id, reason,
-       max(ready_at, now) - priority * 1000000, id, limits, needs, terms,
+       max(ready_at, now) - priority * 1000000, coalesce(event, id), limits, needs, terms,
        exists (select 1 from duly_queue where name = asked.queue and fair), {shelf},
        parent, step, part, waits, waits_for
   from (select value ->> 'id' as id, value ->> 'task' as task, value ->> 'args' as args,
@@ -77,6 +77,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                value ->> 'start_within' as start_within, value ->> 'late' as late,
                value ->> 'retry' as retry, value ->> 'limits' as limits,
                value ->> 'needs' as needs, value ->> 'terms' as terms, 0 as crashes,
+               value ->> 'event' as event,
                value ->> 'schedule_id' as schedule_id, value ->> 'fire_id' as fire_id,
                value ->> 'due_at' as due_at, value ->> 'parent' as parent, value ->> 'step' as step,
                value ->> 'part' as part, value ->> 'waits' as waits,

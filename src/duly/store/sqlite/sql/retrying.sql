@@ -1,6 +1,6 @@
 -- name: peek_failed
 -- What has to be looked at before they are revived.
-select id, schedule_id
+select id, schedule_id, parent, step
   from duly_failed
  where id in (select value from json_each(:ids))
  order by id;
@@ -11,14 +11,15 @@ select id, schedule_id
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
-                      request, limits, needs, terms, fair, shelf)
+                      request, limits, needs, terms, fair, shelf, parent, step, part)
 select duly_failed.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
        null, again.state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
        schedule_id, fire_id, again.reason, :now - priority * 1000000, request, limits, needs, terms,
        exists (select 1 from duly_queue where name = duly_failed.queue and fair),
        (select {shelf}
           from (select duly_failed.limits as limits, duly_failed.needs as needs, 0 as crashes,
-                       duly_failed.priority as priority) as it)
+                       duly_failed.priority as priority) as it),
+       parent, step, part
   from duly_failed
   join (select value ->> 'id' as id, value ->> 'state' as state, value ->> 'reason' as reason
           from json_each(:rows)) as again

@@ -50,10 +50,11 @@ select id, name, queues, signatures, slots, resources, isolates, host, version, 
 -- worker's row is gone is found too; paged by number, so that no row can hide those behind it.
 select duly_job.id, duly_job.fence, duly_job.attempt, duly_job.crashes, duly_job.retry,
        duly_job.worker, duly_job.schedule_id, duly_job.task, duly_job.key,
-       coalesce(holder.isolates, 0), coalesce(holder.name, ''), coalesce(holder.lease_until, 1) = 0
+       coalesce(holder.isolates, 0), coalesce(holder.name, ''), coalesce(holder.lease_until, 1) = 0,
+       duly_job.parent, duly_job.step
   from duly_job indexed by duly_job_running
   left join duly_worker as holder on holder.id = duly_job.worker
- where duly_job.state = 'running' and duly_job.id > :after
+ where duly_job.state = 'running' and duly_job.worker is not null and duly_job.id > :after
    and not exists (select 1
                      from duly_worker
                     where duly_worker.id = duly_job.worker

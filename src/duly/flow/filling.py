@@ -1,0 +1,162 @@
+"""The arguments of a step, when everything that it waited for is known.
+
+A step that cannot be filled, because what came is no list, or is too much, fails with a sentence
+that says so. Nothing here may break: it runs where another job is being ended.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from duly.errors import DulyError, InvalidValue
+from duly.model.flow import LONGEST_FILLED, MOST_PARTS
+from duly.model.limit import lanes_as_json, lanes_from_json
+from duly.model.outcome import storable
+from duly.model.payload import Json, decode
+from duly.model.template import render
+
+LONGEST_TITLE = 500
+
+
+class StoredSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a value comes from: a step, of which it may be a list; or an argument of the flow."""
+
+    step: int | None = None
+    argument: str = ""
+    is_list: bool = False
+
+
+class StoredFill(msgspec.Struct, frozen=True, array_like=True):
+    path: tuple[str | int, ...]
+    source: StoredSource
+
+
+class StoredOver(msgspec.Struct, frozen=True, omit_defaults=True):
+    argument: str
+    source: StoredSource | None = None
+    items: str = "[]"
+
+
+class StoredAwaited(msgspec.Struct, frozen=True, omit_defaults=True):
+    event: str
+    key: str | None = None
+    timeout: int | None = None  # microseconds
+
+
+class StoredPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step as it is stored when its flow is opened: what its jobs are to be, but for arguments.
+
+    ``call`` holds the columns of a job by name; its title, and its limits, are templates.
+    """
+
+    call: dict[str, Any]
+    fills: tuple[StoredFill, ...] = ()
+    over: StoredOver | None = None
+    awaited: StoredAwaited | None = None
+    defaults: dict[str, Any] = {}
+
+    @property
+    def sources(self) -> Iterator[StoredSource]:
+        yield from (fill.source for fill in self.fills)
+        if self.over is not None and self.over.source is not None:
+            yield self.over.source
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What is known by now: the flow's own arguments, and the results of steps, part by part."""
+
+    arguments: Mapping[str, Any]
+    results: Mapping[int, Sequence[Json | None]] = field(default_factory=dict)
+
+    def of(self, source: StoredSource) -> Any:  # noqa: ANN401 - JSON is any of its types
+        if source.step is None:
+            return self.arguments.get(source.argument)
+        found = [None if one is None else decode(one) for one in self.results.get(source.step, ())]
+        return found if source.is_list else next(iter(found), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One job of a step: the columns that depend on its arguments."""
+
+    args: str
+    title: str
+    limits: str | None
+    key: str | None = None  # of the event that it waits for
+
+
+def filled(plan: StoredPlan, values: Values) -> list[Filled]:
+    """The jobs that a step comes to; an ``InvalidValue`` says why it cannot come to any."""
+    args = decode(plan.call["args"])
+    for fill in plan.fills:
+        _put(args, fill.path, values.of(fill.source))
+    if plan.over is None:
+        return [_one(plan, args)]
+    items = _items(plan.over, values)
+    return [_one(plan, {**args, plan.over.argument: item}) for item in items]
+
+
+def _items(over: StoredOver, values: Values) -> list[Any]:
+    found = decode(Json(over.items)) if over.source is None else values.of(over.source)
+    if not isinstance(found, list):
+        raise InvalidValue(
+            f"one job for each item of a list, and there came {_kind(found)}: "
+            f"what gives `{over.argument}` has to give a list"
+        )
+    if len(found) > MOST_PARTS:
+        raise InvalidValue(
+            f"a list of {len(found):,} items, and a step has at most {MOST_PARTS:,} parts: "
+            "give each part several of them"
+        )
+    return found
+
+
+def _one(plan: StoredPlan, args: Mapping[str, Any]) -> Filled:
+    text = json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+    if len(text) > LONGEST_FILLED:
+        raise InvalidValue(
+            f"{len(text):,} characters of arguments, and a step takes {LONGEST_FILLED:,}: "
+            "let the steps before it keep their results elsewhere, and give a reference"
+        )
+    known = {**plan.defaults, **args}
+    try:
+        key = plan.awaited.key if plan.awaited else None
+        return Filled(
+            text,
+            _title(str(plan.call.get("title") or ""), known),
+            _limits(plan.call.get("limits"), known),
+            None if key is None else render(key, known),
+        )
+    except InvalidValue:
+        raise
+    except DulyError as error:
+        raise InvalidValue(str(error)) from None
+
+
+def _title(template: str, known: Mapping[str, Any]) -> str:
+    title = storable(render(template, known)) if template else ""
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+
+
+def _limits(text: str | None, known: Mapping[str, Any]) -> str | None:
+    if text is None:
+        return None
+    lanes = [replace(one, name=render(one.template, known)) for one in lanes_from_json(text)]
+    return lanes_as_json(tuple({lane.name: lane for lane in lanes}.values()))
+
+
+def _put(into: Any, path: Sequence[str | int], value: Any) -> None:  # noqa: ANN401 - JSON
+    for part in path[:-1]:
+        into = into[part]
+    into[path[-1]] = value
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    names = {dict: "an object", str: "a text", bool: "true or false"}
+    return names.get(type(value), "a number")
