@@ -20,7 +20,16 @@ from duly.engine.seats import Seating
 from duly.errors import InvalidValue, SignatureChanged
 from duly.events import Emit, FailedAfterwards, JobStarted, JobStuck, TimeoutIgnored, nobody
 from duly.model.claimed import Claimed
-from duly.model.outcome import Completed, Late, Mismatched, Outcome, Raised, Returned, Stopped
+from duly.model.outcome import (
+    Completed,
+    Late,
+    Mismatched,
+    Opened,
+    Outcome,
+    Raised,
+    Returned,
+    Stopped,
+)
 from duly.policy.verdict import SUSPECT
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion, Registry
@@ -192,6 +201,9 @@ class Crew:
             return
         try:
             arguments = definition.signature.decode(job.args)
+            if definition.graph is not None:
+                self.ends.add(job, definition, Opened(self._registry.flow_plan(definition)))
+                return
             run = Run(job, definition, self, place=self._place_by(job, definition))
         except SignatureChanged as error:
             mismatch = Mismatched(str(error), definition.signature.fingerprint)

@@ -20,6 +20,7 @@ from duly.store.database import Ask, Operation
 from duly.store.ending import Ending
 from duly.store.flow_rows import FlowRow
 from duly.store.ids import Ids
+from duly.store.protocol import EVENTS, JOBS, WORKERS
 from duly.store.rows import HeldRow
 
 AT_ONCE = 5_000  # jobs in one statement
@@ -27,11 +28,11 @@ AT_ONCE = 5_000  # jobs in one statement
 
 @dataclass(slots=True)
 class Advanced:
-    """The flows that are over by now, the queues with new jobs, and whether some are to stop."""
+    """The flows that are over by now, the queues with new jobs, and the topics to be told."""
 
     over: dict[int, Ending] = field(default_factory=dict)
     queues: list[str] = field(default_factory=list)
-    stops: bool = False
+    tells: set[str] = field(default_factory=set)
 
 
 def roots(flows: Iterable[int]) -> Operation[tuple[list[int], list[int]]]:
@@ -70,7 +71,7 @@ def advance(ended: Sequence[tuple[HeldRow, Ending]], *, ids: Ids) -> Operation[A
         one = yield from _advanced(number, list(mine), ids=ids)
         found.over |= one.over
         found.queues += one.queues
-        found.stops |= one.stops
+        found.tells |= one.tells
     return found
 
 
@@ -148,7 +149,7 @@ class _Work:
     broken: dict[int, dict[int, int | None]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     _known: dict[int, StepFacts] = field(default_factory=dict)
-    _queues: list[str] = field(default_factory=list)
+    found: Advanced = field(default_factory=Advanced)
 
     def keep(self) -> None:
         """Remember what the steps were, so that only what changes is written."""
@@ -163,11 +164,10 @@ class _Work:
             if course.starting:
                 yield from self._start(ids=ids)
         yield from self._write()
-        stops = yield from self._stop()
-        found = Advanced(queues=self._queues, stops=stops)
+        yield from self._stop()
         if course.is_over:
-            found.over[self.flow.id] = yield from self._end()
-        return found
+            self.found.over[self.flow.id] = yield from self._end()
+        return self.found
 
     def _ring(self) -> Operation[None]:
         """Bring the steps behind what has ended, and tell them."""
@@ -235,8 +235,10 @@ class _Work:
             batch = rows.packed(values[start : start + AT_ONCE])
             yield Ask("enqueue_as", {"batch": batch})
         yield from self._add_parts(number, places)
-        if values and plan.awaited is None:
-            self._queues.append(str(plan.call["queue"]))
+        if plan.awaited is not None:
+            self.found.tells.add(EVENTS)  # it may have happened already
+        elif values:
+            self.found.queues.append(str(plan.call["queue"]))
 
     def _add_parts(self, number: int, places: Mapping[int, int]) -> Operation[None]:
         if places:
@@ -263,13 +265,13 @@ class _Work:
             },
         )
 
-    def _stop(self) -> Operation[bool]:
+    def _stop(self) -> Operation[None]:
         """Ask the jobs of steps to end that are not needed any more."""
         running = [n for n in self.course.stopping if not self.course.steps[n].is_over]
-        if not running:
-            return False
-        asked = {**_at(self.flow.id, running), "reason": f"its flow is over: {self._why}"}
-        return bool((yield Ask("stop_parts", asked)))
+        if running:
+            asked = {**_at(self.flow.id, running), "reason": f"its flow is over: {self._why}"}
+            yield Ask("stop_parts", asked)
+            self.found.tells |= {WORKERS, JOBS}
 
     @property
     def _why(self) -> str:

@@ -76,19 +76,19 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
         refused=[number for number in lost if number not in mine_already],
         before=sorted(mine_already),
         freed=[*followed, *moved.queues, *freed],
-        stops=moved.stops,
+        tells=frozenset(moved.tells),
     )
 
 
 class Ended(NamedTuple):
     """Those that have ended now, and the queues in which others became ready for that.
 
-    And whether jobs that run were asked to end, because the flow that they are in goes on no more.
+    And the topics of which others are to be told, because of the flows that they are in.
     """
 
     ids: list[int]
     freed: list[str]
-    stops: bool = False
+    tells: frozenset[str] = frozenset()
 
 
 def end(
@@ -108,7 +108,8 @@ def end(
     followed = yield from _leave(mine, held, schedules, ids=ids)
     moved = yield from _go_on(mine, held, schedules, ids=ids)
     freed = yield from limits.leave(held)
-    return Ended([row.id for row in held], [*followed, *moved.queues, *freed], moved.stops)
+    queues = [*followed, *moved.queues, *freed]
+    return Ended([row.id for row in held], queues, frozenset(moved.tells))
 
 
 def stop_flow(number: int, ending: Ending, *, ids: Ids) -> Operation[Ended]:
@@ -120,7 +121,7 @@ def stop_flow(number: int, ending: Ending, *, ids: Ids) -> Operation[Ended]:
     if stopped is None:
         return Ended([number], [])
     moved = yield from _carry_on(stopped, schedules, ids=ids)
-    return Ended([number], moved.queues, moved.stops)
+    return Ended([number], moved.queues, frozenset(moved.tells))
 
 
 def _lock(
@@ -142,14 +143,14 @@ def _lock(
 
 @dataclass(slots=True)
 class _Moved:
-    """Where others became ready, and whether some are asked to end."""
+    """Where others became ready, and the topics of which others are to be told."""
 
     queues: list[str] = field(default_factory=list)
-    stops: bool = False
+    tells: set[str] = field(default_factory=set)
 
     def add(self, other: "_Moved") -> None:
         self.queues += other.queues
-        self.stops |= other.stops
+        self.tells |= other.tells
 
 
 def _go_on(
@@ -171,7 +172,7 @@ def _carry_on(
     advanced: Advanced, schedules: Sequence[ScheduleRow], *, ids: Ids
 ) -> Operation[_Moved]:
     """End the jobs of flows that are over; they may be steps of others."""
-    moved = _Moved(advanced.queues, advanced.stops)
+    moved = _Moved(advanced.queues, advanced.tells)
     if advanced.over:
         held = rows.held((yield Ask("hold_flow_jobs", {"ids": list(advanced.over)})))
         endings = {row.id: _kept(row, advanced.over[row.id]) for row in held}

@@ -6,6 +6,7 @@ from duly.model.access import Actor
 from duly.store.database import Database
 from duly.store.ids import Ids
 from duly.store.nouns.access import SqlAccess
+from duly.store.nouns.events import SqlEvents
 from duly.store.nouns.evidence import SqlEvidence
 from duly.store.nouns.jobs import SqlJobs
 from duly.store.nouns.schedules import SqlLedger, SqlSchedules
@@ -34,6 +35,7 @@ class SqlStore:
         self.limits = SqlLimits(room)
         self.journal = SqlJournal(room)
         self.upkeep = SqlUpkeep(room)
+        self.events = SqlEvents(room)
         self.evidence = SqlEvidence(room)
         self.surroundings = SqlSurroundings(room)
         self.access = SqlAccess(room)

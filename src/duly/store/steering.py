@@ -29,6 +29,11 @@ def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Op
         wanted = replace(wanted, since=schedule.pause.since)
     else:
         wanted = replace(wanted, since=now)
+    if wanted.catch_up and schedule.plan.reaction is not None:
+        raise InvalidValue(
+            f'catch_up=True: "{name}" reacts to events; what happens in the pause is in its '
+            "history, and nothing is made up for: leave it out"
+        )
     if wanted.until is not None and wanted.until <= now:
         until, it_is = (shown_whole(moment, schedule.plan) for moment in (wanted.until, now))
         raise InvalidValue(f"until={until}: that has passed; it is {it_is}")
@@ -101,6 +106,8 @@ def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Op
     row, schedule, now = yield from held(name, decide, ids, who=who)
     if isinstance(schedule.plan.kept, Spaced):
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
+    if schedule.plan.reaction is not None:
+        raise WrongState(f'"{name}" reacts to events, and has no moments to go back to')
     if to > max(now, schedule.cursor):
         wanted, cursor = (shown_whole(one, schedule.plan) for one in (to, schedule.cursor))
         raise InvalidValue(f"to={wanted}: a rewind goes back, and the cursor is at {cursor}")
@@ -146,6 +153,11 @@ def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
 
 def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:
     row, schedule, now = yield from held(name, decide, ids, who=who)
+    if (reaction := schedule.plan.reaction) is not None:
+        raise WrongState(
+            f'"{name}" reacts to events, and takes its arguments from them: emit '
+            f"{reaction.pattern}, or enqueue {schedule.plan.task} itself"
+        )
     # A call is repeated at once, or never: what it wrote is among the newest.
     since = to_us(now) - LATELY
     mine = {"schedule_id": schedule.id, "series": series, "since": since}

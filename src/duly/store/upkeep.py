@@ -65,13 +65,13 @@ def ready(limit: int) -> Operation[list[str]]:
 class Overdue:
     """The queues of those that were hurried, how many expired, and where others are ready now.
 
-    And whether jobs that run were asked to end.
+    And the topics of which others are to be told.
     """
 
     hurried: list[str] = field(default_factory=list)
     expired: int = 0
     freed: list[str] = field(default_factory=list)
-    stops: bool = False
+    tells: frozenset[str] = frozenset()
 
 
 def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
@@ -91,7 +91,7 @@ def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
     cancelled = yield from _end(stopping, "hold_waiting_jobs", ids=ids)
     hurried = yield from _hurry([number for number, late, _ in found if late == "hurry"])
     freed = [*expired.freed, *cancelled.freed]
-    return Overdue(hurried, len(expired.ids), freed, stops=expired.stops or cancelled.stops)
+    return Overdue(hurried, len(expired.ids), freed, expired.tells | cancelled.tells)
 
 
 def late_flows(limit: int) -> Operation[dict[int, Ending]]:
@@ -243,6 +243,7 @@ def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
     lengths = {
         "prune_history": retention.history,
         "prune_failed": retention.failed,
+        "prune_events": retention.history,
         "prune_attempts": max(retention.failed, retention.history),
         "old_flows": max(retention.failed, retention.history),
         "prune_log": retention.history,

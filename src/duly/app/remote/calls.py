@@ -15,6 +15,7 @@ from duly.model.access import Role
 from duly.model.schedule import Plan, Schedule
 from duly.store.protocol import (
     Access,
+    Events,
     Evidence,
     Jobs,
     Journal,
@@ -36,6 +37,7 @@ NOUNS: Final[Mapping[str, type]] = {
     "limits": Limits,
     "journal": Journal,
     "upkeep": Upkeep,
+    "events": Events,
     "evidence": Evidence,
     "surroundings": Surroundings,
     "access": Access,
@@ -47,11 +49,13 @@ _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
     "viewer": {
         "schedules": "get page changes in_code",
         "ledger": "fires latest recent skipped_ahead covering",
-        "jobs": "get page ended attempts find count failures schedule_names",
+        "jobs": "get page ended attempts find count failures schedule_names flow parts "
+        "flow_progress",
         "work": "workers living queues",
         "limits": "listed",
         "journal": "logs note",
         "upkeep": "progress",
+        "events": "get page reactions",
         "evidence": "schedule run_in_the_way past_runs runs_of run_after last_decision count_ahead "
         "running_in asked_to_stop tallies late_moments not_kept failed_tasks waiting running "
         "coming depths minutes happened count_happened hour_tallies due_before",
@@ -64,6 +68,7 @@ _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
         "remove_found",
         "work": "tell set_queue",
         "limits": "set unset",
+        "events": "emit replay",
         "access": "acknowledge forget_acknowledgement",
     },
     "admin": {
@@ -78,7 +83,8 @@ NOT_REMOTE: Final[Mapping[str, Mapping[str, str]]] = {
     "a scheduler's": {
         "schedules": "declare",
         "ledger": "fire refresh",
-        "upkeep": "dispatch sweep hold_unknown free_unfit take_back prune",
+        "events": "react",
+        "upkeep": "dispatch answer sweep hold_unknown free_unfit take_back prune",
     },
     "a worker's": {
         "work": "register renew listen_to end_lease turn claim has_room ready held settle",
@@ -89,7 +95,7 @@ NOT_REMOTE: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 # What is done in a row of transactions takes as long as there are jobs.
-_LONG: Final = ("retry_found", "cancel_found", "remove_found", "verify_audit")
+_LONG: Final = ("retry_found", "cancel_found", "remove_found", "verify_audit", "replay")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,15 @@ from datetime import timedelta
 from functools import partial
 
 from duly.store import (
+    answering,
     limits,
     settling,
     upkeep,
 )
 from duly.store.database import Ask
 from duly.store.protocol import (
-    JOBS,
     READY,
     SCHEDULES,
-    WORKERS,
     Dispatched,
     Judge,
     Progress,
@@ -44,8 +43,7 @@ class SqlUpkeep:
         elif queues or late.hurried or late.expired:
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         self._room.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
-        if late.stops:
-            self._room.nudge(WORKERS, JOBS)
+        self._room.nudge(*late.tells)
         if late.expired:
             self._room.nudge(SCHEDULES, READY)
         return Dispatched(
@@ -61,8 +59,15 @@ class SqlUpkeep:
             stopping = partial(settling.stop_flow, number, ending, ids=self._room.ids)
             stopped = await self._room.write(stopping)
             late.freed += stopped.freed
-            late.stops |= stopped.stops
+            late.tells |= stopped.tells
             late.expired += 1
+
+    async def answer(self, *, limit: int) -> int:
+        if not await self._room.write_one(Ask("answered_jobs", {"limit": 1})):
+            return 0
+        ended = await self._room.write(lambda: answering.answer(limit, ids=self._room.ids))
+        self._room.nudge(SCHEDULES, *ended.tells, *ready_in(ended.freed))
+        return len(ended.ids)
 
     async def sweep(self, *, limit: int) -> int:
         found = await self._room.write(lambda: upkeep.sweep(limit))

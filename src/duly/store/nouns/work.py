@@ -109,9 +109,7 @@ class SqlWork:
             self._room.nudge(SCHEDULES, READY)
         elif any(s.verdict.state is State.READY for s in settlements):
             self._room.nudge(READY)
-        if settled.stops:
-            self._room.nudge(WORKERS)
-        self._room.nudge(JOBS, *ready_in(settled.freed))
+        self._room.nudge(JOBS, *settled.tells, *ready_in(settled.freed))
         return settled
 
     async def set_queue(self, queue: Queue) -> None:

@@ -6,6 +6,7 @@ tells it what time it is.
 """
 
 from duly.store.protocol.access import Access
+from duly.store.protocol.events import EventPage, Events, Reacted, Replayed
 from duly.store.protocol.evidence import (
     LENGTHS,
     MOST_COUNTED,
@@ -34,6 +35,7 @@ from duly.store.protocol.schedules import Ledger, Schedules
 from duly.store.protocol.surroundings import BadDay, Orphans, Surroundings, WantedTask
 from duly.store.protocol.values import (
     CAREFUL,
+    EVENTS,
     IDLE,
     JOBS,
     LOG,
@@ -75,6 +77,7 @@ from duly.store.protocol.values import (
 
 __all__ = [
     "CAREFUL",
+    "EVENTS",
     "IDLE",
     "JOBS",
     "LENGTHS",
@@ -100,6 +103,8 @@ __all__ = [
     "Dispatched",
     "Done",
     "Ended",
+    "EventPage",
+    "Events",
     "Evidence",
     "FailedTask",
     "Failure",
@@ -122,6 +127,8 @@ __all__ = [
     "Page",
     "Progress",
     "QueueStep",
+    "Reacted",
+    "Replayed",
     "Retention",
     "RunTimes",
     "ScheduleStep",

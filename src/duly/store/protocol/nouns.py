@@ -15,6 +15,7 @@ from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store.protocol.access import Access
+from duly.store.protocol.events import Events
 from duly.store.protocol.evidence import Evidence
 from duly.store.protocol.found import Failure, Page
 from duly.store.protocol.schedules import Ledger, Schedules
@@ -229,6 +230,10 @@ class Upkeep(Protocol):
         """Make due jobs ready, expire or hurry those that are late."""
         ...
 
+    async def answer(self, *, limit: int) -> int:
+        """End the steps that waited for something that has happened. How many."""
+        ...
+
     async def sweep(self, *, limit: int) -> int:
         """The nets: free what waits behind nothing. How many were found."""
         ...
@@ -274,6 +279,8 @@ class Store(Protocol):
     def journal(self) -> Journal: ...
     @property
     def upkeep(self) -> Upkeep: ...
+    @property
+    def events(self) -> Events: ...
     @property
     def evidence(self) -> Evidence: ...
     @property

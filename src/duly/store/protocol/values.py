@@ -23,6 +23,7 @@ OVERDUE = timedelta(seconds=30)
 # What a nudge is about.
 SCHEDULES = "schedules"  # a schedule may be due earlier than it was
 JOBS = "jobs"  # a job may be due earlier than any was
+EVENTS = "events"  # something happened
 READY = "ready"  # a job can be claimed: "ready:" and its queue
 WORKERS = "workers"  # a worker is told something, or one of its jobs is asked to end
 QUEUES = "queues"  # a queue was paused, limited or set free
@@ -172,9 +173,7 @@ class Settled:
     refused: Sequence[int] = ()
     before: Sequence[int] = ()  # those of the kept that had been written before
     freed: Sequence[str] = ()  # queues of others who are ready now: they waited, or they follow
-    stops: bool = (
-        False  # others are asked to end, because the flow that they are in goes on no more
-    )
+    tells: frozenset[str] = frozenset()  # topics: flows ask jobs to end, or wait for events
 
 
 class Done(NamedTuple):

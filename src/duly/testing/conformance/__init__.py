@@ -37,6 +37,7 @@ from duly.testing.conformance import (
     finding_many,
     firing,
     fixed_delay,
+    flow_events,
     flow_failures,
     flows,
     idempotence,
@@ -82,10 +83,10 @@ Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 NOUNS = (
     access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks, claiming,
     columns, content, declaring, editing, evidence, fairness, finding, finding_many, firing,
-    fixed_delay, flow_failures, flows, idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, once,
-    overlap, paging, pausing, places, promotion, queue_limits, races, rates, removing, resources,
-    retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching, work,
-    workers, zone_data,
+    fixed_delay, flow_events, flow_failures, flows, idempotence, jobs, journal, keys, lateness,
+    limit_rules, limits, missed, once, overlap, paging, pausing, places, promotion, queue_limits,
+    races, rates, removing, resources, retrying, schedules, settling, storms, surroundings, turns,
+    unfit, upkeep, watching, work, workers, zone_data,
 )  # fmt: skip
 
 

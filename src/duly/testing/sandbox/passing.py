@@ -70,9 +70,12 @@ async def _pass(store: Store, clock: VirtualClock, end: datetime) -> None:
 async def _keep_up(store: Store) -> tuple[timedelta | None, bool]:
     """Do what is due now: how long until something is again, and whether anything was."""
     fired = await store.ledger.fire(decide, limit=BATCH, trust=lambda _: True)
+    seen = await store.events.react(limit=BATCH)
     moved = await store.upkeep.dispatch(limit=BATCH)
     rests = [rest for rest in (fired.rest, moved.rest) if rest is not None]
-    did = bool(fired.schedules or moved.ready or moved.hurried or moved.expired)
+    if seen.more:
+        rests.append(NO_REST)
+    did = bool(fired.schedules or seen.events or moved.ready or moved.hurried or moved.expired)
     return min(rests, default=None), did
 
 

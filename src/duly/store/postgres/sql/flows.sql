@@ -219,3 +219,20 @@ select id
  where ended_at < :before
  order by ended_at
  limit :limit;
+
+-- name: answered_jobs
+-- Jobs that wait for something that has happened since their flow was opened: the first time it did.
+select job.id, event.id, event.name, event.payload
+  from duly.job
+  join duly.flow on flow.id = job.parent
+ cross join lateral (
+           select happened.id, happened.name, happened.payload
+             from duly.event as happened
+            where happened.name = split_part(job.waits_for, ':', 1)
+              and happened.at >= flow.opened_at
+              and job.waits_for in (happened.name, happened.name || ':' || happened.key)
+            order by happened.at, happened.id
+            limit 1) as event
+ where job.waits = 'event' and job.state = 'blocked'
+ order by job.id
+ limit :limit;

@@ -60,7 +60,7 @@ select task, queue, needs, sum(jobs)::bigint, sum(schedules)::bigint
          union all
         select task, queue, needs, 0, count(*)
           from duly.schedule
-         where pause is null and fault is null and (next_at is not null or awaiting is not null)
+         where pause is null and fault is null and (next_at is not null or awaiting is not null or left(rule, 3) = 'on ')
          group by task, queue, needs) as caller
  group by task, queue, needs
  order by 4 desc, 5 desc, task, queue

@@ -219,3 +219,22 @@ select id
  where ended_at < :before
  order by ended_at
  limit :limit;
+
+-- name: answered_jobs
+-- Jobs that wait for something that has happened since their flow was opened: the first time it did.
+select waiting.id, duly_event.id, duly_event.name, duly_event.payload
+  from (select duly_job.id,
+               (select happened.id
+                  from duly_event as happened
+                 where happened.name = substr(duly_job.waits_for, 1,
+                                              instr(duly_job.waits_for || ':', ':') - 1)
+                   and happened.at >= duly_flow.opened_at
+                   and duly_job.waits_for in (happened.name, happened.name || ':' || happened.key)
+                 order by happened.at, happened.id
+                 limit 1) as event
+          from duly_job
+          join duly_flow on duly_flow.id = duly_job.parent
+         where duly_job.waits = 'event' and duly_job.state = 'blocked') as waiting
+  join duly_event on duly_event.id = waiting.event
+ order by waiting.id
+ limit :limit;

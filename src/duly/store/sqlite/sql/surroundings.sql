@@ -32,7 +32,7 @@ select task, queue, needs, sum(jobs), sum(schedules)
          union all
         select task, queue, needs, 0, count(*)
           from duly_schedule
-         where pause is null and fault is null and (next_at is not null or awaiting is not null)
+         where pause is null and fault is null and (next_at is not null or awaiting is not null or substr(rule, 1, 3) = 'on ')
          group by task, queue, needs) as caller
  group by task, queue, needs
  order by 4 desc, 5 desc, task, queue

@@ -1,0 +1,32 @@
+"""The reactor: looks at what happened, and starts what is to be started because of it.
+
+Any number of them may run, one looks at a time. It is woken when something is emitted; what others
+emit in transactions of their own tells nobody, and is found by looking.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from duly.events import Emit, EventsSeen, nobody
+from duly.store.protocol import EVENTS, Store
+
+BATCH: Final = 200
+NO_REST: Final = timedelta(0)
+# How often it looks, if nobody says that there is something.
+LOOKING: Final = timedelta(seconds=1)
+
+
+class Reactor:
+    name = "reactor"
+    topics = frozenset({EVENTS})
+
+    def __init__(self, store: Store, *, emit: Emit = nobody, batch: int = BATCH) -> None:
+        self._store = store
+        self._emit = emit
+        self._batch = batch
+
+    async def tick(self) -> timedelta:
+        done = await self._store.events.react(limit=self._batch)
+        if done.events:
+            self._emit(EventsSeen(events=done.events, jobs=done.jobs, withdrawn=done.withdrawn))
+        return NO_REST if done.more else LOOKING

@@ -1,0 +1,145 @@
+"""Operations on events: they are written down, looked at once, and start jobs.
+
+    look      events that nobody has looked at, in the order in which they came; whoever looks holds
+              a lock of its own, so there is one order and not several
+    decide    purely, for each event and each schedule that it may concern (``policy.reacting``)
+    do        what was decided: rows of the ledger, and jobs (``reactions``)
+    see       the events are marked: all of it in one transaction
+
+Locks go down in the order of the house: schedules, then keys, then jobs.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from duly.errors import InvalidValue, NotFound
+from duly.instants import FIRST_US, LAST_US, from_us, to_us
+from duly.model.event import Emitted, Event, check_pattern
+from duly.model.fire import Fire
+from duly.model.payload import check_text
+from duly.model.schedule import Schedule
+from duly.policy.reacting import is_meant, reaction
+from duly.store import rows
+from duly.store.database import Ask, Operation, Value
+from duly.store.event_rows import read, span
+from duly.store.ids import Ids
+from duly.store.protocol import EventPage, Reacted
+from duly.store.reactions import carry_out
+
+_PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
+
+
+def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
+    said = [
+        {
+            "id": number,
+            "name": event.name,
+            "key": event.key,
+            "payload": event.payload,
+            "submitter": event.submitter,
+            "tenant": event.tenant,
+        }
+        for event, number in zip(events, numbers, strict=True)
+    ]
+    return Ask("emit_events", {"batch": rows.packed(said)})
+
+
+def react(limit: int, *, ids: Ids) -> Operation[Reacted]:
+    """Look at the next events, at most so many."""
+    [(instant,)] = yield Ask("hold_reactor")
+    events = read((yield Ask("unseen_events", {"limit": limit})))
+    if not events:
+        return Reacted()
+    schedules = yield from _concerned(events)
+    now = from_us(instant)
+    decided = [
+        found
+        for event in events
+        for schedule in schedules
+        if (found := reaction(event, schedule, now)) is not None
+    ]
+    done = yield from carry_out(decided, now, ids=ids)
+    yield Ask("see_events", {"ids": [event.id for event in events]})
+    return Reacted(
+        events=len(events),
+        jobs=len(done.jobs),
+        skipped=done.skipped,
+        withdrawn=done.withdrawn,
+        queues=done.queues,
+        later=done.later,
+        more=len(events) == limit,
+    )
+
+
+def _concerned(events: Sequence[Event]) -> Operation[list[Schedule]]:
+    """The schedules that may react, held; and those whose jobs they may call off."""
+    found = rows.schedules((yield Ask("reacting_schedules")))
+    schedules = [rows.schedule(row) for row in found]
+    tasks = {
+        one.plan.task for one in schedules if any(is_meant(event, one.plan) for event in events)
+    }
+    wanted = [one.id for one in schedules if one.plan.task in tasks]
+    if not wanted:
+        return []
+    held = rows.schedules((yield Ask("hold_schedules_briefly", {"ids": wanted})))
+    return [rows.schedule(row) for row in held if row.rule.startswith("on ")]
+
+
+def get(number: int) -> Operation[Event]:
+    found = read((yield Ask("get_event", {"id": number})))
+    if not found:
+        raise NotFound(f"there is no event {number}; it may have been forgotten")
+    return found[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    pattern: str
+    key: str | None
+    since: datetime | None
+    until: datetime | None
+    after: str | None
+    limit: int
+
+    def __post_init__(self) -> None:
+        check_pattern(self.pattern)
+        if self.key is not None:
+            check_text(self.key, "key")
+        if self.limit < 1:
+            raise InvalidValue(f"limit={self.limit}: how many events, from 1")
+
+
+def page(search: Search) -> Operation[EventPage]:
+    at, number = _read_place(search.after)
+    asked: dict[str, Value] = {
+        **span(search.pattern),
+        "key": search.key,
+        "since": to_us(search.since) if search.since else FIRST_US,
+        "until": to_us(search.until) if search.until else LAST_US,
+        "at": at,
+        "id": number,
+        "limit": search.limit + 1,
+    }
+    found = read((yield Ask("page_events", asked)))
+    events = found[: search.limit]
+    last = f"{to_us(events[-1].at)}.{events[-1].id}" if len(found) > search.limit else None
+    return EventPage(events=events, after=last)
+
+
+def reactions(number: int) -> Operation[list[tuple[str, Fire]]]:
+    found = yield Ask("reactions_to", {"id": number})
+    return [(name, rows.fire(tuple(fire))) for name, *fire in found]
+
+
+def _read_place(text: object) -> tuple[int, int]:
+    if text is None:
+        return LAST_US, 0
+    found = _PLACE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise InvalidValue(
+            f"after={text!r}: this is no place among events; give what the page before gave as "
+            "its after, or nothing for the first page"
+        )
+    return int(found[1]), int(found[2])

@@ -1,0 +1,48 @@
+"""Say inside the caller's own transaction what happened, on whatever connection the caller has.
+
+One statement writes. What was said is there, or is not, with the caller's transaction; nobody is
+nudged, because nothing has happened before it commits: whoever reacts looks by itself.
+"""
+
+from collections.abc import Sequence
+
+from duly.errors import InvalidValue
+from duly.model.event import Emitted
+from duly.store import events
+from duly.store.database import Operation
+from duly.store.foreign.talk import Talk, at_once, carry_out, driver_of, named, reserved
+
+
+def emit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
+    """Remember events, in the transaction of the connection: their numbers."""
+    driver = driver_of(connection)
+    if driver.waits:
+        raise InvalidValue(f"this is {named(connection)}: await duly.aemit(…, connection=…)")
+    if not said:
+        return []
+    talk = Talk.on(driver, connection)
+    return at_once(carry_out(talk, _emit(said)))
+
+
+async def aemit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
+    """The same, on a connection whose statements are awaited."""
+    driver = driver_of(connection)
+    if not driver.waits:
+        raise InvalidValue(
+            f"this is {named(connection)} of {driver.package}, which cannot be awaited: "
+            "duly.emit(…, connection=…) without await"
+        )
+    if not said:
+        return []
+    if driver.relay:
+        lender = await driver.relay(connection)
+        return list(await lender.run_sync(emit_on, said))
+    talk = Talk.on(driver, connection)
+    return await carry_out(talk, _emit(said))
+
+
+def _emit(said: Sequence[Emitted]) -> Operation[list[int]]:
+    ids = yield from reserved(len(said))
+    numbers = list(ids.draw(len(said)))
+    yield events.emit(said, numbers)
+    return numbers

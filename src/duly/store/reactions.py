@@ -1,0 +1,294 @@
+"""What is done about events: rows of the ledger, and jobs that start, move, or are called off.
+
+A decision is recorded first: where the ledger has a row for the event already, it gets no second
+one, and no job. Jobs with a key are treated as ``jobs`` treats them: what waits is moved, what runs
+is left alone and the new one waits beside it.
+
+Events are committed in any order. What came later by the store's clock wins, whichever is seen
+first: an older event does not take the place of a newer one, and does not call it off.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from duly.instants import from_us, to_us
+from duly.model.event import Event
+from duly.model.fire import Cause, Outcome
+from duly.model.job import Call
+from duly.model.states import WAITING, State
+from duly.policy.reacting import Reaction, Skip, Start, Withdrawal, called_off, happened, skipped
+from duly.store import rows
+from duly.store.database import Ask, Operation, Row, Value
+from duly.store.ending import Ending
+from duly.store.event_rows import read, span
+from duly.store.ids import Ids
+from duly.store.settling import end
+
+
+@dataclass(slots=True)
+class Done:
+    """What was written."""
+
+    jobs: list[int] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)  # where some can be claimed now
+    later: int = 0
+    skipped: int = 0
+    withdrawn: int = 0
+
+
+class Wanted(NamedTuple):
+    """A start, and the numbers of its row in the ledger and of its job."""
+
+    start: Start
+    fire_id: int
+    job_id: int
+
+    @property
+    def call(self) -> Call:
+        return self.start.call
+
+    def values(self, number: int | None = None) -> dict[str, Value]:
+        job_id = self.job_id if number is None else number
+        mine: dict[str, Value] = {
+            "schedule_id": self.start.schedule.id,
+            "fire_id": self.fire_id,
+            "event": self.start.event.id,
+        }
+        return rows.call_values(self.call, job_id, self.start.event.id) | mine
+
+    def revised(self, job_id: int, reason: str = "", outcome: str = Outcome.QUEUED) -> "Revision":
+        event, said = self.start.event, reason or self.start.reason
+        place = (self.start.schedule.id, to_us(event.at), self.fire_id)
+        return Revision(*place, outcome=outcome, cause=None, reason=said, job_id=job_id)
+
+
+class Revision(NamedTuple):
+    """What a row of the ledger says from now on."""
+
+    schedule_id: int
+    due_at: int
+    id: int
+    outcome: str
+    cause: str | None
+    reason: str
+    job_id: int | None
+
+
+class Holder(NamedTuple):
+    """The job that a key stands for, and the event that made it so, if that is known."""
+
+    id: int
+    state: State
+    schedule_id: int | None
+    fire_id: int | None
+    event: tuple[datetime, int] | None
+
+    def is_newer_than(self, event: Event) -> bool:
+        return self.event is not None and self.event > event.place
+
+    def revised(
+        self, outcome: Outcome, reason: str, cause: Cause | None = None
+    ) -> Iterator[Revision]:
+        """Its row in the ledger, if it can be found."""
+        if self.event is None or self.schedule_id is None or self.fire_id is None:
+            return
+        place = (self.schedule_id, to_us(self.event[0]), self.fire_id)
+        yield Revision(*place, outcome=outcome, cause=cause, reason=reason, job_id=self.id)
+
+
+def carry_out(decided: Sequence[Reaction], now: datetime, *, ids: Ids) -> Operation[Done]:
+    """Write decisions, in their order, each at most once."""
+    decided = yield from _without_called_off(decided)
+    entries = [one for one in decided if not isinstance(one, Withdrawal)]
+    numbers = ids.draw(2 * len(entries))
+    wanted = {id(one): (next(numbers), next(numbers)) for one in entries}
+    recorded: set[int] = set()
+    if entries:
+        fires = [_fire(one, *wanted[id(one)]) for one in entries]
+        recorded = {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fires)}))}
+    work = _Work(now, ids)
+    plain: list[Wanted] = []
+    keyed: list[Wanted | Withdrawal] = []
+    for one in decided:
+        if isinstance(one, Withdrawal):
+            keyed.append(one)
+        elif wanted[id(one)][0] not in recorded:
+            continue
+        elif isinstance(one, Skip):
+            work.done.skipped += 1
+        else:
+            mine = Wanted(one, *wanted[id(one)])
+            (plain if one.call.key is None else keyed).append(mine)
+    if plain:
+        yield from work.start(plain)
+    for batch in _distinct(keyed):
+        yield from work.under_keys(batch)
+    if work.revisions:
+        revised = rows.packed(one._asdict() for one in work.revisions.values())
+        yield Ask("revise_fires", {"rows": revised})
+    return work.done
+
+
+def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]]:
+    """What a later event has called off already does not start."""
+    since: dict[str, datetime] = {}
+    for one in decided:
+        timing = one.schedule.plan.reaction
+        if isinstance(one, Start) and timing is not None and timing.unless is not None:
+            since[timing.unless] = min(one.event.at, since.get(timing.unless, one.event.at))
+    later: dict[str, list[Event]] = {}
+    for unless, first in since.items():
+        asked = {**span(unless), "since": to_us(first)}
+        later[unless] = read((yield Ask("later_events", asked)))
+    return [_unless_called_off(one, later) for one in decided]
+
+
+def _unless_called_off(one: Reaction, later: Mapping[str, Sequence[Event]]) -> Reaction:
+    timing = one.schedule.plan.reaction
+    if not isinstance(one, Start) or timing is None or timing.unless is None:
+        return one
+    why = called_off(one, later[timing.unless])
+    if why is None:
+        return one
+    said = f"{happened(one.event)} was called off by {happened(why)}"
+    return skipped(one.event, one.schedule, Cause.WITHDRAWN, said)
+
+
+def _distinct(keyed: Iterable[Wanted | Withdrawal]) -> list[list[Wanted | Withdrawal]]:
+    """In order, split so that no key comes twice in one batch."""
+    batches: list[dict[tuple[str, str], Wanted | Withdrawal]] = []
+    for one in keyed:
+        if not batches or _key(one) in batches[-1]:
+            batches.append({})
+        batches[-1][_key(one)] = one
+    return [list(batch.values()) for batch in batches]
+
+
+def _key(one: Wanted | Withdrawal) -> tuple[str, str]:
+    if isinstance(one, Withdrawal):
+        return one.schedule.plan.task, one.key
+    return one.call.task, one.call.key or ""
+
+
+@dataclass(slots=True)
+class _Work:
+    now: datetime
+    ids: Ids
+    done: Done = field(default_factory=Done)
+    revisions: dict[int, Revision] = field(default_factory=dict)  # the last word on each row
+
+    def revise(self, *revisions: Revision) -> None:
+        self.revisions |= {one.id: one for one in revisions}
+
+    def start(self, wanted: Sequence[Wanted]) -> Operation[None]:
+        yield Ask("enqueue_as", {"batch": rows.packed(one.values() for one in wanted)})
+        for one in wanted:
+            self._count(one, one.job_id)
+
+    def under_keys(self, batch: Sequence[Wanted | Withdrawal]) -> Operation[None]:
+        """Of no key more than one: its row is the lock, and is taken before the job is seen."""
+        starts = [one for one in batch if isinstance(one, Wanted)]
+        if starts:
+            yield Ask("take_keys", {"batch": rows.packed(one.values() for one in starts)})
+        asked = rows.packed({"task": task, "key": key} for task, key in map(_key, batch))
+        if len(starts) < len(batch):
+            yield Ask("hold_keys", {"rows": asked})
+        holders = _holders((yield Ask("key_holders", {"rows": asked})))
+        yield from self._start_keyed([(one, holders.get(_key(one))) for one in starts])
+        for one in batch:
+            if isinstance(one, Withdrawal) and (holder := holders.get(_key(one))):
+                yield from self._withdraw(one, holder)
+
+    def _start_keyed(self, starts: Iterable[tuple[Wanted, Holder | None]]) -> Operation[None]:
+        moving: list[tuple[Wanted, Holder]] = []
+        fresh: list[Wanted] = []
+        for one, holder in starts:
+            if holder is not None and holder.is_newer_than(one.start.event):
+                self._stand_back(one, holder)
+            elif holder is not None and holder.state in WAITING:
+                moving.append((one, holder))
+            else:
+                fresh.append(one)
+        if moving:
+            fresh += yield from self._move(moving)
+        if fresh:
+            batch = rows.packed(one.values() for one in fresh)
+            yield Ask("point_keys", {"batch": batch})
+            yield from self.start(fresh)
+
+    def _stand_back(self, one: Wanted, holder: Holder) -> None:
+        """What a newer event has made stays as it is."""
+        number = holder.event[1] if holder.event else 0
+        said = f"merged: event {number} came later under the same key, and was seen first"
+        self.revise(one.revised(holder.id, said, Outcome.MERGED))
+
+    def _move(self, moving: Sequence[tuple[Wanted, Holder]]) -> Operation[list[Wanted]]:
+        """Let jobs that wait stand for newer events: which of them did not wait any more."""
+        batch = rows.packed(one.values(holder.id) for one, holder in moving)
+        moved = {number for (number,) in (yield Ask("move_jobs", {"batch": batch}))}
+        yield Ask("forget_signals_of_moved", {"batch": batch})
+        done = [(one, holder) for one, holder in moving if holder.id in moved]
+        if done:
+            mine = rows.packed(one.values(holder.id) for one, holder in done)
+            yield Ask("adopt_jobs", {"rows": mine})
+        for one, holder in done:
+            said = f"merged into the reaction to {happened(one.start.event)}, under the same key"
+            self.revise(*holder.revised(Outcome.MERGED, said), one.revised(holder.id))
+            self._count(one, holder.id)
+        return [one for one, holder in moving if holder.id not in moved]
+
+    def _withdraw(self, one: Withdrawal, holder: Holder) -> Operation[None]:
+        """Call off what waits. What runs runs on, and so does what no event has started."""
+        if (
+            holder.state not in WAITING
+            or holder.schedule_id is None
+            or holder.is_newer_than(one.event)
+        ):
+            return
+        said = f"called off by {happened(one.event)}"
+        peeked = yield Ask("peek_jobs", {"ids": [holder.id]})
+        ending = Ending(State.CANCELLED, said)
+        ended = yield from end({holder.id: ending}, peeked, ids=self.ids)
+        if ended.ids:
+            self.done.withdrawn += 1
+            self.done.queues += ended.freed
+            self.revise(*holder.revised(Outcome.SKIPPED, said, Cause.WITHDRAWN))
+
+    def _count(self, one: Wanted, job_id: int) -> None:
+        self.done.jobs.append(job_id)
+        if one.start.moment > self.now:
+            self.done.later += 1
+        else:
+            self.done.queues.append(one.call.queue)
+
+
+def _holders(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
+    return {
+        (task, key): Holder(
+            number,
+            State(state),
+            schedule_id,
+            fire_id,
+            None if event_id is None else (from_us(at), event_id),
+        )
+        for task, key, number, state, schedule_id, fire_id, event_id, at in found
+    }
+
+
+def _fire(one: Start | Skip, fire_id: int, job_id: int) -> dict[str, object]:
+    """Its row in the ledger, as it looks before keys are."""
+    at, starts = to_us(one.event.at), isinstance(one, Start)
+    return {
+        "id": fire_id,
+        "schedule_id": one.schedule.id,
+        "due_at": at,
+        "covers_from": at,
+        "count": 1,
+        "outcome": Outcome.QUEUED if starts else Outcome.SKIPPED,
+        "cause": one.cause if isinstance(one, Skip) else None,
+        "reason": one.reason,
+        "job_id": job_id if starts else None,
+        "series": one.event.id,
+    }

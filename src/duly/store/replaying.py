@@ -1,0 +1,142 @@
+"""Replaying: a schedule reacts to what happened without it, before it was there or while it slept.
+
+Only events for which its ledger has no row: the row is what keeps a reaction from being made twice,
+whether it is this or the reactor that comes second.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from duly.errors import InvalidValue, WrongState
+from duly.instants import from_us, to_us
+from duly.model.event import Event, check_pattern, matches
+from duly.model.schedule import Schedule
+from duly.policy.backfill import check_stretch
+from duly.policy.reacting import Start, reaction
+from duly.policy.sentences import shown_whole
+from duly.rules import On
+from duly.store.database import Ask, Operation
+from duly.store.event_rows import read, span
+from duly.store.held import get, held, note
+from duly.store.ids import Ids
+from duly.store.protocol import Decide
+from duly.store.reactions import carry_out
+
+BATCH = 200
+MOST_REPLAYED = 10_000
+
+
+class Place(NamedTuple):
+    """Behind which event to go on."""
+
+    at: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    name: str
+    since: datetime
+    until: datetime
+    pattern: str | None = None
+    who: str = ""
+
+    def __post_init__(self) -> None:
+        check_stretch(self.since, self.until)
+        if self.pattern is not None:
+            check_pattern(self.pattern)
+
+    @property
+    def beginning(self) -> Place:
+        return Place(to_us(self.since) - 1, 2**63 - 1)
+
+
+@dataclass(slots=True)
+class Round:
+    """What one transaction of it came to, and where the next begins."""
+
+    events: int = 0
+    jobs: list[int] = field(default_factory=list)
+    skipped: int = 0
+    queues: list[str] = field(default_factory=list)
+    later: int = 0
+    after: Place | None = None  # None: that was all
+
+
+def foresee(request: Request) -> Operation[Round]:
+    """What would be done, as far as it can be told before keys are looked at."""
+    schedule = yield from get(request.name)
+    [(instant,)] = yield Ask("now")
+    found = yield from _next(schedule, request, request.beginning, limit=MOST_REPLAYED + 1)
+    if len(found) > MOST_REPLAYED:
+        raise InvalidValue(
+            f"more than {MOST_REPLAYED:,} events, and so many at most are replayed at once: "
+            "choose a shorter stretch"
+        )
+    decided = [reaction(one, schedule, from_us(instant), replayed=True) for one in found]
+    starts = sum(isinstance(one, Start) for one in decided)
+    return Round(events=len(found), skipped=len(found) - starts)
+
+
+def replay(request: Request, after: Place, *, decide: Decide, ids: Ids) -> Operation[Round]:
+    """React to the next events behind a place."""
+    [(instant,)] = yield Ask("hold_reactor")
+    _, schedule, _ = yield from held(request.name, decide, ids, who=request.who)
+    now = from_us(instant)
+    found = yield from _next(schedule, request, after, limit=BATCH)
+    if not found:
+        return Round()
+    decided = [reaction(event, schedule, now, replayed=True) for event in found]
+    done = yield from carry_out([one for one in decided if one is not None], now, ids=ids)
+    if after == request.beginning:
+        yield from note(schedule, request.who, _said(request, schedule))
+    return Round(
+        events=len(found),
+        jobs=done.jobs,
+        skipped=done.skipped,
+        queues=done.queues,
+        later=done.later,
+        after=Place(to_us(found[-1].at), found[-1].id) if len(found) == BATCH else None,
+    )
+
+
+def _timing(schedule: Schedule) -> On:
+    timing, name = schedule.plan.reaction, schedule.plan.name
+    if timing is None:
+        raise WrongState(
+            f'"{name}" is due by the clock, "{schedule.plan.rule}": what it missed is backfilled'
+        )
+    if schedule.pause is not None:
+        raise WrongState(f'"{name}" is paused: resume it first, and replay then')
+    return timing
+
+
+def _next(
+    schedule: Schedule, request: Request, after: Place, *, limit: int
+) -> Operation[list[Event]]:
+    """Those that the schedule means; and the request, if that means fewer."""
+    timing = _timing(schedule)
+    pattern = _narrower(timing.pattern, request.pattern or timing.pattern)
+    asked = {
+        **span(pattern),
+        "schedule_id": schedule.id,
+        "at": after.at,
+        "id": after.id,
+        "until": to_us(request.until),
+        "limit": limit,
+    }
+    return read((yield Ask("replayable_events", asked)))
+
+
+def _narrower(own: str, asked: str) -> str:
+    if matches(own, asked.removesuffix("*")) or own == asked:
+        return asked
+    if asked.endswith("*") and matches(asked, own.removesuffix("*")):
+        return own
+    raise InvalidValue(f'pattern="{asked}": the schedule reacts to "{own}", and never to that')
+
+
+def _said(request: Request, schedule: Schedule) -> str:
+    first, end = (shown_whole(one, schedule.plan) for one in (request.since, request.until))
+    return f"replayed events from {first} to {end}"
