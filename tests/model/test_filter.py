@@ -53,6 +53,7 @@ def test_every_word_has_its_meaning() -> None:
         (r'text:"a\"b\\c"', Filter(texts=(r"a\"b\c".replace(r"\"", '"'),))),
         ("don't", Filter(texts=("don't",))),
         ("task:send*", Filter(task=Pattern("send*"))),
+        ("flow:4711 state:failed", Filter(flow=4711, states=(State.FAILED,))),
         (
             "queue:*mail* tenant:a* key:order:*",
             Filter(
@@ -92,6 +93,9 @@ def test_texts_and_quotes(text: str, meant: Filter) -> None:
         ("since:2", "since:2: so long ago, as since:2h, or a moment"),
         ("since:2026-03-05", "in which zone? Say since:2026-03-05T00:00Z for UTC"),
         ('"open', "quotes are closed"),
+        ("flow:etl", "flow:etl: flow: takes the number of a job, as flow:4711"),
+        ("flow:0", "flow:0: the number of a flow, as flow:4711"),
+        ("flow:1 flow:2", "flow:2: flow: was said before"),
         ("task~send", "task~send: task takes no ~, say task:send"),
         ("error~", "error~: nothing stands behind it"),
         ("error~a error:b", "error:b: error: was said before"),

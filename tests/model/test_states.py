@@ -65,7 +65,7 @@ def test_a_refusal_names_what_was_possible() -> None:
         after(State.BLOCKED, Move.CLAIM)
     assert str(refused.value) == (
         'the job is blocked and cannot take "claim"; '
-        'it can take "free", "defer", "move", "cancel", "expire"'
+        'it can take "free", "defer", "move", "answer", "cancel", "expire"'
     )
 
 

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.model.flow import FlowPlan, StepPlan
+from duly.model.job import Call
 from duly.model.outcome import (
     Late,
     Lost,
     Mismatched,
+    Opened,
     Outcome,
     Raised,
     Returned,
@@ -293,7 +296,13 @@ def test_a_job_may_start_from_any_place_and_ends_even_so(data: st.DataObject, di
     pytest.fail(f"it is still alive: {job}")
 
 
+def test_a_flow_that_is_opened_runs_on_and_its_crashes_are_forgotten() -> None:
+    plan = FlowPlan(steps=(StepPlan(name="one", call=Call(task="work")),))
+    found = verdict(Try(crashes=2), Opened(plan))
+    assert (found.move, found.state, found.crashes) == (Move.OPEN, State.RUNNING, 0)
+
+
 def test_every_outcome_is_among_those_tried_here() -> None:
     assert set(get_args(Outcome)) == {
-        Succeeded, Raised, TimedOut, Stopped, Lost, Late, Returned, Mismatched,
+        Succeeded, Raised, TimedOut, Stopped, Lost, Late, Returned, Mismatched, Opened,
     }  # fmt: skip

@@ -68,6 +68,9 @@ async def test_a_job_may_come_as_the_row_that_was_claimed(pool: ProcessPool) -> 
         limits=None,
         needs='{"gpu": 2}',
         terms_text=None,
+        parent=None,
+        step=None,
+        part=None,
         rank=0,
     )
     claimed = Order(task="facts", args="{}", facts=facts_of(row))

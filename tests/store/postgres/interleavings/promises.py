@@ -106,7 +106,8 @@ select format('a signal is left for job %s, which is not there', job_id)
  where not exists (select from duly.job where job.id = job_id)
  union all
 select format('job %s runs, and nobody runs it', id)
-  from duly.job where state = 'running' and (worker is null or claimed_at is null or fence = 0)
+  from duly.job where state = 'running' and waits is null
+   and (worker is null or claimed_at is null or fence = 0)
  union all
 select format('moment %s was given older arguments than moment %s', newer.due_at, older.due_at)
   from duly.job as older join duly.job as newer using (schedule_id)

@@ -74,7 +74,7 @@ GUARDS = (
         "a zombie ends a job that was taken back and waits",
         job_cases.a_zombie_and_its_successor,
         "hold_jobs",
-        "where job.state = 'running'",
+        "where job.state = 'running' and job.worker is not null",
     ),
     Guard(
         "a zombie ends a job while it is taken back",
