@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from duly.engine.lease import Lease
+from duly.flow.progress import Course, StepFacts
+from duly.model.flow import StepState
 from duly.store import limits, settling
 from duly.store.database import Ask, Operation
 from duly.store.rows import HeldRow
@@ -31,6 +33,13 @@ def call_nobody(*_: object, **__: object) -> Operation[None]:
     yield from ()
 
 
+def told_by_the_first(self: Course, step: StepFacts, before: StepState) -> None:
+    """A step starts when something before it has ended, whatever else it waits for."""
+    step.waiting -= 1
+    if step.state is StepState.WAITING and step.number not in self.starting:
+        self._decide(step)
+
+
 SABOTAGES = {
     "the fence of whoever settles a job": Sabotage(
         statements={"hold_jobs": without(" and duly_job.fence = mine.fence")}, harsh=True
@@ -41,6 +50,15 @@ SABOTAGES = {
             "finish_plain": without("and fence = :fence "),
         },
         harsh=True,
+    ),
+    "the wait of a step for the last of those before it": Sabotage(
+        code={(Course, "_tell"): told_by_the_first}
+    ),
+    "the count of the steps that have not ended": Sabotage(
+        statements={"set_steps": without("waiting = asked.waiting, ")}
+    ),
+    "the worker of whoever opens a flow": Sabotage(
+        statements={"hold_jobs": without(" and duly_job.worker is not null")}
     ),
     "the doubt of a worker about its lease": Sabotage(
         code={(Lease, "is_doubtful"): lambda _, __: False}

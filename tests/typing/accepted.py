@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, assert_type
 
-from duly import Call, Context, Duly, Job, Limit, Missed, Permanent, Retry, RetryAfter, current
+from duly import (
+    Call,
+    Context,
+    Duly,
+    Flow,
+    Job,
+    Limit,
+    Missed,
+    Permanent,
+    Retry,
+    RetryAfter,
+    Step,
+    current,
+)
 from duly.rules import every, parse
 from duly.testing import Sandbox, context
 
@@ -133,6 +146,70 @@ def test_a_night() -> None:
         assert_type(box.run(), list[Job[Any]])
     with context(due_at=starts_at):
         assert_type(nightly_report(), Report)
+
+
+# A flow: results are passed on with their types, and order is an arrow.
+@duly.task
+async def extract(day: date) -> list[int]:
+    return [day.day]
+
+
+@duly.task
+def transform(row: int, *, factor: int = 1) -> float:
+    return row * factor / 2
+
+
+@duly.task
+def load(rows: list[float]) -> Report:
+    return Report(date.fromordinal(len(rows)))
+
+
+@duly.task
+def clean(report: Report | None = None) -> None: ...
+
+
+@duly.flow
+def etl(day: date) -> Step[Report]:
+    rows = extract.step(day)
+    assert_type(rows.result, list[int])
+    parts = transform.map(rows.result, factor=2)
+    assert_type(parts, Step[list[float]])
+    done = load.using(queue="warehouse").step(parts.result).if_failed("go_on").named("the load")
+    _ = done >> clean.step()
+    clean.step(done.result).when("all_done")
+    return done
+
+
+any_flow: Flow[..., Report] = etl
+assert_type(etl.enqueue(date(2027, 1, 1)), Job[Report])
+assert_type(etl.bind(date(2027, 1, 1)), Call[Report])
+duly.schedule("02:00", etl.bind(date(2027, 1, 1)), name="etl")
+
+
+@duly.flow(timeout="2h", on_failure="tell_ops")
+def weekly(days: list[date]) -> Step[list[Report]]:
+    assert_type(etl.step(days[0]), Step[Report])
+    return etl.map(days)
+
+
+@duly.schedule("02:00", name="tidy")
+@duly.flow
+def tidy() -> Step[None]:
+    a, b, c = clean.step(), clean.step(), clean.bind().step()
+    last = clean.step()
+    assert_type(a >> [b, c] >> last, Step[None])
+    return last
+
+
+@duly.flow
+def approved(order_id: int) -> None:
+    said = duly.wait_for("order.approved", key="order:{order_id}", timeout="2d")
+    assert_type(said.result, dict[str, Any])
+    _ = said >> clean.step()
+
+
+assert_type(approved.enqueue(7), Job[None])
+duly.schedule("02:00", tidy, overlap="queue_one", name="tidy again")
 
 
 # Results are what the function returns.

@@ -6,7 +6,7 @@ Nothing here runs, and ``make check`` passes it over: ``test_types`` reads it.
 from datetime import date
 
 import duly as package
-from duly import Call, Duly, Job, Retry
+from duly import Call, Duly, Job, Retry, Step
 
 duly = Duly(zone="Europe/Berlin")
 
@@ -80,6 +80,40 @@ call: Call[str] = rollup.bind("eu")  # error: assignment
 
 async def not_awaited() -> int:
     return remind(42)  # error: return-value
+
+
+# Flows: results of another type, items of another type, words that are none, no step returned.
+@duly.task
+def extract(day: date) -> list[str]:
+    return [str(day)]
+
+
+@duly.task
+def load(rows: list[float]) -> float:
+    return sum(rows)
+
+
+@duly.schedule("02:00")  # error: type-var
+@duly.flow
+def needs_day(day: date) -> Step[float]:
+    rows = extract.step(day)
+    load.step(rows.result)  # error: arg-type
+    remind.map(rows.result)  # error: arg-type
+    remind.map([1, 2], tone=3)  # error: arg-type
+    load.step()  # error: call-arg
+    rows.when("any_succeeded")  # error: arg-type
+    [load.step([1.0])] >> 5  # error: operator
+    duly.wait_for("paid", timeout=5)  # error: arg-type
+    return rows  # error: return-value
+
+
+needs_day(date(2027, 1, 1))  # error: operator
+duly.flow(retry=None)  # error: call-overload
+
+
+@duly.flow  # error: arg-type
+def no_step() -> int:
+    return 5
 
 
 # The package is not the app, and has the names that it has.

@@ -24,8 +24,10 @@ from duly import clock
 from duly.app.connections import awrite, told_which_database, write
 from duly.app.home import Home
 from duly.app.jobs import Job, Sight
+from duly.app.steps import Mappable, step_of
 from duly.app.words import TaskOptions, Using, refuse_unknown, refuse_unknown_options
 from duly.errors import InvalidValue
+from duly.flow.compose import Step, refuse_while_tracing
 from duly.model import job as model
 from duly.registry.context import Context, current
 from duly.registry.definition import Definition, define
@@ -33,7 +35,9 @@ from duly.registry.registry import Registry
 from duly.store.foreign import Verb, Work, aenqueue_on, enqueue_on
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -118,8 +122,14 @@ class Call(Generic[R_co]):
         [job] = await self._desk.aenqueue([self], connection=self.connection)
         return job
 
+    def step(self) -> Step[R_co]:
+        """A step of the flow that is being defined."""
+        registry = self._desk.registry
+        return step_of(registry, self.definition, self._using, args=self._args, kwargs=self._kwargs)
+
     def asked(self) -> model.Call:
         """What the store is asked to keep: checked, and by value."""
+        refuse_while_tracing(self.task, ".enqueue")
         choices = {
             name: value
             for name, value in self._using.items()
@@ -171,6 +181,17 @@ class Enqueueable(Generic[P, R_co]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         return await self.bind(*args, **kwargs).aenqueue()
 
+    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step[R_co]:
+        """A step of the flow that is being defined; its arguments may be results of others."""
+        return self._step(args, kwargs)
+
+    def map(
+        self: Mappable[T, Q, R], over: Sequence[T], /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Step[list[R]]:
+        """A step that runs it for each item of a list, as its first argument, side by side."""
+        own, given = cast("Enqueueable[..., R]", self), (over, *args)
+        return own._step(given, kwargs, maps=True)  # noqa: SLF001 - it is our own
+
     def cancel(self, *, key: str, connection: object | None = None) -> bool:
         """Call off the unfinished job that has the key: whether there was one."""
         mine = self._connection(connection)
@@ -182,6 +203,12 @@ class Enqueueable(Generic[P, R_co]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+    def _step(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], *, maps: bool = False
+    ) -> Step[Any]:
+        registry = self._desk.registry
+        return step_of(registry, self.definition, self._using, args=args, kwargs=kwargs, maps=maps)
 
     @property
     def _cancel(self) -> Verb:
@@ -195,6 +222,7 @@ class Enqueueable(Generic[P, R_co]):
 
     def _called(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """The plain function, here and now; a context, if it takes one, is the current one."""
+        refuse_while_tracing(self.name, "")
         given = (current(), *args) if self.definition.takes_context else args
         return self.definition.function(*given, **kwargs)
 

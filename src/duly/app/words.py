@@ -1,4 +1,4 @@
-"""What may be said about a task, and about one of its jobs: the names, and what they take."""
+"""What may be said about a task or a flow, and about one job: the names, and what they take."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -59,6 +59,21 @@ class TaskOptions(TypedDict, total=False):
     on_cancelled: Callback | str | None
 
 
+class FlowOptions(TypedDict, total=False):
+    """What may be said about a flow, for all its jobs. ``timeout`` is for the whole."""
+
+    name: str | None
+    aliases: Sequence[str]
+    title: str | None
+    queue: str
+    priority: Priority
+    timeout: Duration | None
+    keep_result: Duration | None
+    on_success: Callback | str | None
+    on_failure: Callback | str | None
+    on_cancelled: Callback | str | None
+
+
 class UnknownWord(InvalidValue, TypeError):
     """A keyword that there is none of: to Python a TypeError, to us a value as any other."""
 
@@ -69,6 +84,10 @@ def refuse_unknown(choices: Iterable[str]) -> None:
 
 def refuse_unknown_options(options: Iterable[str]) -> None:
     _refuse_unknown(options, (*TaskOptions.__annotations__, "takes_context"), who="a task")
+
+
+def refuse_unknown_of_flow(options: Iterable[str]) -> None:
+    _refuse_unknown(options, FlowOptions.__annotations__, who="a flow")
 
 
 def _refuse_unknown(words: Iterable[str], known: Collection[str], *, who: str) -> None:

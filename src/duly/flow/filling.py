@@ -27,6 +27,7 @@ class StoredSource(msgspec.Struct, frozen=True, omit_defaults=True):
     step: int | None = None
     argument: str = ""
     is_list: bool = False
+    default: Any = None  # of the argument, if nothing was said
 
 
 class StoredFill(msgspec.Struct, frozen=True, array_like=True):
@@ -74,7 +75,7 @@ class Values:
 
     def of(self, source: StoredSource) -> Any:  # noqa: ANN401 - JSON is any of its types
         if source.step is None:
-            return self.arguments.get(source.argument)
+            return self.arguments.get(source.argument, source.default)
         found = [None if one is None else decode(one) for one in self.results.get(source.step, ())]
         return found if source.is_list else next(iter(found), None)
 

@@ -28,6 +28,7 @@ from duly.model.states import State
 
 LONGEST_TEXT: Final = 1_000
 MOST_TEXTS: Final = 20
+HIGHEST_NUMBER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Filter:
     tenant: Name | None = None
     key: Name | None = None
     schedule: str | None = None  # by its name
+    flow: int | None = None  # the steps of the flow of that number
     tags: tuple[str, ...] = ()  # all of these
     error: str | None = None  # a part of the error or the reason, capital letters or not
     texts: tuple[str, ...] = ()  # each a part of the task, title, key, reason or error
@@ -54,6 +56,8 @@ class Filter:
             check_text(text, what, longest=LONGEST_TEXT)
         for tag in self.tags:
             check_text(tag, "tag")
+        if self.flow is not None and not 0 < self.flow <= HIGHEST_NUMBER:
+            raise InvalidValue(f"flow:{self.flow}: the number of a flow, as flow:4711")
         if len(self.texts) > MOST_TEXTS or len(self.tags) > MOST_TEXTS:
             raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: say fewer")
 
@@ -63,6 +67,7 @@ class Filter:
         for word in ("queue", "task", "tenant", "key", "schedule", "error"):
             value = getattr(self, word)
             said += [] if value is None else [f"{word}:{quoted(value)}"]
+        said += [] if self.flow is None else [f"flow:{self.flow}"]
         said += [f"tag:{quoted(tag)}" for tag in self.tags]
         for word in ("since", "before"):
             value = getattr(self, word)
@@ -86,6 +91,14 @@ def filter_of(arguments: Iterable[str]) -> Filter:
 def _states(said: Said, word: Word) -> None:
     one_of(_STATES, "state")(said, word)
     said["states"] = tuple(State(name) for name in said["states"])
+
+
+def _number(said: Said, word: Word) -> None:
+    _once(said, word)
+    value = word.value
+    if not (value.isascii() and value.isdigit() and len(value) < 20):
+        raise InvalidValue(f"{word.as_typed}: {word.name}: takes the number of a job, as flow:4711")
+    said[str(word.name)] = int(value)
 
 
 def _moment(said: Said, word: Word) -> None:
@@ -130,6 +143,7 @@ _LANGUAGE: Final = Language(
         "error": _once,
         "since": _moment,
         "before": _moment,
+        "flow": _number,
         "text": text_beside(_STATES),
     },
     parts=("error",),

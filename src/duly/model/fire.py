@@ -26,10 +26,13 @@ class Cause(StrEnum):
     PAUSED = "paused"
     EXCLUDED = "excluded"
     EXHAUSTED = "exhausted"
+    WITHDRAWN = "withdrawn"  # what it was to react to was called off by another event
+    REFUSED = "refused"  # the event lacks what its task or its key needs
     ASKED = "asked"  # somebody said: not the next one; and of one that has a job: run it after all
 
 
-# The clock's own series; a manual run or a backfill has the number of its request.
+# The clock's own series; a manual run or a backfill has the number of its request, and a reaction
+# that of its event.
 CLOCK = 0
 
 

@@ -94,6 +94,7 @@ class StepPlan:
 class FlowPlan:
     steps: tuple[StepPlan, ...]
     result: int | None = None  # the step whose result is the flow's
+    defaults: Json = EMPTY  # what its own arguments are where nothing is said
     behind: tuple[tuple[int, ...], ...] = field(init=False)  # for each step those that wait for it
 
     def __post_init__(self) -> None:

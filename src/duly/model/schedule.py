@@ -6,7 +6,7 @@
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -15,7 +15,9 @@ from duly.errors import DulyError, InvalidValue
 from duly.model.job import Label
 from duly.model.payload import check_text
 from duly.model.policies import Policies, check_moment
-from duly.rules import Rule, Spaced, bounded, parse
+from duly.model.template import names_in
+from duly.rules import On, Rule, Spaced, bounded, parse
+from duly.rules.on import BEGINNING
 from duly.rules.rule import Minus
 
 
@@ -34,7 +36,25 @@ class Plan(Label):
             raise InvalidValue(f"policies={self.policies!r}: Policies(overlap=…, missed=…)")
         if not check_text(self.name, "name"):
             raise InvalidValue("a schedule needs a name: it is how its history is found")
-        _ = self.kept  # a rule that cannot be read is refused now, not when it is due
+        if isinstance(self.kept, On):  # a rule that cannot be read is refused now, not when due
+            self._check_reaction(self.kept)
+
+    def _check_reaction(self, timing: On) -> None:
+        """Events make it due: what is said about the clock's moments means nothing for it."""
+        policies = self.policies
+        if not self.rule.startswith(BEGINNING):  # it is how the store finds it
+            raise InvalidValue(f'"{self.rule}": write it as "{timing}"')
+        if policies.overlap == "skip":  # the default: nobody has said so
+            object.__setattr__(self, "policies", replace(policies, overlap="allow"))
+        elif policies.overlap != "allow":
+            raise InvalidValue(
+                f'overlap="{policies.overlap}": reactions to events do not wait for each other; '
+                'leave it out, or limit the task: limits=[Limit("…", concurrency=1)]'
+            )
+        if policies.jitter is not None:
+            raise InvalidValue(f'jitter= is about moments of the clock, and "{self.rule}" has none')
+        if timing.key is not None:
+            names_in(timing.key)
 
     unreadable: ClassVar[str] = ""  # what this version could not read of a stored plan
 
@@ -68,6 +88,12 @@ class Plan(Label):
         texts = f"{self.rule} {policies.exclude or ''}"
         name = self.name if _PICKS_BY_NAME.search(texts) else ""
         return _timings(self.rule, self.zone, name, policies)
+
+    @property
+    def reaction(self) -> On | None:
+        """What it reacts to, if events make it due, and not the clock."""
+        timing = self.timing if self.rule.startswith(BEGINNING) and self.is_readable else None
+        return timing if isinstance(timing, On) else None
 
     @property
     def is_readable(self) -> bool:
@@ -112,7 +138,8 @@ class Schedule:
     plan: Plan
     created_at: datetime
     cursor: datetime  # every due moment up to here is in the ledger
-    next_at: datetime | None  # None: paused, finished, faulty, or awaiting the end of a run
+    # None: paused, finished, faulty, awaiting the end of a run; or events make it due
+    next_at: datetime | None
     revision: int = 0  # rises with every change: what was decided on an older one is not written
     pause: Pause | None = None
     awaiting: int | None = None  # the job whose end decides when a fixed delay begins
@@ -154,4 +181,6 @@ def _bounded(rule: Rule | Spaced, policies: Policies) -> Rule | Spaced:
         return rule
     if isinstance(rule, Spaced):
         return rule.bounded(start=policies.start, end=policies.end)
+    if isinstance(rule, On):
+        rule.refuse("begin or end at a moment")
     return bounded(rule, start=policies.start, end=policies.end)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect as looking
 
 from duly.errors import InvalidValue
+from duly.flow.compose import Step
 from duly.registry.codecs import WHAT_TO_DO, is_kept, read
 
 RETURN: Final = "return"
@@ -60,6 +61,21 @@ def refuse_unkept(hints: Mapping[str, Any], *, task: str) -> None:
             raise InvalidValue(
                 f"{task}: {_spoken(name)}: {unknown[0].__name__} has no form in JSON: {WHAT_TO_DO}"
             )
+
+
+def result_of_step(hint: Any, *, flow: str) -> Any:  # noqa: ANN401 - types, as annotations have them
+    """``Report`` of a flow that says ``-> Step[Report]``."""
+    if hint in (Any, None, type(None)):
+        return hint
+    if hint is Step:
+        return Any
+    if get_origin(hint) is not Step:
+        shown = inspect.formatannotation(hint)
+        raise InvalidValue(
+            f"{flow}: it says that it returns {shown}: a flow returns one of its steps, "
+            f"-> Step[{shown}], or None"
+        )
+    return get_args(hint)[0]
 
 
 def may_hold_anything(hint: object) -> bool:

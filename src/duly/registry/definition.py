@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from duly.durations import show_duration
 from duly.errors import InvalidValue
+from duly.flow.graph import Graph
 from duly.model.limit import MOST_LIMITS, Limit
 from duly.model.payload import check_text
 from duly.model.policies import LONGEST, choose
@@ -65,6 +66,7 @@ class Definition:
     on_cancelled: str | None
     file: str
     line: int
+    graph: Graph | None = None  # of a flow, which is not run but opened
 
     @property
     def where(self) -> str:
@@ -93,6 +95,7 @@ def define(  # noqa: PLR0913 - every choice there is, by name
     needs: Mapping[str, int] | None = None,
     keep_result: Duration | None = "7d",
     takes_context: bool = False,
+    of_flow: bool = False,
     on_success: object = None,
     on_failure: object = None,
     on_cancelled: object = None,
@@ -102,13 +105,15 @@ def define(  # noqa: PLR0913 - every choice there is, by name
     try:
         is_async = _is_async(function)
         asked_timeout = None if timeout is None else length_of("timeout", timeout, longest=LONGEST)
-        chosen = _executor(executor, is_async=is_async, timeout=asked_timeout)
+        # A flow's own function is not run again: nothing would have to be stopped.
+        opened = of_flow or is_async
+        chosen = _executor(executor, is_async=opened, timeout=asked_timeout)
         parameters = Parameters.of(function, takes_context=takes_context, task=task)
         file, line = _place(function)
         return Definition(
             name=task,
             function=function,
-            signature=Signature(parameters, keeps_result=keep_result is not None),
+            signature=Signature(parameters, keeps_result=keep_result is not None, of_flow=of_flow),
             is_async=is_async,
             executor=chosen,
             executor_named=executor is not None,

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.claimed import Claimed
+from duly.model.flow import FlowPlan
 from duly.model.job import Call, IfExists
 from duly.model.limit import Lane, Limit
 from duly.model.outcome import storable
@@ -23,6 +24,7 @@ from duly.model.template import render
 from duly.model.terms import KEEP_RESULT, Callback, Terms
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition, refuse_unkeepable
+from duly.registry.flow_plans import plan_flow
 from duly.registry.options import (
     Duration,
     Priority,
@@ -69,6 +71,7 @@ class Registry:
         self._limits: dict[str, tuple[Limit, Definition]] = {}
         self._terms: dict[str, Terms] = {}
         self._patterns: dict[Definition, Call] = {}
+        self._plans: dict[Definition, FlowPlan] = {}
         self.local: set[str] = set()  # tasks that a child, which imports the app, would not find
 
     def add(self, definition: Definition, *, local: bool = False) -> None:
@@ -87,8 +90,8 @@ class Registry:
             self._limits[limit.name] = (limit, definition)
         if local:
             self.local.add(definition.name)
-        self._terms.clear()
-        self._patterns.clear()
+        for known_so_far in (self._terms, self._patterns, self._plans):
+            known_so_far.clear()
 
     def get(self, name: str) -> Definition:
         found = self._definitions.get(name)
@@ -137,6 +140,8 @@ class Registry:
         submitter: str = "",
     ) -> Call:
         """What the store is asked to keep: arguments, and the task's choices or the caller's."""
+        if definition.graph is not None:
+            self.flow_plan(definition)  # what could not be checked when it was declared is by now
         text = definition.signature.encode(args, kwargs)
         # Read back, so that equal arguments have equal names however they were passed.
         templates = definition.limits or (definition.title and title is None)
@@ -172,6 +177,13 @@ class Registry:
             pattern = self._patterns[definition] = self.call(definition, args, kwargs)
             return pattern
         return pattern.saying(definition.signature.encode(args, kwargs))
+
+    def flow_plan(self, definition: Definition) -> FlowPlan:
+        """What a flow is opened with, checked."""
+        found = self._plans.get(definition)
+        if found is None:
+            found = self._plans[definition] = plan_flow(self, definition)
+        return found
 
     def terms(self, definition: Definition) -> Terms:
         """What its jobs carry to their end; a callback must be a task that is known by now."""

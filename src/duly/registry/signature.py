@@ -6,7 +6,7 @@ stored: a wrong type is the caller's error, with the caller on the stack, and no
 the job waits for somebody who knows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2s
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from duly.errors import InvalidValue, PayloadError
+from duly.model.flow import LONGEST_FILLED
 from duly.model.payload import EMPTY, LONGEST_ARGS, LONGEST_RESULT, Json
 from duly.registry import codecs
 from duly.registry.annotations import (
@@ -23,6 +24,7 @@ from duly.registry.annotations import (
     may_hold_anything,
     refuse_unkept,
     resolved,
+    result_of_step,
 )
 from duly.registry.codecs import ENCODER
 from duly.registry.parameters import Parameters
@@ -54,12 +56,17 @@ class Signature:
     """Made once for each task. Its types are read then, or at first use if they are not there yet.
 
     ``keeps_result`` is False for a task whose result nobody wants: it may then be of any type.
+    A flow (``of_flow``) returns a step, and its result is that step's. Its jobs carry its defaults
+    too: steps take them from there, and no function is called that would have them.
     """
 
-    def __init__(self, parameters: Parameters, *, keeps_result: bool = True) -> None:
+    def __init__(
+        self, parameters: Parameters, *, keeps_result: bool = True, of_flow: bool = False
+    ) -> None:
         self.parameters = parameters
         self.task = parameters.task
         self._keeps_result = keeps_result
+        self._of_flow = of_flow
         try:
             self._types_if_known: _Types | None = self._read_types()
         except NameError:
@@ -81,6 +88,21 @@ class Signature:
         )
 
     @property
+    def hints(self) -> Mapping[str, Any]:
+        """The types of its parameters and, as ``return``, of its result."""
+        return self._types.hints
+
+    @property
+    def hints_if_known(self) -> Mapping[str, Any] | None:
+        """None: an annotation names what is not defined yet."""
+        if self._types_if_known is None:
+            try:
+                self._types_if_known = self._read_types()
+            except NameError:
+                return None
+        return self._types_if_known.hints
+
+    @property
     def starts_bare(self) -> bool:
         """Whether it can be called without arguments."""
         return not self.parameters.required
@@ -98,7 +120,7 @@ class Signature:
 
     def encode(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Json:
         """The arguments as JSON, or a ``PayloadError`` that says which of them cannot be."""
-        given = self.parameters.bound(args, kwargs)
+        given = self._bound(args, kwargs)
         if not given:
             return EMPTY
         types = self._types_if_known or self._types
@@ -118,6 +140,27 @@ class Signature:
         except msgspec.ValidationError as error:
             raise misfit(self.task, error) from None
         return Json(data.decode())
+
+    def encode_known(self, given: Mapping[str, object], *, later: Collection[str]) -> Json:
+        """The same where some arguments are not whole yet: those are written, and not checked."""
+        given = self._bound((), given)
+        data = self._written(given, given, what=ARGUMENTS, longest=LONGEST_ARGS)
+        for name, value in given.items():
+            if name not in later:
+                self._check_one(name, value)
+        return Json(data.decode())
+
+    def encode_items(self, name: str, items: list[object]) -> Json:
+        """A list of which each item is to be the argument of that name."""
+        data = self._written(items, {name: items}, what=name, longest=LONGEST_FILLED)
+        self._check_one(name, items, kind=list[self._hint_of(name)])  # type: ignore[misc]
+        return Json(data.decode())
+
+    def check_defaults(self) -> None:
+        """Whether what it does not need to be given could be given to it."""
+        for name, value in self.parameters.defaults.items():
+            self._written(value, {name: value}, what=name, longest=LONGEST_ARGS)
+            self._check_one(name, value)
 
     def decode(self, text: str) -> dict[str, object]:
         """Keyword arguments to call the function with, or a ``SignatureChanged``."""
@@ -178,6 +221,8 @@ class Signature:
         hints = resolved(parameters.function, parameters.annotations)
         if not self._keeps_result:
             hints[RETURN] = Any
+        elif self._of_flow:
+            hints[RETURN] = result_of_step(hints[RETURN], flow=self.task)
         refuse_unkept(hints, task=self.task)
         fields = [
             (name, hints[name])
@@ -201,6 +246,39 @@ class Signature:
         for name, value in given.items():
             if name in loose or (self.parameters.extra in loose and not self._is_known(name)):
                 check_plain(self.task, name, value)
+
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        given = self.parameters.bound(args, kwargs)
+        if not self._of_flow:
+            return given
+        defaults = self.parameters.defaults
+        return {
+            name: given[name] if name in given else defaults[name] for name in self.parameters.names
+        }
+
+    def _written(
+        self, value: object, given: Mapping[str, object], *, what: str, longest: int
+    ) -> bytes:
+        try:
+            data = ENCODER.encode(value)
+        except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
+            raise unwritable(self.task, given, error) from None
+        try:
+            check_storable(data, value, what=what, longest=longest)
+        except PayloadError as error:
+            raise misplaced(self.task, str(error)) from None
+        return data
+
+    def _check_one(self, name: str, value: object, kind: Any = None) -> None:  # noqa: ANN401 - a type
+        self._check_loose({name: value}, self._types.loose)
+        wanted = self._hint_of(name) if kind is None else kind
+        try:
+            msgspec.json.decode(ENCODER.encode(value), type=wanted, dec_hook=codecs.read)
+        except msgspec.ValidationError as error:
+            raise misfit(self.task, error, argument=name) from None
+
+    def _hint_of(self, name: str) -> Any:  # noqa: ANN401 - a type, as annotations have
+        return self._types.hints[name if self._is_known(name) else str(self.parameters.extra)]
 
     def _read_extra(self, text: str | bytes) -> dict[str, object]:
         """What **kwargs takes: each read by itself, so that a refusal can name it."""

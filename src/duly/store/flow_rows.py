@@ -145,8 +145,10 @@ def _stored(step: StepPlan, plan: FlowPlan) -> StoredPlan:
 
 
 def _source(source: Source, plan: FlowPlan) -> StoredSource:
-    is_list = source.step is not None and plan.steps[source.step].over is not None
-    return StoredSource(step=source.step, argument=source.argument, is_list=is_list)
+    if source.step is None:
+        default = decode(plan.defaults).get(source.argument)
+        return StoredSource(argument=source.argument, default=default)
+    return StoredSource(step=source.step, is_list=plan.steps[source.step].over is not None)
 
 
 def _over(over: Over, plan: FlowPlan) -> StoredOver:

@@ -31,6 +31,7 @@ from duly.testing.conformance import (
     content,
     declaring,
     editing,
+    events,
     evidence,
     fairness,
     finding,
@@ -57,6 +58,7 @@ from duly.testing.conformance import (
     queue_limits,
     races,
     rates,
+    reactions,
     removing,
     resources,
     retrying,
@@ -82,11 +84,11 @@ Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
     access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks, claiming,
-    columns, content, declaring, editing, evidence, fairness, finding, finding_many, firing,
+    columns, content, declaring, editing, events, evidence, fairness, finding, finding_many, firing,
     fixed_delay, flow_events, flow_failures, flows, idempotence, jobs, journal, keys, lateness,
     limit_rules, limits, missed, once, overlap, paging, pausing, places, promotion, queue_limits,
-    races, rates, removing, resources, retrying, schedules, settling, storms, surroundings, turns,
-    unfit, upkeep, watching, work, workers, zone_data,
+    races, rates, reactions, removing, resources, retrying, schedules, settling, storms,
+    surroundings, turns, unfit, upkeep, watching, work, workers, zone_data,
 )  # fmt: skip
 
 

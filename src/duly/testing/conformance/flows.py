@@ -86,12 +86,12 @@ async def done(world: World, title: str, outcome: Outcome | None = None) -> Job:
 
 
 async def begun(world: World, title: str) -> Job:
-    for job in await world.claim(1_000):
-        if job.title == title and job.step is not None:
-            found = job
-        else:
-            await world.store.work.settle([world.settlement(job, Returned())])
-    return found
+    claimed = await world.claim(1_000)
+    wanted = [job for job in claimed if job.title == title and job.step is not None]
+    for job in claimed:
+        if job not in wanted[:1]:
+            await world.end(job, Returned())
+    return wanted[0]
 
 
 async def states(world: World, number: int) -> list[str]:

@@ -59,7 +59,20 @@ class Stint:
         return list(self._started)
 
     async def work(self) -> None:
-        """Run what is ready, and what that makes ready."""
+        """Run what is ready, and what that makes ready, also by saying that something happened."""
+        await self._react()
+        await self._serve_all()
+        while self.error is None and await self._react():
+            await self._serve_all()
+
+    async def _react(self) -> bool:
+        """Start what is to be started because of events: whether there were any."""
+        seen = last = await self._store.events.react(limit=PAGE)
+        while last.more:
+            last = await self._store.events.react(limit=PAGE)
+        return bool(seen.events)
+
+    async def _serve_all(self) -> None:
         served: set[str] = set()
         while self.error is None and (queues := await self._queues()) - served:
             served |= queues

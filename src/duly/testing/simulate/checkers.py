@@ -26,6 +26,7 @@ from duly.policy.retry import Retry
 from duly.policy.verdict import HAUNTED, POISON
 from duly.testing.simulate.callbacks import Callbacks
 from duly.testing.simulate.counts import Asked, Counts
+from duly.testing.simulate.flows import Flows
 from duly.testing.simulate.lanes import Lanes
 from duly.testing.simulate.ledger import Ledger
 from duly.testing.simulate.watch import (
@@ -85,6 +86,7 @@ class Checkers:
         self.counts = Counts(sometimes)
         self.ledger = Ledger(sometimes, violated)
         self.lanes = Lanes(sometimes, violated)
+        self.flows = Flows(sometimes, violated)
         self._callbacks = Callbacks(sometimes, violated)
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
@@ -111,6 +113,10 @@ class Checkers:
             "duly_holding": self.lanes.holding,
             "duly_lane_rule": self.lanes.rule,
             "duly_queue": self.lanes.queue,
+            "duly_flow": self.flows.flow,
+            "duly_step": self.flows.step,
+            "duly_part": self.flows.part,
+            "duly_event": self.flows.event,
         }
 
     def committed(self, transaction: Transaction) -> None:
@@ -126,6 +132,7 @@ class Checkers:
         self._last_fence = max(self._last_fence, self._claimed_with)
         self.lanes.judge(transaction.now)
         self._callbacks.judge()
+        self.flows.judge()
         for schedule_id in self._touched:
             self._overlaps(schedule_id)
         self._touched.clear()
@@ -206,11 +213,20 @@ class Checkers:
             known.returned = state is State.READY
         if before.state == State.BLOCKED and state is not State.BLOCKED:
             self.sometimes["blocked freed"] += 1
+        if row.is_flow and not before.is_flow:
+            self._opened(row)
         known.row, known.state = row, state
         if row.schedule_id is not None:
             self._touched[row.schedule_id] = None
             if row.fire_id != before.fire_id:
                 self.sometimes["take-over"] += 1
+
+    def _opened(self, row: JobRow) -> None:
+        """A flow goes on without its worker, by the right of its fence."""
+        if self._shown.get(row.id) != row.fence:
+            self.violated(f"flow {row.id} was opened by {self._shown.get(row.id)}, not {row.fence}")
+        self.settled[row.id, row.fence] = State.RUNNING
+        self.sometimes["flow opened"] += 1
 
     def _gone(self, row: JobRow) -> None:
         if self.jobs[row.id].state not in ENDED:
@@ -225,6 +241,7 @@ class Checkers:
         if known.state is State.RUNNING:
             self._left(known, state)
         self._edge(known, state)
+        self.sometimes["step answered"] += (known.state, state) == (State.BLOCKED, State.SUCCEEDED)
         known.state = state
         self._callbacks.ended(known.row, state)
         self.sometimes[f"ended {state}"] += 1
@@ -254,6 +271,10 @@ class Checkers:
     def _left(self, known: Known, state: State) -> None:
         """A job that ran does not run any more: by the right of its fence."""
         row = known.row
+        if row.is_flow:
+            self.flows.left(row)
+            self.sometimes[f"flow {state}"] += 1
+            return
         shown = self._shown.get(row.id)
         if shown != row.fence:
             self.violated(
@@ -299,7 +320,7 @@ class Checkers:
         self.sometimes["key taken over from a running job"] += 1
 
     def _call(self, row: JobRow) -> None:
-        number = json.loads(row.args).get("call")
+        number = json.loads(row.args).get("call") if row.step is None else None
         if number is not None:
             self.calls.setdefault(number, set()).add(row.id)
 

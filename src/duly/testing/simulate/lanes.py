@@ -56,11 +56,11 @@ class Lanes:
         self._starts.clear()
 
     def job(self, before: JobRow | None, after: JobRow | None) -> None:
-        was = before is not None and before.state == State.RUNNING
+        was = before is not None and _is_inside(before)
         for row, adds in ((before, False), (after, True)):
             if row is None:
                 continue
-            if row.state == State.RUNNING:
+            if _is_inside(row):
                 for place in _places(row):
                     self._move(self._inside.setdefault(place, set()), row.id, adds=adds)
                     self._entered[place] += adds and not was
@@ -164,3 +164,8 @@ def _places(row: JobRow) -> list[Place]:
 
 def _names(row: JobRow) -> list[str]:
     return [lane.name for lane in lanes_from_json(row.limits)] if row.limits else []
+
+
+def _is_inside(row: JobRow) -> bool:
+    """Whether it takes up room: not a flow, whose steps do."""
+    return row.state == State.RUNNING and not row.is_flow

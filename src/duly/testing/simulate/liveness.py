@@ -14,11 +14,12 @@ OVERDUE = {
          where state = 'scheduled' and ready_at < :now - :slack order by id""",
     "jobs have missed their deadline and not been told": """
         select id, deadline - :now from duly_job
-         where state <> 'running' and deadline < :now - :slack order by id""",
+         where (state <> 'running' or waits = 'steps') and deadline < :now - :slack
+         order by id""",
     "jobs run at workers that have no lease": """
         select duly_job.id, duly_job.worker from duly_job
           left join duly_worker on duly_worker.id = duly_job.worker
-         where duly_job.state = 'running'
+         where duly_job.state = 'running' and duly_job.waits is null
            and coalesce(lease_until, 0) + :margin < :now - :slack order by duly_job.id""",
 }
 LEFT_BEHIND = {
@@ -40,8 +41,20 @@ LEFT_BEHIND = {
          where state = 'ready' and rank + priority * 1000000 < :now - :long order by id""",
     "jobs have waited for long at a limit or for a worker": """
         select id, waits, waits_for, ready_at - :now from duly_job
-         where state = 'blocked' and waits is not null
+         where state = 'blocked' and waits in ('limit', 'worker', 'signature')
            and rank + priority * 1000000 < :now - :long order by id""",
+    "flows run, and nothing of them lives": """
+        select id, task from duly_job as flow
+         where waits = 'steps'
+           and not exists (select 1 from duly_job
+                            where duly_job.parent = flow.id and duly_job.step is not null)
+         order by id""",
+    "steps wait for what has happened": """
+        select duly_job.id, duly_event.id from duly_job
+          join duly_flow on duly_flow.id = duly_job.parent
+          join duly_event on duly_event.name || ':' || duly_event.key = duly_job.waits_for
+               and duly_event.at >= duly_flow.opened_at
+         where duly_job.waits = 'event' order by duly_job.id""",
     "jobs that wait have lost their key": """
         select duly_job.id, duly_job.key from duly_job
           left join duly_job_key on duly_job_key.task = duly_job.task

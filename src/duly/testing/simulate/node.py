@@ -14,6 +14,7 @@ from duly.engine.dispatcher import Dispatcher
 from duly.engine.executors.protocol import Executor
 from duly.engine.loop import Limits, Loop, Service
 from duly.engine.pruner import Pruner
+from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
 from duly.engine.scribe import Scribe
@@ -167,6 +168,7 @@ class Node:
         services: list[Service] = [
             Scheduler(store, emit=emit, batch=batch, steady=steady),
             Dispatcher(store, emit=emit, batch=batch, steady=steady),
+            Reactor(store, emit=emit, batch=batch),
             Reaper(store, emit=emit, batch=batch, margin=margin),
             Coroner(
                 store,

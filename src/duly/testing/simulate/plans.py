@@ -12,7 +12,7 @@ from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
 from duly.model.terms import NO_TERMS, Callback, Terms
 from duly.policy.retry import Retry
-from duly.testing.simulate.tasks import CALLBACK, QUEUES, RESOURCE, TASKS
+from duly.testing.simulate.tasks import CALLBACK, FLOWS, QUEUES, RESOURCE, TASKS
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 KEYS = ("a", "b")
@@ -48,7 +48,7 @@ SPACED = ("spaced 1s", "spaced 5s", "spaced 20s", "spaced 5s - (*:0/4 lasting=1m
 def rolled_plan(dice: random.Random, name: str, now: datetime) -> Plan:
     plan = Plan(
         name=name,
-        task=dice.choice(TASKS),
+        task=rolled_task(dice),
         queue=dice.choice(QUEUES),
         priority=dice.choice((-10, 0, 0, 20)),
         rule=rolled_rule(dice, now),
@@ -115,7 +115,7 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
         after = now + after if dice.random() < 0.5 else after
     poison = {"poison": True} if dice.random() < 0.05 else {}
     return Call(
-        task=dice.choice(TASKS),
+        task=rolled_task(dice),
         queue=dice.choice(QUEUES),
         priority=dice.choice((0, 0, 10, -50, -100)),
         args=encode({"call": number, **poison}),
@@ -127,6 +127,11 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
         retry=rolled_retry(dice),
         **rolled_demands(dice),
     )
+
+
+def rolled_task(dice: random.Random) -> str:
+    """A task, or now and then a flow, which is asked for in the same way."""
+    return dice.choice(FLOWS if dice.random() < 0.2 else TASKS)
 
 
 class Demands(TypedDict):

@@ -25,6 +25,7 @@ from duly.errors import Permanent, RetryAfter
 from duly.instants import to_us
 from duly.model.outcome import Lost, Outcome, Raised
 from duly.testing.simulate.knobs import CALM
+from duly.testing.simulate.tasks import ITEMS
 from duly.testing.simulate.world import Host, World
 
 LOW, IDLE = -50, -100  # priorities from which on work is that
@@ -108,7 +109,7 @@ class Stage(OnLoop):
         await self._harm(act)
         if act.bad and self._world.chance(0.8):
             return raised(self._error(), run.definition.retry)
-        return returned("done", run.definition)
+        return returned(ITEMS if run.job.task == "listing" else "done", run.definition)
 
     async def _take_time(self, act: Act) -> None:
         world = self._world

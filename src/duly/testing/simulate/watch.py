@@ -28,6 +28,14 @@ class JobRow(NamedTuple):
     queue: str
     limits: str | None
     terms: str | None
+    parent: int | None
+    step: int | None
+    part: int | None
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether it runs without a worker, because its steps do."""
+        return self.waits == "steps"
 
 
 class EndRow(NamedTuple):
@@ -108,6 +116,43 @@ class QueueRow(NamedTuple):
     rate_period: int | None
 
 
+class FlowRow(NamedTuple):
+    id: int
+    root: int
+    remaining: int
+    failed: int
+    ending: str | None
+    ended_at: int | None
+
+
+class StepRow(NamedTuple):
+    flow: int
+    number: int
+    name: str
+    follows: str
+    runs_when: str
+    rescue: int
+    state: str
+    waiting: int
+    remaining: int
+
+
+class PartRow(NamedTuple):
+    flow: int
+    step: int
+    part: int
+    job_id: int
+    state: str
+
+
+class EventRow(NamedTuple):
+    id: int
+    name: str
+    key: str | None
+    at: int
+    seen: int
+
+
 ROWS: dict[str, Any] = {
     "duly_job": JobRow,
     "duly_history": EndRow,
@@ -121,6 +166,10 @@ ROWS: dict[str, Any] = {
     "duly_holding": HoldingRow,
     "duly_lane_rule": RuleRow,
     "duly_queue": QueueRow,
+    "duly_flow": FlowRow,
+    "duly_step": StepRow,
+    "duly_part": PartRow,
+    "duly_event": EventRow,
 }
 
 Seen: TypeAlias = tuple[str, Any, Any]  # the table, and its row before and after

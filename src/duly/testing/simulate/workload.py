@@ -15,6 +15,7 @@ from typing import TypeVar, get_args
 
 from duly.clock import sleep
 from duly.errors import DulyError, StoreUnavailable
+from duly.model.event import Emitted
 from duly.model.job import Call
 from duly.model.limit import Rate
 from duly.model.queue import Queue
@@ -25,7 +26,7 @@ from duly.store.sql_store import SqlStore
 from duly.testing.simulate.database import SimulatedDatabase
 from duly.testing.simulate.ledger import Life
 from duly.testing.simulate.plans import CUSTOMERS, KEYS, LIMITS, rolled_call, rolled_plan
-from duly.testing.simulate.tasks import QUEUES, TASKS
+from duly.testing.simulate.tasks import EVENT, QUEUES, TASKS
 from duly.testing.simulate.world import World
 
 LIMIT_NAMES = tuple(
@@ -63,6 +64,7 @@ class Workload:
             (self._set_queue, 2),
             (self._set_limit, 1),
             (self._order, 1),
+            (self._emit, 4),
         )
 
     async def begin(self) -> None:
@@ -223,6 +225,14 @@ class Workload:
         if living:
             slots = self._dice.choice((None, 1, 5))
             await store.work.tell(self._dice.choice(living).name, order, slots=slots)
+
+    async def _emit(self, store: SqlStore) -> None:
+        """Say that a flow may go on; it may be one that does not wait yet, or never does."""
+        calls = [0, *list(self._promised)[-20:]]
+        said = Emitted(name=EVENT, key=f"go:{self._dice.choice(calls)}")
+        [number] = await store.events.emit([said])
+        if number not in self._world.checkers.flows.events:
+            self._world.violated(f"event {number} was said to be kept, and is not there")
 
     def _some_schedule(self) -> str:
         there = [life.row.name for life in self._lives()]

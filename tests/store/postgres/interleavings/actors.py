@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from duly.model.claimed import Claimed
 from duly.model.job import Call
-from duly.model.outcome import Lost, Outcome, Raised, Returned, Succeeded
+from duly.model.outcome import Lost, Opened, Outcome, Raised, Returned, Succeeded
 from duly.model.schedule import Plan, Schedule
 from duly.model.states import State
 from duly.policy.firing import decide
@@ -89,7 +89,7 @@ def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[Turn
     return Turn(jobs=jobs, kept=json.loads(finished or "[]"))
 
 
-def finish(*held: Claimed, outcome: Outcome | None = None) -> Operation[Settled]:
+def finish(*held: Claimed, outcome: Outcome | None = None, block: int = 70) -> Operation[Settled]:
     """What a worker writes about jobs that it ran: that they succeeded, unless told otherwise."""
     outcome = outcome or Succeeded()
     return settle(
@@ -103,10 +103,11 @@ def finish(*held: Claimed, outcome: Outcome | None = None) -> Operation[Settled]
                     dice=0.5,
                 ),
                 outcome=type(outcome).__name__.lower(),
+                opens=outcome.plan if isinstance(outcome, Opened) else None,
             )
             for job in held
         ],
-        ids=numbers(70),
+        ids=numbers(block),
     )
 
 

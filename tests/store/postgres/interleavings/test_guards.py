@@ -11,7 +11,12 @@ import pytest
 
 from duly.testing.interleave import Explored
 from duly.testing.stage import Stage
-from tests.store.postgres.interleavings import job_cases, schedule_cases, turn_cases
+from tests.store.postgres.interleavings import (
+    flow_cases,
+    job_cases,
+    schedule_cases,
+    turn_cases,
+)
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 
 Case = Callable[[Scene], Awaitable[Explored]]
@@ -159,6 +164,12 @@ GUARDS = (
         job_cases.a_move_and_a_late_dispatcher,
         "hold_overdue_jobs",
         "and deadline < (select coalesce(:now::bigint, duly.now_us()))",
+    ),
+    Guard(
+        "of two steps that end at once nobody starts what waits for both",
+        flow_cases.two_ends_before_a_join,
+        "hold_flows",
+        "for update",
     ),
 )
 

@@ -99,6 +99,7 @@ update duly.step
        parts = asked.parts, remaining = asked.remaining, missed = asked.missed,
        stopped = asked.stopped, reason = asked.reason,
        started_at = case when asked.state = 'waiting' then null
+                         when step.ended_at is not null and asked.state = 'running' then {now}
                          when asked.parts > 0 then coalesce(step.started_at, {now})
                     end,
        ended_at = case when asked.state not in ('waiting', 'running')

@@ -1,0 +1,136 @@
+"""Flows as their authors write them: a function that says which steps there are, and their order.
+
+``@duly.flow`` runs the function once, with stand-ins for its arguments, and keeps the graph that
+it has drawn. From then on a flow is asked for as a task is.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from duly.app.tasks import Desk, Enqueueable
+from duly.app.words import FlowOptions, refuse_unknown_of_flow
+from duly.errors import InvalidValue
+from duly.flow.compose import Asked, Step, Trace, current_trace, tracing
+from duly.flow.graph import graph_of
+from duly.model.event import check_event
+from duly.model.flow import Awaited
+from duly.model.policies import LONGEST
+from duly.model.template import names_in
+from duly.registry.definition import Definition, define
+from duly.registry.flow_plans import WAIT, check_flow
+from duly.registry.options import Duration, length_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Flow(Enqueueable[P, R_co]):
+    """A graph of steps, asked for as a task is. It is not called: its steps are what runs."""
+
+    if not TYPE_CHECKING:  # who calls one is told by the editor
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            raise InvalidValue(
+                f"{self.name} is a flow, and its function was for defining it: "
+                f"{self.name}.enqueue(…) runs it, and in another flow {self.name}.step(…)"
+            )
+
+
+class FlowDecorator:
+    """``@duly.flow``, and ``@duly.flow(timeout=…)``, which answers with another one of these."""
+
+    def __init__(self, desk: Desk, options: FlowOptions | None = None) -> None:
+        self._desk = desk
+        self._options: FlowOptions = options or {}
+
+    @overload
+    def __call__(self, function: Callable[P, Step[R]], /) -> Flow[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, None], /) -> Flow[P, None]: ...
+    @overload
+    def __call__(self, /, **options: Unpack[FlowOptions]) -> "FlowDecorator": ...
+    def __call__(
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[FlowOptions]
+    ) -> Any:
+        refuse_unknown_of_flow(options)
+        chosen: FlowOptions = {**self._options, **options}
+        if function is None:
+            return FlowDecorator(self._desk, chosen)
+        definition = _defined(self._desk, function, chosen)
+        self._desk.registry.add(definition)
+        return Flow(self._desk, definition, {})
+
+
+def wait_for(event: str, *, key: str | None, timeout: Duration | None) -> Step[dict[str, Any]]:
+    """A step that is done when the event happens, and whose result is what the event says."""
+    trace = current_trace()
+    if trace is None:
+        raise InvalidValue(f'wait_for("{event}") is for inside @duly.flow: it is a step of one')
+    try:
+        named = _named_in(key, trace)
+        awaited = Awaited(
+            check_event(event),
+            key,
+            None if timeout is None else length_of("timeout", timeout, longest=LONGEST),
+        )
+    except InvalidValue as error:
+        raise InvalidValue(f'{trace.flow}: wait_for("{event}"): {error}') from None
+    return trace.add(Asked(task=WAIT, given=named, awaited=awaited))
+
+
+def _defined(desk: Desk, function: Callable[..., Any], options: FlowOptions) -> Definition:
+    if isinstance(function, Enqueueable):
+        raise InvalidValue(
+            f"{function.name} is a {type(function).__name__} already: @duly.flow is for a function "
+            "that says task.step(…)"
+        )
+    definition = define(function, of_flow=True, **options)
+    _refuse_running(definition)
+    return _traced(desk, definition)
+
+
+def _traced(desk: Desk, declared: Definition) -> Definition:
+    parameters = declared.signature.parameters
+    trace = Trace(declared.name, owner=desk.registry, parameters=parameters.names)
+    with tracing(trace):
+        returned = declared.function(**trace.arguments())
+    definition = replace(declared, graph=graph_of(trace, returned))
+    check_flow(desk.registry, definition)
+    return definition
+
+
+def _refuse_running(definition: Definition) -> None:
+    if definition.is_async:
+        raise InvalidValue(
+            f"{definition.name}: a flow is a plain def: it names its steps, and awaits nothing"
+        )
+    extra = definition.signature.parameters.extra
+    if extra is not None:
+        raise InvalidValue(
+            f"{definition.name}: **{extra}: a flow takes what it names, so that steps can be "
+            "given it"
+        )
+
+
+def _named_in(key: str | None, trace: Trace) -> dict[str, object]:
+    """The arguments of the flow that are part of the key."""
+    there = trace.arguments()
+    names = () if key is None else names_in(key)
+    for name in names:
+        if name not in there:
+            has = ", ".join(there) or "none"
+            raise InvalidValue(
+                f'key="{key}": there is no parameter "{name}"; the flow has {has}, and a key is '
+                "made of those"
+            )
+    return {name: there[name] for name in names}

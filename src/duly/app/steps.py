@@ -1,0 +1,88 @@
+"""A task as a step of the flow that is being defined: what it is given, and what may be said."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
+
+from duly.app.words import Using
+from duly.errors import InvalidValue
+from duly.flow.compose import Asked, Step, Trace, current_trace
+from duly.registry.definition import Definition
+from duly.registry.parameters import Parameters
+from duly.registry.registry import Registry
+
+Q = ParamSpec("Q")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+_ONE_OF_ITS_FLOW: Final = (
+    "a step is found in its flow, and a flow by its key: {flow}.using({word}=…)"
+)
+_REFUSED: Final = {
+    "key": _ONE_OF_ITS_FLOW,
+    "if_exists": _ONE_OF_ITS_FLOW,
+    "connection": "steps are written when the flow runs; it itself: {flow}.using({word}=…)",
+}
+
+
+class Mappable(Protocol[T_contra, Q, R_co]):
+    """What takes an item first: of a method's own class, mypy would not see of which type."""
+
+    def step(self, item: T_contra, /, *args: Q.args, **kwargs: Q.kwargs) -> Step[R_co]: ...
+
+
+def step_of(
+    registry: Registry,
+    definition: Definition,
+    using: Using,
+    *,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    maps: bool = False,
+) -> Step[Any]:
+    """``maps``: the first argument is a list, and each item of it is one for the task."""
+    task, trace = definition.name, current_trace()
+    if trace is None:
+        verb = "map" if maps else "step"
+        raise InvalidValue(
+            f"{task}.{verb}(…) is for inside @duly.flow; to run it: {task}.enqueue(…)"
+        )
+    if task == trace.flow:
+        raise InvalidValue(f"{task}: it is a step of itself, and would never end")
+    try:
+        _refuse_another_app(registry, trace)
+        choices = _choices(using, trace.flow)
+        parameters = definition.signature.parameters
+        over = _first(parameters) if maps else None
+        given = parameters.bound(args, kwargs)
+    except InvalidValue as error:
+        raise InvalidValue(f"{trace.flow}: step {task}: {error}") from None
+    return trace.add(Asked(task=task, given=given, using=choices, over=over))
+
+
+def _refuse_another_app(registry: Registry, trace: Trace) -> None:
+    if trace.owner is not registry:
+        raise InvalidValue("it is a task of another app: a flow and its steps are of one Duly()")
+
+
+def _first(parameters: Parameters) -> str:
+    if not parameters.positional:
+        raise InvalidValue(
+            f"map() gives each item to its first parameter; the task is {parameters}"
+        )
+    return parameters.positional[0]
+
+
+def _choices(using: Using, flow: str) -> dict[str, object]:
+    """As a caller's; a moment would be the same one for every run."""
+    for word, why in _REFUSED.items():
+        if word in using:
+            raise InvalidValue(f"using({word}=…): {why.format(flow=flow, word=word)}")
+    if isinstance(using.get("run_after"), datetime):
+        raise InvalidValue(
+            "using(run_after=…): a moment would be the same one for every run of the flow: say how "
+            'long after the steps before it, as run_after="5m"'
+        )
+    return {
+        word: value for word, value in using.items() if not (word == "tenant" and value is None)
+    }

@@ -1,0 +1,162 @@
+"""From a trace to a graph that does not change: steps in an order in which they could run.
+
+Every step has a number, larger than those of the steps that it waits for. Otherwise they keep the
+order in which they were written, so that a flow looks the same wherever it is shown.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+from duly.errors import InvalidValue
+from duly.flow.compose import Asked, Note, Result, Step, Taken, Trace, note_of
+from duly.model.flow import Fill, Rest, Source, When
+
+Numbers: TypeAlias = Mapping[Note, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GraphStep:
+    """One step, with numbers for the others. What it asks for is as it was written."""
+
+    name: str
+    asked: Asked
+    fills: tuple[Fill, ...]
+    over: Source | None  # the list that it goes over, if that is known only later
+    before: tuple[int, ...]
+    when: When
+    if_failed: Rest
+    rescue: bool
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Graph:
+    steps: tuple[GraphStep, ...]
+    result: int | None  # the step whose result is the flow's
+
+
+def graph_of(trace: Trace, returned: object) -> Graph:
+    """The graph; or an ``InvalidValue`` that names what cannot be kept of it."""
+    result = _returned(trace, returned)
+    if not trace.notes:
+        raise InvalidValue(f"{trace.flow}: it has no steps: say task.step(…) in it")
+    names = _names(trace)
+    order = _ordered(trace, names)
+    numbers = {note: number for number, note in enumerate(order)}
+    wanted = {each for note in order for each in _results(note)} | {result}
+    steps: list[GraphStep] = []
+    for note in order:
+        before = tuple(sorted(numbers[each] for each in _before(note)))
+        steps.append(
+            GraphStep(
+                name=names[note],
+                asked=note.asked,
+                fills=_fills(note, numbers),
+                over=_over(note, numbers),
+                before=before,
+                when=note.when,
+                if_failed=note.if_failed,
+                rescue=note.when != "all_succeeded" or any(steps[each].rescue for each in before),
+                wanted=note in wanted,
+            )
+        )
+    return Graph(steps=tuple(steps), result=None if result is None else numbers[result])
+
+
+def _returned(trace: Trace, returned: object) -> Note | None:
+    if returned is None:
+        return None
+    if not isinstance(returned, Step):
+        raise InvalidValue(
+            f"{trace.flow}: it returns {returned!r}: a flow returns one of its steps, the one "
+            "whose result is its own, or nothing"
+        )
+    note = note_of(returned)
+    if note.trace is not trace:
+        raise InvalidValue(
+            f"{trace.flow}: it returns step {note.name} of {note.trace.flow}: a flow returns one "
+            "of its own steps"
+        )
+    return note
+
+
+def _names(trace: Trace) -> dict[Note, str]:
+    names = trace.names()
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidValue(f'{trace.flow}: two of its steps are named "{twice}"')
+    return dict(zip(trace.notes, names, strict=True))
+
+
+def _ordered(trace: Trace, names: Mapping[Note, str]) -> list[Note]:
+    """As they were written, except where one waits for another that was written later."""
+    written = {note: number for number, note in enumerate(trace.notes)}
+    waiting = {note: _before(note) for note in trace.notes}
+    behind: dict[Note, list[Note]] = {note: [] for note in trace.notes}
+    for note, before in waiting.items():
+        for each in before:
+            behind[each].append(note)
+    ready = [written[note] for note, before in waiting.items() if not before]
+    heapify(ready)
+    order: list[Note] = []
+    while ready:
+        note = trace.notes[heappop(ready)]
+        order.append(note)
+        for each in behind[note]:
+            waiting[each].pop(note)
+            if not waiting[each]:
+                heappush(ready, written[each])
+    if len(order) < len(trace.notes):
+        way = " → ".join(names[note] for note in _circle(waiting, written))
+        raise InvalidValue(f"{trace.flow}: its steps wait for each other, in a circle: {way}")
+    return order
+
+
+def _circle(waiting: Mapping[Note, Iterable[Note]], written: Numbers) -> Sequence[Note]:
+    """A way round, in the direction of ``>>``, from the one that was written first."""
+    note = next(note for note, before in waiting.items() if before)
+    way: dict[Note, None] = {}
+    while note not in way:
+        way[note] = None
+        note = next(iter(waiting[note]))
+    back = [*way]
+    circle = back[back.index(note) :][::-1]
+    first = circle.index(min(circle, key=lambda note: written[note]))
+    return [*circle[first:], *circle[: first + 1]]
+
+
+def _before(note: Note) -> dict[Note, None]:
+    return dict.fromkeys(_results(note)) | note.after
+
+
+def _results(note: Note) -> list[Note]:
+    return [each.origin.note for each in note.takes if isinstance(each.origin, Result)]
+
+
+def _fills(note: Note, numbers: Numbers) -> tuple[Fill, ...]:
+    return tuple(
+        Fill(each.path, _source(each, numbers))
+        for each in note.takes
+        if each.path[0] != note.asked.over
+    )
+
+
+def _over(note: Note, numbers: Numbers) -> Source | None:
+    found = [each for each in note.takes if each.path[0] == note.asked.over]
+    for each in found:
+        if len(each.path) > 1:
+            raise note.refusal(
+                f"it goes over a list with {each.origin} inside: say {note.asked.task}.step(…) "
+                "for each of them, or write a task that returns the list"
+            )
+    return _source(found[0], numbers) if found else None
+
+
+def _source(taken: Taken, numbers: Numbers) -> Source:
+    match taken.origin:
+        case Result(note=note):
+            return Source(step=numbers[note])
+        case argument:
+            return Source(argument=argument.name)

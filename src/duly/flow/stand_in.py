@@ -1,0 +1,125 @@
+"""What stands for a value that is not there yet: the result of a step, an argument of a flow.
+
+It can be passed on, and nothing else. A flow is traced once, when it is defined, so code that
+looked into such a value would decide for all runs by something that no run has given. Whatever
+looks is refused there and then, with the name of what it looked into.
+"""
+
+from collections.abc import Callable
+from typing import Final, NoReturn, Protocol
+
+from duly.errors import InvalidValue
+from duly.model.payload import encode
+
+_GOES_OVER: Final = "for … in it"
+_LOOKS: Final = {
+    "__iter__": _GOES_OVER,
+    "__aiter__": "async for … in it",
+    "__reversed__": "reversed(…)",
+    "__next__": "next(…)",
+    "__len__": "len(…)",
+    "__contains__": "… in it",
+    "__bool__": "if …",
+    "__call__": "…()",
+    "__str__": "str(…)",
+    "__format__": 'f"{…}"',
+    "__bytes__": "bytes(…)",
+    "__int__": "int(…)",
+    "__float__": "float(…)",
+    "__complex__": "complex(…)",
+    "__index__": "as a number",
+    "__round__": "round(…)",
+    "__abs__": "abs(…)",
+    "__neg__": "-…",
+    "__pos__": "+…",
+    "__invert__": "~…",
+    "__hash__": "as a key",
+    "__await__": "await …",
+    "__enter__": "with …",
+    "__exit__": "with …",
+    "__aenter__": "async with …",
+    "__aexit__": "async with …",
+    "__setitem__": "…[…] = …",
+    "__delitem__": "del …[…]",
+    "__setattr__": "….… = …",
+    "__delattr__": "del ….…",
+    "__eq__": "… == …",
+    "__ne__": "… != …",
+    "__lt__": "… < …",
+    "__le__": "… <= …",
+    "__gt__": "… > …",
+    "__ge__": "… >= …",
+}
+_OPERATORS: Final = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "matmul": "@",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "divmod": "divmod",
+    "pow": "**",
+    "lshift": "<<",
+    "rshift": ">>",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
+
+
+class Origin(Protocol):
+    """Where the value will come from; its text is how people say it."""
+
+    @property
+    def flow(self) -> str: ...
+
+
+class StandIn:
+    __slots__ = ("_origin",)
+
+    _origin: Origin
+
+    def __init__(self, origin: Origin) -> None:
+        object.__setattr__(self, "_origin", origin)
+
+    def __repr__(self) -> str:
+        return f"<{self._origin}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # asked by Python and its tools, of anything
+            raise AttributeError(name)
+        _refuse(self, f"….{name}")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        _refuse(self, f"…[{encode(key) if isinstance(key, str) else repr(key)}]")
+
+
+def origin_of(stand_in: StandIn) -> Origin:
+    return stand_in._origin  # noqa: SLF001 - a name that no result has
+
+
+def _refuse(stand_in: StandIn, look: str) -> NoReturn:
+    origin = origin_of(stand_in)
+    instead = "write a task that takes it"
+    if look == _GOES_OVER:
+        instead = "task.map(…) runs a task for each item of it"
+    raise InvalidValue(
+        f"{origin.flow}: it looks into {origin} ({look}), which is not there when the flow is "
+        f"defined: {instead}"
+    )
+
+
+def _refusing(look: str) -> Callable[..., NoReturn]:
+    def method(self: StandIn, *_: object, **__: object) -> NoReturn:
+        _refuse(self, look)
+
+    return method
+
+
+for _name, _look in _LOOKS.items():
+    setattr(StandIn, _name, _refusing(_look))
+for _name, _sign in _OPERATORS.items():
+    _shown = "divmod(…, …)" if _sign == "divmod" else f"… {_sign} …"
+    setattr(StandIn, f"__{_name}__", _refusing(_shown))
+    setattr(StandIn, f"__r{_name}__", _refusing(_shown))

@@ -1,0 +1,176 @@
+"""A flow as it is seen, on real stores: its steps, where a job stands in it, and who needs you."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from duly.app.flow_page import AWAITING, flow_seen, lineage_of, own_flow, own_parts, told_far
+from duly.app.job_list import job_rows
+from duly.app.status import status
+from duly.app.why import why_job
+from duly.errors import NotFound
+from duly.model.filter import parse_filter
+from duly.model.flow import Awaited, FlowPlan, FlowProgress
+from duly.model.outcome import Opened, Raised, Stopped, Succeeded
+from duly.model.payload import encode
+from duly.testing.conformance.flows import begun, chain, diamond, done, fan, opened, step
+from duly.testing.conformance.world import MINUTE, World
+from duly.testing.factories import call
+from tests.app import test_why
+
+REFUSED = Raised(error="ConnectionError", message="refused", traceback="Traceback …")
+
+
+@pytest.fixture
+async def world(url: str) -> AsyncIterator[World]:
+    async with test_why.opened(url) as there:
+        yield there
+
+
+async def words(world: World, number: int) -> list[tuple[str, str]]:
+    found = await flow_seen(world.store, number, now=world.now)
+    assert found is not None
+    return [(one.info.name, one.word) for one in found.steps]
+
+
+async def test_each_step_says_where_it_stands(world: World) -> None:
+    number = await opened(world, diamond())
+    await done(world, "first")
+    await begun(world, "left")
+    assert await words(world, number) == [
+        ("first", "succeeded"),
+        ("left", "running"),
+        ("right", "ready"),
+        ("last", "waiting"),
+    ]
+
+
+async def test_the_critical_path_is_what_was_waited_for_longest(world: World) -> None:
+    number = await opened(world, diamond())
+    await done(world, "first")
+    await done(world, "right")
+    world.wait(MINUTE)
+    await done(world, "left")
+    found = await own_flow(world.store, number)
+    assert [one.info.name for one in found.critical] == ["first", "left", "last"]
+    await done(world, "last")
+    found = await own_flow(world.store, number)
+    assert [one.info.name for one in found.critical] == ["first", "left", "last"]
+    assert found.steps[1].took == MINUTE
+    assert found.told == "4 of 4 steps are done"
+
+
+async def test_what_was_cancelled_with_the_rest_decided_nothing(world: World) -> None:
+    number = await opened(world, diamond())
+    await done(world, "first")
+    left, right = sorted(await world.claim(2), key=lambda job: job.title)
+    world.wait(MINUTE)
+    await world.end(left, REFUSED)
+    world.wait(MINUTE)
+    await world.end(right, Stopped("told"))
+    found = await own_flow(world.store, number)
+    assert [one.info.name for one in found.critical] == ["first", "left"]
+    assert found.first_failed is not None
+    assert found.first_failed.info.name == "left"
+    assert "refused" in found.first_failed.info.reason
+
+
+async def test_a_step_knows_its_flow_and_a_part_its_place(world: World) -> None:
+    number = await opened(world, fan(), title="the night")
+    await done(world, "list", Succeeded(encode([1, 2, 3])))
+    jobs = sorted(await world.claim(3), key=lambda job: job.part or 0)
+    assert [str(await lineage_of(world.store, job)) for job in jobs] == [
+        f"step 2 (each, part {part} of 3) of flow {number} the night" for part in (1, 2, 3)
+    ]
+    assert await lineage_of(world.store, await world.job(number)) is None
+    page = await own_parts(world.store, number, 2, after=0, limit=2)
+    assert ([one.job_id for one in page.parts], page.after) == ([job.id for job in jobs[:2]], 2)
+    page = await own_parts(world.store, number, 2, after=2, limit=2)
+    assert ([one.job_id for one in page.parts], page.after) == ([jobs[2].id], None)
+    found = await own_flow(world.store, number)
+    assert found.steps[1].far == "0/3"
+
+
+async def test_who_asks_for_what_is_not_there_is_told_what_is(world: World) -> None:
+    plain = await world.enqueue(call(task="send"))
+    with pytest.raises(NotFound, match=rf"job {plain} \(send\) has no steps"):
+        await own_flow(world.store, plain)
+    await world.store.jobs.cancel(plain)
+    number = await opened(world, chain(2))
+    with pytest.raises(NotFound, match="has steps 1 to 2, and no 3"):
+        await own_parts(world.store, number, 3, after=0, limit=1)
+    with pytest.raises(NotFound):
+        await own_flow(world.store, number, tenant="acme")
+
+
+async def test_a_flow_within_a_flow_tells_how_far_it_is(world: World) -> None:
+    number = await opened(world, FlowPlan(steps=(step("inner"),)))
+    inner = await begun(world, "inner")
+    await world.end(inner, Opened(chain(4)))
+    await done(world, "step 0")
+    found = await own_flow(world.store, number)
+    assert (found.steps[0].word, found.steps[0].far) == ("running", "1/4 steps")
+
+
+async def test_a_step_that_asks_says_for_what(world: World) -> None:
+    asked = step("approval", awaited=Awaited("report.approved", "k", timedelta(hours=8)))
+    number = await opened(world, FlowPlan(steps=(asked,)))
+    found = await own_flow(world.store, number)
+    assert found.steps[0].word == AWAITING
+    awaits = found.steps[0].awaits
+    assert awaits is not None
+    assert (awaits.event, awaits.key) == ("report.approved", "k")
+    assert awaits.until == world.now + timedelta(hours=8)
+    said = await why_job(world.store, found.steps[0].info.job_id or 0)
+    assert "waits for the event report.approved about k, until" in said
+    assert "duly events emit report.approved --key k" in said
+
+
+async def test_a_failed_step_is_its_flows_matter(world: World) -> None:
+    await opened(world, FlowPlan(steps=(step("a", call=call(task="the task")),)), task="work")
+    await done(world, "", REFUSED)
+    found = await status(world.store)
+    [need] = found.needs
+    assert need.name == "work"
+    assert 'step "a": ' in need.sentence
+    assert "refused" in need.sentence
+
+
+async def test_a_flow_that_runs_shows_its_steps_where_others_show_their_progress(
+    world: World,
+) -> None:
+    number = await opened(world, chain(4), title="the night")
+    await done(world, "step 0")
+    [running] = (await status(world.store)).running
+    assert (running.id, running.name) == (number, "the night")
+    assert (running.percent, running.message) == (25.0, "1 of 4 steps")
+
+
+async def test_the_steps_of_a_flow_are_found_by_its_number(world: World) -> None:
+    number = await opened(world, diamond())
+    await done(world, "first")
+    await done(world, "left", REFUSED)
+    other = await opened(world, chain(1), priority=7)
+    found = await job_rows(
+        world.store, parse_filter(f"flow:{number}"), tenant=None, after=None, limit=10
+    )
+    assert sorted(row.name for row in found.rows) == ["first", "left", "right"]
+    wanted = parse_filter(f"flow:{number} state:failed")
+    assert await world.store.jobs.count(wanted, at_most=10) == 1
+    everything = await job_rows(world.store, parse_filter(""), tenant=None, after=None, limit=10)
+    told = {row.id: row.steps for row in everything.rows}
+    assert (told[number], told[other]) == ("1 of 4 steps failed", "0/1 step")
+
+
+@pytest.mark.parametrize(
+    ("flow", "said"),
+    [
+        (FlowProgress(5, 2, 0), "3/5 steps"),
+        (FlowProgress(5, 0, 0), "5 steps"),
+        (FlowProgress(1, 0, 0), "1 step"),
+        (FlowProgress(10_000, 0, 2), "2 of 10,000 steps failed"),
+    ],
+)
+def test_in_a_list_a_flow_says_how_far_it_is(flow: FlowProgress, said: str) -> None:
+    assert told_far(flow) == said
