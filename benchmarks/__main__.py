@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from itertools import takewhile
 
-from benchmarks import listing, rules, schedules, streams
+from benchmarks import flows, listing, rules, schedules, streams
 from benchmarks.queue import main as queue
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "schedules": schedules.main,
     "listing": listing.main,
     "streams": streams.main,
+    "flows": flows.main,
     "queue": queue.main,
 }
 

@@ -200,6 +200,7 @@ def _values(wanted: Filter) -> Operation[Values]:
         **_names("tenant", wanted.tenant),
         **_names("key", wanted.key),
         "schedules": schedules,
+        "flow": wanted.flow,
         "tags": list(wanted.tags),
         "error": wanted.error,
         "texts": list(wanted.texts),

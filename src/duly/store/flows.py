@@ -110,9 +110,10 @@ def _advanced(
     for row, ending in ended:
         step = work.course.steps[row.step or 0]
         result = ending.result if step.wanted else None
-        parts.append({"step": row.step, "part": row.part, "state": ending.state, "result": result})
+        place = {"flow": number, "step": row.step, "part": row.part}
+        parts.append({**place, "state": ending.state, "result": result})
         work.course.job_ended(step.number, ending.state, ending.reason)
-    yield Ask("end_parts", {"flow": number, "rows": rows.packed(parts)})
+    yield Ask("end_parts", {"rows": rows.packed(parts)})
     return (yield from work.carried_out(ids=ids))
 
 
@@ -247,12 +248,12 @@ class _Work:
 
     def _write(self) -> Operation[None]:
         changed = [
-            flow_rows.count_values(step)
+            {"flow": self.flow.id, **flow_rows.count_values(step)}
             for number, step in self.course.steps.items()
             if step != self._known.get(number)
         ]
         if changed:
-            yield Ask("set_steps", {"flow": self.flow.id, "rows": rows.packed(changed)})
+            yield Ask("set_steps", {"rows": rows.packed(changed)})
         facts = self.course.flow
         yield Ask(
             "set_flow",

@@ -151,7 +151,7 @@ select name, due_at, cause, reason, job_id, state, error, moments, first, last
                        decided_at as happened
                   from duly.fire
                  where decided_at >= :since and outcome = 'skipped'
-                   and cause in ('overlap', 'late', 'exhausted')
+                   and cause in ('overlap', 'late', 'exhausted', 'refused')
                    and (count is distinct from 1
                         or not exists (select
                                          from duly.fire as asked
@@ -180,14 +180,15 @@ select name, due_at, cause, reason, job_id, state, error, moments, first, last
  limit :limit;
 
 -- name: failed_tasks
--- Jobs that failed and that no schedule has made, by their task: the last one, and how many.
+-- Jobs that failed and that no schedule has made, by their task: the last one, and how many. A step
+-- that failed is its flow's matter.
 select task, id, ended_at, reason, error, jobs
   from (select task, id, ended_at, reason, error, count(*) over (partition by task) as jobs,
                row_number() over (partition by task order by ended_at desc, id desc) as place
           from duly.failed
           left join duly.acknowledgement as known
             on known.subject = 'task:' || task and known.kind = 'failed'
-         where ended_at >= :since and schedule_id is null
+         where ended_at >= :since and schedule_id is null and step is null
            and (known.until is null or ended_at > known.until)) as one
  where place = 1
  order by ended_at desc, task

@@ -18,6 +18,7 @@ replace(replace(replace(replace(said, '\', '\\'), '%', '\%'), '_', '\_'), '*', '
    and (:key::text is null or job.key = :key::text)
    and (:key_like::text is null
         or job.key like (select {like} from (select :key_like::text as said) as asked))
+   and (:flow::bigint is null or (job.parent = :flow::bigint and job.step is not null))
    and (cardinality(:tags::text[]) = 0 or job.tags::jsonb ?& :tags::text[])
 
 -- part: wanted_alive

@@ -106,9 +106,9 @@ update duly.step
                        then coalesce(step.ended_at, {now})
                   end
   from jsonb_to_recordset(:rows::jsonb) as asked (
-           number int, state text, waiting int, unmet int, failed int, parts int, remaining int, missed int,
-           stopped int, reason text)
- where step.flow = :flow and step.number = asked.number;
+           flow bigint, number int, state text, waiting int, unmet int, failed int, parts int,
+           remaining int, missed int, stopped int, reason text)
+ where step.flow = asked.flow and step.number = asked.number;
 
 -- name: set_flow
 update duly.flow
@@ -135,8 +135,8 @@ select :flow::bigint, given.step, given.part, given.job_id, 'running', null
 update duly.part
    set state = ended.state, result = ended.result
   from jsonb_to_recordset(:rows::jsonb) as ended (
-           step int, part int, state text, result text)
- where part.flow = :flow and part.step = ended.step and part.part = ended.part;
+           flow bigint, step int, part int, state text, result text)
+ where part.flow = ended.flow and part.step = ended.step and part.part = ended.part;
 
 -- name: part_results
 -- In the order of the parts; one that did not succeed has none.

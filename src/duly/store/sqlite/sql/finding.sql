@@ -8,6 +8,7 @@
    and (:tenant_like is null or job.tenant glob replace(replace(:tenant_like, '[', '[[]'), '?', '[?]'))
    and (:key is null or job.key = :key)
    and (:key_like is null or job.key glob replace(replace(:key_like, '[', '[[]'), '?', '[?]'))
+   and (:flow is null or (job.parent = :flow and job.step is not null))
    and not exists (select 1
                      from json_each(:tags) as asked
                     where asked.value not in (select value from json_each(job.tags)))

@@ -90,6 +90,7 @@ select number, plan
  order by number;
 
 -- name: set_steps
+-- Each row names its flow, or all steps of that one would be looked at.
 update duly_step
    set state = asked.state, waiting = asked.waiting, unmet = asked.unmet, failed = asked.failed,
        parts = asked.parts, remaining = asked.remaining, missed = asked.missed,
@@ -101,13 +102,13 @@ update duly_step
        ended_at = case when asked.state not in ('waiting', 'running')
                        then coalesce(duly_step.ended_at, :now)
                   end
-  from (select value ->> 'number' as number, value ->> 'state' as state,
+  from (select value ->> 'flow' as flow, value ->> 'number' as number, value ->> 'state' as state,
                value ->> 'waiting' as waiting, value ->> 'unmet' as unmet,
                value ->> 'failed' as failed, value ->> 'parts' as parts,
                value ->> 'remaining' as remaining, value ->> 'missed' as missed,
                value ->> 'stopped' as stopped, value ->> 'reason' as reason
           from json_each(:rows)) as asked
- where duly_step.flow = :flow and duly_step.number = asked.number;
+ where duly_step.flow = asked.flow and duly_step.number = asked.number;
 
 -- name: set_flow
 update duly_flow
@@ -131,12 +132,13 @@ select :flow, value ->> 'step', value ->> 'part', value ->> 'job_id', 'running',
    set job_id = excluded.job_id, state = 'running', result = null;
 
 -- name: end_parts
+-- Each row names its flow, or all parts of that one would be looked at.
 update duly_part
    set state = ended.state, result = ended.result
-  from (select value ->> 'step' as step, value ->> 'part' as part, value ->> 'state' as state,
-               value ->> 'result' as result
+  from (select value ->> 'flow' as flow, value ->> 'step' as step, value ->> 'part' as part,
+               value ->> 'state' as state, value ->> 'result' as result
           from json_each(:rows)) as ended
- where duly_part.flow = :flow and duly_part.step = ended.step and duly_part.part = ended.part;
+ where duly_part.flow = ended.flow and duly_part.step = ended.step and duly_part.part = ended.part;
 
 -- name: part_results
 -- In the order of the parts; one that did not succeed has none.
