@@ -1,5 +1,6 @@
 """What every test may ask for. Each machine the tests run on has a file of its own."""
 
+import gc
 import os
 
 from hypothesis import settings
@@ -7,6 +8,7 @@ from hypothesis import settings
 pytest_plugins = [
     "pytester",
     "tests.infrastructure.chromium",
+    "tests.infrastructure.commands",
     "tests.infrastructure.leaks",
     "tests.infrastructure.memory",
     "tests.infrastructure.postgres",
@@ -18,3 +20,9 @@ os.environ["DULY_WEB"] = "no"
 # A slow machine is not a bug in the rule under test; a hang is caught by the timeout.
 settings.register_profile("duly", deadline=None)
 settings.load_profile("duly")
+
+
+def pytest_collection_finish() -> None:
+    """Some million objects stay until the end: they need not be looked through again and again."""
+    gc.collect()
+    gc.freeze()

@@ -12,10 +12,12 @@ from duly.errors import NotInAJob as NotInAJob
 from duly.errors import StoreUnavailable as StoreUnavailable
 
 if TYPE_CHECKING:
+    from duly.app.composing import Flow as Flow
     from duly.app.duly import Duly
     from duly.app.jobs import Job
     from duly.app.tasks import Call
     from duly.app.views import Fire, Schedule
+    from duly.flow.compose import Step as Step
     from duly.model.access import User as User
     from duly.model.limit import Limit
     from duly.model.policies import Missed
@@ -49,19 +51,21 @@ _WHERE = {
     "Context": "duly.registry.context",
     "Duly": "duly.app.duly",
     "Fire": "duly.app.views",
+    "Flow": "duly.app.composing",
     "Job": "duly.app.jobs",
     "Limit": "duly.model.limit",
     "Missed": "duly.model.policies",
     "Retry": "duly.policy.retry",
     "Schedule": "duly.app.views",
+    "Step": "duly.flow.compose",
     "User": "duly.model.access",
     "codec": "duly.registry.codecs",
     "current": "duly.registry.context",
 }
 # What people ask the package for and mean of their app.
 _OF_THE_APP = frozenset({
-    "aenqueue_many", "asgi", "enqueue_many", "jobs", "lifespan", "limits", "queues", "run",
-    "running", "schedule", "schedules", "task", "workers",
+    "aenqueue_many", "asgi", "enqueue_many", "flow", "jobs", "lifespan", "limits", "queues", "run",
+    "running", "schedule", "schedules", "task", "wait_for", "workers",
 })  # fmt: skip
 
 

@@ -86,6 +86,15 @@ class ScheduleFaulted:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsSeen:
+    """Events were looked at: so many jobs were made for them, or moved, and so many called off."""
+
+    events: int
+    jobs: int
+    withdrawn: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobsReadied:
     """Jobs whose time has come may now be claimed."""
 
@@ -252,6 +261,7 @@ Event: TypeAlias = (
     | SchedulesDeclared
     | DeclarationSuperseded
     | ScheduleFaulted
+    | EventsSeen
     | JobsReadied
     | JobsExpired
     | JobsTakenBack

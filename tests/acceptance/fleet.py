@@ -20,6 +20,7 @@ from duly.model.job import Call
 from duly.model.payload import encode
 from duly.store.protocol import Store
 from tests.acceptance.report import Report
+from tests.infrastructure.commands import Forked
 
 HERE = Path(__file__).parents[2]
 
@@ -59,7 +60,7 @@ class Member:
     """A process of ``tests.acceptance.member``."""
 
     number: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
 
     def send(self, what: signal.Signals) -> None:
         self.process.send_signal(what)
@@ -85,11 +86,15 @@ class Fleet:
     def start(self) -> Member:
         self.started += 1
         words = ["--number", self.started, "--lease", self.lease, "--slots", self.slots]
-        program = [sys.executable, "-m", "tests.acceptance.member", self.url, self.file, *words]
-        process = subprocess.Popen([*self.before, *map(str, program)], cwd=HERE)
-        member = Member(self.started, process)
+        program = ["tests.acceptance.member", self.url, *map(str, [self.file, *words])]
+        member = Member(self.started, self._started(program))
         self.members.append(member)
         return member
+
+    def _started(self, program: list[str]) -> "subprocess.Popen[bytes] | Forked":
+        if not self.before:
+            return Forked(program, stdout=1, stderr=2, folder=HERE)
+        return subprocess.Popen([*self.before, sys.executable, "-m", *program], cwd=HERE)
 
     def kill(self, member: Member) -> None:
         """It runs nothing from here on, whenever we hear of it: others may take over before."""

@@ -13,8 +13,6 @@ import asyncio
 import contextlib
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,6 +28,7 @@ from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, Schedule
 from duly.rules import Rule
 from duly.store.protocol import Store
+from tests.infrastructure.commands import Forked
 
 TASK = "witness"
 
@@ -105,7 +104,7 @@ def plan(number: int) -> Plan:
 
 
 @contextlib.contextmanager
-def fleet(url: str, file: Path, nodes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+def fleet(url: str, file: Path, nodes: int) -> Iterator[list[Forked]]:
     processes = [start(url, file) for _ in range(nodes)]
     try:
         yield processes
@@ -116,15 +115,13 @@ def fleet(url: str, file: Path, nodes: int) -> Iterator[list[subprocess.Popen[by
             process.wait()
 
 
-def start(url: str, file: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.acceptance.node", url, str(file)],
-        cwd=Path(__file__).parents[2],
-    )
+def start(url: str, file: Path) -> Forked:
+    words = ["tests.acceptance.node", url, str(file)]
+    return Forked(words, stdout=1, stderr=2, folder=Path(__file__).parents[2])
 
 
 async def rage(
-    processes: list[subprocess.Popen[bytes]],
+    processes: list[Forked],
     blow: Blow,
     *,
     seconds: float,
@@ -141,9 +138,7 @@ async def rage(
             result.kills += 1
 
 
-def kill_one(
-    processes: list[subprocess.Popen[bytes]], another: Callable[[], subprocess.Popen[bytes]]
-) -> None:
+def kill_one(processes: list[Forked], another: Callable[[], Forked]) -> None:
     victim = random.randrange(len(processes))
     processes[victim].send_signal(signal.SIGKILL)
     processes[victim].wait()

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from tests.app.waiting import eventually
+from tests.infrastructure.commands import Forked
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 15.0
@@ -21,13 +22,10 @@ class Program:
     def __init__(self, words: list[str], said: Path, environment: dict[str, str]) -> None:
         self._said = said
         with said.open("wb") as stream:
-            self._process = subprocess.Popen(
-                [sys.executable, *words],
-                cwd=ROOT,
-                env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning", **environment},
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
+            self._process = started(
+                words,
+                stream.fileno(),
+                {**os.environ, "PYTHONWARNINGS": "error::ResourceWarning", **environment},
             )
 
     @property
@@ -61,6 +59,21 @@ class Program:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def started(
+    words: list[str], stream: int, environment: dict[str, str]
+) -> "subprocess.Popen[bytes] | Forked":
+    if words[0] == "-m":
+        return Forked(words[1:], stdout=stream, stderr=stream, folder=ROOT, environment=environment)
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment,
+        stdout=stream,
+        stderr=stream,
+        start_new_session=True,
+    )
 
 
 class Programs:

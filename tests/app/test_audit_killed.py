@@ -6,25 +6,17 @@ On SQLite.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
-from itertools import cycle
+from collections.abc import AsyncIterator
 
 import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.clock import now, sleep
-from duly.model.access import Actor
-from duly.model.queue import Queue
 from duly.testing.factories import plan
 from tests.app.programs import Program, Programs
 
 PEOPLE = ("ada", "grace", "edsger")
 ROUNDS = 3
-PROGRAM = """
-import asyncio, functools, sys
-import tests.app.test_audit_killed as test
-asyncio.run(test.steer(sys.argv[1], sys.argv[2], functools.partial(print, flush=True)))
-"""
 
 
 @pytest.fixture
@@ -41,25 +33,13 @@ async def store(home: str) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def steer(url: str, who: str, say: Callable[[str], None]) -> None:
-    """Pause and resume one's own schedule and everybody's queue, and say each time that it is done.
-
-    A process of its own, until it is killed.
-    """
-    store = (await open_store(url)).acting(Actor(who, "program"))
-    for word in cycle(("pause", "resume")):
-        await getattr(store.schedules, word)(who, who=who)
-        say("done")
-        await store.work.set_queue(Queue(name="mail", paused=word == "pause"))
-
-
 async def test_killed_in_the_middle_the_chain_is_whole_and_says_what_was_done(
     store: Store, home: str, programs: Programs
 ) -> None:
     await store.schedules.add([plan(who, "every 1000h") for who in PEOPLE])
     dice, said = random.Random(now().timestamp()), dict.fromkeys(PEOPLE, 0)
     for _ in range(ROUNDS):
-        running = {who: programs.start("-c", PROGRAM, home, who) for who in PEOPLE}
+        running = {who: programs.start("-m", "tests.app.steering", home, who) for who in PEOPLE}
         for program in running.values():
             await asyncio.to_thread(program.hear, "done\ndone")
         for who, program in running.items():

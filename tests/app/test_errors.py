@@ -17,6 +17,7 @@ import duly as package
 from duly import Duly, DulyError
 from duly.app import place
 from duly.errors import SchemaMismatch
+from tests.infrastructure.commands import typed
 
 IMPORTS = """\
 from datetime import UTC, datetime, timedelta
@@ -295,8 +296,7 @@ def test_the_command_names_the_line_and_shows_no_traceback(
 ) -> None:
     program = IMPORTS + text
     (folder / "tasks.py").write_text(program)
-    asked = [sys.executable, "-m", "duly", "up"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    told = typed("up")
     assert told.returncode == 2
     assert told.stderr == f"Error: tasks.py:{line_of(program)}: {message}\n"
     assert list(folder.glob("duly.db*")) == []

@@ -9,7 +9,7 @@ from duly.app.flow_page import AWAITING, flow_seen, lineage_of, own_flow, own_pa
 from duly.app.job_list import job_rows
 from duly.app.status import status
 from duly.app.why import why_job
-from duly.errors import NotFound
+from duly.errors import NotFound, WrongState
 from duly.model.filter import parse_filter
 from duly.model.flow import Awaited, FlowPlan, FlowProgress
 from duly.model.outcome import Opened, Raised, Stopped, Succeeded
@@ -76,6 +76,31 @@ async def test_what_was_cancelled_with_the_rest_decided_nothing(world: World) ->
     assert "refused" in found.first_failed.info.reason
 
 
+async def test_what_helped_when_it_failed_waited_for_what_failed(world: World) -> None:
+    steps = (
+        step("a"),
+        step("b", 0),
+        step("never", 0, 1),
+        step("help", 2, when="any_failed", rescue=True),
+    )
+    number = await opened(world, FlowPlan(steps=steps))
+    await done(world, "a")
+    await done(world, "b", REFUSED)
+    await done(world, "help")
+    found = await own_flow(world.store, number)
+    assert [one.info.name for one in found.critical] == ["a", "b", "help"]
+
+
+async def test_of_a_list_what_succeeded_counts(world: World) -> None:
+    number = await opened(world, fan(if_failed="go_on"))
+    await done(world, "list", Succeeded(encode([1, 2, 3])))
+    good, bad, _ = await world.claim(3)
+    await world.end(good)
+    await world.end(bad, REFUSED)
+    found = await own_flow(world.store, number)
+    assert (found.steps[1].word, found.steps[1].far) == ("running", "1/3")
+
+
 async def test_a_step_knows_its_flow_and_a_part_its_place(world: World) -> None:
     number = await opened(world, fan(), title="the night")
     await done(world, "list", Succeeded(encode([1, 2, 3])))
@@ -94,11 +119,11 @@ async def test_a_step_knows_its_flow_and_a_part_its_place(world: World) -> None:
 
 async def test_who_asks_for_what_is_not_there_is_told_what_is(world: World) -> None:
     plain = await world.enqueue(call(task="send"))
-    with pytest.raises(NotFound, match=rf"job {plain} \(send\) has no steps"):
+    with pytest.raises(WrongState, match=rf"job {plain} \(send\) has no steps"):
         await own_flow(world.store, plain)
     await world.store.jobs.cancel(plain)
     number = await opened(world, chain(2))
-    with pytest.raises(NotFound, match="has steps 1 to 2, and no 3"):
+    with pytest.raises(NotFound, match="no such step: they are numbers, 1 to 2"):
         await own_parts(world.store, number, 3, after=0, limit=1)
     with pytest.raises(NotFound):
         await own_flow(world.store, number, tenant="acme")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Limit
+from duly import Duly, Limit, Step
 from duly.app.access import NewSecret
 from duly.app.jobs import Job
 from duly.app.search import JobPage
@@ -28,8 +28,8 @@ NOT_HERE = {
     "Running.__exit__": "works on the machine's clock: see test_running",
     "Sandbox.__enter__": "both are entered by whatever is tried here",
     "Sandbox.__exit__": "both are left by whatever is tried here",
-    "Enqueueable.enqueue": "tried as a Task and as an AsyncTask",
-    "Enqueueable.cancel": "tried as a Task and as an AsyncTask",
+    "Enqueueable.enqueue": "tried as a Task, as an AsyncTask and as a Flow",
+    "Enqueueable.cancel": "tried as a Task, as an AsyncTask and as a Flow",
 }
 
 
@@ -40,6 +40,7 @@ class Stage:
     app: Duly
     box: Sandbox
     jobs: Sequence[Job[Any]]  # one that succeeded, one that failed, one that waits
+    event: str  # to which something has reacted; another is there that was before it
 
     @property
     def tasks(self) -> Any:  # noqa: ANN401 - as their authors hold them
@@ -67,7 +68,12 @@ class Tasks:
         @app.task(limits=[Limit("crm", concurrency=1)])
         def call() -> None: ...
 
+        @app.flow
+        def twice(number: int = 1) -> Step[int]:
+            return work.step(work.step(number).result)
+
         self.work, self.awork, self.fail, self.call = work, awork, fail, call
+        self.twice = twice
 
 
 @dataclass(frozen=True)
@@ -105,10 +111,14 @@ def noun(verb: str, *said: Any, **words: Any) -> Try:
 DONE, FAILED, WAITING = range(3)
 TRIES = [
     Try("Duly.enqueue_many", lambda on: on.app, lambda on: [[on.tasks.work.bind(2)]]),
+    Try("Duly.emit", lambda on: on.app, lambda _: ["invoice.paid", {"number": 8}]),
+    Try("Duly.emit", lambda on: on.app, lambda _: ["invoice paid"]),
     Try("Task.enqueue", lambda on: on.tasks.work, lambda _: [7]),
     Try("Task.cancel", lambda on: on.tasks.work, words=lambda _: {"key": "k"}),
     Try("AsyncTask.enqueue", lambda on: on.tasks.awork, lambda _: [7]),
     Try("AsyncTask.cancel", lambda on: on.tasks.awork, words=lambda _: {"key": "k"}),
+    Try("Flow.enqueue", lambda on: on.tasks.twice, lambda _: [7]),
+    Try("Flow.cancel", lambda on: on.tasks.twice, words=lambda _: {"key": "k"}),
     Try("Call.enqueue", lambda on: on.tasks.work.using(run_after="1h").bind(9)),
     Try("Sandbox.travel", lambda on: on.box, lambda _: ["2h"]),
     Try("Sandbox.run", lambda on: on.box),
@@ -150,6 +160,14 @@ TRIES = [
     schedules("history", "hourly", limit=5),
     schedules("preview", "hourly", count=3),
     schedules("why", "hourly"),
+    noun("Events.list", "invoice.*", limit=5),
+    noun("Events.page", after="nowhere"),
+    noun("Events.page", limit=1),
+    Try("Events.get", lambda on: on.app.events, lambda on: [on.event]),
+    noun("Events.get", "none"),
+    Try("Events.reactions", lambda on: on.app.events, lambda on: [on.event]),
+    noun("Events.replay", "reaction", NOON - timedelta(hours=1)),
+    noun("Events.replay", "hourly", NOON - timedelta(hours=1), NOON, dry_run=True),
     noun("Queues.list"),
     noun("Queues.pause", "mail", note="full"),
     noun("Queues.resume", "mail"),
@@ -206,7 +224,12 @@ class staged:  # noqa: N801 - used as a function
         ended = [tasks.work.enqueue(5), tasks.fail.enqueue(), tasks.call.enqueue()]
         box.run()
         waiting = tasks.work.using(run_after="2h", key="k").enqueue(6)
-        return Stage(app, box, [*ended[:2], waiting])
+        app.emit("invoice.paid", {"number": 6})
+        box.travel("1s")
+        app.schedules.add("on invoice.*", tasks.work, name="reaction")
+        event = app.emit("invoice.paid", {"number": 7})
+        box.run()
+        return Stage(app, box, [*ended[:2], waiting], event)
 
     def __exit__(self, *ended: object) -> None:
         self._box.__exit__(None, None, None)
@@ -251,4 +274,5 @@ def everything(stage: Stage) -> object:
     """What there is afterwards."""
     app = stage.app
     found = (stage.box.jobs(), app.schedules.list(), app.queues.list(), app.limits.list())
-    return [shown(list(each)) for each in (*found, app.tokens.list(), app.audit.list())]
+    said = (app.tokens.list(), app.audit.list(), app.events.list())
+    return [shown(list(each)) for each in (*found, *said)]

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from shlex import quote
 
@@ -12,6 +10,7 @@ import pytest
 from duly.app import place
 from tests.app.programs import Programs
 from tests.app.waiting import eventually
+from tests.infrastructure.commands import typed
 
 FILE = """
 [schedules.backup]
@@ -118,7 +117,7 @@ def test_shell_is_off(folder: Path, programs: Programs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("until", "said"),
     [
         (
             "tomorrow",
@@ -132,10 +131,10 @@ def test_shell_is_off(folder: Path, programs: Programs) -> None:
         ),
     ],
 )
-def test_until_when_is_not_understood(typed: str, said: str) -> None:
+def test_until_when_is_not_understood(until: str, said: str) -> None:
     told("db", "migrate")
     told("schedules", "add", "every 5m", "--name", "a", "--", "true")
-    code, why = told("schedules", "pause", "a", "--until", typed)
+    code, why = told("schedules", "pause", "a", "--until", until)
     assert (code, why.splitlines()[-1]) == (2, f"Error: Invalid value for --until: {said}")
 
 
@@ -240,14 +239,9 @@ def test_a_task_of_a_schedule_and_a_queue_are_nobodys(folder: Path, programs: Pr
 
 
 def told(*words: str) -> tuple[int, str]:
-    done = ask(*words)
+    done = typed(*words)
     return done.returncode, done.stderr
 
 
 def heard(*words: str) -> str:
-    return ask(*words).stdout
-
-
-def ask(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "duly", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return typed(*words).stdout

@@ -6,6 +6,7 @@ user who may create databases).
 """
 
 import os
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from psycopg.sql import SQL, Identifier
 
 from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
 
+_NEVER = threading.Event()
 CHOSEN = pytest.StashKey[dict[str, Path]]()
 
 
@@ -96,7 +98,20 @@ def new_database(cluster: Cluster | GivenServer) -> Iterator[str]:
         # Copying files takes half as long as logging the copy, and nothing here needs the log.
         connection.execute(SQL("create database {} strategy file_copy").format(Identifier(name)))
         yield at_database(cluster.dsn, name)
-        connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+        drop(connection, name)
+
+
+def drop(connection: "psycopg.Connection[tuple[object, ...]]", name: str) -> None:
+    """Dropping waits a tenth of a second for whoever is just leaving, and looks again; we do not.
+
+    Whoever does not leave is thrown out.
+    """
+    here = "select 1 from pg_stat_activity where datname = %s"
+    for _ in range(20):
+        if connection.execute(here, [name]).fetchone() is None:
+            break
+        _NEVER.wait(0.002)
+    connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
 
 
 def at_database(dsn: str, name: str) -> str:

@@ -3,15 +3,16 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 from urllib.parse import urlsplit
+
+from tests.infrastructure.commands import Forked
 
 LAUNCH = "duly_" + "x" * 43
 
@@ -26,7 +27,7 @@ class Answer(NamedTuple):
 class Served:
     """``secret`` opens everything."""
 
-    process: subprocess.Popen[str]
+    process: "Forked | subprocess.Popen[str]"
     url: str
     secret: str = LAUNCH
 
@@ -56,39 +57,43 @@ class Served:
 
 
 @contextmanager
-def served(store: str | Path, *words: str, folder: Path | None = None) -> Iterator[Served]:
-    command = [sys.executable, "-m", "duly", "web", *words, "--store", str(store), "--port", "0"]
-    environment = {**os.environ, "DULY_LAUNCH": LAUNCH}
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
-    ) as process:
-        assert process.stderr is not None
-        try:
-            yield Served(process, _address(process))
-        finally:
-            process.kill()
-
-
-def _address(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if line.startswith("dashboard: "):
-            return line.split()[1].partition("/login")[0].rstrip("/")
-    raise AssertionError(f"it ended with {process.wait()}:\n{said}")
+def served(
+    store: str | Path, *words: str, folder: Path | None = None, program: str = "duly"
+) -> Iterator[Served]:
+    command = [program, "web", *words, "--store", str(store), "--port", "0"]
+    with _started(command, folder, end=signal.SIGKILL) as found:
+        yield found
 
 
 @contextmanager
 def running_shop(store: str, folder: Path) -> Iterator[Served]:
     """The demo at work, with its dashboard beside it."""
-    command = [sys.executable, "-m", "duly", "up", "duly.demo", "--web", "--port", "0", "--migrate"]
-    environment = {**os.environ, "DULY_LAUNCH": LAUNCH, "DULY_STORE_OF_COMMAND": store}
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
-    ) as process:
+    command = ["duly", "up", "duly.demo", "--web", "--port", "0", "--migrate"]
+    with _started(command, folder, end=signal.SIGTERM, DULY_STORE_OF_COMMAND=store) as found:
+        yield found
+
+
+@contextmanager
+def _started(
+    command: list[str], folder: Path | None, *, end: signal.Signals, **variables: str
+) -> Iterator[Served]:
+    environment = {**os.environ, "DULY_LAUNCH": LAUNCH, **variables}
+    hearing, saying = os.pipe()
+    with open(hearing) as said:  # noqa: PTH123 - a pipe has no path
+        process = Forked(command, stdout=1, stderr=saying, folder=folder, environment=environment)
+        os.close(saying)
         try:
-            yield Served(process, _address(process))
+            yield Served(process, _address(process, said))
         finally:
-            process.terminate()
-            process.communicate(timeout=30)
+            process.send_signal(end)
+            said.read()
+            process.wait(30)
+
+
+def _address(process: Forked, stream: TextIO) -> str:
+    said = ""
+    for line in stream:
+        said += line
+        if line.startswith("dashboard: "):
+            return line.split()[1].partition("/login")[0].rstrip("/")
+    raise AssertionError(f"it ended with {process.wait(30)}:\n{said}")

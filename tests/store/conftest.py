@@ -27,7 +27,7 @@ from duly.testing.clock import VirtualClock
 from duly.testing.conformance import Make
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.loops import finished
-from tests.infrastructure.postgres import GivenServer, at_database
+from tests.infrastructure.postgres import GivenServer, at_database, drop
 
 # Deleting is quicker than truncating where a table holds a few rows, but leaves its pages to be
 # looked through ever after. Days that were made stay; those that never had a row are passed over.
@@ -135,7 +135,7 @@ def migrated_dsns(pg_cluster: Cluster | GivenServer) -> Iterator[tuple[str, str]
         finished(migrated(featureless, features=False))
         yield featured, featureless
         for name in names:
-            connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+            drop(connection, name)
 
 
 async def migrated(url: str, *, features: bool = True) -> None:

@@ -17,7 +17,7 @@ from psycopg.sql import SQL, Composable, Identifier
 from duly.store.connect import database
 from duly.store.migrate import migrate
 from tests.infrastructure.loops import finished
-from tests.infrastructure.postgres import at_database
+from tests.infrastructure.postgres import at_database, drop
 
 PLAINLY = SQL("")
 
@@ -106,4 +106,4 @@ def new_database(server: str, how: Composable = PLAINLY) -> Iterator[str]:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(SQL("create database {} {}").format(Identifier(name), how))
         yield name
-        connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+        drop(connection, name)

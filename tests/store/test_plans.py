@@ -68,6 +68,12 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "look": ("job", {}),
     "overdue_jobs": ("job", {"limit": 100}),
     "keep_history": ("job", {"rows": '[{"id": 7}]'}),
+    "any_unseen": ("event", {}),
+    "unseen_events": ("event", {"limit": 200}),
+    "later_events": ("event", {"low": "a.b", "high": "a.b", "since": NOW}),
+    "see_events": ("event", {"ids": [7]}),
+    "reacting_schedules": ("schedule", {}),
+    "key_holders": ("job", {"rows": '[{"task": "work", "key": "k"}]'}),
 }
 
 # Those that are asked for by every worker all day, and the index that was made for each.
@@ -86,6 +92,9 @@ MADE_FOR = {
     "free_parked": "job_waits",
     "any_unfit": "job_unfit",
     "free_unfit_jobs": "job_unfit",
+    "any_unseen": "event_unseen",
+    "unseen_events": "event_unseen",
+    "reacting_schedules": "schedule_reacting",
 }
 
 JOB = (
@@ -116,7 +125,7 @@ NUMBERS = (
 
 
 def filling(series: str, prefix: str) -> list[str]:
-    """Statements that make 5,000 schedules and jobs in every state, and a history of 20,000."""
+    """Statements that make 5,000 schedules and jobs in every state, and 20,000 that were."""
     job, ended = A_JOB.format(now=NOW, state=STATE), A_JOB.format(now=NOW, state="'succeeded'")
     schedule = A_SCHEDULE.format(now=NOW)
     return [
@@ -124,6 +133,9 @@ def filling(series: str, prefix: str) -> list[str]:
         f"insert into {prefix}job ({JOB}, rank, request, limits, waits, waits_for) "
         f"select {job}, n, n, {LIMITS}, {WAITS}, 'lane ' || n % 50 from {series.format(5_000)}",
         f"insert into {prefix}history ({JOB}, ended_at, request) select {ended}, {NOW}, n "
+        f"from {series.format(20_000)}",
+        f"insert into {prefix}event (id, name, payload, submitter, tenant, at, seen) "
+        f"select n, 'a.' || n % 9, '{{}}', '', '', {NOW} - n, n > 20 "
         f"from {series.format(20_000)}",
     ]
 

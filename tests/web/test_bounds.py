@@ -16,6 +16,8 @@ from duly.web.signing import MOST_BYTES
 from tests.infrastructure.served import served
 from tests.infrastructure.web import ORIGIN, Site, site_at
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Site]:
@@ -56,7 +58,7 @@ def test_what_went_wrong_is_shielded_as_everything_else(
 
 
 def test_a_stream_ends_with_the_token_that_opened_it(tmp_path: Path) -> None:
-    with served(tmp_path / "duly.db") as here:
+    with served(tmp_path / "duly.db", folder=ROOT, program="tests.web.impatient") as here:
         app = Duly(str(tmp_path / "duly.db"))
         secret = app.tokens.create("ada", role="viewer").secret
         asked = {"authorization": f"Bearer {secret}"}

@@ -15,7 +15,7 @@ Kept: TypeAlias = Literal["kept", "late", "under way", "not kept", "none"]
 LATE = timedelta(minutes=1)  # what begins later than this is worth a word
 
 # Moments that nobody wanted kept.
-_ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED)
+_ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED, Cause.WITHDRAWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

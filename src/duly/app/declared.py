@@ -141,14 +141,29 @@ class Scheduling:
         aliases: Sequence[str] = (),
         **words: Unpack[Timed],
     ) -> Callable[[S], S] | None:
-        timing = _rule(rule)
+        found: Callable[[S], S] | None = self.declared(
+            _rule(rule), call, name=name, aliases=aliases, words=words
+        )
+        return found
 
-        def declare(what: S) -> S:
-            task = task_of(what)
+    def declared(
+        self,
+        rule: RuleText,
+        call: object | None,
+        *,
+        name: str | None,
+        aliases: Sequence[str],
+        words: Mapping[str, Any],
+        said: str = "schedule",
+    ) -> Any:  # noqa: ANN401 - the decorators say what they stand above
+        """Declare a call, or answer with what declares whatever it stands above."""
+
+        def declare(what: object) -> object:
+            task = task_of(what, rule, said=said)
             declaration = Declaration(
                 name=name_of("name", task if name is None else name),
                 aliases=names_of("aliases", aliases),
-                rule=timing,
+                rule=rule,
                 call=what,
                 zone=self._zone,
                 words=words,
@@ -177,8 +192,8 @@ def _check(declaration: Declaration) -> None:
 
 def _is_again(known: Declaration, other: Declaration) -> bool:
     """The same lines, run once more: a module was reloaded."""
-    return (str(known.rule), known.words, task_of(known.call)) == (
+    return (str(known.rule), known.words, task_of(known.call, known.rule)) == (
         str(other.rule),
         other.words,
-        task_of(other.call),
+        task_of(other.call, other.rule),
     )

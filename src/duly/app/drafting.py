@@ -14,7 +14,7 @@ from duly.app.steering import changed_plan, new_plan, own_zone, policies_in_word
 from duly.durations import show_duration
 from duly.errors import DulyError, RuleError
 from duly.model.schedule import Plan
-from duly.rules import Rule, clock_change_notes
+from duly.rules import On, Rule, clock_change_notes
 
 MOMENTS: Final = 10
 A_DAY: Final = timedelta(days=1)
@@ -162,6 +162,8 @@ def _seen(plan: Plan, edits: Sequence[Edit], now: datetime) -> Draft:
 
 def _often(rule: Rule, now: datetime) -> str:
     """How many runs that makes, over a stretch in which there are some."""
+    if isinstance(rule, On):
+        return "as often as it happens"
     try:
         for days, unit in ((1, "day"), (7, "week"), (366, "year")):
             count = rule.count(now, now + days * A_DAY)

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
 from duly.app.access import Audit, Tokens
 from duly.app.capacity import Limits, Queues, Workers
+from duly.app.composing import FlowDecorator, wait_for
 from duly.app.configured import configured, retention_of
 from duly.app.declared import Announcement, Declarations, Scheduling
+from duly.app.events import NOTHING, Events, aemit, emit, emitted
 from duly.app.home import Home
 from duly.app.jobs import Job
+from duly.app.reactions import Reacting
 from duly.app.running import Roles, Running, Shift, serve
 from duly.app.schedules import Schedules
 from duly.app.search import Jobs
@@ -29,6 +32,7 @@ from duly.app.talk import teller, tells_of_jobs
 from duly.app.tasks import Call, Desk, TaskDecorator
 from duly.app.worker_words import LONGEST, WorkerWords, worker_options, worker_words
 from duly.errors import InvalidValue
+from duly.flow.compose import Step
 from duly.model.claimed import Claimed
 from duly.registry import context
 from duly.registry.context import Context
@@ -102,7 +106,55 @@ class Duly:
         """
         return Scheduling(self.declarations, self._zone)
 
+    @property
+    def flow(self) -> FlowDecorator:
+        """``@duly.flow`` above a function that says ``task.step(…)``, and returns one of them."""
+        return FlowDecorator(self._desk)
+
+    def wait_for(
+        self, event: str, *, key: str | None = None, timeout: Duration | None = None
+    ) -> Step[dict[str, Any]]:
+        """In a flow, a step that waits for an event: ``wait_for("order.paid", key="{order_id}")``.
+
+        Its result is what the event says. After the ``timeout`` it has failed.
+        """
+        return wait_for(event, key=key, timeout=timeout)
+
+    @property
+    def on(self) -> Reacting:
+        """``@duly.on("invoice.paid")`` above a task or a flow, which takes fields of the event."""
+        return Reacting(self.schedule)
+
     # Do.
+
+    def emit(
+        self,
+        event: str,
+        payload: Mapping[str, Any] = NOTHING,
+        /,
+        *,
+        key: str | None = None,
+        connection: object | None = None,
+    ) -> str:
+        """Say that something happened: ``duly.emit("invoice.paid", {"invoice_id": 7})``.
+
+        Its fields are what tasks take that react to it. ``key`` is for a step that waits for this
+        very one. On a ``connection`` of yours it is part of your transaction. The number it gets.
+        """
+        said = emitted(event, payload, key=key)
+        return emit(self._home, said, connection=connection)
+
+    async def aemit(
+        self,
+        event: str,
+        payload: Mapping[str, Any] = NOTHING,
+        /,
+        *,
+        key: str | None = None,
+        connection: object | None = None,
+    ) -> str:
+        said = emitted(event, payload, key=key)
+        return await aemit(self._home, said, connection=connection)
 
     def enqueue_many(
         self, calls: Iterable[Call[R]], /, *, connection: object | None = None
@@ -126,6 +178,11 @@ class Duly:
     def schedules(self) -> Schedules:
         """What is to run when, as it stands in the store, and what became of it."""
         return Schedules(self._home, zone=self.zone)
+
+    @property
+    def events(self) -> Events:
+        """What happened: list, get, replay."""
+        return Events(self._home)
 
     @property
     def queues(self) -> Queues:

@@ -14,6 +14,7 @@ from duly.app.capacity import Limits, Queues, Workers
 from duly.app.charts import Charts
 from duly.app.checkup import Rounds
 from duly.app.configured import configured
+from duly.app.events import Events
 from duly.app.flows import Flows
 from duly.app.guest_worker import Guests
 from duly.app.home import Borrowed, Home
@@ -126,6 +127,10 @@ class Front:
     @property
     def schedules(self) -> Schedules:
         return Schedules(self._home, zone=self.lobby.zone, who=self.user.name)
+
+    @property
+    def events(self) -> Events:
+        return Events(self._home, who=self.user.name)
 
     @property
     def queues(self) -> Queues:

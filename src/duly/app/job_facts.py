@@ -11,6 +11,7 @@ from duly.app.job_list import within
 from duly.app.tenancy import own_job
 from duly.app.why import answer_job
 from duly.model.filter import parse_filter
+from duly.model.flow import FlowProgress
 from duly.model.job import Attempt, Job
 from duly.model.journal import LogLine, Note
 from duly.policy.why import Answer
@@ -22,6 +23,7 @@ class JobFacts:
     job: Job
     schedule: str | None = None
     worker: str | None = None  # the name of who runs it, or ran it last
+    flow: FlowProgress | None = None  # how far it is, if it is a flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +58,13 @@ async def facts_of(store: Store, jobs: Sequence[Job]) -> list[JobFacts]:
     names = await _worker_names(store) if any(job.worker is not None for job in jobs) else {}
     numbers = sorted({job.schedule_id for job in jobs if job.schedule_id is not None})
     schedules = await store.jobs.schedule_names(numbers) if numbers else {}
+    flows = await store.jobs.flow_progress([job.id for job in jobs]) if jobs else {}
     return [
         JobFacts(
             job=job,
             schedule=schedules.get(job.schedule_id or 0),
             worker=None if job.worker is None else names.get(job.worker, str(job.worker)),
+            flow=flows.get(job.id),
         )
         for job in jobs
     ]

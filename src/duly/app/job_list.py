@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from duly.app.failures import FailureGroup, failures
+from duly.app.flow_page import told_far
 from duly.errors import NotAllowed
 from duly.model.filter import Filter
 from duly.model.filter_words import fits
+from duly.model.flow import FlowProgress
 from duly.model.job import Job
 from duly.model.states import ENDED, LIVE, Move, State, sources
 from duly.policy.why import first_line
@@ -41,9 +43,10 @@ class JobRow:
     at: datetime  # when it ended; or from when it may run, if it has not
     length: timedelta | None  # how long it took, has run or has waited; None: it did not
     why: str
+    steps: str = ""  # how far it is, if it is a flow
 
     @classmethod
-    def of(cls, job: Job, now: datetime) -> "JobRow":
+    def of(cls, job: Job, now: datetime, flow: FlowProgress | None = None) -> "JobRow":
         return cls(
             id=job.id,
             state=job.state.value,
@@ -54,6 +57,7 @@ class JobRow:
             at=job.ended_at or job.ready_at,
             length=length_of(job, now),
             why="" if _is_plain(job) else first_line(job.reason) or first_line(job.error),
+            steps="" if flow is None else told_far(flow),
         )
 
 
@@ -84,8 +88,9 @@ async def job_rows(
 ) -> JobRows:
     found = await store.jobs.find(within(wanted, tenant), after=after, limit=limit)
     now = (await store.upkeep.progress()).now
+    flows = await store.jobs.flow_progress([job.id for job in found.jobs])
     return JobRows(
-        rows=[JobRow.of(job, now) for job in found.jobs],
+        rows=[JobRow.of(job, now, flows.get(job.id)) for job in found.jobs],
         after=found.after,
         searched_to=found.searched_to,
     )
@@ -143,4 +148,4 @@ def length_of(job: Job, now: datetime) -> timedelta | None:
 
 def _is_plain(job: Job) -> bool:
     """Whether its state says it all."""
-    return job.state is State.SUCCEEDED and job.attempt <= 1
+    return (job.state is State.SUCCEEDED and job.attempt <= 1) or job.waits == "steps"

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from duly.app.flow_page import Awaits, FlowSeen, flow_seen, lineage_of
 from duly.app.steering import own_zone
 from duly.app.tenancy import HIGHEST_NUMBER, own_job
 from duly.app.why import answer_job
 from duly.model.job import Attempt, Job
 from duly.model.journal import LogLine, Note
 from duly.model.states import ENDED, State
-from duly.policy.why import Answer
+from duly.policy.why import Answer, Lineage
 from duly.store.protocol import Store
 
 LINES: Final = 1_000  # of a log, at once
@@ -28,6 +29,25 @@ class JobSeen:
     workers: Mapping[int, str]  # names of those that are remembered
     note: Note | None
     stopping: str | None  # why it was asked to end, if it runs and was
+    flow: FlowSeen | None = None  # its steps, if it is a flow
+    lineage: Lineage | None = None  # the flow that it is a step of
+
+    @property
+    def name(self) -> str:
+        """What people call it: a step by its name in the flow."""
+        called = self.job.task if self.lineage is None else self.lineage.name
+        return self.job.title or called
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there to be run: else it is steps, or waits for an event."""
+        is_wait = self.lineage is not None and self.lineage.kind == "wait"
+        return self.flow is None and not is_wait
+
+    @property
+    def awaits(self) -> Awaits | None:
+        """The event that it waits for."""
+        return Awaits.of(self.job)
 
     def worker(self, number: int | None) -> str:
         return "" if number is None else self.workers.get(number, str(number))
@@ -52,9 +72,10 @@ async def job_page(
         schedule = await store.evidence.schedule(job.schedule_id)
     zone = zone_of(None if schedule is None else own_zone(schedule.plan))
     running = job.state is State.RUNNING
+    now = (await store.upkeep.progress()).now
     return JobSeen(
         job=job,
-        now=(await store.upkeep.progress()).now,
+        now=now,
         answer=await answer_job(store, number, zone=zone),
         schedule=None if schedule is None else schedule.plan.name,
         zone=zone,
@@ -62,6 +83,8 @@ async def job_page(
         workers={one.id: one.name for one in await store.work.workers()},
         note=await store.journal.note(number) if running else None,
         stopping=await store.evidence.asked_to_stop(number) if running else None,
+        flow=await flow_seen(store, number, now=now),
+        lineage=await lineage_of(store, job),
     )
 
 

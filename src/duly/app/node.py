@@ -16,6 +16,7 @@ from duly.engine.herald import Herald
 from duly.engine.loop import Loop, Service
 from duly.engine.loop import Progress as ServiceProgress
 from duly.engine.pruner import Pruner
+from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
 from duly.engine.worker import Worker
@@ -58,6 +59,7 @@ class Node:
         self._coroner = Coroner(store, emit=emit, wake=lambda: self._loop.nudge(WORKERS))
         services: list[Service] = [
             Dispatcher(store, emit=emit),
+            Reactor(store, emit=emit),
             Reaper(store, emit=emit),
             self._coroner,
         ]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
+from duly.app.reactions import asked_by_events
 from duly.app.tasks import Call, Enqueueable
 from duly.durations import is_bare_number, show_duration
 from duly.errors import InvalidValue, ZoneMissing
@@ -16,6 +17,7 @@ from duly.model.policies import LONGEST, Catchup, Late, Missed, Overlap, Policie
 from duly.model.schedule import Plan
 from duly.registry.options import Duration, length_of, name_of
 from duly.rules import Rule, Spaced
+from duly.rules.on import BEGINNING
 from duly.settings.machine import machine_zone
 
 
@@ -59,12 +61,11 @@ def plan_of(
 ) -> Plan:
     """The plan; ``zone`` is the app's, for rules that name none and are given none."""
     refuse_unknown(words)
-    call = _call(what)
-    asked = call.asked()
+    asked = _asked(rule, what)
     label = {field: getattr(asked, field) for field in _LABEL} | {"owner": owner}
     with offering_a_zone():
         return Plan(
-            name=name_of("name", call.task if name is None else name),
+            name=name_of("name", asked.task if name is None else name),
             rule=str(rule),
             zone=words.get("zone") or zone,
             policies=policies_of(words, retry=asked),
@@ -129,33 +130,48 @@ def refuse_unknown(words: Mapping[str, Any]) -> None:
             raise InvalidValue(f"a schedule knows no {word}=; {meant}")
 
 
-def task_of(what: object) -> str:
-    """The task that is started; or why nothing is."""
-    return _call(what).task
+def task_of(what: object, rule: RuleText, *, said: str = "schedule") -> str:
+    """The task that is started; or why nothing is. ``said`` is the decorator."""
+    return _startable(rule, what, said=said).definition.name
 
 
-def _call(what: object) -> Call[Any]:
-    """A task with its arguments; or a task that needs none."""
+def _asked(rule: RuleText, what: object) -> model.Call:
+    """What its jobs are: those of a reaction take their arguments from events."""
+    startable = _startable(rule, what)
+    if not isinstance(startable, Call) or _reacts(rule):
+        return asked_by_events(startable)
+    return startable.asked()
+
+
+def _startable(
+    rule: RuleText, what: object, *, said: str = "schedule"
+) -> Call[Any] | Enqueueable[..., Any]:
+    """A task with its arguments, or one that needs none; a reaction gets them from events."""
     match what:
         case Call():
-            call = what
+            startable: Call[Any] | Enqueueable[..., Any] = what
         case Enqueueable():
-            call = _bare(what)
+            startable = what if _reacts(rule) else _bare(what)
         case _ if callable(what):
             name = getattr(what, "__name__", repr(what))
             raise InvalidValue(
-                f"{name} is no task yet: @duly.schedule goes on top of @duly.task: swap them, or "
+                f"{name} is no task yet: @duly.{said} goes on top of @duly.task: swap them, or "
                 "add @duly.task"
             )
         case _:
             raise InvalidValue(f"{what!r}: a schedule starts a task, or a call: task.bind(…)")
+    choices = startable.choices if isinstance(startable, Call) else startable._using  # noqa: SLF001
     for choice in _OF_ONE_JOB:
-        if choice in call.choices:
+        if choice in choices:
             raise InvalidValue(
-                f"{call.task}.using({choice}=…) is about one job, and a schedule makes many"
-                f"{_instead(choice)}"
+                f"{startable.definition.name}.using({choice}=…) is about one job, and a schedule "
+                f"makes many{_instead(choice)}"
             )
-    return call
+    return startable
+
+
+def _reacts(rule: RuleText) -> bool:
+    return str(rule).startswith(BEGINNING)
 
 
 def _bare(task: Enqueueable[..., Any]) -> Call[Any]:

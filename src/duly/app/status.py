@@ -9,6 +9,7 @@ from duly.app.late import LateRun
 from duly.app.needs import Need, needs, unfired
 from duly.app.strip import Strip, StripView
 from duly.app.upcoming import upcoming
+from duly.model.flow import FlowProgress
 from duly.model.job import Job
 from duly.policy.why import Clock, first_line
 from duly.store.protocol import Store
@@ -98,7 +99,7 @@ async def status(store: Store, strip: Strip | None = None) -> Status:
         counts=await _counts(store, since) if view is None else view.counts,
         strip=view,
         needs=await needs(store, progress, progress.now - WINDOW),
-        running=[await _running(store, job) for job in await _longest(store)],
+        running=await _running(store),
         running_count=progress.running,
         coming=await _coming(store),
         scheduled=bool(await store.schedules.page(limit=1)),
@@ -110,11 +111,16 @@ async def _counts(store: Store, since: datetime) -> Counts:
     return counted(await store.evidence.tallies(since, late=LATE))
 
 
-async def _longest(store: Store) -> list[Job]:
-    return await store.evidence.running(limit=MOST_RUNNING)
+async def _running(store: Store) -> list[RunningJob]:
+    """What has run longest."""
+    jobs = await store.evidence.running(limit=MOST_RUNNING)
+    flows = await store.jobs.flow_progress([job.id for job in jobs if job.waits == "steps"])
+    return [
+        _flow(job, flows[job.id]) if job.id in flows else await _one(store, job) for job in jobs
+    ]
 
 
-async def _running(store: Store, job: Job) -> RunningJob:
+async def _one(store: Store, job: Job) -> RunningJob:
     note = await store.journal.note(job.id)
     mine = note if note is not None and note.attempt == job.attempt else None
     return RunningJob(
@@ -123,6 +129,17 @@ async def _running(store: Store, job: Job) -> RunningJob:
         since=job.claimed_at or job.ready_at,
         percent=None if mine is None else mine.percent,
         message="" if mine is None else first_line(mine.message),
+    )
+
+
+def _flow(job: Job, flow: FlowProgress) -> RunningJob:
+    done = flow.steps - flow.remaining
+    return RunningJob(
+        id=job.id,
+        name=job.title or job.task,
+        since=job.claimed_at or job.ready_at,
+        percent=100 * done / flow.steps,
+        message=f"{done:,} of {flow.steps:,} steps",
     )
 
 

@@ -23,7 +23,7 @@ from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.options import name_of, priority_of
-from duly.rules import Spaced
+from duly.rules import On, Spaced
 from duly.store.protocol import LaneInfo, Store
 
 __all__ = [
@@ -112,7 +112,7 @@ def policies_in_words(plan: Plan) -> Sequence[str]:
     """What it does when the world does not fit the plan."""
     policies = plan.policies
     said = []
-    if not isinstance(plan.kept, Spaced):
+    if not isinstance(plan.kept, Spaced | On):
         said = [_OVERLAP[policies.overlap], _missed_in_words(policies.missed)]
     if policies.start_within is not None:
         late = _LATE[policies.late]

@@ -1,11 +1,12 @@
 """Schedules and their due moments, as people see them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.model import fire as model
 from duly.model import schedule as stored
+from duly.rules.on import BEGINNING
 from duly.store.protocol import RunTimes, Store
 
 
@@ -22,19 +23,25 @@ class Fire:
     decided_at: datetime
     covers_from: datetime  # a row may stand for many moments, from here to due_at
     count: int | None  # so many; None: too many to be counted
-    manual: bool  # somebody asked for it; the clock did not
+    manual: bool  # somebody asked for it; neither the clock nor an event did
     # Of its job, where history is told:
     state: str | None = None
     started_at: datetime | None = None  # for the first time
     took: timedelta | None = None  # the last run, if it has ended
+    event: int | None = None  # that made it due
 
     @property
     def lateness(self) -> timedelta | None:
-        """How long after its moment it was begun; None: it was not, or not yet."""
-        return None if self.started_at is None else self.started_at - self.due_at
+        """How long after its moment it was begun; None: it was not, or not yet.
+
+        An event says when its reaction is to begin, and that is not when it happened.
+        """
+        if self.started_at is None or self.event is not None:
+            return None
+        return self.started_at - self.due_at
 
     @classmethod
-    def of(cls, fire: model.Fire, schedule: str) -> "Fire":
+    def of(cls, fire: model.Fire, schedule: str, *, reacts: bool = False) -> "Fire":
         return cls(
             id=fire.id,
             schedule=schedule,
@@ -45,7 +52,8 @@ class Fire:
             decided_at=fire.decided_at,
             covers_from=fire.covers_from,
             count=fire.count,
-            manual=fire.series != model.CLOCK,
+            manual=fire.series != model.CLOCK and not reacts,
+            event=fire.series if reacts else None,
         )
 
 
@@ -88,21 +96,32 @@ class Schedule:
             note=schedule.fault or ("" if pause is None else pause.note),
             next_at=schedule.next_at,
             created_at=schedule.created_at,
-            last=None if last is None else Fire.of(last, plan.name),
+            last=None if last is None else Fire.of(last, plan.name, reacts=_reacts(plan)),
             plan=plan,
         )
 
 
-def fires(found: Iterable[model.Fire], schedule: str) -> list[Fire]:
-    return [Fire.of(fire, schedule) for fire in found]
+def fires(found: Iterable[model.Fire], schedule: str, *, reacts: bool = False) -> list[Fire]:
+    return [Fire.of(fire, schedule, reacts=reacts) for fire in found]
 
 
-async def history(store: Store, found: Iterable[model.Fire], schedule: str) -> list[Fire]:
+async def history(store: Store, found: Sequence[model.Fire], schedule: str) -> list[Fire]:
     """What became of moments, and of their jobs."""
-    told = fires(found, schedule)
+    told = fires(found, schedule, reacts=await made_by_events(store, found))
     jobs = [fire.job_id for fire in told if fire.job_id is not None]
     runs = await store.evidence.runs_of(jobs) if jobs else {}
     return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
+
+
+async def made_by_events(store: Store, found: Sequence[model.Fire]) -> bool:
+    """Asked only where it may be so: what the clock makes due, it says itself."""
+    beside = next((fire for fire in found if fire.series != model.CLOCK), None)
+    schedule = None if beside is None else await store.evidence.schedule(beside.schedule_id)
+    return schedule is not None and _reacts(schedule.plan)
+
+
+def _reacts(plan: stored.Plan) -> bool:
+    return plan.rule.startswith(BEGINNING)
 
 
 def with_run(fire: Fire, run: RunTimes | None) -> Fire:

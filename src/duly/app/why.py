@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duly.app.flow_page import lineage_of
 from duly.app.named import schedule_named
 from duly.app.presence import is_gone, present
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.job import Job
 from duly.model.schedule import Schedule
-from duly.model.states import State
+from duly.model.states import ENDED, State
 from duly.policy.sentences import clock_changes
 from duly.policy.why import (
     AbsenceEvidence,
@@ -233,6 +234,8 @@ async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: dateti
         is_gone=runner is not None and is_gone(runner),
         living=[info for info in present(workers.values()) if info.lease_until > now],
         usual=None if schedule is None else await _usual(store, schedule.id),
+        flow=await store.jobs.flow(job.id) if _may_be_flow(job) else None,
+        lineage=await lineage_of(store, job),
     )
     if job.state is State.RUNNING:
         return replace(
@@ -250,6 +253,10 @@ async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: dateti
         lane=await _lane(store, job.waits_for) if job.waits == "limit" else None,
         behind=await _behind(store, job, now) if job.waits is None else None,
     )
+
+
+def _may_be_flow(job: Job) -> bool:
+    return job.waits == "steps" or job.state in ENDED
 
 
 async def _usual(store: Store, schedule: int) -> timedelta | None:

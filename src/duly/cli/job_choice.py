@@ -14,6 +14,8 @@ from duly.errors import DulyError, InvalidValue, NotFound, WrongState
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.filter import Filter
+    from duly.model.flow import FlowProgress
+    from duly.model.job import Job
     from duly.model.states import State
 
 T = TypeVar("T")
@@ -65,7 +67,7 @@ def do_to_each(
 ) -> None:
     """Do it to each of them; what cannot be done to one is said, and the others go on.
 
-    ``told`` says what became of each.
+    ``told`` says what became of each, if there is something to say.
     """
 
     async def acted(store: "Store") -> list[DulyError]:
@@ -74,8 +76,9 @@ def do_to_each(
             try:
                 done = await act(store, number)
                 click.echo(number)
-                if told is not None:
-                    click.echo(f"job {number}: {told(done)}", err=True)
+                said = told(done) if told is not None else ""
+                if said:
+                    click.echo(f"job {number}: {said}", err=True)
             except (NotFound, WrongState) as error:
                 click.echo(f"Error: {error}", err=True)
                 errors.append(error)
@@ -85,6 +88,21 @@ def do_to_each(
     if errors:
         missing = all(isinstance(error, NotFound) for error in errors)
         raise SystemExit(MISSING if missing else NEEDS_YOU)
+
+
+async def retried_one(store: "Store", number: int) -> "tuple[Job, FlowProgress | None]":
+    """The job, and how far its flow is, if it is one or a step of one."""
+    job = await store.jobs.retry(number, who=who())
+    flow = job.id if job.step is None else job.parent or job.id
+    return job, (await store.jobs.flow_progress([flow])).get(flow)
+
+
+def going_on_from(done: "tuple[Job, FlowProgress | None]") -> str:
+    job, flow = done
+    if flow is None:
+        return ""
+    which = "the flow" if job.step is None else f"its flow, job {job.parent},"
+    return f"{which} goes on from {counted(flow.failed, 'failed step')}"
 
 
 def called_off(state: "State") -> str:

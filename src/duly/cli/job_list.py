@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from duly.cli.formats import NOTHING, Listing, View
-from duly.cli.job_page import Seen, length_of, plain
+from duly.cli.job_json import plain
+from duly.cli.job_page import Seen, length_of
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -22,11 +23,13 @@ async def seen_by(store: "Store", jobs: Sequence["Job"]) -> list[Seen]:
         workers = {info.id: info for info in await store.work.workers()}
     schedules = {job.schedule_id for job in jobs if job.schedule_id is not None}
     names = await store.jobs.schedule_names(sorted(schedules)) if schedules else {}
+    flows = await store.jobs.flow_progress([job.id for job in jobs]) if jobs else {}
     return [
         Seen(
             job=job,
             runs_on=workers.get(job.worker or 0),
             schedule=names.get(job.schedule_id or 0),
+            progress=flows.get(job.id),
         )
         for job in jobs
     ]
@@ -50,12 +53,23 @@ def _row(seen: Seen, view: View) -> tuple[str, ...]:
         job.queue,
         view.moment(job.due_at),
         length_of(job, view.now),
-        job.reason if view.output == "wide" else _short(job.reason),
+        _reason(seen) if view.output == "wide" else _short(_reason(seen)),
         job.tenant or NOTHING,
         job.key or NOTHING,
         str(job.attempt),
         seen.worker or NOTHING,
     )
+
+
+def _reason(seen: Seen) -> str:
+    """Of a flow, how far it is; and why it did not succeed."""
+    from duly.app.flow_page import told_far
+
+    job = seen.job
+    if seen.progress is None:
+        return job.reason
+    why = f": {job.reason}" if job.state.value in ("failed", "cancelled") else ""
+    return f"{told_far(seen.progress)}{why}"
 
 
 def _short(text: str) -> str:

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duly.cli.formats import NOTHING, View, iso
+from duly.cli.flow_tree import flow_tree
+from duly.cli.formats import NOTHING, View
 from duly.cli.output import roughly, table
 from duly.policy.redaction import hidden, hidden_call
 
 if TYPE_CHECKING:
+    from duly.app.flow_page import FlowSeen
+    from duly.model.flow import FlowProgress
     from duly.model.job import Attempt, Job
     from duly.model.journal import Note
     from duly.model.worker import WorkerInfo
+    from duly.policy.why import Lineage
 
 LONGEST_ERROR: Final = 4_000
 
@@ -31,6 +35,9 @@ class Seen:
     attempts: "Sequence[Attempt]" = ()  # those that did not end it well
     names: Mapping[int, str] = field(default_factory=dict)  # of workers that are remembered
     note: "Note | None" = None
+    progress: "FlowProgress | None" = None  # of a flow
+    flow: "FlowSeen | None" = None  # … and its steps
+    lineage: "Lineage | None" = None  # the flow that it is a step of
 
     @property
     def worker(self) -> str:
@@ -52,6 +59,7 @@ def page(seen: Seen, view: View) -> str:
     """Everything about a job, in sections; those that would be empty are left out."""
     job = seen.job
     sections = {
+        "STEPS": flow_tree(seen.flow) if seen.flow else "",
         "ARGUMENTS": _arguments(job),
         "ABOUT": _about(seen, view),
         "LIMITS": _limits(job),
@@ -77,11 +85,7 @@ def sentence(seen: Seen, view: View) -> str:
         case "blocked":
             return f"{name}, is blocked{because}"
         case "running":
-            far = f", {seen.note.percent:.0f} %" if seen.note else ""
-            return (
-                f"{name}, has run for {length_of(job, view.now)} on {seen.worker or 'a worker'}, "
-                f"attempt {job.attempt}{far}"
-            )
+            return f"{name}, has run for {length_of(job, view.now)}{_how_far(seen)}"
         case "succeeded":
             took = f"after {length_of(job, view.now)}, at attempt {job.attempt}"
             return f"{name}, succeeded {view.passed(job.ended_at)}, {took}"
@@ -89,47 +93,23 @@ def sentence(seen: Seen, view: View) -> str:
             return f"{name}, {ended} {view.passed(job.ended_at)}{because}"
 
 
-def plain(seen: Seen, *, whole: bool = False) -> dict[str, object]:
-    """For programs; the whole of it has arguments, attempts and what it left behind."""
-    job = seen.job
-    told: dict[str, object] = {
-        "id": job.id,
-        "state": job.state.value,
-        "task": job.task,
-        "title": job.title,
-        "queue": job.queue,
-        "priority": job.priority,
-        "tenant": job.tenant,
-        "submitter": job.submitter,
-        "key": job.key,
-        "tags": list(job.tags),
-        "schedule": seen.schedule,
-        "attempt": job.attempt,
-        "worker": seen.worker or None,
-        "created_at": iso(job.created_at),
-        "due_at": iso(job.due_at),
-        "ready_at": iso(job.ready_at),
-        "deadline": iso(job.deadline),
-        "started_at": iso(job.claimed_at),
-        "ended_at": iso(job.ended_at),
-        "reason": job.reason,
-    }
-    if not whole:
-        return told
-    return told | {
-        "args": hidden_call(job.task, _read(job.args)),
-        "limits": [lane.name for lane in job.limits],
-        "needs": dict(job.needs),
-        "attempts": [_plain_attempt(seen, attempt) for attempt in seen.attempts],
-        "progress": _plain_note(seen.note),
-        "result": hidden(_read(job.result)),
-        "error": job.error,
-    }
+def read_json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text
 
 
 def shown_line(text: str) -> str:
     """What a job wrote may hold anything; on a terminal it is text, and no command."""
     return "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in text)
+
+
+def _how_far(seen: Seen) -> str:
+    if seen.flow is not None:
+        return f": {seen.flow.told}"
+    far = f", {seen.note.percent:.0f} %" if seen.note else ""
+    return f" on {seen.worker or 'a worker'}, attempt {seen.job.attempt}{far}"
 
 
 def _because(job: "Job") -> str:
@@ -139,7 +119,7 @@ def _because(job: "Job") -> str:
 
 
 def _arguments(job: "Job") -> str:
-    args = hidden_call(job.task, _read(job.args))
+    args = hidden_call(job.task, read_json(job.args))
     if not isinstance(args, dict):
         return _indented(str(args))
     return _pairs((name, json.dumps(value, ensure_ascii=False)) for name, value in args.items())
@@ -155,10 +135,11 @@ def _about(seen: Seen, view: View) -> str:
             ("submitter", job.submitter),
             ("key", job.key or ""),
             ("tags", ", ".join(job.tags)),
+            ("is", "" if seen.lineage is None else str(seen.lineage)),
             ("schedule", seen.schedule or ("" if job.schedule_id is None else "one that is gone")),
             ("asked for", _was(job.created_at, view)),
             ("due", _when(job.due_at, view)),
-            ("start by", _when(job.deadline, view)),
+            ("until" if job.waits == "event" else "start by", _when(job.deadline, view)),
             ("started", _was(job.claimed_at, view)),
             ("ended", _was(job.ended_at, view)),
             ("took", length_of(job, view.now).replace(NOTHING, "") if job.ended_at else ""),
@@ -214,7 +195,7 @@ def _attempts(seen: Seen, view: View) -> str:
 def _good_attempt(seen: Seen, view: View) -> list[tuple[str, ...]]:
     """The one that ended the job well, or still may."""
     job, state = seen.job, seen.job.state.value
-    if job.claimed_at is None or state not in ("succeeded", "running"):
+    if job.claimed_at is None or seen.flow or state not in ("succeeded", "running"):
         return []
     began, took = view.moment(job.claimed_at), length_of(job, view.now)
     return [(str(job.attempt), began, took, _name(seen, job.worker), state, "")]
@@ -224,25 +205,6 @@ def _name(seen: Seen, worker: int | None) -> str:
     return NOTHING if worker is None else seen.names.get(worker, str(worker))
 
 
-def _plain_attempt(seen: Seen, attempt: "Attempt") -> dict[str, object]:
-    return {
-        "number": attempt.number,
-        "worker": attempt.worker,
-        "worker_name": None if attempt.worker is None else seen.names.get(attempt.worker),
-        "started_at": iso(attempt.started_at),
-        "ended_at": iso(attempt.ended_at),
-        "outcome": attempt.outcome,
-        "reason": attempt.reason,
-        "error": attempt.error,
-    }
-
-
-def _plain_note(note: "Note | None") -> dict[str, object] | None:
-    if note is None:
-        return None
-    return {"percent": note.percent, "message": note.message, "at": iso(note.at)}
-
-
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """Names and values below each other; those without a value are left out."""
     said = [(name, shown_line(value)) for name, value in pairs if value]
@@ -250,15 +212,8 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in said)
 
 
-def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
-    try:
-        return None if text is None else json.loads(text)
-    except ValueError:
-        return text
-
-
 def _pretty(text: str) -> str:
-    return json.dumps(hidden(_read(text)), ensure_ascii=False, indent=2)
+    return json.dumps(hidden(read_json(text)), ensure_ascii=False, indent=2)
 
 
 def _when(moment: datetime | None, view: View) -> str:

@@ -21,17 +21,20 @@ from duly.cli.job_choice import (
     called_off,
     do_to_each,
     filter_from,
+    going_on_from,
     is_agreed,
     is_number,
     numbers_in,
+    retried_one,
     still_running,
     tell,
     who,
 )
 from duly.cli.job_failures import failures_command
+from duly.cli.job_json import plain
 from duly.cli.job_list import LISTING, going_on, seen_by
 from duly.cli.job_log import print_log
-from duly.cli.job_page import Seen, page, plain
+from duly.cli.job_page import Seen, page
 from duly.cli.options import WholeNumber
 from duly.cli.store import ask, output_option, store_option
 
@@ -59,13 +62,14 @@ def jobs() -> None:
 
     \b
       state:failed,running  queue:mail  task:send*  tenant:acme  tag:nightly  key:x  schedule:NAME
-      error~timeout  since:2h  before:2026-03-05T02:00Z  text:"any: text"
+      error~timeout  since:2h  before:2026-03-05T02:00Z  flow:4711  text:"any: text"
 
     \b
       duly jobs                              the newest
       duly jobs state:failed since:2h        what failed lately
       duly jobs failures since:1d            the same by task and error, the most frequent first
-      duly jobs show 1002                    everything about one
+      duly jobs show 1002                    everything about one; of a flow, its steps
+      duly jobs flow:1002 state:failed       what failed of a flow
       duly jobs logs 1002 -f                 what it says, while it says it
       duly jobs retry state:failed queue:mail --first 5
       duly jobs cancel task:send tenant:acme --reason "sent by hand"
@@ -128,22 +132,30 @@ def list_command(
 @output_option
 @utc_option
 def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
-    """Show everything about a job: arguments (secrets hidden), attempts, errors, its result."""
+    """Show everything about a job: arguments (secrets hidden), attempts, errors, its result.
+
+    Of a flow, its steps: what each has come to, how long it took, and what it waits for.
+    """
+    view = View(utc=utc)
 
     async def looked(opened: "Store") -> Seen:
+        from duly.app.flow_page import flow_seen, lineage_of
+
         [seen] = await seen_by(opened, [await opened.jobs.get(number)])
         return replace(
             seen,
             attempts=await opened.jobs.attempts(number),
             names={info.id: info.name for info in await opened.work.workers()},
             note=await opened.journal.note(number),
+            flow=await flow_seen(opened, number, now=view.now),
+            lineage=await lineage_of(opened, seen.job),
         )
 
     seen = ask(store, looked)
     if output == "json":
         click.echo(json.dumps(plain(seen, whole=True), ensure_ascii=False))
     else:
-        click.echo(page(seen, View(utc=utc)))
+        click.echo(page(seen, view))
 
 
 @jobs.command("logs")
@@ -168,12 +180,12 @@ def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store
     """Give failed jobs another chance: some by their numbers, or all that match.
 
     \b
-      duly jobs retry 1002 1007
+      duly jobs retry 1002 1007                  a flow goes on from its failed steps
       duly jobs retry error:timeout --first 5    five of them, to see whether it is mended
       duly jobs retry state:failed --yes         all of them
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     if numbers := numbers_in(words):
-        do_to_each(store, numbers[:first], lambda opened, one: opened.jobs.retry(one, who=who()))
+        do_to_each(store, numbers[:first], retried_one, going_on_from)
         return
     wanted = among(filter_from(words), ["failed"], "retried")
 

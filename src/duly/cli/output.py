@@ -13,12 +13,16 @@ from duly.settings.machine import machine_zone
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their widest cell, two spaces apart, nothing at the end of a line."""
-    lines = [headings, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    return "\n".join(lined_up([headings, *rows]))
+
+
+def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The same without headings; a column in which nothing stands takes no room."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True) if wide).rstrip()
+        for row in rows
+    ]
 
 
 def roughly(length: timedelta) -> str:

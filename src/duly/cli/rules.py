@@ -15,7 +15,7 @@ from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.store import settled
 from duly.clock import now
 from duly.errors import DulyError, RuleError, ZoneMissing
-from duly.rules import Rule, Spaced, at, clock_change_notes, local_time, parse
+from duly.rules import On, Rule, Spaced, at, clock_change_notes, local_time, parse
 
 MOST_MOMENTS = 10_000
 MOST_SKIPPED = 1_000
@@ -151,6 +151,9 @@ def _show(
         click.echo(json.dumps([_utc(moment) for moment in moments]))
         return
     click.echo(rule.explain())
+    if isinstance(rule, On):
+        click.echo("\nIt has no moments of its own: events make it due.")
+        return
     if moments:
         click.echo()
         click.echo(_table(moments, rule.zone or zone or "UTC", after))

@@ -1,5 +1,7 @@
 """The reactor: looks at what happened, and starts what is to be started because of it.
 
+It also answers the steps of flows that wait for something that has happened.
+
 Any number of them may run, one looks at a time. It is woken when something is emitted; what others
 emit in transactions of their own tells nobody, and is found by looking.
 """
@@ -29,4 +31,5 @@ class Reactor:
         done = await self._store.events.react(limit=self._batch)
         if done.events:
             self._emit(EventsSeen(events=done.events, jobs=done.jobs, withdrawn=done.withdrawn))
-        return NO_REST if done.more else LOOKING
+        answered = await self._store.upkeep.answer(limit=self._batch)
+        return NO_REST if done.more or answered == self._batch else LOOKING

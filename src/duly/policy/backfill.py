@@ -21,7 +21,7 @@ from duly.model.states import State
 from duly.policy import sentences
 from duly.policy.decision import Entry, Facts, NewJob
 from duly.policy.overlap import LiveJob
-from duly.rules import Rule, Spaced
+from duly.rules import On, Rule, Spaced
 
 MICROSECOND = timedelta(microseconds=1)
 MEANWHILE: Mapping[Overlap, str] = {
@@ -50,6 +50,11 @@ def moments_of(
         raise WrongState(
             f'"{name}" has a fixed delay, "{schedule.plan.rule}": it has no moments that could be'
             " run again; to run it once, now: run"
+        )
+    if isinstance(kept, On):
+        raise WrongState(
+            f'"{name}" reacts to events, "{schedule.plan.rule}", and has no moments of its own: '
+            "what happened without it is replayed"
         )
     if end > now:
         raise InvalidValue(

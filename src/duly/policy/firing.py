@@ -30,7 +30,7 @@ from duly.policy.exclusion import left_out
 from duly.policy.lineup import HURRIED, Lineup
 from duly.policy.missed import MICROSECOND, Stretch, stretch
 from duly.policy.sieve import Sieve, ready_at
-from duly.rules import Spaced
+from duly.rules import On, Spaced
 from duly.rules.once import Moments
 from duly.rules.rule import Minus
 
@@ -55,6 +55,8 @@ def decide(facts: Facts, now: datetime) -> Firing:
     if pause is not None and (pause.until is None or pause.until > now):
         return _undecided(schedule, pause.until)
     timing, kept = schedule.plan.timing, schedule.plan.kept
+    if isinstance(timing, On):
+        return _undecided(schedule, None)  # events make it due
     if isinstance(timing, Spaced) or isinstance(kept, Spaced):
         return _decide_spaced(facts, now)
     sieve = Sieve(facts, now, timing, kept)
@@ -92,7 +94,7 @@ def skipped_by_pause(
 ) -> list[Entry]:
     """The entries for all moments that fell into a pause, if any did."""
     timing, kept = schedule.plan.timing, schedule.plan.kept
-    if isinstance(timing, Spaced) or isinstance(kept, Spaced):
+    if isinstance(timing, Spaced | On) or isinstance(kept, Spaced):
         return []
     sieve = Sieve(Facts(schedule=schedule, settled=settled), until, timing, kept)
     sieve.excluded()

@@ -13,6 +13,7 @@ from duly.rules.combine import bounded, delay_of, delayed, jitter, lasting, spre
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holiday_data_version, holidays
 from duly.rules.interval import every
+from duly.rules.on import On, on
 from duly.rules.once import at
 from duly.rules.parse import parse
 from duly.rules.preview import clock_change_notes
@@ -22,6 +23,7 @@ from duly.rules.spaced import Spaced, spaced
 from duly.rules.zone import local_time, zone_data_version, zone_names
 
 __all__ = [
+    "On",
     "Rule",
     "RuleError",
     "Spaced",
@@ -39,6 +41,7 @@ __all__ = [
     "jitter",
     "lasting",
     "local_time",
+    "on",
     "parse",
     "parse_duration",
     "rrule",

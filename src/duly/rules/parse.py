@@ -3,6 +3,7 @@
     30 2 * * 1-5 Europe/Berlin                 five or six fields, or @daily: a cron line
     Mon..Fri 09:00 Europe/Berlin               anything else: a calendar expression
     every 5m · spaced 10m                      a fixed rate · a fixed delay
+    on invoice.paid                            when an event happens
     2026-12-24T18:00+01:00                     once
     DTSTART:20260105T090000Z RRULE:FREQ=DAILY  a recurrence
     holidays(DE-BE) · dates(2026-12-24)        days, to take away
@@ -25,6 +26,7 @@ from duly.rules.cron import cron
 from duly.rules.dates import dates, holidays
 from duly.rules.fields import check_size, checked_zone, read
 from duly.rules.interval import every
+from duly.rules.on import BEGINNING, parse_on
 from duly.rules.once import MOMENT, at, read_moment
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
@@ -88,6 +90,8 @@ class _Parser:
     def combination(self, piece: Piece, depth: int) -> Rule | Spaced:
         if depth > DEEPEST:
             raise piece.error(f"parentheses are at most {DEEPEST} deep")
+        if piece.text.lstrip().startswith(BEGINNING):
+            return self.reaction(piece)  # its words are its own
         first, *others = _terms(piece)
         if len(others) >= MOST_TERMS:
             raise piece.error(f"at most {MOST_TERMS} rules can be combined")
@@ -99,6 +103,12 @@ class _Parser:
             except RuleError as error:
                 raise other.error(error.message, error.suggestions) from None
         return result
+
+    def reaction(self, piece: Piece) -> Rule:
+        try:
+            return parse_on(piece.text)
+        except RuleError as error:
+            raise piece.error(error.message, error.suggestions) from None
 
     def joined(self, left: Rule | Spaced, operator: str, right: Rule | Spaced) -> Rule | Spaced:
         if operator == "|":
@@ -143,6 +153,8 @@ class _Parser:
             return every(f"every {step}", zone=self.zone, dst=self.dst)
         if kind.startswith("SPACED "):
             return spaced(text)
+        if text.startswith(BEGINNING):
+            return parse_on(text)
         if kind.startswith(("RRULE", "DTSTART")):
             return rrule(text, zone=self.zone, dst=self.dst)
         if MOMENT.match(text):
@@ -165,8 +177,8 @@ class _Parser:
                 raise
             kinds = (
                 "a rule is a cron line of 5 or 6 fields, a calendar expression such as Mon..Fri "
-                '09:00, "every 5m", "spaced 5m", a moment such as 2026-12-24T18:00Z, or DTSTART '
-                "and RRULE"
+                '09:00, "every 5m", "spaced 5m", "on invoice.paid", a moment such as '
+                "2026-12-24T18:00Z, or DTSTART and RRULE"
             )
             raise RuleError(
                 f"{error.message}; {kinds}",

@@ -130,6 +130,9 @@ class Rule(ABC):
                 return other.shared_count_us(rest, after, until)
         return _walk([self, *others], after, until)
 
+    def refuse_company(self) -> None:  # noqa: B027 - most have nothing against it
+        """Where a rule has no moments of its own to be combined with others, it says so."""
+
     def placed_in(self, zone: str | None) -> "Rule":  # noqa: ARG002 - for rules that lack a zone
         """The same rule, in this zone if it needs one and has none of its own."""
         return self
@@ -137,6 +140,7 @@ class Rule(ABC):
     def __or__(self, other: "Rule") -> "Rule":
         if not isinstance(other, Rule):
             return NotImplemented
+        other.refuse_company()
         parts = tuple(dict.fromkeys((*_parts(self), *_parts(other))))
         if len(parts) > MOST_PARTS:
             raise RuleError(f"at most {MOST_PARTS} rules can be joined with |")

@@ -130,7 +130,9 @@ def page(search: Search) -> Operation[EventPage]:
 
 def reactions(number: int) -> Operation[list[tuple[str, Fire]]]:
     found = yield Ask("reactions_to", {"id": number})
-    return [(name, rows.fire(tuple(fire))) for name, *fire in found]
+    return sorted(
+        ((name, rows.fire(tuple(fire))) for name, *fire in found), key=lambda one: one[0]
+    )
 
 
 def _read_place(text: object) -> tuple[int, int]:

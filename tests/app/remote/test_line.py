@@ -20,6 +20,7 @@ from duly.settings.places import check_address
 from duly.testing.factories import call, plan
 from tests.app.remote.server import Elsewhere, Handler, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
+from tests.infrastructure.commands import typed
 
 T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "duly"]
@@ -276,8 +277,7 @@ def test_who_needs_the_database_itself_says_so(
     (tmp_path / "s.toml").write_text('[schedules.a]\nrule = "every 5m"\nshell = "true"\n')
     others = {"APP": str(tmp_path / "app.py"), "SHEET": str(tmp_path / "s.toml")}
     said = [others.get(word, word) for word in words]
-    command = [*COMMAND, "--url", there.url, "--token-file", token, *said]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = typed("--url", there.url, "--token-file", token, *said)
     assert done.returncode == 2, done
     assert "needs the database itself" in done.stderr
     assert f"{there.url} is a duly: give --store postgresql://…, or a path" in done.stderr

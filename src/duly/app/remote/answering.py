@@ -16,6 +16,7 @@ from duly.app.remote.reading import reader
 from duly.app.remote.writing import writer
 from duly.errors import InvalidValue, NotAllowed, PayloadError, WrongState
 from duly.model.access import Role, User
+from duly.model.event import Emitted
 from duly.model.job import Label
 from duly.model.schedule import Plan, Schedule
 from duly.store.protocol import Store
@@ -94,7 +95,7 @@ def _signed(call: RemoteCall, words: dict[str, Any], who: str) -> dict[str, Any]
         words["who"] = who
     submitted = _SUBMITTED.get((call.noun, call.verb))
     if submitted is not None:
-        labels: Sequence[Label] = words[submitted]
+        labels: Sequence[Label | Emitted] = words[submitted]
         words[submitted] = [replace(label, submitter=who) for label in labels]
     return words
 
@@ -115,4 +116,5 @@ _SUBMITTED: Final[Mapping[Verb, str]] = {
     ("jobs", "enqueue"): "calls",
     ("jobs", "enqueue_once"): "calls",
     ("schedules", "add"): "plans",
+    ("events", "emit"): "events",
 }

@@ -30,6 +30,7 @@ from duly.model.access import Actor
 from duly.model.schedule import Plan, Schedule
 from duly.store.protocol import (
     Access,
+    Events,
     Evidence,
     Jobs,
     Journal,
@@ -67,6 +68,7 @@ class RemoteStore:
         self.limits = cast("Limits", Noun("limits", self._asked))
         self.journal = cast("Journal", Noun("journal", self._asked))
         self.upkeep = cast("Upkeep", Noun("upkeep", self._asked))
+        self.events = cast("Events", Noun("events", self._asked))
         self.evidence = cast("Evidence", Noun("evidence", self._asked))
         self.surroundings = cast("Surroundings", Noun("surroundings", self._asked))
         self.access = cast("Access", Noun("access", self._asked))

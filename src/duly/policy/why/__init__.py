@@ -9,9 +9,10 @@ not.
 from duly.policy.why.absences import AbsenceEvidence, Change, explain_absence
 from duly.policy.why.answer import Answer, Command
 from duly.policy.why.asked import Asked, read_time
+from duly.policy.why.flows import first_failed, how_far, parts_done
 from duly.policy.why.jobs import explain_job
 from duly.policy.why.moments import MomentEvidence, explain_moment
-from duly.policy.why.runs import JobEvidence, LaneEvidence
+from duly.policy.why.runs import JobEvidence, LaneEvidence, Lineage
 from duly.policy.why.showing import Clock, about, first_line
 from duly.policy.why.waiting import what_is_missing
 
@@ -24,12 +25,16 @@ __all__ = [
     "Command",
     "JobEvidence",
     "LaneEvidence",
+    "Lineage",
     "MomentEvidence",
     "about",
     "explain_absence",
     "explain_job",
     "explain_moment",
+    "first_failed",
     "first_line",
+    "how_far",
+    "parts_done",
     "read_time",
     "what_is_missing",
 ]

@@ -74,6 +74,12 @@ def _never_due(found: AbsenceEvidence) -> Answer:
         return Answer(sentence=f"{said}, and stands still: {schedule.fault}.", commands=_mend(name))
     if schedule.pause is not None:
         return Answer(sentence=f"{said}: {_paused(found)}.", commands=_resume(name))
+    if (reaction := schedule.plan.reaction) is not None:
+        since = found.clock.near(schedule.created_at)
+        return Answer(
+            sentence=f"{name} has not been started yet: it reacts to {reaction.pattern}, and no "
+            f"such event was seen since it is there ({since})."
+        )
     if schedule.next_at is None:
         return Answer(sentence=f"{said}, and its rule has no moment to come.")
     if schedule.next_at <= found.now:
@@ -92,7 +98,7 @@ def _not_yet_there(found: AbsenceEvidence, moment: datetime) -> Answer:
         sentence=f"{found.name} did not exist yet {found.clock.whole(moment)}: it was created "
         f"{created}, by {owner}.",
         evidence=_coming(found),
-        commands=(run_it(found.name),),
+        commands=() if found.schedule.plan.reaction else (run_it(found.name),),
     )
 
 
@@ -111,6 +117,9 @@ def _not_due(found: AbsenceEvidence, asked: Asked) -> Answer:
     if changed is not None:
         said = f"{found.name} {verb} due {when}: {_told(changed, clock, asked.start)}."
         return Answer(sentence=said, evidence=_nearest(found))
+    if (reaction := plan.reaction) is not None:
+        said = f"it reacts to {reaction.pattern}, and saw no such event then"
+        return Answer(sentence=f"{found.name} {verb} due {when}: {said}.")
     if isinstance(plan.kept, Spaced):
         said = f'"{plan.rule}" counts from the end of the last run and has no fixed moments'
         return Answer(sentence=f"{found.name} {verb} due {when}: {said}.", evidence=_nearest(found))

@@ -26,6 +26,15 @@ class Answer:
         return "\n".join([self.sentence, *(f"  {line}" for line in self.evidence), *steps])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """A piece of a sentence without its subject, and what belongs to it."""
+
+    text: str
+    evidence: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+
+
 def run_it(schedule: str, *, what: str = "run it now") -> Command:
     return Command(what, f"duly schedules run {quote(schedule)}")
 

@@ -1,13 +1,21 @@
 """Why a job is where it is: a clause for each state, to be put behind "was due … and"."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from shlex import quote
 from typing import assert_never
 
 from duly.durations import show_duration
 from duly.model.states import State
-from duly.policy.why.answer import Answer, Command, cancel_job, follow_job, run_it, show_job
+from duly.policy.why.answer import (
+    Answer,
+    Clause,
+    Command,
+    cancel_job,
+    follow_job,
+    run_it,
+    show_job,
+)
+from duly.policy.why.flows import failed_flow, how_far, running_flow
 from duly.policy.why.runs import JobEvidence
 from duly.policy.why.showing import about, first_line, plural
 from duly.policy.why.waiting import why_waiting
@@ -16,19 +24,13 @@ ON_TIME = timedelta(seconds=1)
 MOST_ATTEMPTS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
-    """A piece of a sentence without its subject, and what belongs to it."""
-
-    text: str
-    evidence: tuple[str, ...] = ()
-    commands: tuple[Command, ...] = ()
-
-
 def explain_job(found: JobEvidence) -> Answer:
     job, clock = found.job, found.clock
-    named = f"job {job.id} ({job.title or job.task})"
-    of = () if found.schedule is None else (f"made by the schedule {found.schedule}",)
+    called = job.task if found.lineage is None else found.lineage.name
+    named = f"job {job.id} ({job.title or called})"
+    made_by = None if found.schedule is None else f"made by the schedule {found.schedule}"
+    lineage = None if found.lineage is None else str(found.lineage)
+    of = tuple(filter(None, (made_by, lineage)))
     if job.due_at > found.now and not job.attempt:
         left = about(job.due_at - found.now)
         return Answer(
@@ -50,9 +52,9 @@ def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each sta
         case State.SUCCEEDED:
             return _succeeded(found)
         case State.RUNNING:
-            return _running(found)
+            return _running(found) if found.flow is None else running_flow(found, found.flow)
         case State.FAILED:
-            return _failed(found)
+            return _failed(found) if found.flow is None else failed_flow(found, found.flow)
         case State.CANCELLED:
             return _cancelled(found)
         case State.EXPIRED:
@@ -83,7 +85,10 @@ def _succeeded(found: JobEvidence) -> Clause:
     again = f", at {found.tries}" if found.attempts else ""
     return Clause(
         text=ran + again,
-        evidence=(f"job {job.id} on {found.runner_name}", *_tried(found)),
+        evidence=(
+            f"job {job.id} on {found.runner_name}" if found.flow is None else how_far(found.flow),
+            *_tried(found),
+        ),
         commands=(show_job(job.id),),
     )
 
@@ -141,7 +146,10 @@ def _cancelled(found: JobEvidence) -> Clause:
     job, clock = found.job, found.clock
     said = job.reason if job.reason.startswith("cancelled") else f"cancelled: {job.reason}"
     at = "" if job.ended_at is None else f" ({clock.near(job.ended_at, job.due_at)})"
-    return Clause(text=f"was {said}{at}", evidence=_tried(found), commands=_run_again(found))
+    steps = () if found.flow is None else (how_far(found.flow),)
+    return Clause(
+        text=f"was {said}{at}", evidence=(*steps, *_tried(found)), commands=_run_again(found)
+    )
 
 
 def _expired(found: JobEvidence) -> Clause:

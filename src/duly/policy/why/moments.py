@@ -78,7 +78,8 @@ def _queued(found: MomentEvidence) -> Answer:
 
 def _merged(found: MomentEvidence) -> Answer:
     if found.into is None:
-        return Answer(sentence=f"{_due(found)} and was {found.fire.reason}.")
+        said = found.fire.reason.removeprefix("merged")
+        return Answer(sentence=f"{_due(found)} and was merged{said}.")
     into = found.clock.near(found.into.due_at, found.moment)
     said = f"{_due(found)} and was merged into the run of {into}"
     if found.job is None:
@@ -98,7 +99,9 @@ def _skipped(found: MomentEvidence) -> Answer:
         why = reason.removeprefix("skipped ")
         due = found.clock.whole(found.moment)
         return Answer(sentence=f"{found.name} is due {due} and will be skipped {why}.")
-    why, commands = _why_skipped(found)
+    why, commands = f": {reason}", ()
+    if found.schedule.plan.reaction is None:  # else nobody can run it without an event
+        why, commands = _why_skipped(found)
     return Answer(
         sentence=f"{_due(found)} and was skipped{why}.",
         commands=commands,
@@ -122,7 +125,7 @@ def _why_skipped(found: MomentEvidence) -> tuple[str, tuple[Command, ...]]:
             return f" {reason.removeprefix('skipped ')}", (run,)
         case Cause.EXCLUDED:
             return f": {reason}", (run_it(found.name, what="run it anyway"),)
-        case Cause.EXHAUSTED | Cause.MISSED | None:
+        case Cause.EXHAUSTED | Cause.MISSED | Cause.WITHDRAWN | Cause.REFUSED | None:
             return f"{at}: {reason}", (run,)
         case _:
             assert_never(found.fire.cause)
@@ -155,6 +158,9 @@ def _due(found: MomentEvidence) -> str:
     if found.fire.is_backfill:
         asked = f"{found.fire.reason} {found.clock.near(found.fire.decided_at, found.moment)}"
         return f"{found.name}, due {found.clock.due(found.moment)}, was {asked}"
+    if found.schedule.plan.reaction is not None:
+        when = found.clock.due(found.moment)
+        return f"{found.name} was to react to event {found.fire.series} of {when}"
     if found.fire.series != CLOCK:
         return f"{found.name} was run by hand {found.clock.due(found.moment)}"
     return f"{found.name} was due {found.clock.due(found.moment)}"

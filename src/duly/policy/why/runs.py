@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
+from duly.model.flow import FlowInfo
 from duly.model.job import Attempt, Job
 from duly.model.journal import Note
 from duly.model.limit import Rate
@@ -26,6 +28,23 @@ class LaneEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Where a job of a flow stands in it. Steps and parts are counted from 1, as people do."""
+
+    flow: int
+    flow_name: str
+    step: int
+    name: str  # of the step
+    kind: Literal["step", "map", "wait"] = "step"
+    part: int | None = None  # of a step that goes over a list
+    parts: int = 1
+
+    def __str__(self) -> str:
+        part = "" if self.part is None else f", part {self.part:,} of {self.parts:,}"
+        return f"step {self.step:,} ({self.name}{part}) of flow {self.flow} {self.flow_name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvidence:
     job: Job
     now: datetime
@@ -38,6 +57,8 @@ class JobEvidence:
     stopping: str | None = None  # why it was asked to end, if it was
     is_gone: bool = False  # the runner's process is known to have ended, whatever its lease says
     living: Sequence[WorkerInfo] = ()  # who works
+    flow: FlowInfo | None = None  # its steps, if it is a flow that was opened
+    lineage: Lineage | None = None  # the flow that it is a step of
     # Only of those that wait:
     queue: Queue | None = None
     running_in_queue: int = 0

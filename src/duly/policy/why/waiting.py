@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from duly.model.worker import WorkerInfo
 from duly.policy.why.answer import Command
+from duly.policy.why.flows import awaited_event
 from duly.policy.why.runs import JobEvidence
 from duly.policy.why.showing import plural
 
@@ -35,7 +36,10 @@ def why_waiting(found: JobEvidence) -> Waits:
             )
         case "worker":
             return _without_worker(found) or Waits("waits to be set free: a worker knows it now")
-        case None:
+        case "event":
+            asked = awaited_event(found)
+            return Waits(asked.text, asked.evidence, asked.commands)
+        case "steps" | None:
             pass
     if job.state == "blocked":
         return _behind(found)

@@ -263,6 +263,17 @@ async def what_happened_before_is_replayed_once(world: World) -> None:
 
 
 @check
+async def what_was_replayed_before_it_was_looked_at_is_not_reacted_to_again(world: World) -> None:
+    await world.add(plan(rule="on doc.changed"), plan("keyed", 'on doc.* key="{n}"'))
+    await emit(world, n=1)
+    world.wait(SECOND)
+    for name in ("report", "keyed"):
+        equal((await world.store.events.replay(name, since=START, until=world.now)).events, 1)
+    done = await world.store.events.react(limit=10)
+    equal((done.events, done.jobs, len(await world.live())), (1, 0, 2))
+
+
+@check
 async def a_replay_is_as_the_events_were(world: World) -> None:
     """The last one about the same counts, and what was called off is."""
     for number, day in ((1, 10), (2, 11), (1, 12)):

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from duly.app.views import Fire, fires
+from duly.app.views import Fire, fires, made_by_events
 from duly.durations import parse_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.policies import check_moment
@@ -26,7 +26,8 @@ async def travel(store: Store, clock: VirtualClock, end: datetime) -> list[Fire]
 
 async def history(store: Store, schedule: str) -> list[Fire]:
     """The ledger of a schedule, oldest first."""
-    return fires(await store.ledger.fires(schedule, limit=MOST_MOMENTS), schedule)[::-1]
+    found = await store.ledger.fires(schedule, limit=MOST_MOMENTS)
+    return fires(found, schedule, reacts=await made_by_events(store, found))[::-1]
 
 
 def moment_of(what: str, given: datetime | str) -> datetime:
@@ -71,11 +72,13 @@ async def _keep_up(store: Store) -> tuple[timedelta | None, bool]:
     """Do what is due now: how long until something is again, and whether anything was."""
     fired = await store.ledger.fire(decide, limit=BATCH, trust=lambda _: True)
     seen = await store.events.react(limit=BATCH)
+    answered = await store.upkeep.answer(limit=BATCH)
     moved = await store.upkeep.dispatch(limit=BATCH)
     rests = [rest for rest in (fired.rest, moved.rest) if rest is not None]
-    if seen.more:
+    if seen.more or answered == BATCH:
         rests.append(NO_REST)
-    did = bool(fired.schedules or seen.events or moved.ready or moved.hurried or moved.expired)
+    did = bool(fired.schedules or seen.events or answered)
+    did |= bool(moved.ready or moved.hurried or moved.expired)
     return min(rests, default=None), did
 
 

@@ -66,11 +66,12 @@ class Stint:
             await self._serve_all()
 
     async def _react(self) -> bool:
-        """Start what is to be started because of events: whether there were any."""
+        """Start, and go on with, what waited for events: whether there was anything."""
         seen = last = await self._store.events.react(limit=PAGE)
         while last.more:
             last = await self._store.events.react(limit=PAGE)
-        return bool(seen.events)
+        answered = await self._store.upkeep.answer(limit=PAGE)
+        return bool(seen.events or answered)
 
     async def _serve_all(self) -> None:
         served: set[str] = set()

@@ -141,7 +141,11 @@ JOB: Final = (
         summary="Give a failed job another chance",
         tag="jobs",
         answer=WholeJob,
-        say=lambda found: f"Job {found.id} gets another chance.",
+        say=lambda found: (
+            f"Job {found.id} gets another chance."
+            if found.flow is None
+            else f"Flow {found.id} goes on from its failed steps."
+        ),
     ),
     Endpoint(
         method="POST",

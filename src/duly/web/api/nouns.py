@@ -7,6 +7,7 @@ from duly.web.api.asking import ASKING
 from duly.web.api.capacity import CAPACITY
 from duly.web.api.declaring import DECLARING
 from duly.web.api.endpoint import Endpoint
+from duly.web.api.flows import FLOWS
 from duly.web.api.job import JOB
 from duly.web.api.jobs import JOBS
 from duly.web.api.schedules import SCHEDULES
@@ -17,6 +18,7 @@ VERSION: Final = "/api/v1"
 ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = (
     *JOBS,
     *JOB,
+    *FLOWS,
     *STEERING,
     *SCHEDULES,
     *CAPACITY,

@@ -6,6 +6,7 @@ from duly.web.doors import Door
 from duly.web.page import Page
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.editing import EDITING
+from duly.web.pages.flow import ANSWER
 from duly.web.pages.job import JOB, RUN_AGAIN
 from duly.web.pages.job_log import LOG, LOG_TEXT
 from duly.web.pages.jobs import BULK, JOBS
@@ -22,6 +23,7 @@ PAGES: Final[tuple[Page, ...]] = (
     BULK,
     JOB,
     RUN_AGAIN,
+    ANSWER,
     LOG,
     LOG_TEXT,
     SCHEDULES,

@@ -16,6 +16,7 @@ from duly.policy.why import about
 from duly.web.asking import Ask
 from duly.web.house import House
 from duly.web.page import LIVE, Page, Values
+from duly.web.pages.flow import flow_values
 from duly.web.pages.job_log import number_of
 from duly.web.saying import as_json
 from duly.web.svg.attempts import Kind, Stretch, draw_attempts
@@ -41,12 +42,17 @@ async def job(_: House, ask: Ask) -> Values:
         "drawing": draw_attempts(life, _told(seen)),
         "span": (life[0].start, life[-1].end) if life else None,
         # What the page shows itself, and itself, need not be said.
-        "evidence": [one for one in seen.answer.evidence if not one.startswith("attempt ")],
+        "evidence": [
+            one
+            for one in seen.answer.evidence
+            if not one.startswith("attempt ") and one != str(seen.lineage)
+        ],
         "commands": [one for one in seen.answer.commands if one.what != "see it"],
         "tries": list(tries(seen)),
         "args": arguments(seen.job),
         "result": _result(seen.job),
         "facts": facts(seen.job),
+        **flow_values(seen.flow, ask),
     }
 
 
@@ -120,7 +126,7 @@ def facts(job: Job) -> list[tuple[str, str]]:
         ("priority", str(job.priority) if job.priority else ""),
         ("submitter", job.submitter),
         ("limits", ", ".join(lane.name for lane in job.limits)),
-        ("waits at", job.waits_for or ""),
+        ("waits for" if job.waits == "event" else "waits at", job.waits_for or ""),
         ("needs", ", ".join(f"{name}={amount}" for name, amount in job.needs.items())),
         ("timeout", "" if timeout is None else about(timeout)),
     ]

@@ -115,8 +115,7 @@ select schedule.name, {reacted}
   join duly.schedule on left(schedule.rule, 3) = 'on '
   join duly.fire on fire.schedule_id = schedule.id
                 and fire.due_at = event.at and fire.series = event.id
- where event.id = :id
- order by schedule.name;
+ where event.id = :id;
 
 -- part: reacted
 fire.id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id, series

@@ -43,10 +43,11 @@ select {schedule}, :now
  order by id;
 
 -- name: later_events
--- What may have called off what is about to be started.
+-- What may have called off what is about to be started. By their moments, which are near: of a name
+-- there may be millions.
 select {event}
   from duly_event
- where name >= :low and name <= :high and at >= :since
+ where +name >= :low and +name <= :high and at >= :since
  order by at, id;
 
 -- name: replayable_events
@@ -108,14 +109,16 @@ select {event}
  limit :limit;
 
 -- name: reactions_to
--- The rows of the ledger for one event, of schedules that are there and react to events.
+-- The rows of the ledger for one event, of schedules that are there and react to events; in this
+-- order, which a cross join keeps.
 select duly_schedule.name, {reacted}
   from duly_event
-  join duly_schedule on substr(duly_schedule.rule, 1, 3) = 'on '
-  join duly_fire on duly_fire.schedule_id = duly_schedule.id
-                and duly_fire.due_at = duly_event.at and duly_fire.series = duly_event.id
+ cross join duly_schedule
+ cross join duly_fire
  where duly_event.id = :id
- order by duly_schedule.name;
+   and substr(duly_schedule.rule, 1, 3) = 'on '
+   and duly_fire.schedule_id = duly_schedule.id
+   and duly_fire.due_at = duly_event.at and duly_fire.series = duly_event.id;
 
 -- part: reacted
 duly_fire.id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id,

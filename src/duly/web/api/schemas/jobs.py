@@ -22,6 +22,7 @@ from duly.web.api.schemas.common import (
     Words,
     length_text,
 )
+from duly.web.api.schemas.flows import FlowProgress
 
 MOST_AT_ONCE = 10_000  # jobs of a batch
 MOST_CHOSEN = 1_000  # jobs by their numbers, which are done one after the other
@@ -161,6 +162,12 @@ class Job(Said, frozen=True):
     started_at: datetime | None
     ended_at: datetime | None
     reason: Annotated[str, Meta(description="Why it waits, or how it ended.")]
+    parent: Annotated[
+        int | None, Meta(description="The flow that it is a step of, or the job it came from.")
+    ]
+    step: Annotated[int | None, Meta(description="Its place in the flow, from 1.")]
+    part: Annotated[int | None, Meta(description="Which of the jobs of that step, from 1.")]
+    flow: Annotated[FlowProgress | None, Meta(description="How far it is, if it is a flow.")]
 
     @classmethod
     def of(cls, facts: JobFacts) -> "Job":
@@ -331,6 +338,10 @@ def _line(facts: JobFacts) -> dict[str, Any]:
         "started_at": job.claimed_at,
         "ended_at": job.ended_at,
         "reason": redacted(job.reason),
+        "parent": job.parent,
+        "step": None if job.step is None else job.step + 1,
+        "part": None if job.part is None else job.part + 1,
+        "flow": None if facts.flow is None else FlowProgress.of(facts.flow),
     }
 
 

@@ -1,0 +1,252 @@
+"""``duly.emit`` and ``duly.events``: what happened, and what is done about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duly.app.connections import told_which_database
+from duly.app.home import Home
+from duly.app.views import Fire
+from duly.errors import InvalidValue, NotFound, PayloadError
+from duly.model import event as model
+from duly.model.event import Emitted
+from duly.model.payload import LONGEST_ARGS, Json, decode
+from duly.registry.codecs import ENCODER
+from duly.registry.refusals import check_storable
+from duly.store.foreign import aemit_on, emit_on
+from duly.store.protocol import Replayed, Store
+
+NOTHING: Mapping[str, Any] = {}
+_WHAT = "payload"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened, as somebody said."""
+
+    id: str
+    name: str
+    payload: Mapping[str, Any]
+    key: str | None
+    at: datetime
+    submitter: str
+    tenant: str
+
+    @classmethod
+    def of(cls, event: model.Event) -> "Event":
+        return cls(
+            id=str(event.id),
+            name=event.name,
+            payload=decode(event.payload),
+            key=event.key,
+            at=event.at,
+            submitter=event.submitter,
+            tenant=event.tenant,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """Some of the events that match; ``after`` is what the next page is asked for with."""
+
+    events: Sequence[Event]
+    after: str | None  # None: it is the last one
+
+
+def emit(home: Home, said: Emitted, *, connection: object | None) -> str:
+    if connection is None:
+        [number] = home.call(lambda store: store.events.emit([said]), twin="duly.aemit()")
+    else:
+        with told_which_database(home, connection):
+            [number] = emit_on(connection, [said])
+    return str(number)
+
+
+async def aemit(home: Home, said: Emitted, *, connection: object | None) -> str:
+    if connection is None:
+        [number] = await (await home.store()).events.emit([said])
+    else:
+        with told_which_database(home, connection):
+            [number] = await aemit_on(connection, [said])
+    return str(number)
+
+
+def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitted:
+    """What is said, checked, and by value."""
+    model.check_event(event)
+    asked: object = payload
+    if not isinstance(asked, Mapping) or not all(isinstance(name, str) for name in asked):
+        raise InvalidValue(
+            f"{event}: its payload is an object, whose fields tasks take by name: "
+            f'{{"invoice_id": 7}}; not {asked!r:.100}'
+        )
+    try:
+        data = ENCODER.encode(asked)
+    except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
+        raise PayloadError(f"{event}: its payload cannot be kept: {error}") from None
+    check_storable(data, asked, what=_WHAT, longest=LONGEST_ARGS)
+    return Emitted(name=event, payload=Json(data.decode()), key=key)
+
+
+class Events:
+    def __init__(self, home: Home, *, who: str = "") -> None:
+        self._home = home
+        self._who = who
+
+    def get(self, number: str | int, /) -> Event:
+        return self._home.call(lambda store: _get(store, number), twin="duly.events.aget()")
+
+    async def aget(self, number: str | int, /) -> Event:
+        return await _get(await self._home.store(), number)
+
+    def list(
+        self,
+        pattern: str = "*",
+        /,
+        *,
+        key: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+    ) -> "Sequence[Event]":
+        """Events whose names match, as ``"invoice.*"``: the newest first."""
+        wanted = Search(pattern, key, since, until, None, limit)
+        return self._home.call(
+            lambda store: _page(store, wanted), twin="duly.events.alist()"
+        ).events
+
+    async def alist(
+        self,
+        pattern: str = "*",
+        /,
+        *,
+        key: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+    ) -> "Sequence[Event]":
+        wanted = Search(pattern, key, since, until, None, limit)
+        return (await _page(await self._home.store(), wanted)).events
+
+    def page(
+        self,
+        pattern: str = "*",
+        /,
+        *,
+        key: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> EventPage:
+        """The same, a page at a time; ``after`` is that of the page before."""
+        wanted = Search(pattern, key, since, until, after, limit)
+        return self._home.call(lambda store: _page(store, wanted), twin="duly.events.apage()")
+
+    async def apage(
+        self,
+        pattern: str = "*",
+        /,
+        *,
+        key: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> EventPage:
+        wanted = Search(pattern, key, since, until, after, limit)
+        return await _page(await self._home.store(), wanted)
+
+    def reactions(self, number: str | int, /) -> "Sequence[Fire]":
+        """What each schedule that reacts to events made of one, and why."""
+        return self._home.call(
+            lambda store: _reactions(store, number), twin="duly.events.areactions()"
+        )
+
+    async def areactions(self, number: str | int, /) -> "Sequence[Fire]":
+        return await _reactions(await self._home.store(), number)
+
+    def replay(
+        self,
+        schedule: str,
+        /,
+        since: datetime,
+        until: datetime | None = None,
+        *,
+        pattern: str | None = None,
+        dry_run: bool = False,
+    ) -> Replayed:
+        """Let a schedule react to what happened without it, from ``since`` up to ``until``, or now.
+
+        What it has reacted to is left alone, so it can be repeated. ``pattern``: only to some.
+        """
+        wanted = Replay(schedule, since, until, pattern, dry_run)
+        return self._home.call(
+            lambda store: _replay(store, wanted, self._who), twin="duly.events.areplay()"
+        )
+
+    async def areplay(
+        self,
+        schedule: str,
+        /,
+        since: datetime,
+        until: datetime | None = None,
+        *,
+        pattern: str | None = None,
+        dry_run: bool = False,
+    ) -> Replayed:
+        wanted = Replay(schedule, since, until, pattern, dry_run)
+        return await _replay(await self._home.store(), wanted, self._who)
+
+
+class Search(NamedTuple):
+    pattern: str
+    key: str | None
+    since: datetime | None
+    until: datetime | None
+    after: str | None
+    limit: int
+
+
+class Replay(NamedTuple):
+    schedule: str
+    since: datetime
+    until: datetime | None
+    pattern: str | None
+    dry_run: bool
+
+
+async def _get(store: Store, number: str | int) -> Event:
+    return Event.of(await store.events.get(_number(number)))
+
+
+async def _page(store: Store, wanted: Search) -> EventPage:
+    found = await store.events.page(**wanted._asdict())
+    return EventPage(events=[Event.of(event) for event in found.events], after=found.after)
+
+
+async def _reactions(store: Store, number: str | int) -> list[Fire]:
+    found = await store.events.reactions(_number(number))
+    return [Fire.of(fire, schedule, reacts=True) for schedule, fire in found]
+
+
+async def _replay(store: Store, wanted: Replay, who: str) -> Replayed:
+    until = wanted.until
+    if until is None:
+        until = await store.surroundings.now() + timedelta.resolution
+    return await store.events.replay(
+        wanted.schedule,
+        since=wanted.since,
+        until=until,
+        pattern=wanted.pattern,
+        dry_run=wanted.dry_run,
+        who=who,
+    )
+
+
+def _number(asked: str | int) -> int:
+    try:
+        return int(asked)
+    except ValueError:
+        raise NotFound(f"there is no event {asked!r}: they have numbers") from None

@@ -1,0 +1,57 @@
+"""The steps of a flow on the page of its job; and a form for a step that asks somebody."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from duly.app.flow_page import Awaits, FlowSeen, StepSeen
+from duly.app.tenancy import own_job
+from duly.model.filter_words import quoted
+from duly.web.asking import Ask
+from duly.web.house import House
+from duly.web.page import Page, Values
+from duly.web.pages.job_log import number_of
+from duly.web.svg.graph import draw_flow
+
+MOST_ROWS: Final = 500
+
+
+def flow_values(flow: FlowSeen | None, ask: Ask) -> dict[str, Any]:
+    """What the template needs beside the flow itself."""
+    if flow is None:
+        return {}
+    link = _links(flow, ask)
+    return {
+        "graph": draw_flow(flow, link),
+        "steps": flow.steps[:MOST_ROWS],
+        "step_link": link,
+    }
+
+
+async def answer(_: House, ask: Ask) -> Values:
+    """A form for what somebody has to say."""
+    found = await ask.front.ask(own_job, number_of(ask), ask.user.tenant)
+    awaits = Awaits.of(found)
+    return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
+
+
+def _links(flow: FlowSeen, ask: Ask) -> Callable[[StepSeen], str | None]:
+    """A step is its job; one over a list, the list of its jobs."""
+
+    def link(step: StepSeen) -> str | None:
+        info = step.info
+        if info.job_id is None:
+            return None
+        if not step.is_map:
+            return ask.at(f"/jobs/{info.job_id}")
+        return ask.at("/jobs", filter=f"flow:{flow.info.id} task:{quoted(info.task)}")
+
+    return link
+
+
+ANSWER = Page(
+    path="/jobs/{id:number}/answer",
+    template="job_answer.html",
+    view=answer,
+    role="operator",
+    tenants=True,
+)

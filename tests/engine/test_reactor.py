@@ -1,0 +1,48 @@
+"""The reactor looks at a batch, goes on while there is more, and then rests until it is woken."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from duly.engine.reactor import LOOKING, NO_REST, Reactor
+from duly.events import Event, EventsSeen
+from duly.model.event import Emitted
+from duly.store.protocol import EVENTS, Store
+from duly.testing.factories import plan
+from tests.engine.workshop import memory_store
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with memory_store() as store:
+        yield store
+
+
+async def test_it_goes_on_while_there_is_more_and_says_what_it_did(store: Store) -> None:
+    said: list[Event] = []
+    reactor = Reactor(store, emit=said.append, batch=2)
+    await store.schedules.add([plan(rule="on a")])
+    await store.events.emit([Emitted(name="a"), Emitted(name="a"), Emitted(name="b")])
+    assert [await reactor.tick() for _ in range(3)] == [NO_REST, LOOKING, LOOKING]
+    assert said == [
+        EventsSeen(events=2, jobs=2, withdrawn=0),
+        EventsSeen(events=1, jobs=0, withdrawn=0),
+    ]
+
+
+async def test_whoever_emits_wakes_it(store: Store) -> None:
+    heard: list[str] = []
+    store.listen(heard.append)
+    await store.events.emit([Emitted(name="a")])
+    assert set(heard) & Reactor.topics == {EVENTS}
+
+
+async def test_what_it_starts_wakes_the_workers_or_the_dispatcher(store: Store) -> None:
+    heard: list[str] = []
+    await store.schedules.add([plan(rule="on a", queue="mail"), plan("b", "on b run_after=1h")])
+    for name, topic in (("a", "ready:mail"), ("b", "jobs")):
+        await store.events.emit([Emitted(name=name)])
+        store.listen(heard.append)
+        await Reactor(store).tick()
+        assert topic in heard
+        heard.clear()
