@@ -21,6 +21,7 @@ from tests.acceptance.fleet import Impossible
 from tests.acceptance.report import Report
 from tests.acceptance.stories import kills
 from tests.acceptance.stories.fairness import a_flood_of_high, a_tenant_floods
+from tests.acceptance.stories.flows import flows_are_completed
 from tests.acceptance.stories.gone import a_node_is_gone
 from tests.acceptance.stories.kills import Weather
 from tests.acceptance.stories.limits import limits_are_kept
@@ -86,6 +87,9 @@ STORIES: dict[str, Story] = {
     "tenants": lambda stage: a_tenant_floods(stage.url, stage.folder),
     "flood": lambda stage: a_flood_of_high(stage.url, stage.folder),
     "limits": lambda stage: limits_are_kept(stage.url, stage.folder, seconds=stage.asked.seconds),
+    "flows": lambda stage: flows_are_completed(
+        stage.url, stage.folder, seconds=stage.asked.seconds
+    ),
     "schedulers": schedulers,
 }
 STORES = ("sqlite", "postgres")

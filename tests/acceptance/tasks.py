@@ -10,12 +10,12 @@ import os
 import signal
 from pathlib import Path
 
+from duly import Duly, Step
 from duly.clock import boottime, now, sleep
 from duly.instants import to_us
 from duly.model.limit import Limit
 from duly.registry.context import current
 from duly.registry.definition import define
-from duly.registry.registry import Registry
 
 MOST_OF_A_KEY = 2
 PER_KEY = Limit("key:{key}", concurrency=MOST_OF_A_KEY)
@@ -81,7 +81,31 @@ def _length(seconds: float, again: float | None) -> float:
     return again if any(line.split()[3] == number for line in lines) else seconds
 
 
-registry = Registry()
+_app = Duly(":memory:")
+registry = _app.registry
 for function in (nap, doze, quick, poison):
     registry.add(define(function))
 registry.add(define(limited, limits=[PER_KEY]))
+
+
+@_app.task
+async def items(size: int) -> list[int]:
+    await nap(0.1)
+    return list(range(size))
+
+
+@_app.task
+async def piece(item: int) -> int:
+    await nap(0.1)
+    return 2 * item
+
+
+@_app.task
+async def total(found: list[int]) -> int:
+    await nap(0.1)
+    return sum(found)
+
+
+@_app.flow
+def errand(size: int) -> Step[int]:
+    return total.step(piece.map(items.step(size).result).result)

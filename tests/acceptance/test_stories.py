@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.fleet import Impossible
 from tests.acceptance.report import Report
 from tests.acceptance.stories.fairness import a_flood_of_high, a_tenant_floods
+from tests.acceptance.stories.flows import flows_are_completed
 from tests.acceptance.stories.gone import a_node_is_gone
 from tests.acceptance.stories.kills import (
     Weather,
@@ -50,6 +51,9 @@ STORIES: dict[str, Story] = {
     ),
     "low work is not starved by a flood of high": partial(a_flood_of_high, seconds=10),
     "limits are kept while nodes are killed": partial(limits_are_kept, seconds=4, pause=1.5),
+    "flows are completed exactly while nodes are killed": partial(
+        flows_are_completed, seconds=4, pause=0.7
+    ),
 }
 
 every_story = pytest.mark.parametrize(

@@ -28,8 +28,9 @@ __all__ = ["postgres", "sqlite"]
 
 VALUES: dict[str, object] = {
     "task": "work", "queue": "default", "tenant": "", "key": "k", "schedules": [1], "tags": ["x"],
-    "flow": 7, "error": "no", "texts": ["no"], "since": NOW - 1_000, "before": NOW + 1_000, "after": LAST,
-    "limit": 50, "states": ["ready"], "behind": LAST, "behind_id": LAST, "edge": FIRST + 1,
+    "flow": 7, "error": "no", "texts": ["no"], "since": NOW - 1_000, "before": NOW + 1_000,
+    "after": LAST, "limit": 50, "states": ["ready"], "behind": LAST, "behind_id": LAST,
+    "edge": FIRST + 1,
     "look": 1_000,
     **{f"{word}_like": "*" for word in ("task", "queue", "tenant", "key")},
 }  # fmt: skip
