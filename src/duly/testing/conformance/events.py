@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.errors import InvalidValue, NotFound, OutcomeUnknown, WrongState
+from duly.model.access import Actor
 from duly.model.event import Emitted
 from duly.model.fire import Cause, Outcome
 from duly.model.payload import encode
@@ -77,6 +78,29 @@ async def events_are_found_by_what_they_are_about(world: World) -> None:
 
 
 @check
+async def events_are_found_by_whose_they_are_and_by_their_numbers(world: World) -> None:
+    said = [Emitted(name="a", tenant=tenant) for tenant in ("", "acme", "other", "acme")]
+    numbers = await world.store.events.emit(said)
+    page = await world.store.events.page(tenant="acme")
+    equal(sorted(event.id for event in page.events), [numbers[1], numbers[3]])
+    found = await world.store.events.find([numbers[2], 12345678, numbers[0]])
+    equal(sorted(event.id for event in found), [numbers[0], numbers[2]])
+    equal(await world.store.events.find([]), [])
+
+
+@check
+async def what_a_person_emits_is_in_the_audit_log(world: World) -> None:
+    await emit(world)
+    equal(await world.store.access.audit(limit=10), [])
+    await world.store.acting(Actor("ada", "token")).events.emit([Emitted(name="a", key="k")])
+    [entry] = await world.store.access.audit(limit=10)
+    equal(
+        (entry.who, entry.action, entry.subject, entry.details),
+        ("ada", "events.emit", "event:a", '{"key":"k"}'),
+    )
+
+
+@check
 async def an_emit_whose_answer_was_lost_says_it_once(world: World) -> None:
     losing = LosingAnswers(world.database)
     losing.lose("emit_events", times=3)
@@ -105,9 +129,14 @@ async def an_event_starts_one_job_for_each_schedule_that_means_it(world: World) 
         (fire.job_id, job.args, job.due_at, str(job.state)), (job.id, '{"doc":7}', START, "ready")
     )
     equal((job.submitter, job.tenant, job.key), ("ada", "acme", None))
-    told = dict(await world.store.events.reactions(number))
+    told = dict(await world.store.events.reactions([number]))
     equal(sorted(told), ["all", "below", "doc"])
     equal(told["doc"], fire)
+    other = await emit(world, "invoice.paid")
+    await react(world)
+    both = await world.store.events.reactions([number, other])
+    equal([name for name, one in both if one.series == other], ["all", "other"])
+    equal(len(both), 5)
     equal(await world.fires("clock"), [])
 
 

@@ -108,3 +108,11 @@ async def who_is_cancelled_does_not_wait_any_more(world: World) -> None:
     equal((await world.job(number)).state, State.CANCELLED)
     equal(await happened(world, encode({})), 0)
     equal(await ready(world), [])
+
+
+@check
+async def what_a_tenant_says_answers_nobody_else(world: World) -> None:
+    await waiting(world)
+    for tenant, answered in (("acme", 0), ("", 1)):
+        await world.store.events.emit([Emitted(name=APPROVAL, tenant=tenant)])
+        equal(await world.store.upkeep.answer(limit=100), answered)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from duly.errors import WrongState
 from duly.model.access import Actor
+from duly.model.event import Emitted
 from duly.model.states import State
 from duly.store.protocol import Retention
 from duly.store.sql_store import SqlStore
@@ -45,6 +46,18 @@ async def something_else_under_the_same_key_is_refused(world: World) -> None:
     with refused(WrongState, saying='"x" was used for something else within a day'):
         await jobs.enqueue_once([call(title="b")], key="x", mark="2")
     equal([job.title for job in await world.live()], ["a"])
+
+
+@check
+async def what_happened_is_said_once_under_a_key(world: World) -> None:
+    events = world.store.acting(ADA).events
+    said = [Emitted(name="a"), Emitted(name="b")]
+    first = await events.emit_once(said, key="x", mark="1")
+    equal(await events.emit_once(said, key="x", mark="1"), first)
+    equal(sorted(event.id for event in (await events.page()).events), sorted(first))
+    equal([entry.action for entry in await world.store.access.audit(limit=10)], ["events.emit"])
+    with refused(WrongState, saying='"x" was used for something else within a day'):
+        await events.emit_once(said[:1], key="x", mark="2")
 
 
 @check

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, WrongState
+from duly.model.event import Emitted
 from duly.model.fire import Cause
 from duly.model.job import Job
 from duly.model.payload import encode
@@ -306,3 +307,23 @@ async def only_what_a_schedule_means_is_replayed(world: World) -> None:
     await world.store.schedules.pause("report")
     with refused(WrongState, "paused"):
         await replay("report", since=START, until=world.now)
+
+
+@check
+async def what_a_tenant_says_moves_and_calls_off_nothing_of_others(world: World) -> None:
+    await world.add(reminder(), reminder("ours", "on a"), plan("theirs", "on a", tenant="other"))
+    starts_at = START + 3 * DAY
+    said = encode({"id": 1, "starts_at": starts_at.isoformat()})
+    for tenant in ("other", "acme"):
+        await world.store.events.emit(
+            [Emitted(name="class.scheduled", payload=said, tenant=tenant)]
+        )
+        await react(world)
+    await cancelled(world)
+    await react(world)
+    job = await only(world)
+    equal((job.tenant, job.due_at), ("other", starts_at - DAY))
+    equal(await fires(world), [("queued", None), ("skipped", Cause.REFUSED)])
+    await emit(world, "a", id=1)
+    await react(world)
+    equal((await fires(world, "ours"), await fires(world, "theirs")), ([("queued", None)], []))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from duly.model.fire import Outcome
+from duly.model.fire import Cause, Outcome
 from duly.model.payload import Json
 from duly.model.states import ENDED, LIVE, TRANSITIONS, WAITING, State
 from duly.policy.retry import Retry
@@ -31,6 +31,7 @@ from duly.testing.simulate.lanes import Lanes
 from duly.testing.simulate.ledger import Ledger
 from duly.testing.simulate.watch import (
     EndRow,
+    EventRow,
     FireRow,
     JobRow,
     KeyRow,
@@ -88,6 +89,7 @@ class Checkers:
         self.lanes = Lanes(sometimes, violated)
         self.flows = Flows(sometimes, violated)
         self._callbacks = Callbacks(sometimes, violated)
+        self.events: dict[int, EventRow] = {}
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
         self.taken_back: Callable[[int], None] = lambda _: None
@@ -116,7 +118,7 @@ class Checkers:
             "duly_flow": self.flows.flow,
             "duly_step": self.flows.step,
             "duly_part": self.flows.part,
-            "duly_event": self.flows.event,
+            "duly_event": self._event,
         }
 
     def committed(self, transaction: Transaction) -> None:
@@ -146,8 +148,19 @@ class Checkers:
                 yield f"{fire} is queued, and its job is {job}"
         for job in self.jobs.values():
             of = fires.get(job.row.fire_id or 0)
-            if of is not None and (of.outcome != Outcome.QUEUED or of.job_id != job.row.id):
+            if of is None or (of.cause == Cause.WITHDRAWN and job.state is State.CANCELLED):
+                continue  # what started it was called off
+            if of.outcome != Outcome.QUEUED or of.job_id != job.row.id:
                 yield f"{job} stands for {of}"
+
+    def unanswered(self) -> Iterator[str]:
+        """At the end: what happened is in the ledger of each schedule that was there for it."""
+        for event in self.events.values():
+            if not event.seen:
+                yield f"{event} was never looked at"
+            for life in self.ledger.reacting(event.name, event.at):
+                if event.id not in life.reactions:
+                    yield f'"{life.row.name}" ({life.row.rule}) has no row for {event}'
 
     def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
         see = self._eyes.get(table)
@@ -160,6 +173,10 @@ class Checkers:
     def _end(self, _: EndRow | None, after: EndRow | None) -> None:
         if after is not None:  # else it was pruned
             self._ended(after)
+
+    def _event(self, _: EventRow | None, after: EventRow | None) -> None:
+        if after is not None:  # else it was forgotten
+            self.events[after.id] = after
 
     def _signal(self, before: SignalRow | None, after: SignalRow | None) -> None:
         if before is None and after is not None:

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from duly.flow.progress import OVER
-from duly.testing.simulate.watch import EventRow, FlowRow, JobRow, PartRow, StepRow
+from duly.testing.simulate.watch import FlowRow, JobRow, PartRow, StepRow
 
 FAILED = ("failed", "cancelled")
 
 
 class Flows:
     def __init__(self, sometimes: Counter[str], violated: Callable[[str], None]) -> None:
-        self.events: set[int] = set()
         self._sometimes = sometimes
         self._violated = violated
         self._flows: dict[int, FlowRow] = {}
@@ -53,10 +52,6 @@ class Flows:
             self._violated(f"{after} is done again, and had succeeded as {known}")
         parts[row.step, row.part] = after
         self._touched[row.flow] = None
-
-    def event(self, _: EventRow | None, after: EventRow | None) -> None:
-        if after is not None:
-            self.events.add(after.id)
 
     def left(self, row: JobRow) -> None:
         """A job that ran without a worker does not run any more."""

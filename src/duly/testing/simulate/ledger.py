@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import cast
 
 from duly.instants import from_us
+from duly.model.event import matches
 from duly.model.fire import CLOCK, Cause, Outcome
 from duly.model.policies import Policies
 from duly.model.schedule import Plan
@@ -56,6 +57,8 @@ class Life:
 
     row: ScheduleRow
     removed: bool = False
+    changed: bool = False  # it does not react to the same events as in the beginning, or did not
+    reactions: set[int] = field(default_factory=set)  # the events that are in its ledger
     segments: list[Segment] = field(default_factory=list)
     rows: dict[int, Row] = field(default_factory=dict)  # of the clock's series, by due moment
 
@@ -82,7 +85,7 @@ class Ledger:
         self.lives: dict[int, Life] = {}
         self.fires: dict[int, FireRow] = {}
         self._jobs: dict[int, int] = {}  # by fire
-        self._manual: set[int] = set()
+        self._manual: set[tuple[int, int]] = set()
         self._sometimes = sometimes
         self._violated = violated
 
@@ -107,6 +110,7 @@ class Ledger:
             life.removed = True
             return
         life.row = after
+        life.changed = life.changed or (after.rule, after.pause) != (before.rule, before.pause)
         if after.fault:
             self._violated(f'"{after.name}" was set aside: {after.fault}')
         if after.cursor < before.cursor and not rewinds:
@@ -129,6 +133,7 @@ class Ledger:
         self.fires[fire.id] = fire
         life = self.lives[fire.schedule_id]
         if before is not None:
+            self._sometimes["reaction withdrawn"] += fire.cause == Cause.WITHDRAWN
             if fire.series == CLOCK:
                 life.rows[fire.due_at].fire = fire
             return
@@ -141,10 +146,20 @@ class Ledger:
                 self._violated(f'"{life.row.name}" has a second row for {from_us(fire.due_at)}')
             spaced = isinstance(plan_of(life.row).timing, Spaced)
             life.rows[fire.due_at] = Row(fire, ruled=not spaced and fire.cause != Cause.ASKED)
-        elif fire.series in self._manual:
-            self._violated(f'"{life.row.name}": one manual run was written twice')
+        elif (fire.schedule_id, fire.series) in self._manual:
+            self._violated(f'"{life.row.name}": a manual run or a reaction was written twice')
         else:
-            self._manual.add(fire.series)
+            self._manual.add((fire.schedule_id, fire.series))
+            life.reactions.add(fire.series)
+
+    def reacting(self, event: str, at: int) -> Iterator[Life]:
+        """Those who have been there for what happened then, and are."""
+        for life in self.lives.values():
+            plan = plan_of(life.row)
+            if life.removed or life.changed or life.row.created_at > at or plan.reaction is None:
+                continue
+            if matches(plan.reaction.pattern, event):
+                yield life
 
     def job_made(self, job: JobRow) -> None:
         fire = self.fires.get(job.fire_id or 0)

@@ -49,6 +49,8 @@ LEFT_BEHIND = {
            and not exists (select 1 from duly_job
                             where duly_job.parent = flow.id and duly_job.step is not null)
          order by id""",
+    "events have not been looked at": """
+        select id, name from duly_event where not seen order by id""",
     "steps wait for what has happened": """
         select duly_job.id, duly_event.id from duly_job
           join duly_flow on duly_flow.id = duly_job.parent

@@ -11,8 +11,9 @@ from duly.model.payload import Json, encode
 from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
 from duly.model.terms import NO_TERMS, Callback, Terms
+from duly.policy.reacting import FIELD
 from duly.policy.retry import Retry
-from duly.testing.simulate.tasks import CALLBACK, FLOWS, QUEUES, RESOURCE, TASKS
+from duly.testing.simulate.tasks import CALLBACK, FLOWS, PING, QUEUES, RESOURCE, STOP, TASKS
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 KEYS = ("a", "b")
@@ -42,10 +43,18 @@ RULES = (
     "every 10s - (*:0/3 lasting=1m)",
     "every 25s - (*:0/7:30 lasting=40s)",
 )
+ON = (
+    f"on {PING}",
+    f'on {PING} key="k:{{k}}" debounce=3s',
+    f'on {PING} key="k:{{k}}" run_after=10s unless={STOP}',
+    f'on {PING} run_after="5s from at"',
+)
 SPACED = ("spaced 1s", "spaced 5s", "spaced 20s", "spaced 5s - (*:0/4 lasting=1m)")
 
 
 def rolled_plan(dice: random.Random, name: str, now: datetime) -> Plan:
+    if dice.random() < 0.12:
+        return rolled_reaction(dice, name)
     plan = Plan(
         name=name,
         task=rolled_task(dice),
@@ -57,6 +66,26 @@ def rolled_plan(dice: random.Random, name: str, now: datetime) -> Plan:
         **rolled_demands(dice),
     )
     return replace(plan, policies=rolled_policies(dice, plan, now))
+
+
+def rolled_reaction(dice: random.Random, name: str) -> Plan:
+    """A schedule that is due when something happens."""
+    demands = rolled_demands(dice)
+    demands["tenant"] = ""  # what happens is nobody's in particular
+    return Plan(
+        name=name,
+        task=rolled_task(dice),
+        queue=dice.choice(QUEUES),
+        rule=dice.choice(ON),
+        args=encode({"of": {FIELD: "k"}}),
+        policies=Policies(
+            overlap="allow",
+            start_within=_perhaps(dice, 1, 5, 30),
+            late=dice.choice(get_args(Late)),
+            retry=rolled_retry(dice),
+        ),
+        **demands,
+    )
 
 
 def rolled_rule(dice: random.Random, now: datetime) -> str:

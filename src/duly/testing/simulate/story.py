@@ -134,7 +134,12 @@ class Story:
 
     def _reckon(self) -> None:
         checkers = self.world.checkers
-        broken = [*self._workload.broken(), *checkers.unpaired(), *checkers.ledger.uncovered()]
+        broken = [
+            *self._workload.broken(),
+            *checkers.unpaired(),
+            *checkers.unanswered(),
+            *checkers.ledger.uncovered(),
+        ]
         self.world.wrong += [f"at the end: {promise}" for promise in broken]
 
 

@@ -12,7 +12,7 @@ from duly.flow.compose import Step
 QUEUES = ("default", "other")
 RESOURCE = "gpu"
 ITEMS = [1, 2, 3]  # what ``listing`` comes to
-EVENT = "sim.go"  # what some flows wait for
+GO, PING, STOP = "sim.go", "sim.ping", "sim.stop"  # the first is what some flows wait for
 
 _app = Duly(":memory:")
 
@@ -80,7 +80,7 @@ def stubborn(call: int = 0, of: str = "", poison: bool = False) -> None:  # noqa
 @_app.flow
 def patient(call: int = 0, of: str = "", poison: bool = False) -> None:  # noqa: ARG001, FBT001, FBT002
     """Something has to happen before it goes on."""
-    play.step(of) >> _app.wait_for(EVENT, key="go:{call}", timeout="20s") >> play.step()
+    play.step(of) >> _app.wait_for(GO, key="go:{call}", timeout="20s") >> play.step()
 
 
 REGISTRY = _app.registry

@@ -57,6 +57,7 @@ class ScheduleRow(NamedTuple):
     pause: str | None
     awaiting: int | None
     fault: str | None
+    created_at: int
 
 
 class FireRow(NamedTuple):

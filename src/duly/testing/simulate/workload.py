@@ -18,6 +18,7 @@ from duly.errors import DulyError, StoreUnavailable
 from duly.model.event import Emitted
 from duly.model.job import Call
 from duly.model.limit import Rate
+from duly.model.payload import encode
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.model.states import LIVE, State
@@ -26,7 +27,7 @@ from duly.store.sql_store import SqlStore
 from duly.testing.simulate.database import SimulatedDatabase
 from duly.testing.simulate.ledger import Life
 from duly.testing.simulate.plans import CUSTOMERS, KEYS, LIMITS, rolled_call, rolled_plan
-from duly.testing.simulate.tasks import EVENT, QUEUES, TASKS
+from duly.testing.simulate.tasks import GO, PING, QUEUES, STOP, TASKS
 from duly.testing.simulate.world import World
 
 LIMIT_NAMES = tuple(
@@ -227,11 +228,15 @@ class Workload:
             await store.work.tell(self._dice.choice(living).name, order, slots=slots)
 
     async def _emit(self, store: SqlStore) -> None:
-        """Say that a flow may go on; it may be one that does not wait yet, or never does."""
-        calls = [0, *list(self._promised)[-20:]]
-        said = Emitted(name=EVENT, key=f"go:{self._dice.choice(calls)}")
+        """Something happens; or a flow may go on, which does not wait yet, or never does."""
+        if self._world.chance(0.5):
+            calls = [0, *list(self._promised)[-20:]]
+            said = Emitted(name=GO, key=f"go:{self._dice.choice(calls)}")
+        else:
+            payload = {"k": self._dice.choice(KEYS), "at": self._world.clock.now().isoformat()}
+            said = Emitted(name=self._dice.choice((PING, PING, STOP)), payload=encode(payload))
         [number] = await store.events.emit([said])
-        if number not in self._world.checkers.flows.events:
+        if number not in self._world.checkers.events:
             self._world.violated(f"event {number} was said to be kept, and is not there")
 
     def _some_schedule(self) -> str:
