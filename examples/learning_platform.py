@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from duly import Duly, Step
+from duly import Duly
 from duly.testing import Sandbox
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -86,6 +86,8 @@ def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
         "heartbeat",
         "rollup",
         "open_shop",
+        "daily_sales",
+        "remind",
     }
     app.close()
 

@@ -114,3 +114,41 @@ def test_every_situation_is_in_the_table_and_tested_here() -> None:
     assert [name for name in files if f"(situations/{name})" not in table] == []
     tested = "".join(path.read_text() for path in Path(__file__).parent.glob("test_situation*.py"))
     assert [name for name in files if f"test_{int(name[:2])}_" not in tested] == []
+
+
+def test_11_a_night_is_a_flow_with_one_report(situation: Open) -> None:
+    etl = situation("11_etl")
+    with Sandbox(etl.duly, now="2027-01-03T23:00+01:00") as box:
+        box.travel("4h")
+        box.run()
+        [night] = box.jobs("task:etl")
+        report = night.result()
+        assert report == etl.Report(day=datetime(2027, 1, 4, tzinfo=UTC).date(), total=14.0)
+        assert box.jobs("task:tell_ops") == []
+        assert len(box.jobs("task:transform state:succeeded")) == 3
+
+
+def test_12_what_is_saved_often_is_indexed_once_it_is_quiet(situation: Open) -> None:
+    react = situation("12_react")
+    with Sandbox(react.duly, now="2027-01-03T23:00Z") as box:
+        for _ in range(3):
+            react.save(7)
+            box.run()
+            box.travel("20s")
+        assert react.indexed == []
+        box.travel("20s")
+        box.run()
+        assert react.indexed == [7]
+
+
+def test_12_an_invoice_that_is_paid_is_not_dunned(situation: Open) -> None:
+    react = situation("12_react")
+    with Sandbox(react.duly, now="2027-01-03T09:00Z") as box:
+        for invoice in (1, 2):
+            react.bill(invoice, datetime(2027, 1, 17, 9, tzinfo=UTC))
+        box.run()
+        react.duly.emit("invoice.paid", {"invoice_id": 1, "due_on": "2027-01-17T09:00:00Z"})
+        box.travel("12d")
+        box.run()
+        done = [job.state for job in box.jobs("task:dun")]
+        assert sorted(done) == ["cancelled", "succeeded"]

@@ -65,6 +65,9 @@ def test_every_word_has_its_meaning() -> None:
         ("queue:default", False),
         ("owner:file,person", False),
         ("owner:file,code", True),
+        ("start:clock", True),
+        ("start:event", False),
+        ("start:event,clock", True),
         ("tag:daily tag:mail", True),
         ("tag:daily tag:weekly", False),
         ("NIGHT numbers", True),
@@ -97,7 +100,7 @@ def test_active_is_what_is_neither_paused_nor_faulty(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour:red", "there is state, task, queue, owner, tag, text"),
+        ("colour:red", "there is state, task, queue, owner, start, tag, text"),
         ("stat:paused", "no word of a filter is called stat:; did you mean state:"),
         ("state:failed", 'no state of a schedule is called "failed"; there is active, paused'),
         ("state:pausd", "did you mean paused?"),

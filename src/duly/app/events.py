@@ -227,7 +227,7 @@ async def _page(store: Store, wanted: Search) -> EventPage:
 
 
 async def _reactions(store: Store, number: str | int) -> list[Fire]:
-    found = await store.events.reactions(_number(number))
+    found = await store.events.reactions([_number(number)])
     return [Fire.of(fire, schedule, reacts=True) for schedule, fire in found]
 
 

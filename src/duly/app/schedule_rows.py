@@ -8,7 +8,7 @@ from typing import Final
 from duly.app.changing import meant
 from duly.app.counts import LATE, Kept, kept_word
 from duly.app.steering import own_zone
-from duly.app.views import Fire, Schedule, with_run
+from duly.app.views import Fire, Schedule, reacts, with_run
 from duly.errors import DulyError
 from duly.model import schedule as model
 from duly.model.fire import Fire as StoredFire
@@ -83,15 +83,15 @@ async def _recent(
     runs = await store.evidence.runs_of(jobs) if jobs else {}
     return {
         one.id: [
-            _seen(fire, one.plan.name, runs.get(fire.job_id or 0))
+            _seen(fire, one.plan, runs.get(fire.job_id or 0))
             for fire in reversed(found[one.id])
         ]
         for one in schedules
     }
 
 
-def _seen(fire: StoredFire, schedule: str, run: RunTimes | None) -> Recent:
-    told = with_run(Fire.of(fire, schedule), run)
+def _seen(fire: StoredFire, plan: Plan, run: RunTimes | None) -> Recent:
+    told = with_run(Fire.of(fire, plan.name, reacts=reacts(plan)), run)
     late = (told.lateness or timedelta()) > LATE
     state = None if run is None else run.state
     return Recent(fire=told, kept=kept_word(fire.outcome, fire.cause, state, late=late))

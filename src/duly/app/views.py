@@ -96,7 +96,7 @@ class Schedule:
             note=schedule.fault or ("" if pause is None else pause.note),
             next_at=schedule.next_at,
             created_at=schedule.created_at,
-            last=None if last is None else Fire.of(last, plan.name, reacts=_reacts(plan)),
+            last=None if last is None else Fire.of(last, plan.name, reacts=reacts(plan)),
             plan=plan,
         )
 
@@ -117,10 +117,11 @@ async def made_by_events(store: Store, found: Sequence[model.Fire]) -> bool:
     """Asked only where it may be so: what the clock makes due, it says itself."""
     beside = next((fire for fire in found if fire.series != model.CLOCK), None)
     schedule = None if beside is None else await store.evidence.schedule(beside.schedule_id)
-    return schedule is not None and _reacts(schedule.plan)
+    return schedule is not None and reacts(schedule.plan)
 
 
-def _reacts(plan: stored.Plan) -> bool:
+def reacts(plan: stored.Plan) -> bool:
+    """Whether events make it due, and not the clock."""
     return plan.rule.startswith(BEGINNING)
 
 

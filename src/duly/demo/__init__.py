@@ -3,7 +3,9 @@
 Run it by ``duly dev --demo``; then ask ``duly status`` and ``duly why rollup``, as it says.
 """
 
-from duly import Duly, Limit, Retry, current
+from typing import Any
+
+from duly import Duly, Limit, Retry, Step, current
 from duly.clock import sleep
 
 duly = Duly("duly-demo.db", zone="Europe/Berlin")
@@ -63,9 +65,10 @@ def broken(order: int) -> None:
     raise ValueError(f"order {order} has no address")
 
 
+@duly.on("cart.left", key="cart:{customer}", run_after="30s", unless="cart.paid")
 @duly.task(limits=[Limit("mail:{customer}", concurrency=1, rate="2/s")])
 async def remind(customer: int) -> None:
-    """One mail at a time for each customer."""
+    """One cart, one reminder, unless it is paid for; one mail at a time for each customer."""
 
 
 @duly.task
@@ -78,12 +81,69 @@ async def export() -> int:
     return 10
 
 
+@duly.task
+async def orders() -> list[str]:
+    await sleep(1)
+    return ["Berlin", "Lisbon", "Oslo", "Turin"]
+
+
+@duly.task(title="Sum up {city}")
+async def sum_up(city: str) -> int:
+    await sleep(1 + len(city) / 4)
+    return 100 * len(city)
+
+
+@duly.task
+async def exchange_rates() -> float:
+    await sleep(2.5)
+    return 1.09
+
+
+@duly.task
+async def write_report(sums: list[int], rate: float) -> float:
+    await sleep(1.5)
+    return sum(sums) * rate
+
+
+@duly.task
+async def tell_everybody() -> None:
+    await sleep(0.5)
+
+
+@duly.schedule("every 45s")
+@duly.flow(title="Sales of the day")
+def daily_sales() -> Step[float]:
+    """A job for each city, and what they come to in one report."""
+    sums = sum_up.map(orders.step().result)
+    report = write_report.step(sums.result, exchange_rates.step().result)
+    report >> tell_everybody.step()
+    return report
+
+
+@duly.task
+async def look_into(order: int) -> str:
+    return f"order {order} came back"
+
+
+@duly.task
+async def pay_back(order: int, answer: dict[str, Any]) -> None: ...
+
+
+@duly.flow(title="Refund of order {order}")
+def refund(order: int) -> None:
+    """Somebody has to say yes: on the page, by the command or over HTTP."""
+    approved = duly.wait_for("refund.approved", key="order:{order}", timeout="1h")
+    look_into.step(order) >> approved
+    pay_back.step(order, approved.result)
+
+
 @duly.schedule("every 40s")
 @duly.task
 def open_shop() -> None:
-    """What comes in at the door. Who comes again is reminded later: one cart, one reminder."""
+    """What comes in at the door, and who leaves without paying."""
     for customer in (7, 8):
         charge.enqueue(customer)
-        remind.using(key=f"cart:{customer}", run_after="30s").enqueue(customer)
+        duly.emit("cart.left", {"customer": customer})
     broken.enqueue(4711)
     export.enqueue()
+    refund.using(key="4711", if_exists="keep").enqueue(4711)

@@ -24,9 +24,12 @@ from duly.model.filter_words import (
 from duly.model.job import Owner
 from duly.model.payload import check_text
 from duly.model.schedule import Schedule
+from duly.rules.on import BEGINNING
 
 PAUSED, ACTIVE, FAULTY = "paused", "active", "faulty"
 STATES: Final = (ACTIVE, PAUSED, FAULTY)
+CLOCK, EVENT = "clock", "event"
+STARTERS: Final = (CLOCK, EVENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class ScheduleFilter:
     task: Name | None = None
     queue: Name | None = None
     owners: tuple[str, ...] = ()  # one of these
+    starts: tuple[str, ...] = ()  # by one of these
     tags: tuple[str, ...] = ()  # all of these
     texts: tuple[str, ...] = ()  # each a part of the name or the title, capital letters or not
 
@@ -56,6 +60,7 @@ class ScheduleFilter:
         said += [] if self.task is None else [f"task:{quoted(self.task)}"]
         said += [] if self.queue is None else [f"queue:{quoted(self.queue)}"]
         said += [f"owner:{','.join(self.owners)}"] if self.owners else []
+        said += [f"start:{','.join(self.starts)}"] if self.starts else []
         said += [f"tag:{quoted(tag)}" for tag in self.tags]
         return " ".join([*said, *(f"text:{quoted(text)}" for text in self.texts)])
 
@@ -67,6 +72,7 @@ class ScheduleFilter:
             and fits(plan.task, self.task)
             and fits(plan.queue, self.queue)
             and (not self.owners or plan.owner.value in self.owners)
+            and (not self.starts or _starter(schedule) in self.starts)
             and set(self.tags) <= set(plan.tags)
             and all(text.lower() in about for text in self.texts)
         )
@@ -92,12 +98,17 @@ def _states(schedule: Schedule) -> set[str]:
     return paused | faulty or {ACTIVE}
 
 
+def _starter(schedule: Schedule) -> str:
+    return EVENT if schedule.plan.rule.startswith(BEGINNING) else CLOCK
+
+
 _LANGUAGE: Final = Language(
     {
         "state": one_of(STATES, "state of a schedule"),
         "task": name_of("a schedule"),
         "queue": name_of("a schedule"),
         "owner": one_of([owner.value for owner in Owner], "owner"),
+        "start": one_of(STARTERS, "way to start"),
         "tag": add_tag,
         "text": text_beside(STATES),
     }

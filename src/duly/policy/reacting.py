@@ -74,7 +74,8 @@ def reaction(
 
     ``replayed``: somebody asks for it, also for what was before the schedule or in a pause.
     """
-    if event.at < schedule.created_at and not replayed:
+    others = schedule.plan.tenant and not may_touch(event, schedule.plan.tenant)
+    if others or (event.at < schedule.created_at and not replayed):
         return None
     try:
         timing = _timing(schedule.plan)
@@ -88,6 +89,11 @@ def reaction(
         return _start(event, schedule, timing, now)
     except DulyError as error:
         return skipped(event, schedule, Cause.REFUSED, str(error))
+
+
+def may_touch(event: Event, tenant: str) -> bool:
+    """Whether an event may do something to what is a tenant's: another tenant's may not."""
+    return event.tenant in ("", tenant)
 
 
 def is_meant(event: Event, plan: Plan) -> bool:
@@ -106,6 +112,8 @@ def called_off(start: Start, later: Iterable[Event]) -> Event | None:
         return None
     for event in sorted(later, key=lambda one: one.place):
         if event.place <= start.event.place or not matches(timing.unless, event.name):
+            continue
+        if not may_touch(event, start.call.tenant):
             continue
         try:
             if key_of(event, plan, timing) == start.call.key:

@@ -46,6 +46,11 @@ def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
     return Ask("emit_events", {"batch": rows.packed(said)})
 
 
+def emitted(events: Sequence[Emitted], numbers: Sequence[int]) -> Operation[list[int]]:
+    yield emit(events, numbers)
+    return list(numbers)
+
+
 def react(limit: int, *, ids: Ids) -> Operation[Reacted]:
     """Look at the next events, at most so many."""
     [(instant,)] = yield Ask("hold_reactor")
@@ -88,10 +93,14 @@ def _concerned(events: Sequence[Event]) -> Operation[list[Schedule]]:
 
 
 def get(number: int) -> Operation[Event]:
-    found = read((yield Ask("get_event", {"id": number})))
+    found = yield from find([number])
     if not found:
         raise NotFound(f"there is no event {number}; it may have been forgotten")
     return found[0]
+
+
+def find(numbers: Sequence[int]) -> Operation[list[Event]]:
+    return read((yield Ask("get_events", {"ids": list(numbers)})))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +109,7 @@ class Search:
     key: str | None
     since: datetime | None
     until: datetime | None
+    tenant: str | None
     after: str | None
     limit: int
 
@@ -107,6 +117,8 @@ class Search:
         check_pattern(self.pattern)
         if self.key is not None:
             check_text(self.key, "key")
+        if self.tenant is not None:
+            check_text(self.tenant, "tenant")
         if self.limit < 1:
             raise InvalidValue(f"limit={self.limit}: how many events, from 1")
 
@@ -116,6 +128,7 @@ def page(search: Search) -> Operation[EventPage]:
     asked: dict[str, Value] = {
         **span(search.pattern),
         "key": search.key,
+        "tenant": search.tenant,
         "since": to_us(search.since) if search.since else FIRST_US,
         "until": to_us(search.until) if search.until else LAST_US,
         "at": at,
@@ -128,11 +141,9 @@ def page(search: Search) -> Operation[EventPage]:
     return EventPage(events=events, after=last)
 
 
-def reactions(number: int) -> Operation[list[tuple[str, Fire]]]:
-    found = yield Ask("reactions_to", {"id": number})
-    return sorted(
-        ((name, rows.fire(tuple(fire))) for name, *fire in found), key=lambda one: one[0]
-    )
+def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, Fire]]]:
+    found = yield Ask("reactions_to", {"ids": list(numbers)})
+    return sorted(((name, rows.fire(tuple(fire))) for name, *fire in found), key=lambda one: one[0])
 
 
 def _read_place(text: object) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from duly.model.job import Attempt, Call, Job
 from duly.model.payload import check_text, decode, encode
 from duly.model.states import WAITING, State
 from duly.store import flows, rows
-from duly.store.database import Ask, Operation, Value
+from duly.store.database import Ask, Operation, Start, Value
 from duly.store.ending import Ending
 from duly.store.ids import Ids
 from duly.store.ledger import stop
@@ -75,7 +75,12 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
 
 
 def enqueue_once(wanted: Sequence[Wanted], once: Once) -> Operation[list[int]]:
-    """Remember jobs, and under which key; or find those that were made under it.
+    """Remember jobs, and under which key; or find those that were made under it."""
+    return (yield from done_once(once, lambda: enqueue(wanted)))
+
+
+def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
+    """Do it, and remember the numbers that came of it; or find those that came of it before.
 
     The key's row is taken first: whoever else asks under it waits, and finds what was done.
     """
@@ -93,7 +98,7 @@ def enqueue_once(wanted: Sequence[Wanted], once: Once) -> Operation[list[int]]:
                 "choose another for what is asked now"
             )
         return [int(number) for number in decode(numbers)]
-    answers = yield from enqueue(wanted)
+    answers = yield from work()
     yield Ask("note_once", {**values, "jobs": encode(answers, what="jobs", longest=MOST_NUMBERS)})
     return answers
 

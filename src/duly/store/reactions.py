@@ -18,7 +18,16 @@ from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Call
 from duly.model.states import WAITING, State
-from duly.policy.reacting import Reaction, Skip, Start, Withdrawal, called_off, happened, skipped
+from duly.policy.reacting import (
+    Reaction,
+    Skip,
+    Start,
+    Withdrawal,
+    called_off,
+    happened,
+    may_touch,
+    skipped,
+)
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ending import Ending
@@ -83,6 +92,7 @@ class Holder(NamedTuple):
     state: State
     schedule_id: int | None
     fire_id: int | None
+    tenant: str
     event: tuple[datetime, int] | None
 
     def is_newer_than(self, event: Event) -> bool:
@@ -205,7 +215,9 @@ class _Work:
         moving: list[tuple[Wanted, Holder]] = []
         fresh: list[Wanted] = []
         for one, holder in starts:
-            if holder is not None and holder.is_newer_than(one.start.event):
+            if holder is not None and not may_touch(one.start.event, holder.tenant):
+                self._leave_alone(one)
+            elif holder is not None and holder.is_newer_than(one.start.event):
                 self._stand_back(one, holder)
             elif holder is not None and holder.state in WAITING:
                 moving.append((one, holder))
@@ -217,6 +229,12 @@ class _Work:
             batch = rows.packed(one.values() for one in fresh)
             yield Ask("point_keys", {"batch": batch})
             yield from self.start(fresh)
+
+    def _leave_alone(self, one: Wanted) -> None:
+        said = f'the key "{one.call.key}" stands for a job of another tenant'
+        row = one.revised(one.job_id, said, Outcome.SKIPPED)
+        self.revise(row._replace(cause=Cause.REFUSED, job_id=None))
+        self.done.skipped += 1
 
     def _stand_back(self, one: Wanted, holder: Holder) -> None:
         """What a newer event has made stays as it is."""
@@ -244,6 +262,7 @@ class _Work:
         if (
             holder.state not in WAITING
             or holder.schedule_id is None
+            or not may_touch(one.event, holder.tenant)
             or holder.is_newer_than(one.event)
         ):
             return
@@ -271,9 +290,10 @@ def _holders(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
             State(state),
             schedule_id,
             fire_id,
+            tenant,
             None if event_id is None else (from_us(at), event_id),
         )
-        for task, key, number, state, schedule_id, fire_id, event_id, at in found
+        for task, key, number, state, schedule_id, fire_id, tenant, event_id, at in found
     }
 
 

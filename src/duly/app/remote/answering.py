@@ -111,10 +111,11 @@ async def _edit(store: Store, *, name: str, seen: Schedule, plan: Plan, who: str
 
 # What is asked in other words from afar.
 _OTHERWISE: Final[Mapping[Verb, Callable[..., Awaitable[Any]]]] = {("schedules", "edit"): _edit}
-# What has a submitter, and is not in the audit log because of it.
+# What has a submitter: most of it is not in the audit log because of that.
 _SUBMITTED: Final[Mapping[Verb, str]] = {
     ("jobs", "enqueue"): "calls",
     ("jobs", "enqueue_once"): "calls",
     ("schedules", "add"): "plans",
     ("events", "emit"): "events",
+    ("events", "emit_once"): "events",
 }

@@ -55,7 +55,7 @@ _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
         "limits": "listed",
         "journal": "logs note",
         "upkeep": "progress",
-        "events": "get page reactions",
+        "events": "get find page reactions",
         "evidence": "schedule run_in_the_way past_runs runs_of run_after last_decision count_ahead "
         "running_in asked_to_stop tallies late_moments not_kept failed_tasks waiting running "
         "coming depths minutes happened count_happened hour_tallies due_before",
@@ -68,7 +68,7 @@ _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
         "remove_found",
         "work": "tell set_queue",
         "limits": "set unset",
-        "events": "emit replay",
+        "events": "emit emit_once replay",
         "access": "acknowledge forget_acknowledgement",
     },
     "admin": {

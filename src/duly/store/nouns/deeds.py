@@ -10,6 +10,7 @@ from typing import Final
 from duly.errors import PayloadError
 from duly.model.access import Acknowledgement, Deed, Token
 from duly.model.backfill import Backfill
+from duly.model.event import Emitted
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.policy.redaction import redacted
@@ -77,6 +78,12 @@ def applied(file: str, steps: Sequence[Step]) -> Deed:
         queues=[step.queue.name for step in steps if isinstance(step, QueueStep)],
         limits=[step.rule.name for step in steps if isinstance(step, LimitStep)],
     )
+
+
+def emitted(events: Sequence[Emitted]) -> Deed:
+    if len(events) != 1:
+        return deed("events.emit", "events", names=[event.name for event in events])
+    return deed("events.emit", f"event:{events[0].name}", key=events[0].key)
 
 
 def queue_set(queue: Queue) -> Callable[[object], Deed]:

@@ -6,10 +6,12 @@ from functools import partial
 
 from duly.model.event import Emitted, Event
 from duly.model.fire import Fire
+from duly.model.payload import check_text
 from duly.policy.firing import decide
 from duly.store import events as operations
 from duly.store import replaying
-from duly.store.database import Ask, alone
+from duly.store.database import Ask, Start
+from duly.store.jobs import Once, done_once
 from duly.store.nouns import deeds
 from duly.store.protocol import EVENTS, JOBS, EventPage, Reacted, Replayed
 from duly.store.replaying import Place, Request, Round
@@ -23,12 +25,24 @@ class SqlEvents:
     async def emit(self, events: Sequence[Emitted]) -> list[int]:
         numbers = await self._room.numbers(len(events))
         if events:
-            await self._room.insist(lambda: alone(operations.emit(events, numbers)))
+            await self._room.insist(await self._audited(events, numbers))
             self._room.nudge(EVENTS)
         return numbers
 
+    async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
+        who = "" if self._room.actor is None else self._room.actor.who
+        once = Once(who, check_text(key, "key"), check_text(mark, "mark"))
+        numbers = await self._room.numbers(len(events))
+        start = await self._audited(events, numbers)
+        found = await self._room.insist(lambda: done_once(once, start))
+        self._room.nudge(EVENTS)
+        return found
+
     async def get(self, number: int) -> Event:
         return await self._room.read(lambda: operations.get(number))
+
+    async def find(self, numbers: Sequence[int]) -> list[Event]:
+        return await self._room.read(lambda: operations.find(numbers))
 
     async def page(
         self,
@@ -37,11 +51,18 @@ class SqlEvents:
         key: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        tenant: str | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> EventPage:
         search = operations.Search(
-            pattern=pattern, key=key, since=since, until=until, after=after, limit=limit
+            pattern=pattern,
+            key=key,
+            since=since,
+            until=until,
+            tenant=tenant,
+            after=after,
+            limit=limit,
         )
         return await self._room.read(lambda: operations.page(search))
 
@@ -90,8 +111,13 @@ class SqlEvents:
             schedule=request.name, events=count, jobs=tuple(dict.fromkeys(jobs)), skipped=skipped
         )
 
-    async def reactions(self, number: int) -> list[tuple[str, Fire]]:
-        return await self._room.read(lambda: operations.reactions(number))
+    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:
+        return await self._room.read(lambda: operations.reactions(numbers))
+
+    async def _audited(self, events: Sequence[Emitted], numbers: list[int]) -> Start[list[int]]:
+        return await self._room.audited(
+            lambda: operations.emitted(events, numbers), lambda _: deeds.emitted(events)
+        )
 
     def _tell(self, done: Reacted | Round) -> None:
         later = [JOBS] if done.later else []

@@ -46,7 +46,15 @@ class Events(Protocol):
         """Remember what happened: all of it, or nothing. The numbers, in the order given."""
         ...
 
+    async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
+        """The same under a key, as jobs are: see ``Jobs.enqueue_once``."""
+        ...
+
     async def get(self, number: int) -> Event: ...
+
+    async def find(self, numbers: Sequence[int]) -> list[Event]:
+        """Those of the events that are remembered."""
+        ...
 
     async def page(
         self,
@@ -55,6 +63,7 @@ class Events(Protocol):
         key: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        tenant: str | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> EventPage:
@@ -81,6 +90,9 @@ class Events(Protocol):
         """
         ...
 
-    async def reactions(self, number: int) -> list[tuple[str, Fire]]:
-        """What each schedule that reacts to events made of one: its name, and the ledger's row."""
+    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:
+        """What each schedule that reacts to events made of some: its name, and the ledger's row.
+
+        By the names; the ``series`` of a row is the event.
+        """
         ...

@@ -68,7 +68,8 @@ select {event}
 
 -- name: key_holders
 -- What the keys stand for, and which event has made it so, as far as that is remembered.
-select job_key.task, job_key.key, job.id, job.state, job.schedule_id, job.fire_id, event.id, event.at
+select job_key.task, job_key.key, job.id, job.state, job.schedule_id, job.fire_id, job.tenant,
+       event.id, event.at
   from jsonb_to_recordset(:rows::jsonb) as asked (task text, key text)
   join duly.job_key on job_key.task = asked.task and job_key.key = asked.key
   join duly.job on job.id = job_key.job_id
@@ -93,10 +94,10 @@ update duly.fire
    and fire.due_at = known.due_at
    and fire.id = known.id;
 
--- name: get_event
+-- name: get_events
 select {event}
   from duly.event
- where id = :id;
+ where id = any(:ids::bigint[]);
 
 -- name: page_events
 -- The newest first, behind a place.
@@ -104,18 +105,19 @@ select {event}
   from duly.event
  where name >= :low::text and name <= :high::text and at >= :since::bigint and at < :until::bigint
    and (:key::text is null or key = :key::text)
+   and (:tenant::text is null or tenant = :tenant::text)
    and (at, id) < (:at::bigint, :id::bigint)
  order by at desc, id desc
  limit :limit;
 
 -- name: reactions_to
--- The rows of the ledger for one event, of schedules that are there and react to events.
+-- The rows of the ledger for some events, of schedules that are there and react to events.
 select schedule.name, {reacted}
   from duly.event
   join duly.schedule on left(schedule.rule, 3) = 'on '
   join duly.fire on fire.schedule_id = schedule.id
                 and fire.due_at = event.at and fire.series = event.id
- where event.id = :id;
+ where event.id = any(:ids::bigint[]);
 
 -- part: reacted
 fire.id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id, series

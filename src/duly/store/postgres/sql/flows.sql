@@ -223,6 +223,7 @@ select id
 
 -- name: answered_jobs
 -- Jobs that wait for something that has happened since their flow was opened: the first time it did.
+-- What a tenant says answers nobody else.
 select job.id, event.id, event.name, event.payload
   from duly.job
   join duly.flow on flow.id = job.parent
@@ -232,6 +233,7 @@ select job.id, event.id, event.name, event.payload
             where happened.name = split_part(job.waits_for, ':', 1)
               and happened.at >= flow.opened_at
               and job.waits_for in (happened.name, happened.name || ':' || happened.key)
+              and happened.tenant in ('', job.tenant)
             order by happened.at, happened.id
             limit 1) as event
  where job.waits = 'event' and job.state = 'blocked'

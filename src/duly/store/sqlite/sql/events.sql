@@ -65,7 +65,7 @@ select {event}
 -- name: key_holders
 -- What the keys stand for, and which event has made it so, as far as that is remembered.
 select duly_job_key.task, duly_job_key.key, duly_job.id, duly_job.state, duly_job.schedule_id,
-       duly_job.fire_id, duly_event.id, duly_event.at
+       duly_job.fire_id, duly_job.tenant, duly_event.id, duly_event.at
   from (select value ->> 'task' as task, value ->> 'key' as key from json_each(:rows)) as asked
   join duly_job_key on duly_job_key.task = asked.task and duly_job_key.key = asked.key
   join duly_job on duly_job.id = duly_job_key.job_id
@@ -93,10 +93,10 @@ update duly_fire
    and duly_fire.due_at = known.due_at
    and duly_fire.id = known.id;
 
--- name: get_event
+-- name: get_events
 select {event}
   from duly_event
- where id = :id;
+ where id in (select value from json_each(:ids));
 
 -- name: page_events
 -- The newest first, behind a place.
@@ -104,18 +104,19 @@ select {event}
   from duly_event
  where name >= :low and name <= :high and at >= :since and at < :until
    and (:key is null or key = :key)
+   and (:tenant is null or tenant = :tenant)
    and (at, id) < (:at, :id)
  order by at desc, id desc
  limit :limit;
 
 -- name: reactions_to
--- The rows of the ledger for one event, of schedules that are there and react to events; in this
+-- The rows of the ledger for some events, of schedules that are there and react to events; in this
 -- order, which a cross join keeps.
 select duly_schedule.name, {reacted}
   from duly_event
  cross join duly_schedule
  cross join duly_fire
- where duly_event.id = :id
+ where duly_event.id in (select value from json_each(:ids))
    and substr(duly_schedule.rule, 1, 3) = 'on '
    and duly_fire.schedule_id = duly_schedule.id
    and duly_fire.due_at = duly_event.at and duly_fire.series = duly_event.id;

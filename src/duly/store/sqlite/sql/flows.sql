@@ -225,6 +225,7 @@ select id
 
 -- name: answered_jobs
 -- Jobs that wait for something that has happened since their flow was opened: the first time it did.
+-- What a tenant says answers nobody else.
 select waiting.id, duly_event.id, duly_event.name, duly_event.payload
   from (select duly_job.id,
                (select happened.id
@@ -233,6 +234,7 @@ select waiting.id, duly_event.id, duly_event.name, duly_event.payload
                                               instr(duly_job.waits_for || ':', ':') - 1)
                    and happened.at >= duly_flow.opened_at
                    and duly_job.waits_for in (happened.name, happened.name || ':' || happened.key)
+                   and happened.tenant in ('', duly_job.tenant)
                  order by happened.at, happened.id
                  limit 1) as event
           from duly_job
