@@ -113,5 +113,5 @@ SABOTAGES = {
     "the memory of a rate": Sabotage(
         statements={"write_lanes": instead("arrival = one.arrival", "arrival = 0")}
     ),
-    "the one callback of an end": Sabotage(code={(settling, "_call_back"): call_nobody}),
+    "the one callback of an end": Sabotage(code={(settling, "call_back"): call_nobody}),
 }

@@ -17,15 +17,14 @@ from typing import NamedTuple
 
 from duly.errors import DulyError
 from duly.instants import from_us
-from duly.model.job import Call
-from duly.model.payload import encode
 from duly.model.states import ENDED, State
-from duly.model.terms import Callback, Terms
+from duly.model.terms import Terms
 from duly.policy.firing import moment_after_end
 from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.ending import Ending
-from duly.store.flows import Advanced
+from duly.store.flow_work import Advanced
+from duly.store.following import call_back
 from duly.store.ids import Ids
 from duly.store.protocol import Settled, Settlement
 from duly.store.rows import HeldRow, ScheduleRow
@@ -211,48 +210,10 @@ def _leave(
     keys = [{"task": row.task, "key": row.key, "id": row.id} for row in held if row.key is not None]
     if keys:
         yield Ask("drop_keys", {"rows": rows.packed(keys)})
-    followed = yield from _call_back(endings, held, ids=ids)
+    followed = yield from call_back(endings, held, ids=ids)
     if any(row.schedule_id is not None for row in held):
         yield from _free(schedules, held)
     return followed
-
-
-def _call_back(
-    endings: Mapping[int, Ending], held: Sequence[HeldRow], *, ids: Ids
-) -> Operation[list[str]]:
-    """The jobs that their tasks asked for, to follow this end, in the same transaction."""
-    asked = [(row, callback) for row in held if (callback := _callback(row, endings[row.id].state))]
-    if not asked:
-        return []
-    numbers = ids.draw(len(asked))
-    calls = [
-        rows.call_values(_following(row, callback), number, number)
-        for (row, callback), number in zip(asked, numbers, strict=True)
-    ]
-    yield Ask("enqueue", {"batch": rows.packed(calls)})
-    return [callback.queue for _, callback in asked]
-
-
-def _callback(row: HeldRow, state: State) -> Callback | None:
-    terms = Terms.from_json(row.terms)
-    return {
-        State.SUCCEEDED: terms.on_success,
-        State.FAILED: terms.on_failure,
-        State.EXPIRED: terms.on_failure,
-        State.CANCELLED: terms.on_cancelled,
-    }[state]
-
-
-def _following(row: HeldRow, callback: Callback) -> Call:
-    return Call(
-        task=callback.task,
-        args=encode({callback.argument: row.id}, what="the arguments of a callback"),
-        queue=callback.queue,
-        priority=callback.priority,
-        retry=callback.retry,
-        tenant=row.tenant,
-        title=f"after job {row.id}",
-    )
 
 
 def _free(schedules: Sequence[ScheduleRow], held: Sequence[HeldRow]) -> Operation[None]:

@@ -1,0 +1,209 @@
+"""What is done about one flow in one transaction: count, start, stop, and end.
+
+Steps are brought one ring after the other, as ``Course`` asks for them; what has changed is written
+at the end, once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from duly.errors import InvalidValue
+from duly.flow.filling import Filled, StoredPlan, Values, filled
+from duly.flow.progress import Course, StepFacts
+from duly.model.payload import LONGEST_RESULT, Json, decode
+from duly.model.states import State
+from duly.store import flow_rows, retrying, rows
+from duly.store.database import Ask, Operation
+from duly.store.ending import Ending
+from duly.store.flow_rows import FlowRow
+from duly.store.ids import Ids
+from duly.store.protocol import EVENTS, JOBS, WORKERS
+
+AT_ONCE = 5_000  # jobs in one statement
+
+
+@dataclass(slots=True)
+class Advanced:
+    """The flows that are over by now, the queues with new jobs, and the topics to be told."""
+
+    over: dict[int, Ending] = field(default_factory=dict)
+    queues: list[str] = field(default_factory=list)
+    tells: set[str] = field(default_factory=set)
+
+
+def begun(number: int) -> Operation["Work"]:
+    [row] = yield Ask("running_flows", {"ids": [number]})
+    flow = FlowRow(*row)
+    return Work(flow, Course(flow.facts))
+
+
+@dataclass(slots=True)
+class Work:
+    """What is done about one flow in one transaction."""
+
+    flow: FlowRow
+    course: Course
+    # Of a flow that is resumed: the parts that did not succeed, with the jobs that can be revived,
+    # and how many parts there were.
+    broken: dict[int, dict[int, int | None]] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    _known: dict[int, StepFacts] = field(default_factory=dict)
+    found: Advanced = field(default_factory=Advanced)
+
+    def keep(self) -> None:
+        """Remember what the steps were, so that only what changes is written."""
+        for number, step in self.course.steps.items():
+            self._known.setdefault(number, replace(step))
+
+    def carried_out(self, *, ids: Ids) -> Operation[Advanced]:
+        course = self.course
+        while course.is_under_way or course.starting:
+            while course.is_under_way:
+                yield from self._ring()
+            if course.starting:
+                yield from self._start(ids=ids)
+        yield from self._write()
+        yield from self._stop()
+        if course.is_over:
+            self.found.over[self.flow.id] = yield from self._end()
+        return self.found
+
+    def _ring(self) -> Operation[None]:
+        """Bring the steps behind what has ended, and tell them."""
+        course = self.course
+        if course.cancels_rest:
+            course.bring(flow_rows.counted((yield Ask("open_steps", {"flow": self.flow.id}))))
+        if course.unknown:
+            asked = at(self.flow.id, course.unknown)
+            course.bring(flow_rows.counted((yield Ask("some_steps", asked))))
+        self.keep()
+        course.go_on()
+
+    def _start(self, *, ids: Ids) -> Operation[None]:
+        """Make jobs of the steps that can run."""
+        starting, self.course.starting = self.course.starting, []
+        self.keep()
+        found = yield Ask("step_plans", at(self.flow.id, starting))
+        plans = {number: flow_rows.read_plan(text) for number, text in found}
+        values = yield from self._values(plans.values())
+        for number in starting:
+            yield from self._start_one(number, plans[number], values, ids=ids)
+
+    def _values(self, plans: Iterable[StoredPlan]) -> Operation[Values]:
+        sources = [source for plan in plans for source in plan.sources]
+        wanted = sorted({source.step for source in sources if source.step is not None})
+        results: dict[int, list[Json | None]] = {}
+        if wanted:
+            for step, _, result in (yield Ask("part_results", at(self.flow.id, wanted))):
+                results.setdefault(step, []).append(result)
+        arguments = decode(Json(self.flow.args)) if len(wanted) < len(sources) else {}
+        return Values(arguments, results)
+
+    def _start_one(
+        self, number: int, plan: StoredPlan, values: Values, *, ids: Ids
+    ) -> Operation[None]:
+        try:
+            jobs = filled(plan, values)
+        except InvalidValue as error:
+            self.course.refused(number, str(error))
+            return
+        again = self.broken.get(number, {})
+        if again and self.counts.get(number) != len(jobs):
+            yield Ask("drop_parts", at(self.flow.id, [number]))
+            again = {}
+        revived = {part: job_id for part, job_id in again.items() if job_id is not None}
+        if revived:  # under their own numbers, with what they have tried
+            yield from retrying.revive_steps(list(revived.values()))
+            yield from self._add_parts(number, revived)
+        parts = again or range(len(jobs))
+        self.course.started(number, len(jobs), len(parts))
+        fresh = {part: jobs[part] for part in parts if part not in revived}
+        yield from self._insert(number, plan, fresh, ids=ids)
+
+    def _insert(
+        self, number: int, plan: StoredPlan, jobs: Mapping[int, Filled], *, ids: Ids
+    ) -> Operation[None]:
+        places = dict(zip(jobs, ids.draw(len(jobs)), strict=True))
+        values = [
+            flow_rows.job_values(
+                plan, job, self.flow, {"id": places[part], "step": number, "part": part}
+            )
+            for part, job in jobs.items()
+        ]
+        for start in range(0, len(values), AT_ONCE):
+            batch = rows.packed(values[start : start + AT_ONCE])
+            yield Ask("enqueue_as", {"batch": batch})
+        yield from self._add_parts(number, places)
+        if plan.awaited is not None:
+            self.found.tells.add(EVENTS)  # it may have happened already
+        elif values:
+            self.found.queues.append(str(plan.call["queue"]))
+
+    def _add_parts(self, number: int, places: Mapping[int, int]) -> Operation[None]:
+        if places:
+            parts = ({"step": number, "part": p, "job_id": job} for p, job in places.items())
+            yield Ask("add_parts", {"flow": self.flow.id, "rows": rows.packed(parts)})
+
+    def _write(self) -> Operation[None]:
+        changed = [
+            {"flow": self.flow.id, **flow_rows.count_values(step)}
+            for number, step in self.course.steps.items()
+            if step != self._known.get(number)
+        ]
+        if changed:
+            yield Ask("set_steps", {"rows": rows.packed(changed)})
+        facts = self.course.flow
+        yield Ask(
+            "set_flow",
+            {
+                "flow": self.flow.id,
+                "remaining": facts.remaining,
+                "failed": facts.failed,
+                "ending": None if facts.ending is None else facts.ending.value,
+                "reason": facts.reason,
+            },
+        )
+
+    def _stop(self) -> Operation[None]:
+        """Ask the jobs of steps to end that are not needed any more."""
+        running = [n for n in self.course.stopping if not self.course.steps[n].is_over]
+        if running:
+            asked = {**at(self.flow.id, running), "reason": f"its flow is over: {self._why}"}
+            yield Ask("stop_parts", asked)
+            self.found.tells |= {WORKERS, JOBS}
+
+    @property
+    def _why(self) -> str:
+        return self.course.flow.reason or "something of it has failed"
+
+    def _end(self) -> Operation[Ending]:
+        facts = self.course.flow
+        if facts.ending is not None:
+            return Ending(facts.ending, facts.reason, error=_error(facts.ending, facts.reason))
+        if facts.failed:
+            return Ending(State.FAILED, facts.reason, error=facts.reason)
+        done = f"succeeded: {self.flow.steps:,} step{'s' if self.flow.steps > 1 else ''}"
+        result = yield from self._result()
+        yield Ask("drop_results", {"flow": self.flow.id})
+        if result is not None and len(result) > LONGEST_RESULT:
+            said = f"{done}; its result is too long to be kept ({len(result):,} characters)"
+            return Ending(State.SUCCEEDED, said)
+        return Ending(State.SUCCEEDED, done, result=result)
+
+    def _result(self) -> Operation[str | None]:
+        number = self.flow.result
+        if number is None:
+            return None
+        found = yield Ask("part_results", at(self.flow.id, [number]))
+        [(_, text)] = yield Ask("step_plans", at(self.flow.id, [number]))
+        if flow_rows.read_plan(text).over is None:
+            return found[0][2] if found else None
+        return f"[{','.join(result or 'null' for _, _, result in found)}]"
+
+
+def _error(state: State, reason: str) -> str | None:
+    return reason if state is State.FAILED else None
+
+
+def at(flow: int, numbers: Sequence[int]) -> dict[str, int | Sequence[int]]:
+    return {"flow": flow, "numbers": sorted(numbers)}
