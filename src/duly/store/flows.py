@@ -71,11 +71,13 @@ def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Ad
     return (yield from work.carried_out(ids=ids))
 
 
-def forget(numbers: Sequence[int]) -> Operation[None]:
-    """Forget what is known of flows whose jobs are forgotten."""
+def forget(numbers: Sequence[int]) -> Operation[list[int]]:
+    """Forget what is known of flows whose jobs are forgotten: the jobs of their steps."""
     ids = list(numbers)
+    jobs = [job for (job,) in (yield Ask("jobs_of_flows", {"ids": ids}))]
     for what in ("remove_flow_parts", "remove_flow_steps", "remove_flows"):
         yield Ask(what, {"ids": ids})
+    return jobs
 
 
 def _flow(one: tuple[HeldRow, Ending]) -> int:

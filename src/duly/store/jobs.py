@@ -275,5 +275,7 @@ def forget(numbers: Sequence[int]) -> Operation[list[int]]:
     if ended:
         for traces in ("remove_attempts", "remove_log", "remove_notes"):
             yield Ask(traces, {"ids": sorted(ended)})
-        yield from flows.forget(sorted(ended))
+        steps = yield from flows.forget(sorted(ended))
+        if steps:
+            yield from forget(steps)
     return [number for number in numbers if number in ended]

@@ -4,7 +4,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from duly.errors import OutcomeUnknown
+from duly.errors import NotFound, OutcomeUnknown
 from duly.model.flow import Fill, FlowPlan, Over, Source, StepPlan
 from duly.model.job import Job
 from duly.model.outcome import Opened, Outcome, Returned, Succeeded
@@ -14,7 +14,7 @@ from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.sql_store import SqlStore
-from duly.testing.conformance.expect import equal, holds
+from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.losing import LosingAnswers
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import MINUTE, World
@@ -306,9 +306,11 @@ async def a_queue_is_not_full_of_flows(world: World) -> None:
 @check
 async def what_is_forgotten_is_forgotten_with_its_steps(world: World) -> None:
     number = await opened(world, chain(1))
-    await done(world, "step 0")
+    job = await done(world, "step 0")
     await world.store.jobs.remove(number)
     equal(await world.store.jobs.flow(number), None)
+    with refused(NotFound):
+        await world.job(job.id)
 
 
 @check
@@ -320,3 +322,11 @@ async def many_flows_tell_how_far_they_are(world: World) -> None:
     found = await world.store.jobs.flow_progress([*numbers, plain])
     equal([(found[n].steps, found[n].remaining) for n in numbers], [(2, 1), (2, 2)])
     holds(plain not in found, "a job that is no flow has no steps")
+
+
+@check
+async def a_flow_is_nobodys_orphan_and_takes_up_no_room_in_its_queue(world: World) -> None:
+    await opened(world, chain(1))
+    world.wait(timedelta(days=1))
+    equal(await world.store.surroundings.orphans(), [])
+    equal([one.running for one in await world.store.evidence.depths()], [0])

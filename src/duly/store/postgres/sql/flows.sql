@@ -202,6 +202,12 @@ select id, steps, remaining, failed
  where id = any(:ids::bigint[])
  order by id;
 
+-- name: jobs_of_flows
+select job_id
+  from duly.part
+ where flow = any(:ids::bigint[])
+ order by job_id;
+
 -- name: remove_flows
 delete from duly.flow
  where id = any(:ids::bigint[]);

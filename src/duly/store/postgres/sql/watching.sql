@@ -103,8 +103,11 @@ select queue,
  where queue is not null;
 
 -- name: count_running_by_queue
+-- Not flows: their steps run.
 select queue, count(*)
-  from (select queue from duly.job where state = 'running' limit :most) as running
+  from (select queue from duly.job
+         where state = 'running' and worker is not null
+         limit :most) as running
  group by queue;
 
 -- name: count_scheduled_by_queue

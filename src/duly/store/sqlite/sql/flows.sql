@@ -204,6 +204,12 @@ select id, steps, remaining, failed
  where id in (select value from json_each(:ids))
  order by id;
 
+-- name: jobs_of_flows
+select job_id
+  from duly_part
+ where flow in (select value from json_each(:ids))
+ order by job_id;
+
 -- name: remove_flows
 delete from duly_flow
  where id in (select value from json_each(:ids));
