@@ -11,7 +11,7 @@ from itertools import groupby
 from duly.model.flow import FlowPlan
 from duly.model.states import State
 from duly.store import flow_rows, rows
-from duly.store.database import Ask, Operation
+from duly.store.database import Ask, Operation, Row
 from duly.store.ending import Ending
 from duly.store.flow_work import Advanced, at, begun
 from duly.store.ids import Ids
@@ -69,6 +69,17 @@ def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Ad
     work.keep()
     work.course.stop(state, reason)
     return (yield from work.carried_out(ids=ids))
+
+
+def stranded(row: Row) -> tuple[HeldRow, Ending]:
+    """A job that has ended without its flow being told."""
+    flow, step, part, job_id, state, reason, result = row
+    held = HeldRow(
+        job_id, 0, None, 0, None, None, "", None, None, None, "", state or "", flow, step, part
+    )
+    if state is None:
+        return held, Ending(State.FAILED, "its job is gone")
+    return held, Ending(State(state), reason, result=result)
 
 
 def forget(numbers: Sequence[int]) -> Operation[list[int]]:

@@ -123,6 +123,23 @@ def stop_flow(number: int, ending: Ending, *, ids: Ids) -> Operation[Ended]:
     return Ended([number], moved.queues, frozenset(moved.tells))
 
 
+def mend_flows(limit: int, *, ids: Ids) -> Operation[Ended]:
+    """A net: go on with flows whose jobs have ended without their being told.
+
+    As by a worker of a version that does not know of flows, in the middle of a deploy.
+    """
+    found = yield Ask("stranded_parts", {"limit": limit})
+    if not found:
+        return Ended([], [])
+    flow_ids = {row[0] for row in found}
+    schedules = yield from _lock((), flow_ids)
+    still = yield Ask("stranded_parts", {"limit": limit})
+    ended = [flows.stranded(row) for row in still if row[0] in flow_ids]
+    advanced = yield from flows.advance(ended, ids=ids)
+    moved = yield from _carry_on(advanced, schedules, ids=ids)
+    return Ended([row.id for row, _ in ended], moved.queues, frozenset(moved.tells))
+
+
 def _lock(
     wanted: Iterable[int | None], flow_ids: Iterable[int | None] = ()
 ) -> Operation[list[ScheduleRow]]:

@@ -71,9 +71,10 @@ class SqlUpkeep:
 
     async def sweep(self, *, limit: int) -> int:
         found = await self._room.write(lambda: upkeep.sweep(limit))
-        if found:
-            self._room.nudge(SCHEDULES, READY)
-        return found
+        mended = await self._room.write(lambda: settling.mend_flows(limit, ids=self._room.ids))
+        if found or mended.ids:
+            self._room.nudge(SCHEDULES, READY, *mended.tells)
+        return found + len(mended.ids)
 
     async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
         return await self._room.write(lambda: upkeep.hold_unknown(patience=patience, limit=limit))

@@ -493,6 +493,7 @@ create table duly_flow (
 ) strict;
 
 create index duly_flow_ended on duly_flow (ended_at) where ended_at is not null;
+create index duly_flow_running on duly_flow (id) where ended_at is null;
 
 -- A step is one job, or one for each item of a list. What it waits for is counted here, so that an
 -- end costs as much as there are steps behind it, and not as many as there are in the flow.

@@ -13,6 +13,7 @@ from duly.model.policies import Policies
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
+from duly.store.protocol import Done
 from duly.store.sql_store import SqlStore
 from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.losing import LosingAnswers
@@ -330,3 +331,17 @@ async def a_flow_is_nobodys_orphan_and_takes_up_no_room_in_its_queue(world: Worl
     world.wait(timedelta(days=1))
     equal(await world.store.surroundings.orphans(), [])
     equal([one.running for one in await world.store.evidence.depths()], [0])
+
+
+@check
+async def a_flow_goes_on_though_whoever_ended_its_step_knew_nothing_of_flows(world: World) -> None:
+    """A worker of an older version finishes it in passing, as if nothing waited for it."""
+    number = await opened(world, chain(2))
+    job = await begun(world, "step 0")
+    await world.turn(0, Done(job.id, job.fence, encode(20), None))
+    equal(await ready(world), [])
+    equal(await world.store.upkeep.sweep(limit=100), 1)
+    last = await done(world, "step 1")
+    equal(decode(last.args), {"value": 20})
+    equal((await world.job(number)).state, State.SUCCEEDED)
+    equal(await world.store.upkeep.sweep(limit=100), 0)

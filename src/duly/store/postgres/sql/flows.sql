@@ -245,3 +245,17 @@ select job.id, event.id, event.name, event.payload
  where job.waits = 'event' and job.state = 'blocked'
  order by job.id
  limit :limit;
+
+-- name: stranded_parts
+-- A net: parts of flows that have not ended, whose jobs have; and what became of those.
+select part.flow, part.step, part.part, part.job_id, ended.state, ended.reason, ended.result
+  from duly.flow
+  join duly.part on part.flow = flow.id and part.state = 'running'
+  left join lateral (select state, reason, result from duly.history where history.id = part.job_id
+                      union all
+                     select state, reason, result from duly.failed where failed.id = part.job_id
+                      limit 1) as ended on true
+ where flow.ended_at is null
+   and not exists (select from duly.job where job.id = part.job_id)
+ order by part.flow, part.step, part.part
+ limit :limit;

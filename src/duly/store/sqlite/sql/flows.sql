@@ -249,3 +249,16 @@ select waiting.id, duly_event.id, duly_event.name, duly_event.payload
   join duly_event on duly_event.id = waiting.event
  order by waiting.id
  limit :limit;
+
+-- name: stranded_parts
+-- A net: parts of flows that have not ended, whose jobs have; and what became of those.
+select duly_part.flow, duly_part.step, duly_part.part, duly_part.job_id,
+       coalesce(done.state, dead.state), coalesce(done.reason, dead.reason), done.result
+  from duly_flow indexed by duly_flow_running
+ cross join duly_part on duly_part.flow = duly_flow.id and duly_part.state = 'running'
+  left join duly_history as done on done.id = duly_part.job_id
+  left join duly_failed as dead on dead.id = duly_part.job_id
+ where duly_flow.ended_at is null
+   and not exists (select 1 from duly_job where duly_job.id = duly_part.job_id)
+ order by duly_part.flow, duly_part.step, duly_part.part
+ limit :limit;
