@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from duly.app.changing import Change, edited
+from duly.app.reactions import reaction_call
 from duly.app.steering import changed_plan, new_plan
 from duly.app.tenancy import own_call, own_job
 from duly.app.views import Fire, Schedule
@@ -19,11 +20,13 @@ from duly.model.payload import decode, encode
 from duly.model.policies import LONGEST
 from duly.model.schedule import Plan
 from duly.model.terms import Terms
+from duly.policy.reacting import is_field
 from duly.policy.redaction import HIDDEN
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition
 from duly.registry.options import length_of, priority_of, when_of
 from duly.registry.registry import UNSET, Registry
+from duly.rules.on import BEGINNING
 from duly.store.protocol import Store
 
 Args = Mapping[str, Any]
@@ -146,6 +149,14 @@ async def run_with(store: Store, registry: Registry, name: str, args: Args, *, w
     )
 
 
+async def runs_without_event(store: Store, registry: Registry, name: str) -> bool:
+    """Whether it is for events, whose task needs nothing that they say."""
+    plan = (await store.schedules.get(name)).plan
+    if plan.reaction is None or plan.task not in registry:
+        return False
+    return not registry.get(plan.task).signature.parameters.required
+
+
 def plan_named(
     registry: Registry,
     name: str,
@@ -159,7 +170,7 @@ def plan_named(
 ) -> Plan:
     """What somebody asks for by names; ``words`` are those of ``duly.app.steering.new_plan``."""
     label = {word: words.get(word) for word in ("queue", "priority", "title", "tags")}
-    call = call_named(registry, task, args, submitter=who, **label)
+    call = _started(registry, rule, task, args, submitter=who, **label)
     plan = new_plan(name, rule, task=call.task, args=args, words=words)
     policies = replace(plan.policies, retry=call.retry)
     said = {field: getattr(call, field) for field in _LABEL} | {"owner": owner}
@@ -187,7 +198,7 @@ def change_named(
         other = changed_plan(plan, rule, words)
         if args is None:
             return other
-        call = call_named(registry, plan.task, unhidden(args, decode(plan.args)))
+        call = _started(registry, other.rule, plan.task, unhidden(args, decode(plan.args)))
         said: dict[str, Any] = {"args": call.args}
         if plan.task in registry:
             said = {field: getattr(call, field) for field in _OF_THE_TASK}
@@ -195,6 +206,21 @@ def change_named(
         return replace(other, **said)
 
     return change
+
+
+def _started(registry: Registry, rule: str, task: str, args: Args, **words: Any) -> Call:
+    """What a schedule starts; of what events start, they say what is not said here."""
+    if not rule.startswith(BEGINNING) or task not in registry:
+        return call_named(registry, task, args, **words)
+    definition = registry.get(task)
+    parameters = definition.signature.parameters
+    for name in args:
+        if name not in parameters.known and parameters.extra is None:
+            raise InvalidValue(f'args: there is no parameter "{name}"; the task is {parameters}')
+    given = {name: value for name, value in args.items() if not is_field(value)}
+    said = {word: value for word, value in words.items() if value is not None}
+    call = reaction_call(registry, definition, given, said)
+    return replace(call, args=encode({**decode(call.args), **args}))
 
 
 def unhidden(said: Any, known: Any) -> Any:  # noqa: ANN401 - JSON is any of its types

@@ -5,7 +5,7 @@ tenant sees what is that tenant's, and speaks in its name.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,9 @@ from duly.app.views import Fire, with_run
 from duly.errors import NotFound
 from duly.model.event import Emitted, Event
 from duly.policy.redaction import hidden, redacted
-from duly.store.protocol import Store
+from duly.store.protocol import Replayed, Store
+
+__all__ = ["EventSeen", "EventsSeen", "Replayed", "event_seen", "events_of", "events_seen", "said"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,13 @@ async def event_seen(store: Store, number: int, *, tenant: str | None = None) ->
         raise NotFound(f"there is no event {number}; it may have been forgotten")
     [seen] = await _seen(store, [event])
     return seen
+
+
+async def events_of(store: Store, fires: Iterable[Fire]) -> Mapping[int, Event]:
+    """By their numbers, the events that made moments due, as far as they are remembered."""
+    numbers = {fire.event for fire in fires if fire.event is not None}
+    found = await store.events.find(sorted(numbers)) if numbers else []
+    return {event.id: event for event in found}
 
 
 async def said(

@@ -33,6 +33,7 @@ class Need:
     job_id: int | None = None
     commands: tuple[Command, ...] = ()
     matter: Matter | None = None  # what ``store.access.acknowledge`` takes; None: it cannot be
+    reacts: bool = False  # an event made it due: nobody can run it without one
 
     @property
     def schedule(self) -> str | None:
@@ -54,6 +55,8 @@ class Need:
         """What ``due_at`` says of it."""
         if self.kind in ("no worker", "signature"):
             return "since"
+        if self.reacts:
+            return "of"
         return "ended" if self.kind == "failed" and self.schedule is None else "due"
 
 
@@ -181,6 +184,7 @@ async def _not_kept(store: Store, one: NotKept) -> Need:
         matter=Matter(
             subject=f"schedule:{one.schedule}", kind=str(one.cause or one.state), until=one.last
         ),
+        reacts=schedule.plan.reaction is not None,
     )
 
 

@@ -20,6 +20,7 @@ from duly.policy.reacting import FIELD, is_field
 from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
 from duly.registry.options import Duration
+from duly.registry.registry import Registry
 from duly.registry.signature import Signature
 from duly.rules.on import On, on
 
@@ -111,15 +112,24 @@ class Reacting:
 
 def asked_by_events(what: Enqueueable[..., Any] | Call[Any]) -> model.Call:
     """What its jobs are, with the places that events fill."""
-    definition, registry = what.definition, what._desk.registry  # noqa: SLF001 - it is ours
     given = decode(what.asked().args) if isinstance(what, Call) else {}
     using = {
         name: value
-        for name, value in what._using.items()  # noqa: SLF001
+        for name, value in what._using.items()  # noqa: SLF001 - it is ours
         if name != "connection" and not (name == "tenant" and value is None)
     }
+    return reaction_call(what._desk.registry, what.definition, given, using)  # noqa: SLF001
+
+
+def reaction_call(
+    registry: Registry,
+    definition: Definition,
+    given: Mapping[str, Any],
+    using: Mapping[str, Any],
+) -> model.Call:
+    """The same of a task by its definition; what is ``given`` no event changes."""
     bare = replace(definition, signature=_TAKES_NOTHING, title="", limits=(), graph=None)
-    call = registry.call(bare, (), {}, **using)  # type: ignore[arg-type]  # words of ``using``
+    call = registry.call(bare, (), {}, **using)
     title = call.title.replace("{", "{{").replace("}", "}}") or definition.title
     return replace(
         call, args=_arguments(definition, given), title=title, limits=_templates(definition)

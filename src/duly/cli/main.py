@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "queues": "duly.cli.queues:queues",
     "limits": "duly.cli.limits:limits",
     "workers": "duly.cli.workers:workers",
+    "events": "duly.cli.events:events",
     "plan": "duly.cli.plan:plan",
     "apply": "duly.cli.plan:apply",
     "export": "duly.cli.plan:export",
@@ -94,6 +95,7 @@ def main() -> None:
              duly queues            lines of jobs: list, pause, resume, set
              duly limits            how much at once and how often: list, set, reset
              duly workers           who runs jobs: list, drain, resume, scale, stop
+             duly events            what happened, and starts work: list, show, emit, replay
     Declare  duly plan [FILE]       what applying schedules.toml would do, and what has drifted
              duly apply [FILE]      do it, all or nothing
              duly export            what is there, as such a file

@@ -40,6 +40,11 @@ def read_arguments(definition: Definition, typed: Iterable[str]) -> dict[str, ob
     }
 
 
+def read_untyped(text: str) -> object:
+    """A value that nobody knows the type of: JSON where it is some, and else the text."""
+    return _read("", "", text, Any)
+
+
 def _parted(typed: str, parameters: Parameters) -> tuple[str, str]:
     name, equals, value = typed.partition("=")
     if not equals:

@@ -117,6 +117,8 @@ def _resumed(number: int, *, ids: Ids) -> Operation[Advanced]:
     """A flow that had failed was given another chance, and is opened again."""
     work = yield from begun(number)
     course = work.course
+    if not course.is_over:
+        return work.found  # somebody took it for lost while its steps went on: they still do
     course.bring(flow_rows.counted((yield Ask("all_steps", {"flow": number}))))
     work.keep()
     rescuers = [step.number for step in course.steps.values() if step.rescue]

@@ -140,7 +140,8 @@ def _environment() -> Environment:
     # A block that is rendered alone does not see what its page imports.
     macros = found.get_template("macros.html").module
     found.globals |= {
-        name: getattr(macros, name) for name in ("act", "sheet", "empty", "nothing_scheduled")
+        name: getattr(macros, name)
+        for name in ("act", "sheet", "empty", "nothing_scheduled", "schedule_tabs")
     }
     return found
 

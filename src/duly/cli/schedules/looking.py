@@ -51,7 +51,8 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
       duly schedules -o jsonl | jq -r 'select(.paused) | .name'
 
     NEXT and LAST are on the clock of each schedule's zone, or of this machine for those that need
-    none. OUTCOME is what became of LAST: queued, merged into another moment's run, or skipped.
+    none; what an event starts has the event there. OUTCOME is what became of LAST: queued, merged
+    into another moment's run, or skipped.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     wanted = _filter_from(words)
 
@@ -137,7 +138,7 @@ def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
 
     zone, last = own_zone(schedule.plan), schedule.last
     return (
-        NOTHING if schedule.paused else view.moment(schedule.next_at, zone),
+        _next(schedule, view, zone),
         _left(schedule, view),
         view.moment(last.due_at, zone) if last else NOTHING,
         view.passed(last.due_at) if last else NOTHING,
@@ -148,6 +149,13 @@ def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
         schedule.task,
         schedule.owner,
     )
+
+
+def _next(schedule: "Schedule", view: View, zone: str | None) -> str:
+    """What the clock does not start has no moment: it says what does."""
+    if (reaction := schedule.plan.reaction) is not None:
+        return f"on {reaction.pattern}"
+    return NOTHING if schedule.paused else view.moment(schedule.next_at, zone)
 
 
 def _left(schedule: "Schedule", view: View) -> str:
@@ -191,6 +199,7 @@ def plain_fire(fire: "Fire") -> dict[str, object]:
         "covers_from": iso(fire.covers_from),
         "count": fire.count,
         "manual": fire.manual,
+        "event": fire.event,
         "state": fire.state,
         "started_at": iso(fire.started_at),
         "took_seconds": None if fire.took is None else fire.took.total_seconds(),

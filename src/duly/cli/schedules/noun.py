@@ -27,7 +27,7 @@ def schedules() -> None:
 
     \b
       state:active,paused,faulty  task:send  queue:mail  owner:code,file,api,person  tag:nightly
-      text:"any: text"
+      start:clock,event  text:"any: text"
 
     \b
       duly schedules                              NEXT LEFT LAST PASSED OUTCOME SCHEDULE

@@ -77,10 +77,10 @@ async def remove(ask: Ask, _: Nothing) -> None:
     await ask.front.ask(forget_job, number_of(ask), tenant=ask.user.tenant)
 
 
-def number_of(ask: Ask) -> int:
+def number_of(ask: Ask, what: str = "job") -> int:
     text = ask.name("id")
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise NotFound(f'there is no job "{text[:40]}": they have numbers')
+        raise NotFound(f'there is no {what} "{text[:40]}": they have numbers')
     return int(text)
 
 

@@ -7,6 +7,7 @@ from duly.web.api.asking import ASKING
 from duly.web.api.capacity import CAPACITY
 from duly.web.api.declaring import DECLARING
 from duly.web.api.endpoint import Endpoint
+from duly.web.api.events import EVENTS
 from duly.web.api.flows import FLOWS
 from duly.web.api.job import JOB
 from duly.web.api.jobs import JOBS
@@ -21,6 +22,7 @@ ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = (
     *FLOWS,
     *STEERING,
     *SCHEDULES,
+    *EVENTS,
     *CAPACITY,
     *ASKING,
     *DECLARING,

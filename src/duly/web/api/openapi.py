@@ -18,6 +18,7 @@ LONGEST_KEY: Final = 500
 TAGS: Final = {
     "jobs": "Units of work: enqueue them, look at them, give them another chance, call them off.",
     "schedules": "Rules about time, what they run, and what became of their due moments.",
+    "events": "What happened, and the work that starts because of it.",
     "capacity": "Queues, limits and workers: how much may run, and who runs it.",
     "asking": "How things stand.",
     "declaring": "Schedules, queues and limits as a file.",
@@ -27,7 +28,7 @@ TAGS: Final = {
 _REF: Final = "#/components/schemas/{name}"
 _PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
 _NAMES: Final = {
-    "id": "The number of a job.",
+    "id": "The number of a job, or of an event.",
     "name": "Its name.",
     "who": "The name of workers, or the number of one.",
 }

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from duly.app.calling import run_with
+from duly.app.calling import run_with, runs_without_event
 from duly.app.drift import taken_back
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schedules import zone_here
@@ -38,9 +38,10 @@ async def skip_next(ask: Ask, body: SkipNext) -> Skipped:
 
 async def run(ask: Ask, body: Run) -> Due:
     name, who = ask.name("name"), ask.user.name
-    if body.args is None:
+    args, registry = body.args, ask.front.registry
+    if args is None and not await ask.front.ask(runs_without_event, registry, name):
         return Due.of(await ask.front.schedules.arun(name))
-    return Due.of(await ask.front.ask(run_with, ask.front.registry, name, body.args, who=who))
+    return Due.of(await ask.front.ask(run_with, registry, name, args or {}, who=who))
 
 
 async def backfill(ask: Ask, body: Backfilling) -> Backfilled:

@@ -6,6 +6,7 @@ from duly.web.doors import Door
 from duly.web.page import Page
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.editing import EDITING
+from duly.web.pages.events import EVENTS
 from duly.web.pages.flow import ANSWER
 from duly.web.pages.job import JOB, RUN_AGAIN
 from duly.web.pages.job_log import LOG, LOG_TEXT
@@ -28,6 +29,7 @@ PAGES: Final[tuple[Page, ...]] = (
     LOG_TEXT,
     SCHEDULES,
     TIMELINE,
+    *EVENTS,
     *EDITING,
     POLICIES,
     *SHEETS,

@@ -36,6 +36,7 @@ async def edit(_: House, ask: Ask) -> Values:
     found = await ask.front.schedules.aget(ask.name("name"))
     return {
         "schedule": found,
+        "reacts": found.plan.reaction is not None,
         "texts": texts_of(found.plan),
         "owner_says": OWNERS[found.owner],
         **_choices(),
@@ -54,6 +55,7 @@ async def new(house: House, ask: Ask) -> Values:
     policies = Policies()
     return {
         "schedule": None,
+        "reacts": False,
         "tasks": [*known, *(name for name in BUILT_IN if name not in known)],
         "texts": {
             "zone": house.lobby.zone or "",

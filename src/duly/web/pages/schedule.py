@@ -1,17 +1,21 @@
 """One schedule: the sentence, what is next, what became of its moments, and what if."""
 
+import json
 from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from duly.app.schedule_page import background, standing
+from duly.app.event_page import events_of
+from duly.app.schedule_page import Standing, background, standing
 from duly.app.schedule_rows import outcome_word
 from duly.app.steering import own_zone
 from duly.app.supposing import examples
 from duly.app.views import Fire
 from duly.clock import now
 from duly.errors import DulyError
-from duly.policy.redaction import hidden_json
+from duly.model.payload import decode
+from duly.policy.reacting import FIELD, is_field
+from duly.policy.redaction import hidden, hidden_json
 from duly.policy.why import about
 from duly.web.asking import Ask, moment_of
 from duly.web.house import House
@@ -46,6 +50,7 @@ async def schedule(_: House, ask: Ask) -> Values:
         "outcome": outcome_word,
         "took": _took(found.fires),
         "is_first": "before" not in ask.query,
+        **await _started_by_events(ask, found),
     }
     if LIVE in ask.query:
         return values
@@ -71,6 +76,37 @@ async def policies(_: House, ask: Ask) -> Values:
         "examples": [(one, policy_timeline(one.story, zone=zone, title=one.title)) for one in made],
         "command": f"duly schedules simulate {quote(name)} --outage 01:00..05:30",
     }
+
+
+async def _started_by_events(ask: Ask, found: Standing) -> Values:
+    """What is shown of a schedule that an event starts, in the place of what the clock says."""
+    plan = found.schedule.plan
+    reaction = plan.reaction
+    if reaction is None:
+        return {"reaction": None, "events": {}, "takes": ()}
+    name = _example_of(reaction.pattern)
+    fields = [value[FIELD] for value in decode(plan.args).values() if is_field(value)]
+    payload = ", ".join(f'"{field}": …' for field in fields)
+    return {
+        "reaction": reaction,
+        "events": await ask.front.ask(events_of, found.fires),
+        "takes": [_taken(name, value) for name, value in decode(plan.args).items()],
+        "emits": f'duly.emit("{name}", {{{payload}}})',
+        "emits_in_shell": " ".join(["duly events emit", name, *(f"{one}=…" for one in fields)]),
+    }
+
+
+def _example_of(pattern: str) -> str:
+    """The name of an event that is meant."""
+    return f"{pattern[:-1]}changed" if pattern.endswith("*") and pattern != "*" else pattern
+
+
+def _taken(name: str, value: object) -> tuple[str, str, str]:
+    """An argument, and where it comes from."""
+    if not isinstance(value, dict) or FIELD not in value:
+        return name, "is", json.dumps(hidden({name: value})[name], ensure_ascii=False)
+    said = f"is its {value[FIELD]}"
+    return name, f"{said}, or else the default" if value.get("optional") else said, ""
 
 
 def _sentence(rule: str, policies: Sequence[str]) -> str:

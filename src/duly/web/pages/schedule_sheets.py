@@ -9,6 +9,7 @@ from duly.app.steering import own_zone
 from duly.clock import now
 from duly.errors import DulyError, InvalidValue
 from duly.model.schedule import Plan
+from duly.policy.reacting import is_field
 from duly.policy.redaction import hidden_json
 from duly.rules import at, local_time
 from duly.web.asking import Ask
@@ -25,12 +26,12 @@ async def run(_: House, ask: Ask) -> Values:
     """A field for each parameter of the task; what is not known here is said as JSON."""
     found = await ask.front.schedules.aget(ask.name("name"))
     registry = ask.front.registry
-    known = found.task in registry
+    known, args = found.task in registry, _without_events(found.args)
     return {
         "schedule": found,
         "known": known,
-        "fields": fields_of(registry.get(found.task), found.args) if known else [],
-        "args": as_json(json.loads(hidden_json(found.task, found.args))),
+        "fields": fields_of(registry.get(found.task), args) if known else [],
+        "args": as_json(json.loads(hidden_json(found.task, args))),
     }
 
 
@@ -75,6 +76,38 @@ async def backfill_preview(house: House, ask: Ask) -> Values:
     }
 
 
+async def replay(house: House, ask: Ask) -> Values:
+    """Since yesterday, until somebody says another stretch."""
+    found = await ask.front.schedules.aget(ask.name("name"))
+    zone = _zone(found.plan, house)
+    since = local_time(now() - A_DAY, zone).replace(second=0, microsecond=0)
+    return {"schedule": found, "zone": zone, "since": _wall(since)}
+
+
+async def replay_preview(house: House, ask: Ask) -> Values:
+    """How many it would react to: asked of the store, and nothing is done."""
+    found = await ask.front.schedules.aget(ask.name("name"))
+    zone, refused, done = _zone(found.plan, house), "", None
+    body: dict[str, str] = {}
+    try:
+        since = _moment(ask.query.get("since", ""), zone, "beginning")
+        until = _moment(ask.query["until"], zone, "end") if ask.query.get("until") else None
+        only = ask.query.get("only", "").strip() or None
+        done = await ask.front.events.areplay(found.name, since, until, pattern=only, dry_run=True)
+        said = {"since": since.isoformat(), "until": until and until.isoformat(), "only": only}
+        body = {name: value for name, value in said.items() if value}
+    except DulyError as error:
+        refused = str(error)
+    text = json.dumps({"schedule": found.name, **body})
+    return {"schedule": found, "refused": refused, "found": done, "body": text}
+
+
+def _without_events(args: str) -> str:
+    """What an event would say, whoever runs it by hand says."""
+    said = {name: value for name, value in json.loads(args).items() if not is_field(value)}
+    return json.dumps(said)
+
+
 def _shown(found: Backfill | None) -> list[datetime]:
     return list(found.queued[:MOST_SHOWN]) if found is not None else []
 
@@ -111,5 +144,7 @@ SHEETS: Final = tuple(
         "pause": pause,
         "backfill/preview": backfill_preview,
         "backfill": backfill,
+        "replay/preview": replay_preview,
+        "replay": replay,
     }.items()
 )

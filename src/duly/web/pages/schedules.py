@@ -24,18 +24,13 @@ async def schedules(_: House, ask: Ask) -> Values:
         "is_first": not after,
         "filter": words,
         "refused": refused,
-        "sparkline": lambda row: _sparkline(row, ask),
+        "sparkline": lambda row: sparkline(row, ask),
         "outcome": outcome_word,
     }
 
 
-def _by_next(row: Row) -> tuple[bool, float, str]:
-    """Who is due first; behind them, those that are not."""
-    moment = row.schedule.next_at
-    return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
-
-
-def _sparkline(row: Row, ask: Ask) -> str:
+def sparkline(row: Row, ask: Ask) -> str:
+    """The last times, as they were kept."""
     clock = Clock(ask.zone_of(row.zone), now())
     return outcomes(
         [
@@ -46,6 +41,12 @@ def _sparkline(row: Row, ask: Ask) -> str:
             for one in row.recent
         ]
     )
+
+
+def _by_next(row: Row) -> tuple[bool, float, str]:
+    """Who is due first; behind them, those that are not."""
+    moment = row.schedule.next_at
+    return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
 
 SCHEDULES = Page(path="/schedules", template="schedules.html", view=schedules)

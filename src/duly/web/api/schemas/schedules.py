@@ -90,7 +90,7 @@ class ScheduleQuery(Body, frozen=True):
     """Which schedules, and how many."""
 
     filter: Annotated[
-        str, Meta(description="As state:paused owner:code queue:mail nightly. Empty: all.")
+        str, Meta(description="As state:paused owner:code start:event nightly. Empty: all.")
     ] = ""
     after: Annotated[str, Meta(description="Behind this name: the `next` of the part before.")] = ""
     limit: Limit = 100
@@ -173,6 +173,7 @@ class Due(Said, frozen=True):
     covers_from: Annotated[datetime, Meta(description="It may stand for many, from here on.")]
     count: Annotated[int | None, Meta(description="For so many; null: too many to count.")]
     manual: Annotated[bool, Meta(description="Somebody asked for it; the clock did not.")]
+    event: Annotated[int | None, Meta(description="That made it due.")]
     state: Annotated[str | None, Meta(description="Of its job.")]
     started_at: datetime | None
     lateness: Annotated[str | None, Meta(description="How long after its moment it was begun.")]
@@ -189,6 +190,7 @@ class Due(Said, frozen=True):
             covers_from=fire.covers_from,
             count=fire.count,
             manual=fire.manual,
+            event=fire.event,
             state=fire.state,
             started_at=fire.started_at,
             lateness=length_text(fire.lateness),
