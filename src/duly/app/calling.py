@@ -116,6 +116,7 @@ async def run_again(
     if job.task not in registry:
         call = replace(call, title=job.title, limits=job.limits, needs=job.needs, terms=job.terms)
         call = replace(call, retry=job.retry, version=job.version)
+    call = replace(call, parent=number)
     [made] = await store.jobs.enqueue([own_call(call, tenant)])
     return made
 

@@ -136,6 +136,7 @@ def _about(seen: Seen, view: View) -> str:
             ("key", job.key or ""),
             ("tags", ", ".join(job.tags)),
             ("is", "" if seen.lineage is None else str(seen.lineage)),
+            ("comes from", f"job {job.parent}" if job.parent and job.step is None else ""),
             ("schedule", seen.schedule or ("" if job.schedule_id is None else "one that is gone")),
             ("asked for", _was(job.created_at, view)),
             ("due", _when(job.due_at, view)),

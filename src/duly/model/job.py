@@ -102,6 +102,7 @@ class Call(Label):
     start_within: timedelta | None = None
     late: Late = "skip"
     retry: Json | None = None
+    parent: int | None = None  # the job that it comes from: one that ended, or is run again
 
     def __post_init__(self) -> None:
         super().__post_init__()

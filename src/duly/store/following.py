@@ -25,7 +25,7 @@ def call_back(
         rows.call_values(_following(row, callback), number, number)
         for (row, callback), number in zip(asked, numbers, strict=True)
     ]
-    yield Ask("enqueue", {"batch": rows.packed(calls)})
+    yield Ask("enqueue_as", {"batch": rows.packed(calls)})
     return [callback.queue for _, callback in asked]
 
 
@@ -48,4 +48,5 @@ def _following(row: HeldRow, callback: Callback) -> Call:
         retry=callback.retry,
         tenant=row.tenant,
         title=f"after job {row.id}",
+        parent=row.id,
     )

@@ -104,8 +104,10 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
 
 
 def plainly(wanted: Sequence[Wanted]) -> Ask:
-    """Jobs without keys, which one statement makes."""
-    return Ask("enqueue", {"batch": rows.packed(one.values() for one in wanted)})
+    """Jobs without keys, which one statement makes; where one comes from another, a wider one."""
+    wider = any(one.call.parent is not None for one in wanted)
+    batch = rows.packed(one.values() for one in wanted)
+    return Ask("enqueue_as" if wider else "enqueue", {"batch": batch})
 
 
 def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:

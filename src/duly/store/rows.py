@@ -193,6 +193,7 @@ def call_values(call: Call, number: int, request: int) -> dict[str, Value]:
         "start_within": microseconds(call.start_within) if call.late != "run" else None,
         "late": call.late,
         "retry": call.retry,
+        "parent": call.parent,
     }
     # Left out of the text, it is null as well; and PostgreSQL reads it in half the time.
     return {name: value for name, value in values.items() if value is not None}

@@ -97,6 +97,7 @@ def test_a_job_is_run_again_with_its_secrets_or_with_others(api: Api) -> None:
     other = api.post(f"/jobs/{made['id']}/run-again", typed)
     found = api.get(f"/jobs/{other['id']}")
     assert (found["title"], found["queue"], found["tenant"]) == ("mail to bob", "mail", "acme")
+    assert (found["parent"], found["step"]) == (made["id"], None)
     with api.site.app.running(scheduler=False, queues=["mail"]):
         assert api.site.app.jobs.get(same["id"]).result("30s") == "ada"
         assert api.site.app.jobs.get(other["id"]).result("30s") == "bob"

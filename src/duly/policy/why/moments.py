@@ -99,7 +99,7 @@ def _skipped(found: MomentEvidence) -> Answer:
         why = reason.removeprefix("skipped ")
         due = found.clock.whole(found.moment)
         return Answer(sentence=f"{found.name} is due {due} and will be skipped {why}.")
-    why: str = f": {reason}"
+    why = f": {reason}"
     commands: tuple[Command, ...] = ()
     if found.schedule.plan.reaction is None:  # else nobody can run it without an event
         why, commands = _why_skipped(found)

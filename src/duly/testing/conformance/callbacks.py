@@ -78,6 +78,7 @@ async def what_follows_is_a_job_like_any_other(world: World) -> None:
     equal((job.task, job.queue, job.priority, job.retry, job.tenant),
           ("after", "the queue", 7, NEVER.as_json(), "acme"))  # fmt: skip
     equal((decode(job.args), job.title), ({"report": number}, f"after job {number}"))
+    equal((job.parent, job.step), (number, None))
     equal((job.state, job.created_at, job.due_at, job.ready_at), (State.READY, *[world.now] * 3))
     [claimed] = await world.claim(1, queue="the queue", tasks=["after"])
     await world.end(claimed)
@@ -206,7 +207,7 @@ async def an_end_without_what_follows_is_not_written(world: World) -> None:
     number = await world.enqueue(_called())
     job = await world.begin()
     with refused(_Torn):
-        await world.write(lambda ids: _torn(_settled(world, job, ids), before="enqueue"))
+        await world.write(lambda ids: _torn(_settled(world, job, ids), before="enqueue_as"))
     equal(await world.job(number), job, "it runs still")
     equal(await _following(world), [])
     await world.end(job)
