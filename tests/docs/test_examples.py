@@ -160,7 +160,13 @@ def test_the_package_has_the_shop_for_whoever_has_no_clone(tmp_path: Path) -> No
 
 def test_every_example_is_tested_here() -> None:
     found = {path.name for path in EXAMPLES.glob("*.py")}
-    assert found == {"node.py", "shop.py", "two_schedulers.py", "worker.py"}
+    assert found == {
+        "learning_platform.py",
+        "node.py",
+        "shop.py",
+        "two_schedulers.py",
+        "worker.py",
+    }
 
 
 def run(name: str, *words: str, folder: Path | None = None) -> str:

@@ -199,3 +199,16 @@ def test_only_what_came_later_about_the_same_calls_off() -> None:
     assert called_off(first, [replace(later, name="class.moved")]) is None
     plain = start(reaction(event(), schedule(), NOW))
     assert called_off(plain, [later]) is None
+
+
+def test_a_tenants_event_touches_nothing_of_others() -> None:
+    other = schedule(REMINDER, tenant="other")
+    said = {"id": 1, "starts_at": (NOW + 2 * DAY).isoformat()}
+    assert reaction(event("class.scheduled", **said), other, NOW) is None
+    apps = replace(event("class.scheduled", **said), tenant="")
+    made = start(reaction(apps, other, NOW))
+    cancelled = event("class.cancelled", at=NOW + HOUR, id=1)
+    assert called_off(made, [cancelled]) is None
+    for tenant in ("", "other"):
+        theirs = replace(cancelled, tenant=tenant)
+        assert called_off(made, [theirs]) == theirs

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from duly.app.steering import login
 from duly.cli import main
 from duly.model.access import Role
+from duly.model.event import Emitted
 from duly.model.payload import Json
 from duly.testing.factories import call, plan
 from tests.app.remote.server import Elsewhere, elsewhere
@@ -48,7 +49,12 @@ def there(url: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[El
         there.do(lambda store: store.schedules.add([
             plan("report", "02:00 UTC", task="send", args=SECRETIVE),
             plan("beat", "every 5m", task="send"),
+            plan("welcome", "on user.joined", task="send"),
         ]))  # fmt: skip
+        there.do(lambda store: store.events.emit([
+            Emitted(name="user.joined", payload=SECRETIVE, key="u7"), Emitted(name="user.left"),
+        ]))  # fmt: skip
+        there.do(lambda store: store.events.react(limit=10))
         there.do(lambda store: store.jobs.enqueue([
             call("send", args=SECRETIVE, key="k", tags=("nightly",)),
             call("send", queue="mail", priority=5, tenant="acme", title="Mail for Ada"),
@@ -98,6 +104,11 @@ READING = [
     ["jobs", "show", "JOB"],
     ["jobs", "show", "JOB", "-o", "json"],
     ["jobs", "logs", "JOB"],
+    ["events"],
+    ["events", "list", "user.*", "--key", "u7", "-o", "jsonl"],
+    ["events", "show", "EVENT"],
+    ["events", "show", "EVENT", "-o", "json"],
+    ["events", "replay", "welcome", "--since", "1d", "--dry-run", "-o", "json"],
     ["queues"],
     ["queues", "-o", "json"],
     ["limits"],
@@ -114,7 +125,9 @@ def test_what_is_read_from_afar_is_what_is_read_at_home(
     there: Elsewhere, url: str, token: str, words: list[str]
 ) -> None:
     jobs = there.do(lambda store: store.jobs.page())
-    words = [str(jobs[0].id) if word == "JOB" else word for word in words]
+    events = there.do(lambda store: store.events.page(pattern="user.joined")).events
+    others = {"JOB": str(jobs[0].id), "EVENT": str(events[0].id)}
+    words = [others.get(word, word) for word in words]
     away = afar(there, token, *words)
     here = duly(*words, "--store", url)
     assert steady(away.stdout) == steady(here.stdout)
@@ -149,6 +162,7 @@ CHANGING = [
         "--yes",
     ],
     ["jobs", "cancel", "JOB"],
+    ["events", "emit", "NAME", "n=1", "--key", "k"],
     ["queues", "pause", "NAME"],
     ["queues", "set", "NAME", "--concurrency", "3", "--rate", "5/s"],
     ["limits", "set", "NAME", "--concurrency", "2"],

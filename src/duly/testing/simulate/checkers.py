@@ -233,10 +233,19 @@ class Checkers:
         if row.is_flow and not before.is_flow:
             self._opened(row)
         known.row, known.state = row, state
+        if row.schedule_id != before.schedule_id:
+            self._moved(known, before)
         if row.schedule_id is not None:
             self._touched[row.schedule_id] = None
             if row.fire_id != before.fire_id:
                 self.sometimes["take-over"] += 1
+
+    def _moved(self, known: Known, before: JobRow) -> None:
+        """An event that another schedule reacts to has taken its key, and it stands for that."""
+        if before.schedule_id is not None:
+            self._of_schedule[before.schedule_id].pop(before.id, None)
+        if known.row.schedule_id is not None:
+            self._of_schedule.setdefault(known.row.schedule_id, {})[before.id] = known
 
     def _opened(self, row: JobRow) -> None:
         """A flow goes on without its worker, by the right of its fence."""
