@@ -32,9 +32,13 @@ def test_every_job_can_end_in_every_way() -> None:
         assert reachable(state) >= set(ENDED)
 
 
-def test_an_end_is_final_unless_a_failed_job_is_retried() -> None:
+def test_an_end_is_final_unless_what_failed_is_retried_or_the_flow_around_it() -> None:
     ways_back = [(state, move) for state in ENDED for move in TRANSITIONS[state]]
-    assert ways_back == [(State.FAILED, Move.RETRY), (State.FAILED, Move.LINE_UP)]
+    assert ways_back == [
+        (State.FAILED, Move.RETRY),
+        (State.FAILED, Move.LINE_UP),
+        (State.CANCELLED, Move.RESUME),
+    ]
 
 
 def test_only_a_ready_job_is_claimed_and_only_a_running_one_finishes() -> None:

@@ -83,8 +83,7 @@ async def _recent(
     runs = await store.evidence.runs_of(jobs) if jobs else {}
     return {
         one.id: [
-            _seen(fire, one.plan, runs.get(fire.job_id or 0))
-            for fire in reversed(found[one.id])
+            _seen(fire, one.plan, runs.get(fire.job_id or 0)) for fire in reversed(found[one.id])
         ]
         for one in schedules
     }

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from duly.errors import DulyError, InvalidValue
-from duly.model.flow import LONGEST_FILLED, MOST_PARTS
+from duly.model.flow import LONGEST_FILLED, MOST_FILLED, MOST_PARTS
 from duly.model.limit import lanes_as_json, lanes_from_json
 from duly.model.outcome import storable
-from duly.model.payload import Json, decode
+from duly.model.payload import Json, check_text, decode
 from duly.model.template import render
 
 LONGEST_TITLE = 500
@@ -97,8 +97,18 @@ def filled(plan: StoredPlan, values: Values) -> list[Filled]:
         _put(args, fill.path, values.of(fill.source))
     if plan.over is None:
         return [_one(plan, args)]
-    items = _items(plan.over, values)
-    return [_one(plan, {**args, plan.over.argument: item}) for item in items]
+    found: list[Filled] = []
+    room = MOST_FILLED
+    for item in _items(plan.over, values):
+        one = _one(plan, {**args, plan.over.argument: item})
+        room -= len(one.args)
+        if room < 0:
+            raise InvalidValue(
+                f"more than {MOST_FILLED:,} characters of arguments for all parts together: what "
+                "they share is in each of them, so keep it elsewhere, and give a reference"
+            )
+        found.append(one)
+    return found
 
 
 def _items(over: StoredOver, values: Values) -> list[Any]:
@@ -130,7 +140,7 @@ def _one(plan: StoredPlan, args: Mapping[str, Any]) -> Filled:
             text,
             _title(str(plan.call.get("title") or ""), known),
             _limits(plan.call.get("limits"), known),
-            None if key is None else render(key, known),
+            None if key is None else check_text(render(key, known), "key"),
         )
     except InvalidValue:
         raise

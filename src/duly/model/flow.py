@@ -20,7 +20,8 @@ Rest = Literal["cancel", "go_on"]
 MOST_STEPS: Final = 10_000
 MOST_PARTS: Final = 100_000
 NO_ITEMS: Final = Json("[]")
-LONGEST_FILLED: Final = 4 * 1024 * 1024  # bytes of arguments with the results of others in them
+LONGEST_FILLED: Final = 4 * 1024 * 1024  # characters of arguments with results of others in them
+MOST_FILLED: Final = 64 * 1024 * 1024  # … of all parts of a step together
 
 
 class StepState(StrEnum):

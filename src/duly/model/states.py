@@ -5,7 +5,8 @@ policies name moves, the statements of the store guard the states they start fro
 compare both with this table. The picture in ``docs/states.md`` is drawn from it.
 
 A job waits (``scheduled`` for its moment, ``blocked`` behind another, ``ready`` for a worker),
-runs, and ends. An end is final, except that a failed job may be retried by a person.
+runs, and ends. An end is final, except that a failed job may be retried by a person, and with a
+flow what was cancelled inside of it.
 """
 
 from enum import StrEnum
@@ -43,6 +44,7 @@ class Move(StrEnum):
     EXPIRE = "expire"
     RETRY = "retry"  # a person asks for another chance
     LINE_UP = "line up"  # … while another job of the schedule has not ended
+    RESUME = "resume"  # a flow that was cancelled with the one around it, which is retried
 
 
 WAITING = (State.SCHEDULED, State.BLOCKED, State.READY)
@@ -84,7 +86,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
     },
     State.SUCCEEDED: {},
     State.FAILED: {Move.RETRY: State.READY, Move.LINE_UP: State.BLOCKED},
-    State.CANCELLED: {},
+    State.CANCELLED: {Move.RESUME: State.READY},
     State.EXPIRED: {},
 }
 

@@ -31,9 +31,12 @@ class Advanced:
     tells: set[str] = field(default_factory=set)
 
 
-def begun(number: int) -> Operation["Work"]:
-    [row] = yield Ask("running_flows", {"ids": [number]})
-    flow = FlowRow(*row)
+def begun(number: int) -> Operation["Work | None"]:
+    """None: it is not there any more, and nothing can be done about it."""
+    found = yield Ask("running_flows", {"ids": [number]})
+    if not found:
+        return None
+    flow = FlowRow(*found[0])
     return Work(flow, Course(flow.facts))
 
 
@@ -186,8 +189,11 @@ class Work:
         result = yield from self._result()
         yield Ask("drop_results", {"flow": self.flow.id})
         if result is not None and len(result) > LONGEST_RESULT:
-            said = f"{done}; its result is too long to be kept ({len(result):,} characters)"
-            return Ending(State.SUCCEEDED, said)
+            long = f"its result is too long to be kept ({len(result):,} characters)"
+            if self.flow.root == self.flow.id:
+                return Ending(State.SUCCEEDED, f"{done}; {long}")
+            said = f"{long}, or to be handed on: keep it elsewhere, and return a reference"
+            return Ending(State.FAILED, said, error=said)
         return Ending(State.SUCCEEDED, done, result=result)
 
     def _result(self) -> Operation[str | None]:

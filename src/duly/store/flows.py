@@ -40,6 +40,8 @@ def opened(row: HeldRow, plan: FlowPlan, timeout: int | None, *, ids: Ids) -> Op
         return (yield from _resumed(number, ids=ids))
     yield Ask("add_steps", {"rows": rows.packed(flow_rows.step_values(number, plan))})
     work = yield from begun(number)
+    if work is None:
+        return Advanced()
     first = [n for n, step in enumerate(plan.steps) if not step.before]
     work.course.bring(flow_rows.counted((yield Ask("some_steps", at(number, first)))))
     work.course.starting += first
@@ -61,6 +63,8 @@ def advance(ended: Sequence[tuple[HeldRow, Ending]], *, ids: Ids) -> Operation[A
 def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Advanced | None]:
     """End a flow: what waits is cancelled, what runs is asked to end. None: it is ending."""
     work = yield from begun(number)
+    if work is None:
+        return None
     yield Ask("forget_signals", {"ids": [number]})
     yield Ask("no_deadline", {"flow": number})
     if work.course.flow.ending is not None:
@@ -99,6 +103,8 @@ def _advanced(
     number: int, ended: Sequence[tuple[HeldRow, Ending]], *, ids: Ids
 ) -> Operation[Advanced]:
     work = yield from begun(number)
+    if work is None:
+        return Advanced()
     numbers = sorted({row.step for row, _ in ended if row.step is not None})
     work.course.bring(flow_rows.counted((yield Ask("some_steps", at(number, numbers)))))
     work.keep()
@@ -116,6 +122,8 @@ def _advanced(
 def _resumed(number: int, *, ids: Ids) -> Operation[Advanced]:
     """A flow that had failed was given another chance, and is opened again."""
     work = yield from begun(number)
+    if work is None:
+        return Advanced()
     course = work.course
     if not course.is_over:
         return work.found  # somebody took it for lost while its steps went on: they still do
@@ -124,8 +132,8 @@ def _resumed(number: int, *, ids: Ids) -> Operation[Advanced]:
     rescuers = [step.number for step in course.steps.values() if step.rescue]
     if rescuers:
         yield Ask("drop_parts", at(number, rescuers))
-    for step, part, job_id, is_failed in (yield Ask("broken_parts", {"flow": number})):
-        work.broken.setdefault(step, {})[part] = job_id if is_failed else None
+    for step, part, job_id, is_failed, is_flow in (yield Ask("broken_parts", {"flow": number})):
+        work.broken.setdefault(step, {})[part] = job_id if is_failed or is_flow else None
     work.counts = {step.number: step.parts for step in course.steps.values() if step.parts}
     course.resume()
     return (yield from work.carried_out(ids=ids))

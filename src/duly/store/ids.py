@@ -5,10 +5,12 @@ is repeated after a lost answer carries the same numbers and finds what it has d
 rise, are short, and are never used twice, because a block is never given back.
 
 An operation draws what it needs. If the block runs dry in the middle of one, it stops with ``Dry``,
-nothing is written, and it is run again when there are more.
+nothing is written, and it is run again when there are more. What it had drawn by then is given back
+(``attempt``), and it says how many it needs in all: or one that draws several times might never
+find enough.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from threading import Lock
 
 from duly.store.database import Ask, Operation
@@ -47,6 +49,33 @@ class Ids:
     def add(self, block: int) -> None:
         with self._lock:
             self._blocks.append(range(block * BLOCK, (block + 1) * BLOCK))
+
+    def attempt(self) -> "Attempt":
+        """For one run of an operation, which may have to be run again."""
+        return Attempt(self)
+
+    def give_back(self, numbers: Iterable[int]) -> None:
+        with self._lock:
+            self._blocks += [range(number, number + 1) for number in numbers]
+
+
+class Attempt(Ids):
+    """Draws from others, and gives everything back if that is not enough."""
+
+    def __init__(self, pool: Ids) -> None:
+        super().__init__()
+        self._pool = pool
+        self._drawn: list[int] = []
+
+    def draw(self, count: int) -> Iterator[int]:
+        try:
+            found = list(self._pool.draw(count))
+        except Dry as dry:
+            needed = len(self._drawn) + dry.needed
+            self._pool.give_back(self._drawn)
+            raise Dry(needed) from None
+        self._drawn += found
+        return iter(found)
 
 
 def reserve_many(blocks: int) -> Operation[list[int]]:

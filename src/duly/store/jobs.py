@@ -253,8 +253,8 @@ def retry(number: int, who: str) -> Operation[Job]:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
     if not (yield from revive([number], who)) and job.step is not None:
         raise WrongState(
-            f"job {number} is a step of flow {job.parent}, which runs still: when that has ended, "
-            f"it can be retried from the steps that have failed"
+            f"job {number} is a step of flow {job.parent}, and is retried with that: when the flow "
+            "has failed, and not while it runs, or when it was cancelled"
         )
     return (yield from get(number))
 

@@ -8,12 +8,12 @@ Events are committed in any order. What came later by the store's clock wins, wh
 first: an older event does not take the place of a newer one, and does not call it off.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from duly.instants import from_us, to_us
+from duly.instants import to_us
 from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Call
@@ -29,10 +29,11 @@ from duly.policy.reacting import (
     skipped,
 )
 from duly.store import rows
-from duly.store.database import Ask, Operation, Row, Value
+from duly.store.database import Ask, Operation, Value
 from duly.store.ending import Ending
 from duly.store.event_rows import read, span
 from duly.store.ids import Ids
+from duly.store.key_holders import Holder, Revision, holders_in
 from duly.store.settling import end
 
 
@@ -71,41 +72,6 @@ class Wanted(NamedTuple):
         event, said = self.start.event, reason or self.start.reason
         place = (self.start.schedule.id, to_us(event.at), self.fire_id)
         return Revision(*place, outcome=outcome, cause=None, reason=said, job_id=job_id)
-
-
-class Revision(NamedTuple):
-    """What a row of the ledger says from now on."""
-
-    schedule_id: int
-    due_at: int
-    id: int
-    outcome: str
-    cause: str | None
-    reason: str
-    job_id: int | None
-
-
-class Holder(NamedTuple):
-    """The job that a key stands for, and the event that made it so, if that is known."""
-
-    id: int
-    state: State
-    schedule_id: int | None
-    fire_id: int | None
-    tenant: str
-    event: tuple[datetime, int] | None
-
-    def is_newer_than(self, event: Event) -> bool:
-        return self.event is not None and self.event > event.place
-
-    def revised(
-        self, outcome: Outcome, reason: str, cause: Cause | None = None
-    ) -> Iterator[Revision]:
-        """Its row in the ledger, if it can be found."""
-        if self.event is None or self.schedule_id is None or self.fire_id is None:
-            return
-        place = (self.schedule_id, to_us(self.event[0]), self.fire_id)
-        yield Revision(*place, outcome=outcome, cause=cause, reason=reason, job_id=self.id)
 
 
 def carry_out(decided: Sequence[Reaction], now: datetime, *, ids: Ids) -> Operation[Done]:
@@ -205,7 +171,7 @@ class _Work:
         asked = rows.packed({"task": task, "key": key} for task, key in map(_key, batch))
         if len(starts) < len(batch):
             yield Ask("hold_keys", {"rows": asked})
-        holders = _holders((yield Ask("key_holders", {"rows": asked})))
+        holders = holders_in((yield Ask("key_holders", {"rows": asked})))
         yield from self._start_keyed([(one, holders.get(_key(one))) for one in starts])
         for one in batch:
             if isinstance(one, Withdrawal) and (holder := holders.get(_key(one))):
@@ -281,20 +247,6 @@ class _Work:
             self.done.later += 1
         else:
             self.done.queues.append(one.call.queue)
-
-
-def _holders(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
-    return {
-        (task, key): Holder(
-            number,
-            State(state),
-            schedule_id,
-            fire_id,
-            tenant,
-            None if event_id is None else (from_us(at), event_id),
-        )
-        for task, key, number, state, schedule_id, fire_id, tenant, event_id, at in found
-    }
 
 
 def _fire(one: Start | Skip, fire_id: int, job_id: int) -> dict[str, object]:

@@ -50,8 +50,16 @@ def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
 
 
 def revive_steps(numbers: Sequence[int]) -> Operation[None]:
-    """The same for steps, by the flow that is gone on with."""
-    yield from _revive(numbers, dict.fromkeys(numbers), "its flow")
+    """The same for steps, by the flow that is gone on with; also for flows that ended with it."""
+    revived = yield from _revive(numbers, dict.fromkeys(numbers), "its flow")
+    stopped = [number for number in numbers if number not in revived]
+    if stopped:
+        wanted = [
+            {"id": number, "state": State.READY.value, "reason": "retried by its flow"}
+            for number in stopped
+        ]
+        yield Ask("revive_stopped_flows", {"rows": rows.packed(wanted)})
+        yield Ask("remove_history", {"ids": stopped})
 
 
 def _revive(

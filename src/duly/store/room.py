@@ -11,7 +11,7 @@ from duly.errors import OutcomeUnknown
 from duly.model.access import Actor, AuditEntry, Deed
 from duly.store import access
 from duly.store.database import Ask, Database, Row, Start
-from duly.store.ids import BLOCK, Dry, Ids, reserve_many
+from duly.store.ids import BLOCK, Attempt, Dry, Ids, reserve_many
 from duly.store.protocol import READY
 
 T = TypeVar("T")
@@ -85,6 +85,10 @@ class Room:
                 return list(self.ids.draw(count))
             except Dry:
                 await self.more(count)
+
+    def attempt(self) -> Attempt:
+        """Numbers for one run of an operation."""
+        return self.ids.attempt()
 
     async def more(self, needed: int) -> None:
         """Reserve numbers: more each time, since an operation that runs out is run again."""

@@ -72,6 +72,7 @@ class Overdue:
     expired: int = 0
     freed: list[str] = field(default_factory=list)
     tells: frozenset[str] = frozenset()
+    more: bool = False  # others were told to end, and have not been looked at
 
 
 def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
@@ -91,7 +92,8 @@ def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
     cancelled = yield from _end(stopping, "hold_waiting_jobs", ids=ids)
     hurried = yield from _hurry([number for number, late, _ in found if late == "hurry"])
     freed = [*expired.freed, *cancelled.freed]
-    return Overdue(hurried, len(expired.ids), freed, expired.tells | cancelled.tells)
+    tells = expired.tells | cancelled.tells
+    return Overdue(hurried, len(expired.ids), freed, tells, more=len(told) == limit)
 
 
 def late_flows(limit: int) -> Operation[dict[int, Ending]]:
@@ -100,9 +102,7 @@ def late_flows(limit: int) -> Operation[dict[int, Ending]]:
     late = {number: Ending(State.FAILED, TOO_LONG) for number, _, waits in found if waits == STEPS}
     told = yield Ask("told_while_waiting", {"limit": limit})
     return late | {
-        number: Ending(State.CANCELLED, f"cancelled: {why}")
-        for number, why, waits in told
-        if waits == STEPS
+        number: Ending(State.CANCELLED, why) for number, why, waits in told if waits == STEPS
     }
 
 

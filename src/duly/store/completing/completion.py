@@ -22,11 +22,12 @@ from duly.errors import LeaseLost, OutcomeUnknown, WrongState
 from duly.model.payload import Json
 from duly.store import rows
 from duly.store.database import Ask, Operation
-from duly.store.ids import Dry, Ids, reserve
+from duly.store.ids import BLOCK, Dry, Ids, reserve
 from duly.store.postgres import faults
 from duly.store.postgres.connections import pause
 from duly.store.postgres.transaction import AsyncTransaction, Opener, Transaction, rest
 from duly.store.protocol import READY, SCHEDULES, HeldJob, Settled, Settlement
+from duly.store.room import ready_in
 from duly.store.settling import done_before, settle
 
 Found: TypeAlias = Literal["done", "open", "lost"]
@@ -193,7 +194,8 @@ def _ending(settlement: Settlement) -> Operation[list[str]]:
     topics = set[str]()
     if settlement.job.schedule_id is not None:
         topics |= {SCHEDULES, READY}
-    settled = yield from _settled(settlement, topics)
+    settled = yield from _settled(settlement)
+    topics |= {*settled.tells, *ready_in(settled.freed)}
     if settlement.job.id in settled.before:
         raise WrongState(f"job {settlement.job.id} was completed before: nothing is written twice")
     if settlement.job.id in settled.refused:
@@ -201,17 +203,17 @@ def _ending(settlement: Settlement) -> Operation[list[str]]:
     return sorted(topics)
 
 
-def _settled(settlement: Settlement, topics: set[str]) -> Operation[Settled]:
+def _settled(settlement: Settlement) -> Operation[Settled]:
     """Settle; again if that may help: a savepoint keeps what the task has written."""
     ids, tries = Ids(), 0
     while True:
         yield Ask("savepoint")
         try:
-            return (yield from settle([settlement], ids=ids))
-        except Dry:  # there are callbacks, and they need numbers
-            topics.add(READY)
+            return (yield from settle([settlement], ids=ids.attempt()))
+        except Dry as dry:  # there are callbacks, or steps of a flow, and they need numbers
             yield Ask("go back")
-            ids.add((yield from reserve()))
+            for _ in range(dry.needed // BLOCK + 1):
+                ids.add((yield from reserve()))
         except (errors.DeadlockDetected, errors.CheckViolation) as error:
             tries += 1
             if tries == _TRIES or not _may_help(error):

@@ -112,7 +112,7 @@ class SqlJobs:
 
     async def cancel(self, number: int, *, reason: str = "") -> State:
         start = await self._room.audited(
-            lambda: jobs.cancel(number, reason, ids=self._room.ids),
+            lambda: jobs.cancel(number, reason, ids=self._room.attempt()),
             deeds.constant("jobs.cancel", f"job:{number}", reason=reason),
         )
         return await self._ended(start)
@@ -124,7 +124,7 @@ class SqlJobs:
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
         start = await self._room.audited(
-            lambda: jobs.cancel_key(task, key, reason, ids=self._room.ids),
+            lambda: jobs.cancel_key(task, key, reason, ids=self._room.attempt()),
             deeds.constant("jobs.cancel", f"task:{task}", key=key, reason=reason),
         )
         there = await self._room.write(start)
@@ -199,7 +199,7 @@ class SqlJobs:
     async def _cancel(self, number: int, reason: str) -> bool:
         """Whether it was there to be cancelled: it may have ended since it was found."""
         try:
-            await self._ended(lambda: jobs.cancel(number, reason, ids=self._room.ids))
+            await self._ended(lambda: jobs.cancel(number, reason, ids=self._room.attempt()))
         except (WrongState, NotFound):
             return False
         return True

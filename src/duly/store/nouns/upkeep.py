@@ -10,6 +10,7 @@ from duly.store import (
     upkeep,
 )
 from duly.store.database import Ask
+from duly.store.ending import Ending
 from duly.store.protocol import (
     READY,
     SCHEDULES,
@@ -35,7 +36,7 @@ class SqlUpkeep:
         if waiting.due is not None and waiting.due <= NOW:
             queues = await self._room.write(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
-            late = await self._room.write(lambda: upkeep.overdue(limit, ids=self._room.ids))
+            late = await self._room.write(lambda: upkeep.overdue(limit, ids=self._room.attempt()))
             await self._stop_flows(late, limit)
         if waiting.opening is not None and waiting.opening <= NOW:
             queues += await self._room.write(lambda: limits.open_lanes(limit))
@@ -50,28 +51,34 @@ class SqlUpkeep:
             ready=len(queues),
             hurried=len(late.hurried),
             expired=late.expired,
-            rest=waiting.rest,
+            rest=NOW if late.more else waiting.rest,
         )
 
     async def _stop_flows(self, late: upkeep.Overdue, limit: int) -> None:
         """Each in a transaction of its own: they are held one at a time."""
         for number, ending in (await self._room.read(lambda: upkeep.late_flows(limit))).items():
-            stopping = partial(settling.stop_flow, number, ending, ids=self._room.ids)
-            stopped = await self._room.write(stopping)
+            stopped = await self._stopped(number, ending)
             late.freed += stopped.freed
             late.tells |= stopped.tells
             late.expired += 1
 
+    async def _stopped(self, number: int, ending: Ending) -> settling.Ended:
+        return await self._room.write(
+            lambda: settling.stop_flow(number, ending, ids=self._room.attempt())
+        )
+
     async def answer(self, *, limit: int) -> int:
         if not await self._room.write_one(Ask("answered_jobs", {"limit": 1})):
             return 0
-        ended = await self._room.write(lambda: answering.answer(limit, ids=self._room.ids))
+        ended = await self._room.write(lambda: answering.answer(limit, ids=self._room.attempt()))
         self._room.nudge(SCHEDULES, *ended.tells, *ready_in(ended.freed))
         return len(ended.ids)
 
     async def sweep(self, *, limit: int) -> int:
         found = await self._room.write(lambda: upkeep.sweep(limit))
-        mended = await self._room.write(lambda: settling.mend_flows(limit, ids=self._room.ids))
+        mended = await self._room.write(
+            lambda: settling.mend_flows(limit, ids=self._room.attempt())
+        )
         if found or mended.ids:
             self._room.nudge(SCHEDULES, READY, *mended.tells)
         return found + len(mended.ids)

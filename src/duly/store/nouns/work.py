@@ -104,7 +104,7 @@ class SqlWork:
         return await self._room.read(lambda: work.held(worker))
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        settled = await self._room.write(lambda: settle(settlements, ids=self._room.ids))
+        settled = await self._room.write(lambda: settle(settlements, ids=self._room.attempt()))
         if any(s.job.schedule_id is not None for s in settlements):
             self._room.nudge(SCHEDULES, READY)
         elif any(s.verdict.state is State.READY for s in settlements):

@@ -673,6 +673,7 @@ create table duly.event (
 
 create index event_unseen on duly.event (at, id) where not seen;
 create index event_name on duly.event (name, at);
+create index event_key on duly.event (name, key, at) where key is not null;
 create index event_at on duly.event (at);
 
 -- One looks at events at a time: whoever holds the row.

@@ -8,6 +8,7 @@ from duly.model.outcome import Opened, Raised, Stopped, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
+from duly.store.protocol import Retention
 from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.flows import (
     begun,
@@ -24,6 +25,9 @@ from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, World
 from duly.testing.factories import call
 
+RETENTION = Retention(
+    history=timedelta(days=14), failed=timedelta(days=30), fires=timedelta(days=90)
+)
 FATAL = Raised("Oops", "it broke", permanent=True)
 
 
@@ -237,7 +241,7 @@ async def a_step_is_not_retried_while_its_flow_runs(world: World) -> None:
     steps = (step("a", if_failed="go_on"), step("b"))
     await opened(world, FlowPlan(steps=steps))
     job = await done(world, "a", FATAL)
-    with refused(WrongState, "which runs still"):
+    with refused(WrongState, "and is retried with that"):
         await world.store.jobs.retry(job.id)
 
 
@@ -262,3 +266,49 @@ async def results_outlive_their_own_time_until_the_flow_has_ended(world: World) 
     await world.store.work.settle([settlement])
     world.wait(timedelta(days=300))
     equal(decode((await begun(world, "step 1")).args), {"value": 20})
+
+
+@check
+async def a_flow_within_one_that_is_retried_goes_on_where_it_was(world: World) -> None:
+    """It was cancelled because a neighbour failed; what had succeeded in it is not done again."""
+    number = await opened(world, FlowPlan(steps=(step("inner"), step("bad"))))
+    inner = await begun(world, "inner")
+    await world.end(inner, Opened(chain(2)))
+    await done(world, "step 0", Succeeded(encode(20)))
+    await done(world, "bad", FATAL)
+    await let_them_end(world)
+    equal([(await world.job(n)).state for n in (number, inner.id)],
+          [State.FAILED, State.CANCELLED])  # fmt: skip
+    await world.store.jobs.retry(number)
+    await world.end(await world.begin(), Opened(chain(1)))
+    equal(await ready(world), ["bad", "inner"])
+    await world.end(await begun(world, "inner"), Opened(chain(1)))
+    equal(await ready(world), ["bad", "inner", "step 1"])
+    equal(decode((await done(world, "step 1")).args), {"value": 20})
+    await done(world, "bad")
+    equal([(await world.job(n)).state for n in (number, inner.id)], [State.SUCCEEDED] * 2)
+
+
+@check
+async def what_a_flow_within_a_flow_cannot_hand_on_fails_it(world: World) -> None:
+    outer = FlowPlan(steps=(step("inner", wanted=True), chain(2).steps[1]))
+    number = await opened(world, outer)
+    each = step("each", over=Over("item", items=encode([1, 2])), wanted=True)
+    await world.end(await begun(world, "inner"), Opened(FlowPlan(steps=(each,), result=0)))
+    for job in await world.claim(2):
+        await world.end(job, Succeeded(encode("x" * 600_000, longest=1_000_000)))
+    flow = await world.job(number)
+    equal(flow.state, State.FAILED)
+    holds("too long" in flow.reason, flow.reason)
+
+
+@check
+async def a_flow_that_is_retried_is_not_forgotten_meanwhile(world: World) -> None:
+    number = await opened(world, chain(2))
+    await done(world, "step 0", Succeeded(encode(20)))
+    await done(world, "step 1", FATAL)
+    await world.store.jobs.retry(number)
+    world.wait(timedelta(days=100))
+    await world.store.upkeep.prune(RETENTION, limit=1_000)
+    await world.end(await world.begin(), Opened(chain(1)))
+    equal(await ready(world), ["step 1"])

@@ -18,6 +18,7 @@ from duly.testing.simulate.world import HONEST, Sabotage, World
 
 MINUTES = 2.0
 DISTRUST = 15  # seconds for which a clock that jumped is not believed
+LONGEST_AWAY = 60  # … by a node that could not look at it for so long
 HEALED = 150  # … after which nothing is left that nobody does
 GLANCE = 5
 CLIENTS = 2
@@ -120,7 +121,8 @@ class Story:
     async def _heal(self) -> None:
         """Everything overdue is done soon, and everything else in the end."""
         world = self.world
-        distrusted = DISTRUST if world.loop.time() < world.jumped_at + DISTRUST else 0
+        noticed = world.jumped_at + LONGEST_AWAY  # by whoever could not look at the clock before
+        distrusted = DISTRUST if world.loop.time() < noticed + DISTRUST else 0
         await sleep(world.knobs.takes_over + distrusted)
         for found in liveness.overdue(world):
             world.violated(f"after healing, {found}")

@@ -77,8 +77,8 @@ async def remove(ask: Ask, _: Nothing) -> None:
     await ask.front.ask(forget_job, number_of(ask), tenant=ask.user.tenant)
 
 
-def number_of(ask: Ask, what: str = "job") -> int:
-    text = ask.name("id")
+def number_of(ask: Ask, what: str = "job", *, part: str = "id") -> int:
+    text = ask.name(part)
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise NotFound(f'there is no {what} "{text[:40]}": they have numbers')
     return int(text)

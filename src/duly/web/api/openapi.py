@@ -28,7 +28,8 @@ TAGS: Final = {
 _REF: Final = "#/components/schemas/{name}"
 _PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
 _NAMES: Final = {
-    "id": "The number of a job, or of an event.",
+    "id": "The number of a job.",
+    "event": "The number of an event.",
     "name": "Its name.",
     "who": "The name of workers, or the number of one.",
 }

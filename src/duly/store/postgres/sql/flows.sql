@@ -147,7 +147,8 @@ select step, part, result
 
 -- name: broken_parts
 -- The parts of a flow that did not succeed, and which of their jobs can be given another chance.
-select part.step, part.part, part.job_id, failed.id is not null
+select part.step, part.part, part.job_id, failed.id is not null,
+       exists (select from duly.flow where flow.id = part.job_id)
   from duly.part
   left join duly.failed on failed.id = part.job_id
  where part.flow = :flow and part.state <> 'succeeded'
@@ -221,11 +222,14 @@ delete from duly.part
  where flow = any(:ids::bigint[]);
 
 -- name: old_flows
+-- Not one that is given another chance.
 select id
   from duly.flow
  where ended_at < :before
+   and not exists (select from duly.job where job.id = flow.id)
  order by ended_at
- limit :limit;
+ limit :limit
+   for update /*[skip_locked] skip locked [skip_locked]*/;
 
 -- name: answered_jobs
 -- Jobs that wait for something that has happened since their flow was opened: the first time it did.
@@ -234,14 +238,21 @@ select job.id, event.id, event.name, event.payload
   from duly.job
   join duly.flow on flow.id = job.parent
  cross join lateral (
-           select happened.id, happened.name, happened.payload
-             from duly.event as happened
-            where happened.name = split_part(job.waits_for, ':', 1)
-              and happened.at >= flow.opened_at
-              and job.waits_for in (happened.name, happened.name || ':' || happened.key)
-              and happened.tenant in ('', job.tenant)
-            order by happened.at, happened.id
-            limit 1) as event
+           (select happened.id, happened.name, happened.payload
+              from duly.event as happened
+             where strpos(job.waits_for, ':') = 0 and happened.name = job.waits_for
+               and happened.at >= flow.opened_at and happened.tenant in ('', job.tenant)
+             order by happened.at, happened.id
+             limit 1)
+            union all
+           (select happened.id, happened.name, happened.payload
+              from duly.event as happened
+             where strpos(job.waits_for, ':') > 0
+               and happened.name = split_part(job.waits_for, ':', 1)
+               and happened.key = substr(job.waits_for, strpos(job.waits_for, ':') + 1)
+               and happened.at >= flow.opened_at and happened.tenant in ('', job.tenant)
+             order by happened.at, happened.id
+             limit 1)) as event
  where job.waits = 'event' and job.state = 'blocked'
  order by job.id
  limit :limit;

@@ -85,6 +85,7 @@ create table duly_event (
 
 create index duly_event_unseen on duly_event (at, id) where not seen;
 create index duly_event_name on duly_event (name, at);
+create index duly_event_key on duly_event (name, key, at) where key is not null;
 create index duly_event_at on duly_event (at);
 
 -- Those that events make due: found without reading all the others.

@@ -149,7 +149,8 @@ select step, part, result
 
 -- name: broken_parts
 -- The parts of a flow that did not succeed, and which of their jobs can be given another chance.
-select duly_part.step, duly_part.part, duly_part.job_id, duly_failed.id is not null
+select duly_part.step, duly_part.part, duly_part.job_id, duly_failed.id is not null,
+       exists (select 1 from duly_flow where duly_flow.id = duly_part.job_id)
   from duly_part
   left join duly_failed on duly_failed.id = duly_part.job_id
  where duly_part.flow = :flow and duly_part.state <> 'succeeded'
@@ -223,9 +224,11 @@ delete from duly_part
  where flow in (select value from json_each(:ids));
 
 -- name: old_flows
+-- Not one that is given another chance.
 select id
   from duly_flow
  where ended_at < :before
+   and not exists (select 1 from duly_job where duly_job.id = duly_flow.id)
  order by ended_at
  limit :limit;
 
@@ -234,15 +237,25 @@ select id
 -- What a tenant says answers nobody else.
 select waiting.id, duly_event.id, duly_event.name, duly_event.payload
   from (select duly_job.id,
-               (select happened.id
-                  from duly_event as happened
-                 where happened.name = substr(duly_job.waits_for, 1,
-                                              instr(duly_job.waits_for || ':', ':') - 1)
-                   and happened.at >= duly_flow.opened_at
-                   and duly_job.waits_for in (happened.name, happened.name || ':' || happened.key)
-                   and happened.tenant in ('', duly_job.tenant)
-                 order by happened.at, happened.id
-                 limit 1) as event
+               case when instr(duly_job.waits_for, ':') = 0
+                    then (select happened.id
+                            from duly_event as happened
+                           where happened.name = duly_job.waits_for
+                             and happened.at >= duly_flow.opened_at
+                             and happened.tenant in ('', duly_job.tenant)
+                           order by happened.at, happened.id
+                           limit 1)
+                    else (select happened.id
+                            from duly_event as happened indexed by duly_event_key
+                           where happened.name = substr(duly_job.waits_for, 1,
+                                                        instr(duly_job.waits_for, ':') - 1)
+                             and happened.key = substr(duly_job.waits_for,
+                                                       instr(duly_job.waits_for, ':') + 1)
+                             and happened.at >= duly_flow.opened_at
+                             and happened.tenant in ('', duly_job.tenant)
+                           order by happened.at, happened.id
+                           limit 1)
+               end as event
           from duly_job
           join duly_flow on duly_flow.id = duly_job.parent
          where duly_job.waits = 'event' and duly_job.state = 'blocked') as waiting

@@ -1,0 +1,97 @@
+"""What starts work beside the clock: what happened, what came of it, and what reacts to what."""
+
+import json
+from datetime import timedelta
+from typing import Final
+
+from duly.app.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
+from duly.app.schedule_rows import RECENT, Row, outcome_word, schedule_rows
+from duly.app.views import Fire
+from duly.clock import now
+from duly.errors import InvalidValue
+from duly.rules.on import BELOW, EVERYTHING
+from duly.web.asking import Ask
+from duly.web.house import House
+from duly.web.page import Page, Values
+from duly.web.pages.schedules import sparkline
+from duly.web.saying import as_json, shown
+
+REACTING: Final = "start:event"
+SHOWN: Final = 30
+LONGEST: Final = 120  # of what an event says, in a list
+A_DAY: Final = timedelta(days=1)
+
+
+async def events(_: House, ask: Ask) -> Values:
+    """A name that cannot be one is said beside the box that it was typed into."""
+    name, key = ask.query.get("name", "").strip() or EVERYTHING, ask.query.get("key", "").strip()
+    after, refused = ask.query.get("after") or None, ""
+    starting = await ask.front.ask(schedule_rows, REACTING)
+    try:
+        found = await ask.front.ask(
+            events_seen, name, key=key or None, after=after, limit=SHOWN, tenant=ask.user.tenant
+        )
+    except InvalidValue as error:
+        found, refused = EventsSeen(events=(), after=None), str(error)
+    return {
+        "starting": starting.rows,
+        "more_starting": starting.after is not None,
+        "events": await ask.front.ask(
+            events_of, [row.recent[-1].fire for row in starting.rows if row.recent]
+        ),
+        "happened": found.events,
+        "after": found.after,
+        "is_first": after is None,
+        "name": name,
+        "key": key,
+        "refused": refused,
+        "brief": _brief,
+        "lately": _lately,
+        "sparkline": lambda row: sparkline(row, ask),
+        "outcome": outcome_word,
+        "came_to": _came_to,
+    }
+
+
+async def event(_: House, ask: Ask) -> Values:
+    number = int(ask.name("id"))
+    seen = await ask.front.ask(event_seen, number, tenant=ask.user.tenant)
+    return {
+        "seen": seen,
+        "event": seen.event,
+        "payload": as_json(seen.payload),
+        "came_to": _came_to,
+    }
+
+
+async def emit(_: House, ask: Ask) -> Values:
+    """With the names that something reacts to."""
+    found = await ask.front.ask(schedule_rows, REACTING)
+    plans = [row.schedule.plan.reaction for row in found.rows]
+    meant = {plan.pattern for plan in plans if plan is not None}
+    return {"names": sorted(name for name in meant if not name.endswith(("*", BELOW)))}
+
+
+def _came_to(fire: Fire) -> str:
+    """What is merged or skipped is that, whatever became of the job that it had part in."""
+    return outcome_word(fire) if fire.outcome == "queued" else fire.outcome
+
+
+def _brief(seen: EventSeen) -> str:
+    text = shown(json.dumps(seen.payload, ensure_ascii=False))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _lately(row: Row) -> str:
+    """As far as the last few go back."""
+    since = now() - A_DAY
+    count = sum(one.fire.due_at >= since for one in row.recent)
+    more = " or more" if count == RECENT else ""
+    return f"{count}{more} in a day" if count else "none in a day"
+
+
+EVENTS: Final = (
+    Page(path="/schedules/events", template="events.html", view=events),
+    Page(path="/schedules/events/new", template="event_new.html", view=emit, role="operator"),
+    Page(path="/schedules/events/{id:number}", template="event.html", view=event),
+)
