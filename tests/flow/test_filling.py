@@ -13,7 +13,6 @@ from duly.flow.filling import (
     filled,
 )
 from duly.model.flow import MOST_FILLED
-from duly.model.limit import Lane, lanes_as_json
 from duly.model.payload import Json, encode
 
 ROWS = StoredSource(step=0)

@@ -65,6 +65,7 @@ class Skip:
 
 
 Reaction: TypeAlias = Start | Withdrawal | Skip
+LastWords: TypeAlias = Mapping[tuple[str, str], Event]  # by who says it, and the key
 
 
 def reaction(
@@ -105,22 +106,29 @@ def is_meant(event: Event, plan: Plan) -> bool:
     return any(matches(pattern, event.name) for pattern in meant)
 
 
-def called_off(start: Start, later: Iterable[Event]) -> Event | None:
-    """The first event behind it that withdraws what it would start."""
-    plan, timing = start.schedule.plan, start.schedule.plan.reaction
+def last_words(schedule: Schedule, events: Iterable[Event]) -> LastWords:
+    """Of the events that withdraw what the schedule starts, the last one about each thing."""
+    timing, last = schedule.plan.reaction, dict[tuple[str, str], Event]()
     if timing is None or timing.unless is None:
-        return None
-    for event in sorted(later, key=lambda one: one.place):
-        if event.place <= start.event.place or not matches(timing.unless, event.name):
-            continue
-        if not may_touch(event, start.call.tenant):
+        return last
+    for event in events:
+        if not matches(timing.unless, event.name):
             continue
         try:
-            if key_of(event, plan, timing) == start.call.key:
-                return event
+            about = event.tenant, key_of(event, schedule.plan, timing) or ""
         except DulyError:  # it says so itself, in the ledger
             continue
-    return None
+        if about not in last or last[about].place < event.place:
+            last[about] = event
+    return last
+
+
+def called_off(start: Start, last: LastWords) -> Event | None:
+    """The event behind it that withdraws what it would start; of several, the last."""
+    key = start.call.key or ""
+    said = [last.get((tenant, key)) for tenant in {"", start.call.tenant}]
+    behind = [one for one in said if one is not None and one.place > start.event.place]
+    return max(behind, key=lambda one: one.place, default=None)
 
 
 def skipped(event: Event, schedule: Schedule, cause: Cause, reason: str) -> Skip:
@@ -134,7 +142,18 @@ def happened(event: Event) -> str:
 
 
 def key_of(event: Event, plan: Plan, timing: On) -> str | None:
-    """What the event is about, for this schedule. Debounced without a key, all are about one."""
+    """What the event is about, for this schedule. Debounced without a key, all are about one.
+
+    Tenants count from 1 each: what two of them say is never about the same, unless the schedule is
+    one tenant's own.
+    """
+    key = _said_key(event, plan, timing)
+    if key is None or plan.tenant or not event.tenant:
+        return key
+    return check_text(f"{event.tenant}:{key}", "the tenant and the key together")
+
+
+def _said_key(event: Event, plan: Plan, timing: On) -> str | None:
     if timing.key is None:
         return None if timing.debounce is None else plan.name
     fields = event.fields

@@ -1,14 +1,29 @@
 """Between rows of events and values."""
 
 from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-from duly.instants import from_us
+from duly.instants import from_us, to_us
 from duly.model.event import Event
 from duly.model.payload import Json
 from duly.store.database import Row, Value
 
 # Names have only letters, digits, dots, _ and -: nothing of them is behind this.
 LAST = "\x7f"
+
+
+class Place(NamedTuple):
+    """Behind which event to go on."""
+
+    at: int
+    id: int
+
+
+BEGINNING: Final = Place(-1, 0)
+
+
+def place_of(event: Event) -> Place:
+    return Place(to_us(event.at), event.id)
 
 
 def read(found: Iterable[Row]) -> list[Event]:

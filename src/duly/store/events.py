@@ -10,7 +10,8 @@ Locks go down in the order of the house: schedules, then keys, then jobs.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,10 +24,11 @@ from duly.model.schedule import Schedule
 from duly.policy.reacting import is_meant, reaction
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.event_rows import read, span
+from duly.store.event_rows import BEGINNING, Place, read, span
 from duly.store.ids import Ids
 from duly.store.protocol import EventPage, Reacted
 from duly.store.reactions import carry_out
+from duly.store.rows import ScheduleRow
 
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
 
@@ -51,13 +53,30 @@ def emitted(events: Sequence[Emitted], numbers: Sequence[int]) -> Operation[list
     return list(numbers)
 
 
-def react(limit: int, *, ids: Ids) -> Operation[Reacted]:
-    """Look at the next events, at most so many."""
+@dataclass(slots=True)
+class Look:
+    """At how many events, behind which place; and how far it came, for when somebody is in the way.
+
+    A brief one does not wait for keys that others hold.
+    """
+
+    limit: int
+    after: Place = BEGINNING
+    brief: bool = False
+    holds_schedules: bool = False
+
+
+def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
+    """Look at the next events."""
+    look.holds_schedules = False
     [(instant,)] = yield Ask("hold_reactor")
-    events = read((yield Ask("unseen_events", {"limit": limit})))
+    events = yield from unseen(look.limit, look.after)
     if not events:
         return Reacted()
     schedules = yield from _concerned(events)
+    look.holds_schedules = True
+    if look.brief:
+        yield Ask("be_brief")
     now = from_us(instant)
     decided = [
         found
@@ -74,14 +93,19 @@ def react(limit: int, *, ids: Ids) -> Operation[Reacted]:
         withdrawn=done.withdrawn,
         queues=done.queues,
         later=done.later,
-        more=len(events) == limit,
+        more=len(events) == look.limit,
     )
+
+
+def unseen(limit: int, after: Place) -> Operation[list[Event]]:
+    """In the order in which they came."""
+    asked = {"limit": limit, "at": after.at, "id": after.id}
+    return read((yield Ask("unseen_events", asked)))
 
 
 def _concerned(events: Sequence[Event]) -> Operation[list[Schedule]]:
     """The schedules that may react, held; and those whose jobs they may call off."""
-    found = rows.schedules((yield Ask("reacting_schedules")))
-    schedules = [rows.schedule(row) for row in found]
+    schedules = _readable(rows.schedules((yield Ask("reacting_schedules"))))
     tasks = {
         one.plan.task for one in schedules if any(is_meant(event, one.plan) for event in events)
     }
@@ -89,7 +113,15 @@ def _concerned(events: Sequence[Event]) -> Operation[list[Schedule]]:
     if not wanted:
         return []
     held = rows.schedules((yield Ask("hold_schedules_briefly", {"ids": wanted})))
-    return [rows.schedule(row) for row in held if row.rule.startswith("on ")]
+    return _readable(row for row in held if row.rule.startswith("on "))
+
+
+def _readable(found: Iterable[ScheduleRow]) -> list[Schedule]:
+    schedules: list[Schedule] = []
+    for row in found:
+        with suppress(Exception):  # one bad row must not stop the others
+            schedules.append(rows.schedule(row))
+    return schedules
 
 
 def get(number: int) -> Operation[Event]:

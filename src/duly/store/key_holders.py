@@ -7,7 +7,8 @@ from typing import NamedTuple
 from duly.instants import from_us, to_us
 from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
-from duly.model.states import State
+from duly.model.states import WAITING, State
+from duly.policy.reacting import may_touch
 from duly.store.database import Row
 
 
@@ -31,10 +32,21 @@ class Holder(NamedTuple):
     schedule_id: int | None
     fire_id: int | None
     tenant: str
+    attempt: int
     event: tuple[datetime, int] | None
 
     def is_newer_than(self, event: Event) -> bool:
         return self.event is not None and self.event > event.place
+
+    def is_called_off_by(self, event: Event) -> bool:
+        """Only if it has not begun, and if an event asked for it: a person's word stands."""
+        return (
+            self.state in WAITING
+            and self.attempt == 0
+            and self.event is not None
+            and self.event <= event.place
+            and may_touch(event, self.tenant)
+        )
 
     def revised(
         self, outcome: Outcome, reason: str, cause: Cause | None = None
@@ -55,7 +67,8 @@ def holders_in(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
             schedule_id,
             fire_id,
             tenant,
+            attempt,
             None if event_id is None else (from_us(at), event_id),
         )
-        for task, key, number, state, schedule_id, fire_id, tenant, event_id, at in found
+        for task, key, number, state, schedule_id, fire_id, tenant, attempt, event_id, at in found
     }

@@ -11,20 +11,23 @@ first: an older event does not take the place of a newer one, and does not call 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from duly.instants import to_us
 from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Call
+from duly.model.schedule import Schedule
 from duly.model.states import WAITING, State
 from duly.policy.reacting import (
+    LastWords,
     Reaction,
     Skip,
     Start,
     Withdrawal,
     called_off,
     happened,
+    last_words,
     may_touch,
     skipped,
 )
@@ -35,6 +38,11 @@ from duly.store.event_rows import read, span
 from duly.store.ids import Ids
 from duly.store.key_holders import Holder, Revision, holders_in
 from duly.store.settling import end
+
+NOTHING: Final[Mapping[int, int]] = {}
+# So many events nobody has looked at are read for what they call off: ten looks, so that a backlog
+# of any length costs the same per event. What is further behind calls off when it is looked at.
+AHEAD: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -74,17 +82,28 @@ class Wanted(NamedTuple):
         return Revision(*place, outcome=outcome, cause=None, reason=said, job_id=job_id)
 
 
-def carry_out(decided: Sequence[Reaction], now: datetime, *, ids: Ids) -> Operation[Done]:
-    """Write decisions, in their order, each at most once."""
+def carry_out(
+    decided: Sequence[Reaction],
+    now: datetime,
+    *,
+    ids: Ids,
+    again: Mapping[int, int] = NOTHING,
+) -> Operation[Done]:
+    """Write decisions, in their order, each at most once.
+
+    ``again``: of events that came to nothing, and are decided anew, the rows in the ledger.
+    """
     decided = yield from _without_called_off(decided)
     entries = [one for one in decided if not isinstance(one, Withdrawal)]
     numbers = ids.draw(2 * len(entries))
-    wanted = {id(one): (next(numbers), next(numbers)) for one in entries}
-    recorded: set[int] = set()
-    if entries:
-        fires = [_fire(one, *wanted[id(one)]) for one in entries]
-        recorded = {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fires)}))}
+    drawn = [(one, next(numbers), next(numbers)) for one in entries]
+    wanted = {id(one): (again.get(one.event.id, row), job) for one, row, job in drawn}
+    fresh = [_fire(one, *wanted[id(one)]) for one in entries if one.event.id not in again]
+    recorded = set(again.values())
+    if fresh:
+        recorded |= {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fresh)}))}
     work = _Work(now, ids)
+    work.revise(*(_revision(one, *wanted[id(one)]) for one in entries if one.event.id in again))
     plain: list[Wanted] = []
     keyed: list[Wanted | Withdrawal] = []
     for one in decided:
@@ -116,16 +135,23 @@ def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]
             since[timing.unless] = min(one.event.at, since.get(timing.unless, one.event.at))
     later: dict[str, list[Event]] = {}
     for unless, first in since.items():
-        asked = {**span(unless), "since": to_us(first)}
+        asked = {**span(unless), "since": to_us(first), "ahead": AHEAD}
         later[unless] = read((yield Ask("later_events", asked)))
-    return [_unless_called_off(one, later) for one in decided]
+    schedules = {one.schedule.id: one.schedule for one in decided}
+    last = {number: _last_words(one, later) for number, one in schedules.items()}
+    return [_unless_called_off(one, last[one.schedule.id]) for one in decided]
 
 
-def _unless_called_off(one: Reaction, later: Mapping[str, Sequence[Event]]) -> Reaction:
-    timing = one.schedule.plan.reaction
-    if not isinstance(one, Start) or timing is None or timing.unless is None:
+def _last_words(schedule: Schedule, later: Mapping[str, Sequence[Event]]) -> LastWords:
+    timing = schedule.plan.reaction
+    unless = None if timing is None else timing.unless
+    return last_words(schedule, later.get(unless or "", ()))
+
+
+def _unless_called_off(one: Reaction, last: LastWords) -> Reaction:
+    if not isinstance(one, Start):
         return one
-    why = called_off(one, later[timing.unless])
+    why = called_off(one, last)
     if why is None:
         return one
     said = f"{happened(one.event)} was called off by {happened(why)}"
@@ -224,13 +250,8 @@ class _Work:
         return [one for one, holder in moving if holder.id not in moved]
 
     def _withdraw(self, one: Withdrawal, holder: Holder) -> Operation[None]:
-        """Call off what waits. What runs runs on, and so does what no event has started."""
-        if (
-            holder.state not in WAITING
-            or holder.schedule_id is None
-            or not may_touch(one.event, holder.tenant)
-            or holder.is_newer_than(one.event)
-        ):
+        """Call off what waits. What has begun goes on, and so does what no event has asked for."""
+        if not holder.is_called_off_by(one.event):
             return
         said = f"called off by {happened(one.event)}"
         peeked = yield Ask("peek_jobs", {"ids": [holder.id]})
@@ -264,3 +285,9 @@ def _fire(one: Start | Skip, fire_id: int, job_id: int) -> dict[str, object]:
         "job_id": job_id if starts else None,
         "series": one.event.id,
     }
+
+
+def _revision(one: Start | Skip, fire_id: int, job_id: int) -> Revision:
+    """The same, for a row that is there."""
+    row = _fire(one, fire_id, job_id)
+    return Revision(**{name: row[name] for name in Revision._fields})

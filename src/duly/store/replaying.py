@@ -1,12 +1,12 @@
 """Replaying: a schedule reacts to what happened without it, before it was there or while it slept.
 
 Only events for which its ledger has no row: the row is what keeps a reaction from being made twice,
-whether it is this or the reactor that comes second.
+whether it is this or the reactor that comes second. Or a row that says that nothing was done, since
+the event lacked something or the schedule was paused: that row then says what came of it after all.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
@@ -17,7 +17,7 @@ from duly.policy.reacting import Start, reaction
 from duly.policy.sentences import shown_whole
 from duly.rules import On
 from duly.store.database import Ask, Operation
-from duly.store.event_rows import read, span
+from duly.store.event_rows import Place, place_of, read, span
 from duly.store.held import get, held, note
 from duly.store.ids import Ids
 from duly.store.protocol import Decide
@@ -25,13 +25,6 @@ from duly.store.reactions import carry_out
 
 BATCH = 200
 MOST_REPLAYED = 10_000
-
-
-class Place(NamedTuple):
-    """Behind which event to go on."""
-
-    at: int
-    id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +61,7 @@ def foresee(request: Request) -> Operation[Round]:
     """What would be done, as far as it can be told before keys are looked at."""
     schedule = yield from get(request.name)
     [(instant,)] = yield Ask("now")
-    found = yield from _next(schedule, request, request.beginning, limit=MOST_REPLAYED + 1)
+    found, _ = yield from _next(schedule, request, request.beginning, limit=MOST_REPLAYED + 1)
     if len(found) > MOST_REPLAYED:
         raise InvalidValue(
             f"more than {MOST_REPLAYED:,} events, and so many at most are replayed at once: "
@@ -84,11 +77,12 @@ def replay(request: Request, after: Place, *, decide: Decide, ids: Ids) -> Opera
     [(instant,)] = yield Ask("hold_reactor")
     _, schedule, _ = yield from held(request.name, decide, ids, who=request.who)
     now = from_us(instant)
-    found = yield from _next(schedule, request, after, limit=BATCH)
+    found, again = yield from _next(schedule, request, after, limit=BATCH)
     if not found:
         return Round()
     decided = [reaction(event, schedule, now, replayed=True) for event in found]
-    done = yield from carry_out([one for one in decided if one is not None], now, ids=ids)
+    meant = [one for one in decided if one is not None]
+    done = yield from carry_out(meant, now, ids=ids, again=again)
     if after == request.beginning:
         yield from note(schedule, request.who, _said(request, schedule))
     return Round(
@@ -97,7 +91,7 @@ def replay(request: Request, after: Place, *, decide: Decide, ids: Ids) -> Opera
         skipped=done.skipped,
         queues=done.queues,
         later=done.later,
-        after=Place(to_us(found[-1].at), found[-1].id) if len(found) == BATCH else None,
+        after=place_of(found[-1]) if len(found) == BATCH else None,
     )
 
 
@@ -114,8 +108,11 @@ def _timing(schedule: Schedule) -> On:
 
 def _next(
     schedule: Schedule, request: Request, after: Place, *, limit: int
-) -> Operation[list[Event]]:
-    """Those that the schedule means; and the request, if that means fewer."""
+) -> Operation[tuple[list[Event], dict[int, int]]]:
+    """Those that the schedule means; and the request, if that means fewer.
+
+    With the rows in the ledger of those that have one.
+    """
     timing = _timing(schedule)
     pattern = _narrower(timing.pattern, request.pattern or timing.pattern)
     asked = {
@@ -126,7 +123,9 @@ def _next(
         "until": to_us(request.until),
         "limit": limit,
     }
-    return read((yield Ask("replayable_events", asked)))
+    found = yield Ask("replayable_events", asked)
+    events = read(event for *event, _ in found)
+    return events, {number: row for number, *_, row in found if row is not None}
 
 
 def _narrower(own: str, asked: str) -> str:

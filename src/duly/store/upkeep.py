@@ -243,7 +243,8 @@ def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
     lengths = {
         "prune_history": retention.history,
         "prune_failed": retention.failed,
-        "prune_events": retention.history,
+        # What has no row in the ledger any more would be reacted to again by a replay.
+        "prune_events": min(retention.history, retention.fires),
         "prune_attempts": max(retention.failed, retention.history),
         "old_flows": max(retention.failed, retention.history),
         "prune_log": retention.history,

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from duly.errors import Busy
+from duly.instants import to_us
 from duly.model.event import Emitted, Event
 from duly.model.fire import Fire
 from duly.model.payload import check_text
@@ -11,10 +13,12 @@ from duly.policy.firing import decide
 from duly.store import events as operations
 from duly.store import replaying
 from duly.store.database import Ask, Start
+from duly.store.event_rows import BEGINNING, Place, place_of
+from duly.store.events import Look
 from duly.store.jobs import Once, done_once
 from duly.store.nouns import deeds
 from duly.store.protocol import EVENTS, JOBS, EventPage, Reacted, Replayed
-from duly.store.replaying import Place, Request, Round
+from duly.store.replaying import Request, Round
 from duly.store.room import Room, ready_in
 
 
@@ -69,7 +73,12 @@ class SqlEvents:
     async def react(self, *, limit: int) -> Reacted:
         if not await self._room.write_one(Ask("any_unseen")):
             return Reacted()
-        done = await self._room.write(lambda: operations.react(limit, ids=self._room.ids))
+        try:
+            done = await self._look(Look(limit=limit))
+        except Busy:
+            done = await self._look_around(limit)
+            if not done.events:
+                raise
         self._tell(done)
         return done
 
@@ -113,6 +122,32 @@ class SqlEvents:
 
     async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:
         return await self._room.read(lambda: operations.reactions(numbers))
+
+    async def _look(self, look: Look) -> Reacted:
+        return await self._room.write(lambda: operations.react(look, ids=self._room.ids))
+
+    async def _look_around(self, limit: int) -> Reacted:
+        """At one event at a time: those about what somebody else holds are left for later."""
+        found: list[Reacted] = []
+        held, busy, place = set[str](), 0, BEGINNING
+        while True:
+            events = await self._room.read(partial(operations.unseen, limit, place))
+            for event in events:
+                if event.name in held:
+                    continue
+                if len(found) == limit or busy == MOST_BUSY:
+                    return _together(found)
+                before = Place(to_us(event.at), event.id - 1)
+                look = Look(limit=1, after=before, brief=True)
+                try:
+                    found.append(await self._look(look))
+                except Busy:
+                    busy += 1
+                    if not look.holds_schedules:
+                        held.add(event.name)
+            if len(events) < limit:
+                return _together(found)
+            place = place_of(events[-1])
 
     async def _audited(self, events: Sequence[Emitted], numbers: list[int]) -> Start[list[int]]:
         return await self._room.audited(

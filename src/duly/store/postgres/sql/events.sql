@@ -27,10 +27,19 @@ values (1)
     on conflict (place) do update set place = 1
 returning {now};
 
+-- name: be_brief
+-- From here on, for who has other work: what somebody else holds is left to the next time.
+/*[skip_locked]
+select set_config('lock_timeout', '50', true)
+[skip_locked]*/
+/*[!skip_locked]
+select 1
+[!skip_locked]*/
+
 -- name: unseen_events
 select {event}
   from duly.event
- where not seen
+ where not seen and (at, id) > (:at::bigint, :id::bigint)
  order by at, id
  limit :limit;
 
@@ -47,29 +56,43 @@ select {schedule}, {now}
  order by id;
 
 -- name: later_events
--- What may have called off what is about to be started.
+-- What may have called off what is about to be started: of what nobody has looked at, the nearest.
 select {event}
   from duly.event
  where name >= :low::text and name <= :high::text and at >= :since::bigint
+   and (seen or at <= coalesce((select ahead.at from duly.event as ahead where not ahead.seen
+                                 order by ahead.at, ahead.id
+                                 limit 1 offset :ahead::bigint), event.at))
  order by at, id;
 
 -- name: replayable_events
--- Those behind a place in a stretch of time for which a schedule has no row in its ledger.
-select {event}
+-- Those behind a place in a stretch of time for which a schedule has no row in its ledger, or one
+-- that says that nothing was done while it could not be. The row of a job that waits long may have
+-- been forgotten before the job begins.
+select {event},
+       (select fire.id
+          from duly.fire
+         where fire.schedule_id = :schedule_id::bigint and fire.due_at = event.at
+           and fire.series = event.id)
   from duly.event
  where name >= :low::text and name <= :high::text and (at, id) > (:at::bigint, :id::bigint)
    and at < :until::bigint
    and not exists (select
                      from duly.fire
                     where fire.schedule_id = :schedule_id::bigint and fire.due_at = event.at
-                      and fire.series = event.id)
+                      and fire.series = event.id
+                      and not (fire.outcome = 'skipped' and fire.cause in ('refused', 'paused')))
+   and not exists (select
+                     from duly.job
+                    where job.schedule_id = :schedule_id::bigint and job.request = event.id
+                      and job.request <> job.id)
  order by at, id
  limit :limit;
 
 -- name: key_holders
 -- What the keys stand for, and which event has made it so, as far as that is remembered.
 select job_key.task, job_key.key, job.id, job.state, job.schedule_id, job.fire_id, job.tenant,
-       event.id, event.at
+       job.attempt, event.id, event.at
   from jsonb_to_recordset(:rows::jsonb) as asked (task text, key text)
   join duly.job_key on job_key.task = asked.task and job_key.key = asked.key
   join duly.job on job.id = job_key.job_id
@@ -123,7 +146,14 @@ select schedule.name, {reacted}
 fire.id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id, series
 
 -- name: prune_events
--- What nobody has looked at stays, however old it is.
+-- What nobody has looked at stays, however old it is; and so does what a job waits to react to.
 delete from duly.event
- where id = any(array(select id from duly.event where at < :before and seen order by at limit :limit))
+ where id = any(array(select id
+                        from duly.event
+                       where at < :before and seen
+                         and not exists (select
+                                           from duly.job
+                                          where job.request = event.id and job.request <> job.id)
+                       order by at
+                       limit :limit))
 returning id;

@@ -23,10 +23,14 @@ select 1
 -- One reactor at a time, so that events are looked at in their order. On SQLite there is one writer.
 select :now;
 
+-- name: be_brief
+-- Nobody here waits for a single row.
+select 1;
+
 -- name: unseen_events
 select {event}
   from duly_event
- where not seen
+ where not seen and (at, id) > (:at, :id)
  order by at, id
  limit :limit;
 
@@ -43,29 +47,42 @@ select {schedule}, :now
  order by id;
 
 -- name: later_events
--- What may have called off what is about to be started. By their moments, which are near: of a name
--- there may be millions.
+-- What may have called off what is about to be started: of what nobody has looked at, the nearest.
+-- By their moments: of a name there may be millions.
 select {event}
   from duly_event
  where +name >= :low and +name <= :high and at >= :since
+   and (seen or at <= ifnull((select at from duly_event where not seen order by at, id
+                               limit 1 offset :ahead), at))
  order by at, id;
 
 -- name: replayable_events
--- Those behind a place in a stretch of time for which a schedule has no row in its ledger.
-select {event}
+-- Those behind a place in a stretch of time for which a schedule has no row in its ledger, or one
+-- that says that nothing was done while it could not be. The row of a job that waits long may have
+-- been forgotten before the job begins.
+select {event},
+       (select id
+          from duly_fire
+         where schedule_id = :schedule_id and due_at = duly_event.at
+           and series = duly_event.id)
   from duly_event
  where name >= :low and name <= :high and (at, id) > (:at, :id) and at < :until
    and not exists (select 1
                      from duly_fire
                     where schedule_id = :schedule_id and due_at = duly_event.at
-                      and series = duly_event.id)
+                      and series = duly_event.id
+                      and not (outcome = 'skipped' and cause in ('refused', 'paused')))
+   and not exists (select 1
+                     from duly_job
+                    where schedule_id = :schedule_id and request = duly_event.id
+                      and request <> duly_job.id)
  order by at, id
  limit :limit;
 
 -- name: key_holders
 -- What the keys stand for, and which event has made it so, as far as that is remembered.
 select duly_job_key.task, duly_job_key.key, duly_job.id, duly_job.state, duly_job.schedule_id,
-       duly_job.fire_id, duly_job.tenant, duly_event.id, duly_event.at
+       duly_job.fire_id, duly_job.tenant, duly_job.attempt, duly_event.id, duly_event.at
   from (select value ->> 'task' as task, value ->> 'key' as key from json_each(:rows)) as asked
   join duly_job_key on duly_job_key.task = asked.task and duly_job_key.key = asked.key
   join duly_job on duly_job.id = duly_job_key.job_id
@@ -126,7 +143,14 @@ duly_fire.id, schedule_id, due_at, covers_from, count, outcome, cause, reason, d
        series
 
 -- name: prune_events
--- What nobody has looked at stays, however old it is.
+-- What nobody has looked at stays, however old it is; and so does what a job waits to react to.
 delete from duly_event
- where id in (select id from duly_event where at < :before and seen order by at limit :limit)
+ where id in (select id
+                from duly_event
+               where at < :before and seen
+                 and not exists (select 1
+                                   from duly_job
+                                  where request = duly_event.id and request <> duly_job.id)
+               order by at
+               limit :limit)
 returning id;
