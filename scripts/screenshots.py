@@ -38,6 +38,11 @@ def _first_job(page: Page) -> None:
     page.get_by_text("page 3 written").wait_for()
 
 
+def _first_flow(page: Page) -> None:
+    page.locator("tbody a").first.click()
+    page.locator("svg.flow-graph, .graph svg").first.wait_for()
+
+
 class Picture(NamedTuple):
     name: str
     path: str
@@ -53,6 +58,8 @@ PICTURES = (
     Picture("edit", "/schedules/nightly_report", prepare=_edit),
     Picture("timeline", "/schedules/timeline"),
     Picture("job", "/jobs?filter=task:export+state:running", height=980, prepare=_first_job),
+    Picture("flow", "/jobs?filter=task:daily_sales", height=820, prepare=_first_flow),
+    Picture("events", "/schedules/events", height=760),
     Picture("failures", "/jobs?filter=state:failed&group=error", height=560),
     Picture("capacity", "/capacity", theme="dark", height=1180),
 )

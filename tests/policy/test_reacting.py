@@ -11,7 +11,8 @@ from duly.model.fire import Cause
 from duly.model.limit import Lane
 from duly.model.payload import encode
 from duly.model.schedule import Pause, Plan, Schedule
-from duly.policy.reacting import Skip, Start, Withdrawal, called_off, is_meant, reaction
+from duly.policy.reacting import Skip, Start, Withdrawal, is_meant, last_words, reaction
+from duly.policy.reacting import called_off as called_off_by
 from duly.testing.factories import plan
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -47,6 +48,10 @@ def start(one: object) -> Start:
 def skip(one: object) -> Skip:
     assert isinstance(one, Skip), one
     return one
+
+
+def called_off(start: Start, later: list[Event]) -> Event | None:
+    return called_off_by(start, last_words(start.schedule, later))
 
 
 def test_an_event_that_is_not_meant_is_nothing() -> None:
@@ -139,10 +144,10 @@ def test_a_plan_that_cannot_be_read_says_so_for_every_event() -> None:
 
 def test_a_debounce_counts_from_the_event_under_its_key_or_that_of_all() -> None:
     keyed = start(reaction(event(doc=3), schedule('on doc.* key="d:{doc}" debounce=30s'), NOW))
-    assert (keyed.moment, keyed.call.key) == (NOW + timedelta(seconds=30), "d:3")
+    assert (keyed.moment, keyed.call.key) == (NOW + timedelta(seconds=30), "acme:d:3")
     assert "; runs " in keyed.reason
     bare = start(reaction(event(doc=3), schedule("on doc.* debounce=30s"), NOW))
-    assert bare.call.key == "report"
+    assert bare.call.key == "acme:report"
 
 
 def test_a_delay_counts_from_the_event_or_from_a_moment_in_it() -> None:
@@ -182,7 +187,7 @@ def test_what_calls_off_names_the_key_also_in_a_pause() -> None:
     asked = schedule(REMINDER, pause=Pause(since=NOW - HOUR))
     called = reaction(event("class.cancelled", id=7), asked, NOW)
     assert isinstance(called, Withdrawal)
-    assert called.key == "class:7"
+    assert called.key == "acme:class:7"
     both = schedule(REMINDER.replace("on class.scheduled", "on class.*"))
     assert isinstance(reaction(event("class.cancelled", id=7), both, NOW), Withdrawal)
 
@@ -201,9 +206,41 @@ def test_only_what_came_later_about_the_same_calls_off() -> None:
     assert called_off(plain, [later]) is None
 
 
+def test_of_several_that_call_off_the_last_is_told_whatever_their_order() -> None:
+    class_ = event("class.scheduled", id=7, starts_at=(NOW + DAY).isoformat())
+    first = start(reaction(class_, schedule(REMINDER), NOW))
+    before, behind, last = (
+        replace(event("class.cancelled", id=7, at=NOW + hours * HOUR), id=20 + hours)
+        for hours in (-1, 1, 2)
+    )
+    for order in ([before, behind, last], [last, behind, before]):
+        assert called_off(first, order) == last
+
+
+def test_keys_are_each_tenants_own_unless_the_schedule_is_ones() -> None:
+    keyed = 'on doc.changed key="d:{doc}"'
+    keys = {
+        (plan_of, said_by): start(
+            reaction(replace(event(doc=3), tenant=said_by), schedule(keyed, tenant=plan_of), NOW)
+        ).call.key
+        for plan_of, said_by in (("", ""), ("", "acme"), ("", "globex"), ("acme", "acme"))
+    }
+    assert list(keys.values()) == ["d:3", "acme:d:3", "globex:d:3", "d:3"]
+    long = replace(event(doc="x" * 490), tenant="t" * 20)
+    assert "the tenant and the key together" in skip(reaction(long, schedule(keyed), NOW)).reason
+
+
+def test_what_one_tenant_cancels_is_another_for_others() -> None:
+    class_ = event("class.scheduled", id=7, starts_at=(NOW + DAY).isoformat())
+    made = start(reaction(class_, schedule(REMINDER), NOW))
+    theirs = replace(event("class.cancelled", id=7, at=NOW + HOUR), id=9, tenant="globex")
+    assert called_off(made, [theirs]) is None
+    assert called_off(made, [replace(theirs, tenant="acme")]) is not None
+
+
 def test_a_tenants_event_touches_nothing_of_others() -> None:
     other = schedule(REMINDER, tenant="other")
-    said = {"id": 1, "starts_at": (NOW + 2 * DAY).isoformat()}
+    said: dict[str, Any] = {"id": 1, "starts_at": (NOW + 2 * DAY).isoformat()}
     assert reaction(event("class.scheduled", **said), other, NOW) is None
     apps = replace(event("class.scheduled", **said), tenant="")
     made = start(reaction(apps, other, NOW))

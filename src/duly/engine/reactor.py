@@ -9,6 +9,7 @@ emit in transactions of their own tells nobody, and is found by looking.
 from datetime import timedelta
 from typing import Final
 
+from duly.errors import DulyError
 from duly.events import Emit, EventsSeen, nobody
 from duly.store.protocol import EVENTS, Store
 
@@ -28,8 +29,15 @@ class Reactor:
         self._batch = batch
 
     async def tick(self) -> timedelta:
-        done = await self._store.events.react(limit=self._batch)
+        try:
+            done = await self._store.events.react(limit=self._batch)
+        except DulyError:  # what flows wait for may be there all the same
+            await self._answer()
+            raise
         if done.events:
             self._emit(EventsSeen(events=done.events, jobs=done.jobs, withdrawn=done.withdrawn))
-        answered = await self._store.upkeep.answer(limit=self._batch)
+        answered = await self._answer()
         return NO_REST if done.more or answered == self._batch else LOOKING
+
+    async def _answer(self) -> int:
+        return await self._store.upkeep.answer(limit=self._batch)

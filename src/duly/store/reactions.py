@@ -289,5 +289,7 @@ def _fire(one: Start | Skip, fire_id: int, job_id: int) -> dict[str, object]:
 
 def _revision(one: Start | Skip, fire_id: int, job_id: int) -> Revision:
     """The same, for a row that is there."""
-    row = _fire(one, fire_id, job_id)
-    return Revision(**{name: row[name] for name in Revision._fields})
+    if isinstance(one, Start):
+        return Wanted(one, fire_id, job_id).revised(job_id)
+    place = (one.schedule.id, to_us(one.event.at), fire_id)
+    return Revision(*place, Outcome.SKIPPED, cause=one.cause, reason=one.reason, job_id=None)

@@ -124,8 +124,7 @@ def _next(
         "limit": limit,
     }
     found = yield Ask("replayable_events", asked)
-    events = read(event for *event, _ in found)
-    return events, {number: row for number, *_, row in found if row is not None}
+    return read(row[:-1] for row in found), {row[0]: row[-1] for row in found if row[-1]}
 
 
 def _narrower(own: str, asked: str) -> str:

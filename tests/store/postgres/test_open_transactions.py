@@ -7,8 +7,14 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from duly.engine.reactor import Reactor
+from duly.errors import Busy
 from duly.model.claimed import Claimed
+from duly.model.event import Emitted
+from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.job import Call
+from duly.model.outcome import Opened
+from duly.model.payload import encode
 from duly.model.states import Move, State
 from duly.policy.verdict import Verdict
 from duly.store.connect import connect
@@ -17,7 +23,8 @@ from duly.store.migrate import migrate
 from duly.store.protocol import Settlement, Wish
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
-from duly.testing.factories import profile
+from duly.testing.conformance.world import World
+from duly.testing.factories import plan, profile
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -71,6 +78,59 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
     await caller.commit()
     [left] = await store.jobs.page()
     assert (left.key, left.state) == ("k", State.READY)
+
+
+async def test_events_are_reacted_to_beside_one_whose_key_somebody_asks_for(
+    store: SqlStore, caller: psycopg.AsyncConnection
+) -> None:
+    await store.schedules.add([plan(rule='on doc.changed key="{doc}"'), plan("other", "on other")])
+    await aenqueue_on(caller, [Call(task="work", key="1", args=encode({"by": "hand"}))])
+    for doc in (1, 2, 1, 3):
+        await store.events.emit([Emitted(name="doc.changed", payload=encode({"doc": doc}))])
+    await store.events.emit([Emitted(name="other")])
+    async with asyncio.timeout(5):
+        done = await store.events.react(limit=100)
+    assert (done.events, done.jobs) == (3, 3)
+    assert sorted(str(job.key) for job in await store.jobs.page()) == ["2", "3", "None"]
+    with pytest.raises(Busy):
+        await store.events.react(limit=100)
+    await caller.rollback()
+    assert (await store.events.react(limit=100)).events == 2
+    outcomes = [str(fire.outcome) for fire in await store.ledger.fires("report")]
+    assert sorted(outcomes) == ["merged", "queued", "queued", "queued"]
+
+
+async def test_events_are_reacted_to_beside_those_of_a_schedule_that_somebody_changes(
+    store: SqlStore, caller: psycopg.AsyncConnection
+) -> None:
+    await store.schedules.add(
+        [plan(rule="on doc.changed"), plan("other", "on other", task="another")]
+    )
+    await caller.execute("select from duly.schedule where name = 'report' for update")
+    await store.events.emit([Emitted(name="doc.changed")] * 20 + [Emitted(name="other")])
+    async with asyncio.timeout(5):
+        done = await store.events.react(limit=10)
+    assert (done.events, done.jobs) == (1, 1), "what comes behind a whole batch of it, too"
+    await caller.rollback()
+    assert [(await store.events.react(limit=10)).jobs for _ in range(3)] == [10, 10, 0]
+
+
+async def test_what_flows_wait_for_is_found_beside_a_key_that_somebody_asks_for(
+    store: SqlStore, clock: VirtualClock, caller: psycopg.AsyncConnection
+) -> None:
+    world = World(store, clock)
+    await store.schedules.add([plan(rule='on doc.changed key="{doc}"')])
+    awaited = Awaited("go", None, None)
+    step = StepPlan(name="wait", call=Call(task="wait"), awaited=awaited)
+    flow = await world.enqueue(Call(task="work"))
+    await world.end(await world.begin(), Opened(FlowPlan(steps=(step,))))
+    await aenqueue_on(caller, [Call(task="work", key="1")])
+    await store.events.emit([Emitted(name="go")])
+    await store.events.react(limit=100)
+    await store.events.emit([Emitted(name="doc.changed", payload=encode({"doc": 1}))])
+    with pytest.raises(Busy):
+        await Reactor(store).tick()
+    assert (await world.job(flow)).state is State.SUCCEEDED
 
 
 def done(job: Claimed) -> Settlement:

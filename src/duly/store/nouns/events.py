@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from duly.errors import Busy
 from duly.instants import to_us
@@ -20,6 +21,9 @@ from duly.store.nouns import deeds
 from duly.store.protocol import EVENTS, JOBS, EventPage, Reacted, Replayed
 from duly.store.replaying import Request, Round
 from duly.store.room import Room, ready_in
+
+# Each is waited for a twentieth of a second: a look around takes five at most.
+MOST_BUSY: Final = 100
 
 
 class SqlEvents:
@@ -136,7 +140,7 @@ class SqlEvents:
                 if event.name in held:
                     continue
                 if len(found) == limit or busy == MOST_BUSY:
-                    return _together(found)
+                    return _together(found, limit)
                 before = Place(to_us(event.at), event.id - 1)
                 look = Look(limit=1, after=before, brief=True)
                 try:
@@ -146,7 +150,7 @@ class SqlEvents:
                     if not look.holds_schedules:
                         held.add(event.name)
             if len(events) < limit:
-                return _together(found)
+                return _together(found, limit)
             place = place_of(events[-1])
 
     async def _audited(self, events: Sequence[Emitted], numbers: list[int]) -> Start[list[int]]:
@@ -157,3 +161,15 @@ class SqlEvents:
     def _tell(self, done: Reacted | Round) -> None:
         later = [JOBS] if done.later else []
         self._room.nudge(*ready_in(done.queues), *later)
+
+
+def _together(found: Sequence[Reacted], limit: int) -> Reacted:
+    return Reacted(
+        events=sum(one.events for one in found),
+        jobs=sum(one.jobs for one in found),
+        skipped=sum(one.skipped for one in found),
+        withdrawn=sum(one.withdrawn for one in found),
+        queues=[queue for one in found for queue in one.queues],
+        later=sum(one.later for one in found),
+        more=len(found) == limit,
+    )

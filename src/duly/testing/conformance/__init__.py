@@ -26,6 +26,7 @@ from duly.testing.conformance import (
     backfilling,
     backfilling_once,
     callbacks,
+    calling_off,
     claiming,
     columns,
     content,
@@ -58,6 +59,7 @@ from duly.testing.conformance import (
     queue_limits,
     races,
     rates,
+    reacting_again,
     reactions,
     removing,
     resources,
@@ -83,12 +85,13 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks, claiming,
-    columns, content, declaring, editing, events, evidence, fairness, finding, finding_many, firing,
-    fixed_delay, flow_events, flow_failures, flows, idempotence, jobs, journal, keys, lateness,
-    limit_rules, limits, missed, once, overlap, paging, pausing, places, promotion, queue_limits,
-    races, rates, reactions, removing, resources, retrying, schedules, settling, storms,
-    surroundings, turns, unfit, upkeep, watching, work, workers, zone_data,
+    access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks,
+    calling_off, claiming, columns, content, declaring, editing, events, evidence, fairness,
+    finding, finding_many, firing, fixed_delay, flow_events, flow_failures, flows, idempotence,
+    jobs, journal, keys, lateness, limit_rules, limits, missed, once, overlap, paging, pausing,
+    places, promotion, queue_limits, races, rates, reacting_again, reactions, removing, resources,
+    retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching, work,
+    workers, zone_data,
 )  # fmt: skip
 
 

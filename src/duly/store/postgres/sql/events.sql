@@ -73,7 +73,7 @@ select {event},
        (select fire.id
           from duly.fire
          where fire.schedule_id = :schedule_id::bigint and fire.due_at = event.at
-           and fire.series = event.id)
+           and fire.series = event.id) as fire_id
   from duly.event
  where name >= :low::text and name <= :high::text and (at, id) > (:at::bigint, :id::bigint)
    and at < :until::bigint

@@ -64,7 +64,7 @@ select {event},
        (select id
           from duly_fire
          where schedule_id = :schedule_id and due_at = duly_event.at
-           and series = duly_event.id)
+           and series = duly_event.id) as fire_id
   from duly_event
  where name >= :low and name <= :high and (at, id) > (:at, :id) and at < :until
    and not exists (select 1
