@@ -345,3 +345,24 @@ def test_a_flow_that_is_a_step_of_itself_is_refused() -> None:
 
     with pytest.raises(InvalidValue, match=r"^again: it is a step of itself, and would never end$"):
         declared(declared(None))
+
+
+def test_what_is_there_for_failures_is_behind_something() -> None:
+    def draw() -> None:
+        clean.step().when("any_failed")
+
+    assert in_flow(draw) == (
+        'bad: step clean: when("any_failed") is about the steps before it, and there is none: say '
+        "behind which it comes, as load >> it"
+    )
+
+
+def test_nothing_is_said_while_a_flow_is_defined() -> None:
+    def draw() -> None:
+        duly.emit("doc.changed")
+        clean.step()
+
+    assert in_flow(draw) == (
+        'bad: emit("doc.changed") would be done now, when the flow is defined: let a task do it, '
+        "and say task.step(…)"
+    )

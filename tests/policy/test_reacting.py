@@ -142,12 +142,10 @@ def test_a_plan_that_cannot_be_read_says_so_for_every_event() -> None:
     assert is_meant(event(), unreadable)
 
 
-def test_a_debounce_counts_from_the_event_under_its_key_or_that_of_all() -> None:
+def test_a_debounce_counts_from_the_event_under_its_key() -> None:
     keyed = start(reaction(event(doc=3), schedule('on doc.* key="d:{doc}" debounce=30s'), NOW))
     assert (keyed.moment, keyed.call.key) == (NOW + timedelta(seconds=30), "acme:d:3")
     assert "; runs " in keyed.reason
-    bare = start(reaction(event(doc=3), schedule("on doc.* debounce=30s"), NOW))
-    assert bare.call.key == "acme:report"
 
 
 def test_a_delay_counts_from_the_event_or_from_a_moment_in_it() -> None:

@@ -1,5 +1,6 @@
 """A rule that events make due: its words, and what it is not."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -47,7 +48,7 @@ def test_its_text_reads_back_and_it_explains_itself(text: str, sentence: str) ->
 def test_words_are_read_as_people_type_them() -> None:
     typed = on("a", key="k", run_after="+ 1h30m from at", unless="b.*")
     assert typed == On("a", key="k", run_after=RunAfter(timedelta(minutes=90), "at"), unless="b.*")
-    assert on("a", debounce=timedelta(seconds=5)) == parse("on a debounce=5s")
+    assert on("a", key="k", debounce=timedelta(seconds=5)) == parse("on a key=k debounce=5s")
     assert parse(" (on a) ") == on("a")
 
 
@@ -112,3 +113,16 @@ def test_names_are_words_with_dots_between_them() -> None:
     for wrong in ("", ".", "a.", ".a", "a b", "a:b", "ä", "a*", 7, None, "x" * (LONGEST_NAME + 1)):
         with pytest.raises(RuleError):
             check_name(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("on a.b debounce=3s", "debounce= needs a key="),
+        ('on a.b key="k" unless=a.b', "what starts it would call it off"),
+        ('on a.b run_after="24h before x"', '"-24h from starts_at"'),
+    ],
+)
+def test_what_would_lose_work_is_refused(text: str, said: str) -> None:
+    with pytest.raises(RuleError, match=re.escape(said)):
+        parse(text)

@@ -15,6 +15,7 @@ from duly.app.job_list import within
 from duly.app.jobs import Job, Sight
 from duly.app.tenancy import own_job
 from duly.app.why import why_job
+from duly.errors import InvalidValue
 from duly.model import job as model
 from duly.model.filter import Filter, parse_filter
 from duly.model.job import Attempt
@@ -151,6 +152,12 @@ class Jobs:
         return await (await self._home.store()).jobs.retry_found(wanted, first=first)
 
     def _meant(self, words: str) -> Filter:
+        asked: object = words
+        if not isinstance(asked, str):
+            raise InvalidValue(
+                f'{asked!r} is no filter, as "state:failed task:send"; of one job: '
+                "duly.jobs.get(number).retry()"
+            )
         return within(parse_filter(words), self._tenant)
 
     async def _why(self, store: Store, number: int) -> str:

@@ -49,6 +49,11 @@ def graph_of(trace: Trace, returned: object) -> Graph:
     steps: list[GraphStep] = []
     for note in order:
         before = tuple(sorted(numbers[each] for each in _before(note)))
+        if note.when != "all_succeeded" and not before:
+            raise InvalidValue(
+                f'{trace.flow}: step {names[note]}: when("{note.when}") is about the steps before '
+                "it, and there is none: say behind which it comes, as load >> it"
+            )
         steps.append(
             GraphStep(
                 name=names[note],

@@ -70,8 +70,16 @@ class On(Rule):
                 f'"{self}": debounce= is a run_after= that begins anew with every event: '
                 "say one of them"
             )
+        if self.debounce is not None and self.key is None:
+            raise RuleError(
+                f'"{self}": debounce= needs a key=: of events about different things all but the '
+                f'last would be lost; say what they are about, as key="{_example(self.pattern)}", '
+                'or key="all" if one reaction to all of them is meant'
+            )
         if self.unless is not None:
             check_pattern(self.unless)
+            if self.unless == self.pattern:
+                raise RuleError(f'"{self}": what starts it would call it off: unless= is another')
             if self.key is None:
                 raise RuleError(
                     f'"{self}": unless= needs a key=: it could not tell which reaction to '
@@ -218,12 +226,12 @@ def _key(asked: object) -> str | None:
 
 
 def _length(what: str, asked: str | timedelta, *, zero: bool = False) -> timedelta:
+    hint = '; before a moment in the event: "-24h from starts_at"' * (what == "run_after")
     try:
         length = parse_duration(asked)
     except RuleError as error:
-        raise RuleError(f"{what}: {error.message}") from None
+        raise RuleError(f"{what}: {error.message}{hint}") from None
     if length < ZERO or (length == ZERO and not zero):
-        hint = '; before a moment in the event: "-24h from starts_at"' * (what == "run_after")
         raise RuleError(f"{what}={asked!r}: a length of time above zero{hint}")
     return length
 
