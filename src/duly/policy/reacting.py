@@ -147,15 +147,15 @@ def key_of(event: Event, plan: Plan, timing: On) -> str | None:
     Tenants count from 1 each: what two of them say is never about the same, unless the schedule is
     one tenant's own.
     """
-    key = _said_key(event, plan, timing)
+    key = _said_key(event, timing)
     if key is None or plan.tenant or not event.tenant:
         return key
     return check_text(f"{event.tenant}:{key}", "the tenant and the key together")
 
 
-def _said_key(event: Event, plan: Plan, timing: On) -> str | None:
+def _said_key(event: Event, timing: On) -> str | None:
     if timing.key is None:
-        return None if timing.debounce is None else plan.name
+        return None
     fields = event.fields
     for name in names_in(timing.key):
         if name not in fields:

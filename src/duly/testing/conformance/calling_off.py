@@ -58,7 +58,7 @@ async def what_a_person_asked_for_since_is_not_called_off(world: World) -> None:
 
 @check
 async def tenants_have_keys_of_their_own(world: World) -> None:
-    await world.add(reminder(), plan("quiet", "on class.scheduled debounce=1h"))
+    await world.add(reminder(), plan("quiet", "on class.scheduled key=all debounce=1h"))
     said = encode({"id": 7, "starts_at": (START + 5 * DAY).isoformat()})
     for tenant in ("acme", "globex"):
         await world.store.events.emit(
@@ -123,7 +123,12 @@ async def a_schedule_that_cannot_be_read_holds_up_no_other(world: World) -> None
 
 
 def _later(ahead: int) -> Operation[list[int]]:
-    asked: dict[str, Value] = {"low": "class.cancelled", "high": "class.cancelled", "since": 0, "ahead": ahead}
+    asked: dict[str, Value] = {
+        "low": "class.cancelled",
+        "high": "class.cancelled",
+        "since": 0,
+        "ahead": ahead,
+    }
     return [event.id for event in read((yield Ask("later_events", asked)))]
 
 

@@ -76,12 +76,12 @@ async def several_events_about_the_same_in_one_look_make_one_job(world: World) -
 
 
 @check
-async def a_debounce_without_a_key_is_about_all_events_together(world: World) -> None:
-    await world.add(plan(rule="on doc.* debounce=30s"))
+async def a_key_without_a_field_is_about_all_events_together(world: World) -> None:
+    await world.add(plan(rule="on doc.* key=all debounce=30s"))
     await emit(world, doc=1)
     await emit(world, "doc.removed", doc=2)
     await react(world)
-    equal((await only(world)).key, "acme:report")
+    equal((await only(world)).key, "acme:all")
 
 
 @check
