@@ -57,9 +57,6 @@ SABOTAGES = {
     "the count of the steps that have not ended": Sabotage(
         statements={"set_steps": without("waiting = asked.waiting, ")}
     ),
-    "the worker of whoever opens a flow": Sabotage(
-        statements={"hold_jobs": without(" and duly_job.worker is not null")}
-    ),
     "the doubt of a worker about its lease": Sabotage(
         code={(Lease, "is_doubtful"): lambda _, __: False}
     ),
