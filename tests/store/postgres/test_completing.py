@@ -253,7 +253,7 @@ async def test_whoever_waits_for_what_follows_is_nudged(
     async with asyncio.timeout(10):
         while not store.database.listening:  # type: ignore[attr-defined]
             await sleep(0.01)
-    store.database.listen(lambda topic: heard.set() if topic == "ready" else None)
+    store.database.listen(lambda topic: heard.set() if topic == "ready:default" else None)
     await leave(completing(dsn, job))
     await asyncio.wait_for(heard.wait(), 10)
 

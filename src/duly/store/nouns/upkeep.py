@@ -44,7 +44,7 @@ class SqlUpkeep:
         elif queues or late.hurried or late.expired:
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         self._room.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
-        self._room.nudge(*late.tells)
+        self._room.nudge(*sorted(late.tells))
         if late.expired:
             self._room.nudge(SCHEDULES, READY)
         return Dispatched(
@@ -71,7 +71,7 @@ class SqlUpkeep:
         if not await self._room.write_one(Ask("answered_jobs", {"limit": 1})):
             return 0
         ended = await self._room.write(lambda: answering.answer(limit, ids=self._room.attempt()))
-        self._room.nudge(SCHEDULES, *ended.tells, *ready_in(ended.freed))
+        self._room.nudge(SCHEDULES, *sorted(ended.tells), *ready_in(ended.freed))
         return len(ended.ids)
 
     async def sweep(self, *, limit: int) -> int:
@@ -80,7 +80,7 @@ class SqlUpkeep:
             lambda: settling.mend_flows(limit, ids=self._room.attempt())
         )
         if found or mended.ids:
-            self._room.nudge(SCHEDULES, READY, *mended.tells)
+            self._room.nudge(SCHEDULES, READY, *sorted(mended.tells))
         return found + len(mended.ids)
 
     async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:

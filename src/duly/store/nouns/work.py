@@ -109,7 +109,7 @@ class SqlWork:
             self._room.nudge(SCHEDULES, READY)
         elif any(s.verdict.state is State.READY for s in settlements):
             self._room.nudge(READY)
-        self._room.nudge(JOBS, *settled.tells, *ready_in(settled.freed))
+        self._room.nudge(JOBS, *sorted(settled.tells), *ready_in(settled.freed))
         return settled
 
     async def set_queue(self, queue: Queue) -> None:

@@ -47,13 +47,14 @@ ON = (
     f"on {PING}",
     f'on {PING} key="k:{{k}}" debounce=3s',
     f'on {PING} key="k:{{k}}" run_after=10s unless={STOP}',
+    f'on {PING} key="k:{{k}}" run_after=20s unless={STOP}',
     f'on {PING} run_after="5s from at"',
 )
 SPACED = ("spaced 1s", "spaced 5s", "spaced 20s", "spaced 5s - (*:0/4 lasting=1m)")
 
 
 def rolled_plan(dice: random.Random, name: str, now: datetime) -> Plan:
-    if dice.random() < 0.12:
+    if dice.random() < 0.2:
         return rolled_reaction(dice, name)
     plan = Plan(
         name=name,
@@ -142,7 +143,7 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
     if dice.random() < 0.5:
         after = timedelta(seconds=dice.random() * 30)
         after = now + after if dice.random() < 0.5 else after
-    poison = {"poison": True} if dice.random() < 0.05 else {}
+    poison = {"poison": True} if dice.random() < 0.12 else {}
     return Call(
         task=rolled_task(dice),
         queue=dice.choice(QUEUES),
@@ -160,7 +161,7 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
 
 def rolled_task(dice: random.Random) -> str:
     """A task, or now and then a flow, which is asked for in the same way."""
-    return dice.choice(FLOWS if dice.random() < 0.2 else TASKS)
+    return dice.choice((*FLOWS, "patient") if dice.random() < 0.2 else TASKS)
 
 
 class Demands(TypedDict):

@@ -55,7 +55,7 @@ class Workload:
             (self._cancel_key, 2),
             (self._retry, 4),
             (self._edit, 3),
-            (self._pause, 3),
+            (self._pause, 5),
             (self._resume, 3),
             (self._skip_next, 2),
             (self._rewind, 1),
@@ -65,7 +65,7 @@ class Workload:
             (self._set_queue, 2),
             (self._set_limit, 1),
             (self._order, 1),
-            (self._emit, 4),
+            (self._emit, 7),
         )
 
     async def begin(self) -> None:
@@ -230,14 +230,24 @@ class Workload:
     async def _emit(self, store: SqlStore) -> None:
         """Something happens; or a flow may go on, which does not wait yet, or never does."""
         if self._world.chance(0.5):
-            calls = [0, *list(self._promised)[-20:]]
-            said = Emitted(name=GO, key=f"go:{self._dice.choice(calls)}")
+            calls = [f"go:{call}" for call in (0, *list(self._promised)[-20:])]
+            keys = self._awaited() if self._world.chance(0.7) else []
+            said = Emitted(name=GO, key=self._dice.choice(keys or calls))
         else:
             payload = {"k": self._dice.choice(KEYS), "at": self._world.clock.now().isoformat()}
-            said = Emitted(name=self._dice.choice((PING, PING, STOP)), payload=encode(payload))
+            said = Emitted(
+                name=self._dice.choice((PING, PING, PING, STOP, STOP)), payload=encode(payload)
+            )
         [number] = await store.events.emit([said])
         if number not in self._world.checkers.events:
             self._world.violated(f"event {number} was said to be kept, and is not there")
+
+    def _awaited(self) -> list[str]:
+        """The keys of what steps wait for."""
+        waiting = [
+            job.row for job in self._world.checkers.jobs.values() if job.row.waits == "event"
+        ]
+        return [str(row.waits_for).partition(":")[2] for row in waiting]
 
     def _some_schedule(self) -> str:
         there = [life.row.name for life in self._lives()]
