@@ -128,14 +128,15 @@ returning id;
 -- name: whose
 -- Where a job is that was to be finished and could not be: mine already, or no longer mine. One
 -- that was taken back and ended while it waited has no worker: whoever lost it did not end it.
--- One that was moved by its key since has no reason any more, and is another promise.
+-- One that was moved by its key since has no reason any more, and is another promise; and so is one
+-- that ended and was retried by somebody.
 select id, state, fence from duly.history
  where id = any(:ids::bigint[]) and worker is not null
  union all
 select id, state, fence from duly.failed
  where id = any(:ids::bigint[]) and worker is not null
  union all
-select id, state, fence from duly.job where id = any(:ids::bigint[]) and reason <> '';
+select id, state, fence from duly.job where id = any(:ids::bigint[]) and reason <> '' and reason not like 'retried%';
 
 -- name: send_signals
 -- Only for jobs that run, and none of them ends or is given back before this is over: a signal that

@@ -132,7 +132,8 @@ returning id;
 -- name: whose
 -- Where a job is that was to be finished and could not be: mine already, or no longer mine. One
 -- that was taken back and ended while it waited has no worker: whoever lost it did not end it.
--- One that was moved by its key since has no reason any more, and is another promise.
+-- One that was moved by its key since has no reason any more, and is another promise; and so is one
+-- that ended and was retried by somebody.
 select id, state, fence from duly_history
  where id in (select value from json_each(:ids)) and worker is not null
  union all
@@ -140,7 +141,7 @@ select id, state, fence from duly_failed
  where id in (select value from json_each(:ids)) and worker is not null
  union all
 select id, state, fence from duly_job
- where id in (select value from json_each(:ids)) and reason <> '';
+ where id in (select value from json_each(:ids)) and reason <> '' and reason not like 'retried%';
 
 -- name: send_signals
 -- Only for jobs that run. The first one stays.
