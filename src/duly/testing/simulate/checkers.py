@@ -28,7 +28,7 @@ from duly.testing.simulate.callbacks import Callbacks
 from duly.testing.simulate.counts import Asked, Counts
 from duly.testing.simulate.flows import Flows
 from duly.testing.simulate.lanes import Lanes
-from duly.testing.simulate.ledger import Ledger
+from duly.testing.simulate.ledger import Ledger, Life
 from duly.testing.simulate.watch import (
     EndRow,
     EventRow,
@@ -90,6 +90,7 @@ class Checkers:
         self.flows = Flows(sometimes, violated)
         self._callbacks = Callbacks(sometimes, violated)
         self.events: dict[int, EventRow] = {}
+        self._meant: dict[int, list[Life]] = {}  # those who were there when it happened
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
         self.taken_back: Callable[[int], None] = lambda _: None
@@ -158,8 +159,8 @@ class Checkers:
         for event in self.events.values():
             if not event.seen:
                 yield f"{event} was never looked at"
-            for life in self.ledger.reacting(event.name, event.at):
-                if event.id not in life.reactions:
+            for life in self._meant[event.id]:
+                if life.is_steady and event.id not in life.reactions:
                     yield f'"{life.row.name}" ({life.row.rule}) has no row for {event}'
 
     def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
@@ -175,8 +176,11 @@ class Checkers:
             self._ended(after)
 
     def _event(self, _: EventRow | None, after: EventRow | None) -> None:
-        if after is not None:  # else it was forgotten
-            self.events[after.id] = after
+        if after is None:
+            return  # it was forgotten
+        if after.id not in self.events:
+            self._meant[after.id] = list(self.ledger.reacting(after.name, after.at))
+        self.events[after.id] = after
 
     def _signal(self, before: SignalRow | None, after: SignalRow | None) -> None:
         if before is None and after is not None:

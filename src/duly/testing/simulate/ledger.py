@@ -62,6 +62,11 @@ class Life:
     segments: list[Segment] = field(default_factory=list)
     rows: dict[int, Row] = field(default_factory=dict)  # of the clock's series, by due moment
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is still there, and reacts to what it reacted to in the beginning."""
+        return not self.removed and not self.changed
+
     def advance(self, before: ScheduleRow, cursor: int) -> None:
         plan = plan_of(before)
         last = self.segments[-1] if self.segments else None
@@ -153,10 +158,10 @@ class Ledger:
             life.reactions.add(fire.series)
 
     def reacting(self, event: str, at: int) -> Iterator[Life]:
-        """Those who have been there for what happened then, and are."""
+        """Those who are there for what happens now."""
         for life in self.lives.values():
             plan = plan_of(life.row)
-            if life.removed or life.changed or life.row.created_at > at or plan.reaction is None:
+            if not life.is_steady or life.row.created_at > at or plan.reaction is None:
                 continue
             if matches(plan.reaction.pattern, event):
                 yield life
