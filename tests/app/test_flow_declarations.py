@@ -17,6 +17,7 @@ from duly.model.job import Call
 from duly.model.limit import Lane
 from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER
+from duly.testing import Sandbox
 from tests.app.etl import (
     DAY,
     Report,
@@ -127,17 +128,30 @@ def test_what_may_be_said_about_a_flow_is_kept() -> None:
     )
 
 
-def test_a_job_of_a_flow_carries_its_defaults_because_steps_take_them() -> None:
-    app = Duly()
+def test_steps_are_given_the_defaults_of_their_flow_however_it_was_asked_for() -> None:
+    """Also where only its name is known, as over HTTP: the plan has them, and not the job."""
+    app, given = Duly(), list[tuple[date, int]]()
 
     @app.task
-    def work(day: date, *, factor: int) -> None: ...
+    def work(day: date, *, factor: int) -> None:
+        given.append((day, factor))
+
     @app.flow
-    def flow(day: date, factor: int = 2) -> None:
+    def inner(day: date, factor: int = 2) -> None:
         work.step(day, factor=factor)
 
-    assert flow.bind(DAY).asked().args == '{"day":"2027-01-01","factor":2}'
-    assert flow.bind(DAY, factor=3).asked().args == '{"day":"2027-01-01","factor":3}'
+    @app.flow
+    def outer(days: list[date], factor: int = 5) -> None:
+        inner.map(days) >> inner.step(DAY, factor)
+
+    assert inner.bind(DAY).asked().args == '{"day":"2027-01-01"}'
+    with Sandbox(app, now="2027-01-04T08:00Z") as box:
+        inner.enqueue(DAY)
+        inner.enqueue(DAY, factor=3)
+        box.run()
+        outer.enqueue([DAY])
+        box.run()
+    assert given == [(DAY, 2), (DAY, 3), (DAY, 2), (DAY, 5)]
 
 
 def test_a_step_is_asked_for_with_what_its_task_says() -> None:
@@ -272,22 +286,6 @@ def test_a_flow_is_a_step_of_another() -> None:
     assert (first.call.task, first.call.args) == ("etl", '{"day":"2027-01-01"}')
     assert (mapped.call.queue, mapped.over) == ("slow", Over("day", Source(argument="days")))
     assert cleaned.before == (0,)
-
-
-def test_a_flow_that_is_a_step_is_given_its_defaults() -> None:
-    app = Duly()
-
-    @app.task
-    def work(row: int, *, factor: int) -> None: ...
-    @app.flow
-    def inner(row: int, factor: int = 2) -> None:
-        work.step(row, factor=factor)
-
-    @app.flow
-    def outer(rows: list[int]) -> None:
-        inner.map(rows)
-
-    assert only_step(outer).call.args == '{"row":null,"factor":2}'
 
 
 def test_a_call_is_a_step_too() -> None:

@@ -6,7 +6,7 @@ then the next ring. So an end costs as much as there are steps behind it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from duly.model.flow import Rest, StepState, When
 from duly.model.states import State
@@ -58,11 +58,19 @@ class Course:
     stopping: list[int] = field(default_factory=list)  # whose jobs are asked to end
     cancels_rest: bool = False  # every step that is not over has to be brought
     _ended: list[int] = field(default_factory=list)  # those behind them have not been told
+    _brought: dict[int, StepFacts] = field(default_factory=dict)  # as they were then
 
     def bring(self, steps: Iterable[StepFacts]) -> None:
         """What is known already is newer."""
         for step in steps:
-            self.steps.setdefault(step.number, step)
+            if step.number not in self.steps:
+                self.steps[step.number] = step
+                self._brought[step.number] = replace(step)
+
+    @property
+    def changed(self) -> list[StepFacts]:
+        """The steps that are not as they were brought."""
+        return [step for number, step in self.steps.items() if step != self._brought[number]]
 
     @property
     def unknown(self) -> list[int]:
@@ -98,7 +106,7 @@ class Course:
             step.missed += 1
             step.reason = step.reason or reason
             if step.missed == 1 and step.if_failed == "cancel" and step.remaining:
-                self._give_up(step)
+                self.stopping.append(step.number)  # the other parts need not be done
         if step.remaining == 0:
             self._settle(step)
 
@@ -183,10 +191,6 @@ class Course:
         else:
             self._end(step, StepState.SKIPPED)
 
-    def _give_up(self, step: StepFacts) -> None:
-        """One of its parts has failed, so the others need not be done."""
-        self.stopping.append(step.number)
-
     def _cancel_rest(self) -> None:
         self.cancels_rest = False
         for step in self.steps.values():
@@ -196,10 +200,9 @@ class Course:
     def _stop(self, step: StepFacts) -> None:
         if step.state is StepState.RUNNING:
             self.stopping.append(step.number)
-        elif step.state is StepState.WAITING and step.number not in self.starting:
-            self._end(step, StepState.CANCELLED)
         elif step.state is StepState.WAITING:
-            self.starting.remove(step.number)
+            if step.number in self.starting:
+                self.starting.remove(step.number)
             self._end(step, StepState.CANCELLED)
 
 

@@ -56,8 +56,7 @@ class Signature:
     """Made once for each task. Its types are read then, or at first use if they are not there yet.
 
     ``keeps_result`` is False for a task whose result nobody wants: it may then be of any type.
-    A flow (``of_flow``) returns a step, and its result is that step's. Its jobs carry its defaults
-    too: steps take them from there, and no function is called that would have them.
+    A flow (``of_flow``) returns a step, and its result is that step's.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Signature:
 
     def encode(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Json:
         """The arguments as JSON, or a ``PayloadError`` that says which of them cannot be."""
-        given = self._bound(args, kwargs)
+        given = self.parameters.bound(args, kwargs)
         if not given:
             return EMPTY
         types = self._types_if_known or self._types
@@ -143,7 +142,7 @@ class Signature:
 
     def encode_known(self, given: Mapping[str, object], *, later: Collection[str]) -> Json:
         """The same where some arguments are not whole yet: those are written, and not checked."""
-        given = self._bound((), given)
+        given = self.parameters.bound((), given)
         data = self._written(given, given, what=ARGUMENTS, longest=LONGEST_ARGS)
         for name, value in given.items():
             if name not in later:
@@ -246,15 +245,6 @@ class Signature:
         for name, value in given.items():
             if name in loose or (self.parameters.extra in loose and not self._is_known(name)):
                 check_plain(self.task, name, value)
-
-    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        given = self.parameters.bound(args, kwargs)
-        if not self._of_flow:
-            return given
-        defaults = self.parameters.defaults
-        return {
-            name: given[name] if name in given else defaults[name] for name in self.parameters.names
-        }
 
     def _written(
         self, value: object, given: Mapping[str, object], *, what: str, longest: int

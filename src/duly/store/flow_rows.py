@@ -1,7 +1,6 @@
 """Between the steps of a flow and their rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +24,10 @@ from duly.store.database import Row, Value
 _ENCODER = msgspec.json.Encoder()
 _PLAN = msgspec.json.Decoder(StoredPlan)
 _NUMBERS = msgspec.json.Decoder(tuple[int, ...])
+_COUNTED = (
+    "number", "state", "waiting", "unmet", "failed", "parts", "remaining", "missed", "stopped",
+    "reason",
+)  # fmt: skip
 _OF_A_FLOW = ("id", "request", "key", "tenant", "submitter")  # what a step is not told by its plan
 
 
@@ -80,7 +83,7 @@ def counted(found: Iterable[Row]) -> Iterator[StepFacts]:
 
 
 def count_values(step: StepFacts) -> dict[str, object]:
-    return {name: value for name, value in asdict(step).items() if name not in ("name", "behind")}
+    return {name: getattr(step, name) for name in _COUNTED}
 
 
 def step_values(flow: int, plan: FlowPlan) -> Iterator[dict[str, object]]:

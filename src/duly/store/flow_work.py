@@ -5,11 +5,11 @@ at the end, once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from duly.errors import InvalidValue
 from duly.flow.filling import Filled, StoredPlan, Values, filled
-from duly.flow.progress import Course, StepFacts
+from duly.flow.progress import Course
 from duly.model.payload import LONGEST_RESULT, Json, decode
 from duly.model.states import State
 from duly.store import flow_rows, retrying, rows
@@ -29,6 +29,11 @@ class Advanced:
     over: dict[int, Ending] = field(default_factory=dict)
     queues: list[str] = field(default_factory=list)
     tells: set[str] = field(default_factory=set)
+
+    def add(self, other: "Advanced") -> None:
+        self.over |= other.over
+        self.queues += other.queues
+        self.tells |= other.tells
 
 
 def begun(number: int) -> Operation["Work | None"]:
@@ -50,13 +55,7 @@ class Work:
     # and how many parts there were.
     broken: dict[int, dict[int, int | None]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
-    _known: dict[int, StepFacts] = field(default_factory=dict)
     found: Advanced = field(default_factory=Advanced)
-
-    def keep(self) -> None:
-        """Remember what the steps were, so that only what changes is written."""
-        for number, step in self.course.steps.items():
-            self._known.setdefault(number, replace(step))
 
     def carried_out(self, *, ids: Ids) -> Operation[Advanced]:
         course = self.course
@@ -79,13 +78,11 @@ class Work:
         if course.unknown:
             asked = at(self.flow.id, course.unknown)
             course.bring(flow_rows.counted((yield Ask("some_steps", asked))))
-        self.keep()
         course.go_on()
 
     def _start(self, *, ids: Ids) -> Operation[None]:
         """Make jobs of the steps that can run."""
         starting, self.course.starting = self.course.starting, []
-        self.keep()
         found = yield Ask("step_plans", at(self.flow.id, starting))
         plans = {number: flow_rows.read_plan(text) for number, text in found}
         values = yield from self._values(plans.values())
@@ -149,9 +146,7 @@ class Work:
 
     def _write(self) -> Operation[None]:
         changed = [
-            {"flow": self.flow.id, **flow_rows.count_values(step)}
-            for number, step in self.course.steps.items()
-            if step != self._known.get(number)
+            {"flow": self.flow.id, **flow_rows.count_values(step)} for step in self.course.changed
         ]
         if changed:
             yield Ask("set_steps", {"rows": rows.packed(changed)})

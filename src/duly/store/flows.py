@@ -11,11 +11,11 @@ from itertools import groupby
 from duly.model.flow import FlowPlan
 from duly.model.states import State
 from duly.store import flow_rows, rows
-from duly.store.database import Ask, Operation, Row
+from duly.store.database import Ask, Operation
 from duly.store.ending import Ending
 from duly.store.flow_work import Advanced, at, begun
 from duly.store.ids import Ids
-from duly.store.rows import HeldRow
+from duly.store.rows import HeldRow, Place
 
 
 def roots(flows: Iterable[int]) -> Operation[tuple[list[int], list[int]]]:
@@ -48,15 +48,11 @@ def opened(row: HeldRow, plan: FlowPlan, timeout: int | None, *, ids: Ids) -> Op
     return (yield from work.carried_out(ids=ids))
 
 
-def advance(ended: Sequence[tuple[HeldRow, Ending]], *, ids: Ids) -> Operation[Advanced]:
+def advance(ended: Sequence[tuple[Place, Ending]], *, ids: Ids) -> Operation[Advanced]:
     """Tell flows of jobs of theirs that have ended."""
     found = Advanced()
-    steps = [(row, ending) for row, ending in ended if row.step is not None]
-    for number, mine in groupby(sorted(steps, key=_flow), _flow):
-        one = yield from _advanced(number, list(mine), ids=ids)
-        found.over |= one.over
-        found.queues += one.queues
-        found.tells |= one.tells
+    for number, mine in groupby(sorted(ended, key=_flow), _flow):
+        found.add((yield from _advanced(number, list(mine), ids=ids)))
     return found
 
 
@@ -70,20 +66,22 @@ def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Ad
     if work.course.flow.ending is not None:
         return None
     work.course.bring(flow_rows.counted((yield Ask("open_steps", {"flow": number}))))
-    work.keep()
     work.course.stop(state, reason)
     return (yield from work.carried_out(ids=ids))
 
 
-def stranded(row: Row) -> tuple[HeldRow, Ending]:
-    """A job that has ended without its flow being told."""
-    flow, step, part, job_id, state, reason, result = row
-    held = HeldRow(
-        job_id, 0, None, 0, None, None, "", None, None, None, "", state or "", flow, step, part
-    )
-    if state is None:
-        return held, Ending(State.FAILED, "its job is gone")
-    return held, Ending(State(state), reason, result=result)
+def stranded(limit: int) -> Operation[list[tuple[Place, Ending]]]:
+    """Jobs that have ended without their flows being told."""
+    found = yield Ask("stranded_parts", {"limit": limit})
+    return [
+        (
+            Place(flow, step, part),
+            Ending(State.FAILED, "its job is gone")
+            if state is None
+            else Ending(State(state), reason, result=result),
+        )
+        for flow, step, part, state, reason, result in found
+    ]
 
 
 def forget(numbers: Sequence[int]) -> Operation[list[int]]:
@@ -95,26 +93,24 @@ def forget(numbers: Sequence[int]) -> Operation[list[int]]:
     return jobs
 
 
-def _flow(one: tuple[HeldRow, Ending]) -> int:
-    return one[0].parent or 0
+def _flow(one: tuple[Place, Ending]) -> int:
+    return one[0].flow
 
 
 def _advanced(
-    number: int, ended: Sequence[tuple[HeldRow, Ending]], *, ids: Ids
+    number: int, ended: Sequence[tuple[Place, Ending]], *, ids: Ids
 ) -> Operation[Advanced]:
     work = yield from begun(number)
     if work is None:
         return Advanced()
-    numbers = sorted({row.step for row, _ in ended if row.step is not None})
+    steps = work.course.steps
+    numbers = sorted({place.step for place, _ in ended})
     work.course.bring(flow_rows.counted((yield Ask("some_steps", at(number, numbers)))))
-    work.keep()
     parts = []
-    for row, ending in ended:
-        step = work.course.steps[row.step or 0]
-        result = ending.result if step.wanted else None
-        place = {"flow": number, "step": row.step, "part": row.part}
-        parts.append({**place, "state": ending.state, "result": result})
-        work.course.job_ended(step.number, ending.state, ending.reason)
+    for place, ending in ended:
+        result = ending.result if steps[place.step].wanted else None
+        parts.append({**place._asdict(), "state": ending.state, "result": result})
+        work.course.job_ended(place.step, ending.state, ending.reason)
     yield Ask("end_parts", {"rows": rows.packed(parts)})
     return (yield from work.carried_out(ids=ids))
 
@@ -128,7 +124,6 @@ def _resumed(number: int, *, ids: Ids) -> Operation[Advanced]:
     if not course.is_over:
         return work.found  # somebody took it for lost while its steps went on: they still do
     course.bring(flow_rows.counted((yield Ask("all_steps", {"flow": number}))))
-    work.keep()
     rescuers = [step.number for step in course.steps.values() if step.rescue]
     if rescuers:
         yield Ask("drop_parts", at(number, rescuers))

@@ -55,12 +55,19 @@ class Ids:
         return Attempt(self)
 
     def give_back(self, numbers: Iterable[int]) -> None:
+        """Numbers that nobody has used, and nobody will."""
+        runs: list[range] = []
+        for number in numbers:
+            if runs and runs[-1].stop == number:
+                runs[-1] = range(runs[-1].start, number + 1)
+            else:
+                runs.append(range(number, number + 1))
         with self._lock:
-            self._blocks += [range(number, number + 1) for number in numbers]
+            self._blocks += runs
 
 
 class Attempt(Ids):
-    """Draws from others, and gives everything back if that is not enough."""
+    """Draws from a pool, for one run of an operation. If that has too few, all are given back."""
 
     def __init__(self, pool: Ids) -> None:
         super().__init__()
@@ -71,9 +78,9 @@ class Attempt(Ids):
         try:
             found = list(self._pool.draw(count))
         except Dry as dry:
-            needed = len(self._drawn) + dry.needed
-            self._pool.give_back(self._drawn)
-            raise Dry(needed) from None
+            drawn, self._drawn = self._drawn, []
+            self._pool.give_back(drawn)
+            raise Dry(len(drawn) + dry.needed) from None
         self._drawn += found
         return iter(found)
 

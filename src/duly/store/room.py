@@ -87,7 +87,7 @@ class Room:
                 await self.more(count)
 
     def attempt(self) -> Attempt:
-        """Numbers for one run of an operation."""
+        """Numbers for one run of an operation: asked for anew each time that it is run."""
         return self.ids.attempt()
 
     async def more(self, needed: int) -> None:

@@ -99,6 +99,14 @@ def schedule(row: ScheduleRow) -> Schedule:
     )
 
 
+class Place(NamedTuple):
+    """Where in a flow a job belongs: which step of it, which part of that."""
+
+    flow: int
+    step: int
+    part: int
+
+
 class HeldRow(NamedTuple):
     """A job that is locked to be ended, or to go back to waiting."""
 
@@ -117,6 +125,13 @@ class HeldRow(NamedTuple):
     parent: int | None
     step: int | None
     part: int | None
+
+    @property
+    def place(self) -> Place | None:
+        """None: it is no step of a flow."""
+        if self.parent is None or self.step is None or self.part is None:
+            return None
+        return Place(self.parent, self.step, self.part)
 
 
 def held(found: Iterable[Row]) -> list[HeldRow]:

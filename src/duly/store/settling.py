@@ -12,7 +12,7 @@ and will find the job ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from duly.errors import DulyError
@@ -61,7 +61,8 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
         if (plan := kept[row.id].opens) is not None:
             timeout = rows.microseconds(Terms.from_json(row.terms).timeout)
             begun = yield from flows.opened(row, plan, timeout, ids=ids)
-            moved.add((yield from _carry_on(begun, schedules, ids=ids)))
+            yield from _carry_on(begun, schedules, ids=ids)
+            moved.add(begun)
     again = [s for number, s in kept.items() if number not in endings and s.opens is None]
     if again:
         yield Ask("return_jobs", {"rows": rows.packed(map(_returned, again))})
@@ -119,8 +120,8 @@ def stop_flow(number: int, ending: Ending, *, ids: Ids) -> Operation[Ended]:
     stopped = yield from flows.stopped(number, ending.state, ending.reason, ids=ids)
     if stopped is None:
         return Ended([number], [])
-    moved = yield from _carry_on(stopped, schedules, ids=ids)
-    return Ended([number], moved.queues, frozenset(moved.tells))
+    yield from _carry_on(stopped, schedules, ids=ids)
+    return Ended([number], stopped.queues, frozenset(stopped.tells))
 
 
 def mend_flows(limit: int, *, ids: Ids) -> Operation[Ended]:
@@ -128,16 +129,17 @@ def mend_flows(limit: int, *, ids: Ids) -> Operation[Ended]:
 
     As by a worker of a version that does not know of flows, in the middle of a deploy.
     """
-    found = yield Ask("stranded_parts", {"limit": limit})
+    found = yield from flows.stranded(limit)
     if not found:
         return Ended([], [])
-    flow_ids = {row[0] for row in found}
-    schedules = yield from _lock((), flow_ids)
-    still = yield Ask("stranded_parts", {"limit": limit})
-    ended = [flows.stranded(row) for row in still if row[0] in flow_ids]
+    concerned = {place.flow for place, _ in found}
+    schedules = yield from _lock((), concerned)
+    still = yield from flows.stranded(limit)
+    ended = [(place, ending) for place, ending in still if place.flow in concerned]
     advanced = yield from flows.advance(ended, ids=ids)
-    moved = yield from _carry_on(advanced, schedules, ids=ids)
-    return Ended([row.id for row, _ in ended], moved.queues, frozenset(moved.tells))
+    yield from _carry_on(advanced, schedules, ids=ids)
+    told = sorted({place.flow for place, _ in ended})
+    return Ended(told, advanced.queues, frozenset(advanced.tells))
 
 
 def _lock(
@@ -157,44 +159,30 @@ def _lock(
     return held
 
 
-@dataclass(slots=True)
-class _Moved:
-    """Where others became ready, and the topics of which others are to be told."""
-
-    queues: list[str] = field(default_factory=list)
-    tells: set[str] = field(default_factory=set)
-
-    def add(self, other: "_Moved") -> None:
-        self.queues += other.queues
-        self.tells |= other.tells
-
-
 def _go_on(
     endings: Mapping[int, Ending],
     held: Sequence[HeldRow],
     schedules: Sequence[ScheduleRow],
     *,
     ids: Ids,
-) -> Operation[_Moved]:
+) -> Operation[Advanced]:
     """Tell the flows whose steps these are."""
-    steps = [(row, endings[row.id]) for row in held if row.step is not None]
+    steps = [(place, endings[row.id]) for row in held if (place := row.place) is not None]
     if not steps:
-        return _Moved()
+        return Advanced()
     advanced = yield from flows.advance(steps, ids=ids)
-    return (yield from _carry_on(advanced, schedules, ids=ids))
+    yield from _carry_on(advanced, schedules, ids=ids)
+    return advanced
 
 
-def _carry_on(
-    advanced: Advanced, schedules: Sequence[ScheduleRow], *, ids: Ids
-) -> Operation[_Moved]:
+def _carry_on(advanced: Advanced, schedules: Sequence[ScheduleRow], *, ids: Ids) -> Operation[None]:
     """End the jobs of flows that are over; they may be steps of others."""
-    moved = _Moved(advanced.queues, advanced.tells)
-    if advanced.over:
-        held = rows.held((yield Ask("hold_flow_jobs", {"ids": list(advanced.over)})))
-        endings = {row.id: _kept(row, advanced.over[row.id]) for row in held}
-        moved.queues += yield from _leave(endings, held, schedules, ids=ids)
-        moved.add((yield from _go_on(endings, held, schedules, ids=ids)))
-    return moved
+    over, advanced.over = advanced.over, {}
+    if over:
+        held = rows.held((yield Ask("hold_flow_jobs", {"ids": list(over)})))
+        endings = {row.id: _kept(row, over[row.id]) for row in held}
+        advanced.queues += yield from _leave(endings, held, schedules, ids=ids)
+        advanced.add((yield from _go_on(endings, held, schedules, ids=ids)))
 
 
 def _kept(row: HeldRow, ending: Ending) -> Ending:

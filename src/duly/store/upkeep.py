@@ -1,6 +1,6 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -72,6 +72,7 @@ class Overdue:
     expired: int = 0
     freed: list[str] = field(default_factory=list)
     tells: frozenset[str] = frozenset()
+    flows: Mapping[int, Ending] = field(default_factory=dict)  # to be stopped, each by itself
     more: bool = False  # others were told to end, and have not been looked at
 
 
@@ -81,33 +82,31 @@ def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
     What somebody else holds is left for the next time: it may be held for long.
     """
     found = yield Ask("overdue_jobs", {"limit": limit})
-    endings = {
-        number: _late(waits) for number, late, waits in found if late == "skip" and waits != STEPS
-    }
-    expired = yield from _end(endings, "hold_overdue_jobs", ids=ids)
+    late = {number: _late(waits) for number, how, waits in found if how == "skip"}
     told = yield Ask("told_while_waiting", {"limit": limit})
-    stopping = {
-        number: Ending(State.CANCELLED, why) for number, why, waits in told if waits != STEPS
-    }
-    cancelled = yield from _end(stopping, "hold_waiting_jobs", ids=ids)
-    hurried = yield from _hurry([number for number, late, _ in found if late == "hurry"])
-    freed = [*expired.freed, *cancelled.freed]
-    tells = expired.tells | cancelled.tells
-    return Overdue(hurried, len(expired.ids), freed, tells, more=len(told) == limit)
-
-
-def late_flows(limit: int) -> Operation[dict[int, Ending]]:
-    """Flows that have run for too long, or that were told to end, each to be stopped by itself."""
-    found = yield Ask("overdue_jobs", {"limit": limit})
-    late = {number: Ending(State.FAILED, TOO_LONG) for number, _, waits in found if waits == STEPS}
-    told = yield Ask("told_while_waiting", {"limit": limit})
-    return late | {
-        number: Ending(State.CANCELLED, why) for number, why, waits in told if waits == STEPS
-    }
+    stopping = {number: Ending(State.CANCELLED, why) for number, why, _ in told}
+    flow_ids = {row[0] for row in (*found, *told) if row[2] == STEPS}
+    expired = yield from _end(_without(late, flow_ids), "hold_overdue_jobs", ids=ids)
+    cancelled = yield from _end(_without(stopping, flow_ids), "hold_waiting_jobs", ids=ids)
+    hurried = yield from _hurry([number for number, how, _ in found if how == "hurry"])
+    return Overdue(
+        hurried,
+        len(expired.ids),
+        [*expired.freed, *cancelled.freed],
+        expired.tells | cancelled.tells,
+        {number: ending for number, ending in (late | stopping).items() if number in flow_ids},
+        more=len(told) == limit,
+    )
 
 
 def _late(waits: str | None) -> Ending:
+    if waits == STEPS:
+        return Ending(State.FAILED, TOO_LONG)
     return Ending(State.EXPIRED, NEVER_CAME if waits == "event" else EXPIRED)
+
+
+def _without(endings: Mapping[int, Ending], others: Container[int]) -> dict[int, Ending]:
+    return {number: ending for number, ending in endings.items() if number not in others}
 
 
 def _end(endings: Mapping[int, Ending], holding: str, *, ids: Ids) -> Operation[Ended]:

@@ -139,6 +139,7 @@ def test_what_is_read_from_afar_is_what_is_read_at_home(
 def steady(text: str) -> str:
     """Without what is another a moment later."""
     text = re.sub(r'"(now|last_used_at)":\s*"[^"]*"', r'"\1": …', text)
+    text = re.sub(r"([A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?", "…", text)
     return re.sub(r"\d+(\.\d+)?\s?(ms|s|m|h|seconds?|minutes?)\b|\d\d:\d\d:\d\d(\.\d+)?", "…", text)
 
 

@@ -113,9 +113,7 @@ class SqlEvents:
         count, skipped, jobs = 0, 0, list[int]()
         place: Place | None = request.beginning
         while place is not None:
-            done = await self._room.insist(
-                partial(replaying.replay, request, place, decide=decide, ids=self._room.ids)
-            )
+            done = await self._replay(request, place)
             self._tell(done)
             count, skipped = count + done.events, skipped + done.skipped
             jobs += done.jobs
@@ -124,11 +122,16 @@ class SqlEvents:
             schedule=request.name, events=count, jobs=tuple(dict.fromkeys(jobs)), skipped=skipped
         )
 
+    async def _replay(self, request: Request, place: Place) -> Round:
+        return await self._room.insist(
+            lambda: replaying.replay(request, place, decide=decide, ids=self._room.attempt())
+        )
+
     async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:
         return await self._room.read(lambda: operations.reactions(numbers))
 
     async def _look(self, look: Look) -> Reacted:
-        return await self._room.write(lambda: operations.react(look, ids=self._room.ids))
+        return await self._room.write(lambda: operations.react(look, ids=self._room.attempt()))
 
     async def _look_around(self, limit: int) -> Reacted:
         """At one event at a time: those about what somebody else holds are left for later."""

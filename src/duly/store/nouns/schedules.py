@@ -72,7 +72,7 @@ class SqlSchedules:
             return seen[0][1]
 
         return await self._changed(
-            lambda: schedules.edit(name, noted, who=who, decide=decide, ids=self._room.ids),
+            lambda: schedules.edit(name, noted, who=who, decide=decide, ids=self._room.attempt()),
             lambda _: deeds.edited(name, *seen[0]),
         )
 
@@ -87,7 +87,7 @@ class SqlSchedules:
     ) -> Schedule:
         wanted = Pause(since=EPOCH, until=until, by=who, note=note, catch_up=catch_up)
         return await self._changed(
-            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.ids),
+            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.attempt()),
             deeds.constant(
                 "schedules.pause",
                 deeds.schedule(name),
@@ -99,7 +99,7 @@ class SqlSchedules:
 
     async def resume(self, name: str, *, who: str = "") -> Schedule:
         return await self._changed(
-            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.ids),
+            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.attempt()),
             deeds.constant("schedules.resume", deeds.schedule(name)),
         )
 
@@ -107,7 +107,9 @@ class SqlSchedules:
         steering.check_skipped(count)
         numbers = await self._room.numbers(count)
         start = await self._room.audited(
-            lambda: steering.skip_next(name, numbers, who=who, decide=decide, ids=self._room.ids),
+            lambda: steering.skip_next(
+                name, numbers, who=who, decide=decide, ids=self._room.attempt()
+            ),
             lambda moments: deeds.deed(
                 "schedules.skip_next", deeds.schedule(name), moments=moments
             ),
@@ -118,14 +120,14 @@ class SqlSchedules:
 
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
         return await self._changed(
-            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.ids),
+            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.attempt()),
             deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
         )
 
     async def run(self, name: str, *, who: str = "") -> Fire:
         [series] = await self._room.numbers(1)
         start = await self._room.audited(
-            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.ids),
+            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.attempt()),
             lambda fire: deeds.deed(
                 "schedules.run", deeds.schedule(name), outcome=fire.outcome, job=fire.job_id
             ),
@@ -150,7 +152,7 @@ class SqlSchedules:
         [number] = await self._room.numbers(1)
         mine = replace(wanted, number=number)
         start = await self._room.audited(
-            lambda: backfilling.backfill(mine, decide=decide, ids=self._room.ids),
+            lambda: backfilling.backfill(mine, decide=decide, ids=self._room.attempt()),
             lambda done: deeds.backfilled(done, again=again),
         )
         done = await self._room.insist(start)
@@ -159,7 +161,7 @@ class SqlSchedules:
 
     async def remove(self, name: str, *, who: str = "") -> None:
         await self._changed(
-            lambda: schedules.remove(name, who=who, decide=decide, ids=self._room.ids),
+            lambda: schedules.remove(name, who=who, decide=decide, ids=self._room.attempt()),
             deeds.constant("schedules.remove", deeds.schedule(name)),
         )
 
@@ -171,7 +173,7 @@ class SqlSchedules:
     ) -> Declared:
         declared = await self._room.insist(
             lambda: declaring.declare(
-                app, mark, wanted, whole=whole, decide=decide, ids=self._room.ids
+                app, mark, wanted, whole=whole, decide=decide, ids=self._room.attempt()
             )
         )
         if declared.written:
@@ -193,7 +195,7 @@ class SqlSchedules:
         [number] = await self._room.numbers(1)
         wanted = applying.Application(file, number, expected=expected, record=record, steps=steps)
         start = await self._room.audited(
-            lambda: applying.apply(wanted, who=who, decide=decide, ids=self._room.ids),
+            lambda: applying.apply(wanted, who=who, decide=decide, ids=self._room.attempt()),
             lambda _: deeds.applied(file, steps),
         )
         await self._room.insist(start)
@@ -217,7 +219,7 @@ class SqlLedger:
         release = zone_data_version()
         fired = await self._room.write(
             lambda: ledger.fire(
-                decide, limit=limit, zone_data=release, ids=self._room.ids, trust=trust
+                decide, limit=limit, zone_data=release, ids=self._room.attempt(), trust=trust
             )
         )
         if fired.later:

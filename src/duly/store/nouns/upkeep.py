@@ -12,8 +12,10 @@ from duly.store import (
 from duly.store.database import Ask
 from duly.store.ending import Ending
 from duly.store.protocol import (
+    JOBS,
     READY,
     SCHEDULES,
+    WORKERS,
     Dispatched,
     Judge,
     Progress,
@@ -37,7 +39,7 @@ class SqlUpkeep:
             queues = await self._room.write(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
             late = await self._room.write(lambda: upkeep.overdue(limit, ids=self._room.attempt()))
-            await self._stop_flows(late, limit)
+            await self._stop_flows(late)
         if waiting.opening is not None and waiting.opening <= NOW:
             queues += await self._room.write(lambda: limits.open_lanes(limit))
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
@@ -54,9 +56,9 @@ class SqlUpkeep:
             rest=NOW if late.more else waiting.rest,
         )
 
-    async def _stop_flows(self, late: upkeep.Overdue, limit: int) -> None:
+    async def _stop_flows(self, late: upkeep.Overdue) -> None:
         """Each in a transaction of its own: they are held one at a time."""
-        for number, ending in (await self._room.read(lambda: upkeep.late_flows(limit))).items():
+        for number, ending in late.flows.items():
             stopped = await self._stopped(number, ending)
             late.freed += stopped.freed
             late.tells |= stopped.tells
@@ -100,11 +102,13 @@ class SqlUpkeep:
             return TakenBack()
         taken = await self._room.write(
             lambda: upkeep.take_back(
-                judge, after=after, margin=margin, limit=limit, ids=self._room.ids
+                judge, after=after, margin=margin, limit=limit, ids=self._room.attempt()
             )
         )
         if taken.lost:
             self._room.nudge(READY, SCHEDULES)
+        if taken.poisoned:  # the rest of its flow may have been asked to end
+            self._room.nudge(JOBS, WORKERS)
         return taken
 
     async def prune(self, retention: Retention, *, limit: int) -> int:

@@ -5,7 +5,7 @@ from duly.model.flow import Awaited, Fill, FlowPlan, Source
 from duly.model.payload import Json, decode, encode
 from duly.model.states import State
 from duly.testing.conformance.expect import equal, holds
-from duly.testing.conformance.flows import done, opened, ready, states, step
+from duly.testing.conformance.flow_plans import done, opened, ready, states, step
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import HOUR, MINUTE, World
 from duly.testing.factories import call

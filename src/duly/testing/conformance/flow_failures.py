@@ -10,7 +10,7 @@ from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.protocol import Retention
 from duly.testing.conformance.expect import equal, holds, refused
-from duly.testing.conformance.flows import (
+from duly.testing.conformance.flow_plans import (
     begun,
     chain,
     diamond,

@@ -2,103 +2,37 @@
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
 from duly.errors import NotFound, OutcomeUnknown
-from duly.model.flow import Fill, FlowPlan, Over, Source, StepPlan
-from duly.model.job import Job
-from duly.model.outcome import Opened, Outcome, Returned, Succeeded
+from duly.model.flow import Fill, FlowPlan, Source, StepPlan
+from duly.model.outcome import Opened, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.policies import Policies
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
+from duly.store.database import Ask, alone
 from duly.store.protocol import Done
+from duly.store.rows import packed
 from duly.store.sql_store import SqlStore
 from duly.testing.conformance.expect import equal, holds, refused
+from duly.testing.conformance.flow_plans import (
+    begun,
+    chain,
+    diamond,
+    done,
+    fan,
+    opened,
+    ready,
+    states,
+    step,
+)
 from duly.testing.conformance.losing import LosingAnswers
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import MINUTE, World
 from duly.testing.factories import call, plan
 
 MANY = 200
-
-
-def step(name: str, *before: int, **changes: Any) -> StepPlan:
-    """A step called ``name`` behind those of these numbers."""
-    asked = changes.pop("call", None) or call(task="work", title=name)
-    return StepPlan(name=name, call=asked, before=before, **changes)
-
-
-def chain(length: int) -> FlowPlan:
-    """Each step takes the result of the one before."""
-    steps = [step("step 0", wanted=True)]
-    for n in range(1, length):
-        fill = Fill(("value",), Source(n - 1))
-        asked = call(task="work", title=f"step {n}", args=encode({"value": None}))
-        steps.append(step(f"step {n}", n - 1, call=asked, fills=(fill,), wanted=True))
-    return FlowPlan(steps=tuple(steps), result=length - 1)
-
-
-def diamond(**changes: Any) -> FlowPlan:
-    """Two steps between a first and a last one."""
-    last = step("last", 1, 2, **changes)
-    return FlowPlan(steps=(step("first"), step("left", 0), step("right", 0), last))
-
-
-def fan(items: str | None = None, **changes: Any) -> FlowPlan:
-    """A list, a job for each of its items, and one that takes what they come to."""
-    over = Over("item", Source(0)) if items is None else Over("item", items=encode([*items]))
-    return FlowPlan(
-        steps=(
-            step("list", wanted=True),
-            step(
-                "each", 0, over=over, wanted=True, call=call(task="work", title="each"), **changes
-            ),
-            step(
-                "all",
-                1,
-                call=call(task="work", title="all", args=encode({"found": None})),
-                fills=(Fill(("found",), Source(1)),),
-                wanted=True,
-            ),
-        ),
-        result=2,
-    )
-
-
-async def opened(world: World, plan: FlowPlan, **changes: Any) -> int:
-    """A flow that a worker has opened: its number."""
-    number = await world.enqueue(call(**changes))
-    await world.end(await world.begin(), Opened(plan))
-    return number
-
-
-async def ready(world: World) -> list[str]:
-    """The titles of the steps that can run, or do."""
-    return sorted(job.title for job in await world.live() if job.step is not None)
-
-
-async def done(world: World, title: str, outcome: Outcome | None = None) -> Job:
-    """Let a worker run the step of this title."""
-    job = await begun(world, title)
-    await world.end(job, outcome)
-    return job
-
-
-async def begun(world: World, title: str) -> Job:
-    claimed = await world.claim(1_000)
-    wanted = [job for job in claimed if job.title == title and job.step is not None]
-    for job in claimed:
-        if job not in wanted[:1]:
-            await world.end(job, Returned())
-    return wanted[0]
-
-
-async def states(world: World, number: int) -> list[str]:
-    """What became of the steps of a flow."""
-    flow = await world.store.jobs.flow(number)
-    return [] if flow is None else [str(one.state) for one in flow.steps]
 
 
 @check
@@ -345,3 +279,21 @@ async def a_flow_goes_on_though_whoever_ended_its_step_knew_nothing_of_flows(wor
     equal(decode(last.args), {"value": 20})
     equal((await world.job(number)).state, State.SUCCEEDED)
     equal(await world.store.upkeep.sweep(limit=100), 0)
+
+
+@check
+async def a_flow_that_somebody_took_for_lost_goes_on_and_starts_nothing_twice(world: World) -> None:
+    """Whoever does not know of flows sees a job that runs, and nobody who runs it."""
+    number = await opened(world, diamond())
+    await done(world, "first")
+    lost = {"id": number, "state": "ready", "ready_at": 0, "uncounted": 1, "crashes": 1}
+    rows = packed([{**lost, "reason": "lost"}])
+    await world.write(lambda _: alone(Ask("return_jobs", {"rows": rows})))
+    [flow] = [job for job in await world.claim(10) if job.id == number]
+    await world.end(flow, Opened(diamond()))
+    for job in await world.live():
+        if job.id != number:
+            await world.end(job)
+    await done(world, "last")
+    equal((await world.job(number)).state, State.SUCCEEDED)
+    equal(await states(world, number), ["succeeded"] * 4)

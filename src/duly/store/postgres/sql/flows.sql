@@ -259,7 +259,7 @@ select job.id, event.id, event.name, event.payload
 
 -- name: stranded_parts
 -- A net: parts of flows that have not ended, whose jobs have; and what became of those.
-select part.flow, part.step, part.part, part.job_id, ended.state, ended.reason, ended.result
+select part.flow, part.step, part.part, ended.state, ended.reason, ended.result
   from duly.flow
   join duly.part on part.flow = flow.id and part.state = 'running'
   left join lateral (select state, reason, result from duly.history where history.id = part.job_id

@@ -265,7 +265,7 @@ select waiting.id, duly_event.id, duly_event.name, duly_event.payload
 
 -- name: stranded_parts
 -- A net: parts of flows that have not ended, whose jobs have; and what became of those.
-select duly_part.flow, duly_part.step, duly_part.part, duly_part.job_id,
+select duly_part.flow, duly_part.step, duly_part.part,
        coalesce(done.state, dead.state), coalesce(done.reason, dead.reason), done.result
   from duly_flow indexed by duly_flow_running
  cross join duly_part on duly_part.flow = duly_flow.id and duly_part.state = 'running'
