@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from duly.errors import NotFound, OutcomeUnknown
 from duly.model.flow import Fill, FlowPlan, Source, StepPlan
-from duly.model.outcome import Opened, Succeeded
+from duly.model.outcome import Opened, Raised, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.policies import Policies
 from duly.model.queue import Queue
@@ -284,16 +284,17 @@ async def a_flow_goes_on_though_whoever_ended_its_step_knew_nothing_of_flows(wor
 @check
 async def a_flow_that_somebody_took_for_lost_goes_on_and_starts_nothing_twice(world: World) -> None:
     """Whoever does not know of flows sees a job that runs, and nobody who runs it."""
-    number = await opened(world, diamond())
-    await done(world, "first")
+    abc = FlowPlan(steps=(step("a", if_failed="go_on"), step("b"), step("c", 1)))
+    number = await opened(world, abc)
+    await done(world, "a", Raised("Oops", "it broke", permanent=True))
     lost = {"id": number, "state": "ready", "ready_at": 0, "uncounted": 1, "crashes": 1}
     rows = packed([{**lost, "reason": "lost"}])
     await world.write(lambda _: alone(Ask("return_jobs", {"rows": rows})))
     [flow] = [job for job in await world.claim(10) if job.id == number]
-    await world.end(flow, Opened(diamond()))
-    for job in await world.live():
-        if job.id != number:
-            await world.end(job)
-    await done(world, "last")
-    equal((await world.job(number)).state, State.SUCCEEDED)
-    equal(await states(world, number), ["succeeded"] * 4)
+    await world.end(flow, Opened(abc))
+    equal(await ready(world), ["b"])
+    [b] = [job for job in await world.live() if job.title == "b"]
+    await world.end(b)
+    await done(world, "c")
+    equal((await world.job(number)).state, State.FAILED)
+    equal(await states(world, number), ["failed", "succeeded", "succeeded"])
