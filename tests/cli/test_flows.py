@@ -12,6 +12,7 @@ from duly import Duly, JobFailed, Step
 from duly.app.composing import Flow
 from duly.cli import main
 from duly.cli.flow_tree import DEEPEST, depths_of
+from tests.app.waiting import eventually
 
 
 class Office(NamedTuple):
@@ -117,6 +118,22 @@ def test_why_names_the_step_and_how_to_go_on(broken: int) -> None:
     said = command("why", str(broken)).stdout
     assert 'and failed: step "customers": ' in said
     assert f"duly jobs retry {broken}" in said
+
+
+def test_the_status_lists_what_waits_for_an_answer(office: Office) -> None:
+    @office.app.flow(title="Refund {order}")
+    def refund(order: int) -> None:
+        office.app.wait_for("refund.approved", key="order:{order}", timeout="1h")
+
+    assert "waiting" not in command("status").stdout
+    flow = refund.enqueue(7)
+    with office.app.running():
+        eventually(lambda: office.app.jobs.list(f"flow:{flow.id}"), "the question")
+    [step] = office.app.jobs.list(f"flow:{flow.id}")
+    line = command("status").stdout.partition("waiting for an answer\n")[2].splitlines()[0]
+    assert line.startswith(f"  {step.id}  Refund 7  refund.approved about order:7  until ")
+    [told] = json.loads(command("status", "-o", "json").stdout)["awaiting"]
+    assert (told["id"], told["flow"], told["event"]) == (step.id, flow.id, "refund.approved")
 
 
 def test_who_retries_a_flow_is_told_from_where_it_goes_on(

@@ -78,6 +78,22 @@ def test_a_step_that_asks_can_be_answered_by_who_may(office: Office) -> None:
     office.page(f"/jobs/{step}/answer", "viewer", status=403)
 
 
+def test_today_lists_what_waits_for_an_answer(office: Office) -> None:
+    flow, step = asked(office)
+    page = office.page("/")
+    assert "Waiting for an answer" in page
+    assert f'<a href="/jobs/{flow}">ask</a>' in page
+    assert "waits for <code>order.paid</code> about <code><A 7></code>" in page
+    assert f'hx-get="/jobs/{step}/answer"' in page
+    api = office.site.client.get("/api/v1/status", headers=office.site.bearer("api", "viewer"))
+    [told] = api.json()["awaiting"]
+    assert (told["id"], told["flow"], told["event"], told["key"]) == (
+        step, flow, "order.paid", "<A 7>",
+    )  # fmt: skip
+    office.site.app.jobs.get(step).cancel()
+    eventually(lambda: "Waiting for an answer" not in office.page("/"), "nobody waits any more")
+
+
 def test_the_answer_is_the_event_that_is_waited_for(office: Office) -> None:
     _, step = asked(office)
     form = office.page(f"/jobs/{step}/answer")

@@ -1,24 +1,29 @@
 """How things stand: was everything kept, what needs somebody, what runs, what comes next."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from duly.app.counts import LATE, Counts, counted
+from duly.app.flow_page import Awaits
 from duly.app.late import LateRun
 from duly.app.needs import Need, needs, unfired
 from duly.app.strip import Strip, StripView
 from duly.app.upcoming import upcoming
+from duly.errors import NotFound
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
 from duly.policy.why import Clock, first_line
 from duly.store.protocol import Store
 
-__all__ = ["Coming", "Counts", "Need", "RunningJob", "Status", "counted", "status"]
+__all__ = ["AwaitingStep", "Coming", "Counts", "Need", "RunningJob", "Status", "counted", "status"]
 
 WINDOW = timedelta(hours=24)
 MOST_RUNNING = 10
 MOST_NEXT = 5
+MOST_AWAITING = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,16 @@ class RunningJob:
     since: datetime
     percent: float | None = None
     message: str = ""
+
+
+class AwaitingStep(NamedTuple):
+    """A step that goes on when somebody, or something, says so."""
+
+    id: int  # of its job
+    name: str
+    flow: int
+    flow_name: str
+    awaits: Awaits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +60,7 @@ class Status:
     needs: Sequence[Need] = ()
     running: Sequence[RunningJob] = ()
     running_count: int = 0
+    awaiting: Sequence[AwaitingStep] = ()  # those that give up soonest
     coming: Sequence[Coming] = ()
     scheduled: bool = True  # whether there is any schedule
     late: Sequence[LateRun] = ()  # the last that were kept, and late
@@ -101,6 +117,7 @@ async def status(store: Store, strip: Strip | None = None) -> Status:
         needs=await needs(store, progress, progress.now - WINDOW),
         running=await _running(store),
         running_count=progress.running,
+        awaiting=await _awaiting(store),
         coming=await _coming(store),
         scheduled=bool(await store.schedules.page(limit=1)),
         unfired_since=unfired(progress),
@@ -141,6 +158,18 @@ def _flow(job: Job, flow: FlowProgress) -> RunningJob:
         percent=100 * done / flow.steps,
         message=f"{done:,} of {flow.steps:,} steps",
     )
+
+
+async def _awaiting(store: Store) -> list[AwaitingStep]:
+    found = []
+    for job in await store.evidence.awaiting(limit=MOST_AWAITING):
+        awaits = Awaits.of(job)
+        if awaits is not None and job.parent is not None:
+            with suppress(NotFound):  # removed a moment ago
+                flow = await store.jobs.get(job.parent)
+                flow_name = flow.title or flow.task
+                found.append(AwaitingStep(job.id, job.title, flow.id, flow_name, awaits))
+    return found
 
 
 async def _coming(store: Store) -> list[Coming]:

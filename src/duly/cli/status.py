@@ -72,6 +72,7 @@ def _lines(found: "Status", zone: str, *, utc: bool) -> Iterator[str]:
         yield from _need(found, need, zone=zone, utc=utc)
     yield from _counts(found)
     yield from _running(found)
+    yield from _awaiting(found, zone)
     yield from _coming(found, zone=zone, utc=utc)
 
 
@@ -120,6 +121,21 @@ def _running(found: "Status") -> Iterator[str]:
     yield from _indented(rows)
 
 
+def _awaiting(found: "Status", zone: str) -> Iterator[str]:
+    from duly.policy.why import Clock
+
+    if not found.awaiting:
+        return
+    yield "waiting for an answer"
+    rows = []
+    for step in found.awaiting:
+        event, key, until = step.awaits
+        about = "" if key is None else f" about {key}"
+        ends = "" if until is None else f"until {Clock(zone, found.now).near(until)}"
+        rows.append((str(step.id), step.flow_name, f"{event}{about}", ends))
+    yield from _indented(rows)
+
+
 def _coming(found: "Status", *, zone: str, utc: bool) -> Iterator[str]:
     from duly.policy.why import Clock, about
 
@@ -162,6 +178,17 @@ def _plain(found: "Status", zone: str) -> dict[str, object]:
                 "message": job.message,
             }
             for job in found.running
+        ],
+        "awaiting": [
+            {
+                "id": step.id,
+                "name": step.name,
+                "flow": step.flow,
+                "event": step.awaits.event,
+                "key": step.awaits.key,
+                "until": None if step.awaits.until is None else step.awaits.until.isoformat(),
+            }
+            for step in found.awaiting
         ],
         "next": [
             {"name": one.name, "due_at": one.due_at.isoformat(), "zone": one.zone}

@@ -186,6 +186,10 @@ def running(limit: int) -> Operation[list[Job]]:
     return [rows.job(row) for row in (yield Ask("running_jobs", {"limit": limit}))]
 
 
+def awaiting(limit: int) -> Operation[list[Job]]:
+    return [rows.job(row) for row in (yield Ask("awaiting_jobs", {"limit": limit}))]
+
+
 def coming(limit: int) -> Operation[list[Schedule]]:
     found = yield Ask("coming_schedules", {"limit": limit})
     return [rows.schedule(row) for row in rows.schedules(found)]

@@ -83,6 +83,9 @@ class SqlEvidence:
     async def running(self, *, limit: int = 10) -> list[Job]:
         return await self._room.read(lambda: evidence.running(limit))
 
+    async def awaiting(self, *, limit: int = 10) -> list[Job]:
+        return await self._room.read(lambda: evidence.awaiting(limit))
+
     async def coming(self, *, limit: int = 5) -> list[Schedule]:
         return await self._room.read(lambda: evidence.coming(limit))
 

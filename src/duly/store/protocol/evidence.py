@@ -245,6 +245,10 @@ class Evidence(Protocol):
         """The jobs that run, those first that have run longest."""
         ...
 
+    async def awaiting(self, *, limit: int = 10) -> list[Job]:
+        """The steps that wait for an event, those first that wait no longer soonest."""
+        ...
+
     async def coming(self, *, limit: int = 5) -> list[Schedule]:
         """The schedules that are due next."""
         ...

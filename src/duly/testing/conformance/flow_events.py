@@ -50,6 +50,20 @@ async def happened(world: World, payload: Json, key: str | None = None) -> int:
 
 
 @check
+async def those_that_wait_are_listed_until_they_are_answered(world: World) -> None:
+    first = await waiting(world, "a{order}", order=1)
+    world.wait(MINUTE)
+    second = await waiting(world, "a{order}", order=2)
+    listed = await world.store.evidence.awaiting(limit=5)
+    equal([(job.parent, job.waits_for) for job in listed], [
+        (first, f"{APPROVAL}:a1"), (second, f"{APPROVAL}:a2"),
+    ])  # fmt: skip
+    equal(len(await world.store.evidence.awaiting(limit=1)), 1)
+    await happened(world, encode({}), "a1")
+    equal([job.parent for job in await world.store.evidence.awaiting()], [second])
+
+
+@check
 async def a_step_waits_until_it_happens_and_has_what_was_said_as_its_result(world: World) -> None:
     number = await waiting(world)
     [job] = [job for job in await world.live() if job.step == 1]

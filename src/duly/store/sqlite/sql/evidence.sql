@@ -215,6 +215,13 @@ select {job}, waits, waits_for, null, null, null
  order by claimed_at, id
  limit :limit;
 
+-- name: awaiting_jobs
+select {job}, waits, waits_for, null, null, null
+  from duly_job
+ where waits = 'event' and state = 'blocked'
+ order by deadline nulls last, id
+ limit :limit;
+
 -- name: coming_schedules
 select {schedule}
   from duly_schedule

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from duly.app.doctor import Finding as Found
-from duly.app.status import Coming, RunningJob
+from duly.app.status import AwaitingStep, Coming, RunningJob
 from duly.app.status import Need as Needed
 from duly.app.status import Status as Standing
 from duly.policy.redaction import redacted
@@ -70,6 +70,29 @@ class Running(Said, frozen=True):
         )
 
 
+class Awaiting(Said, frozen=True):
+    """A step that waits for an event: what POST /api/v1/events answers."""
+
+    id: int
+    name: str
+    flow: int
+    event: str
+    key: str | None
+    until: datetime | None
+
+    @classmethod
+    def of(cls, step: AwaitingStep) -> "Awaiting":
+        event, key, until = step.awaits
+        return cls(
+            id=step.id,
+            name=redacted(step.name),
+            flow=step.flow,
+            event=event,
+            key=None if key is None else redacted(key),
+            until=until,
+        )
+
+
 class Next(Said, frozen=True):
     """A moment to come."""
 
@@ -98,6 +121,7 @@ class Status(Said, frozen=True):
     needs: list[Need]
     running: list[Running]
     running_count: int
+    awaiting: Annotated[list[Awaiting], Meta(description="Those that give up soonest.")]
     next: list[Next]
 
     @classmethod
@@ -117,6 +141,7 @@ class Status(Said, frozen=True):
             needs=[Need.of(need) for need in found.needs],
             running=[Running.of(job) for job in found.running],
             running_count=found.running_count,
+            awaiting=[Awaiting.of(step) for step in found.awaiting],
             next=[Next.of(one) for one in found.coming],
         )
 
