@@ -225,6 +225,7 @@ def test_what_the_task_says_about_its_jobs_is_so() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ({"key": "doc:{}"}, "{} is not the name of an argument"),
         ({"key": "k", "debounce": "30s", "run_after": "5m"}, "say one of them"),
         ({"unless": "b"}, "unless= needs a key="),
         ({"debounce": 30}, 'say "30s" or "30m"'),

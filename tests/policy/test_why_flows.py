@@ -103,7 +103,7 @@ def test_a_failed_flow_says_how_far_it_came_and_how_it_goes_on() -> None:
     found = job(State.FAILED, error='step "a": raised ValueError: no', ended_at=NOW)
     steps = flow(
         step("x", "succeeded"),
-        step("b", "failed", 0, ended_at=NOW, job_id=5002),
+        step("b", "failed", 0, ended_at=NOW, job_id=5002, reason="raised KeyError: b"),
         step("a", "failed", 0, job_id=5001),
         step("c", "cancelled", 1, 2, job_id=None),
     )
@@ -111,7 +111,10 @@ def test_a_failed_flow_says_how_far_it_came_and_how_it_goes_on() -> None:
     assert answer.sentence == (
         'job 4711 (etl) was due 01:00 UTC and failed: step "a": raised ValueError: no.'
     )
-    assert answer.evidence == ("ended 01:05: 1 of 4 steps is done, 2 failed, 1 cancelled",)
+    assert answer.evidence == (
+        "ended 01:05: 1 of 4 steps is done, 2 failed, 1 cancelled",
+        "step b failed 01:05: raised KeyError: b",
+    )
     assert [command[:2] for command in answer.commands] == [
         ("see it", "duly jobs show 4711"),
         ("see the step", "duly why 5001"),  # which failed first, though it is not the first

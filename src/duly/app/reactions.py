@@ -103,6 +103,7 @@ class Reacting:
         if not isinstance(event, str):
             raise InvalidValue('on() needs the name of an event: say @duly.on("invoice.paid")')
         rule = on(event, key=key, debounce=debounce, run_after=run_after, unless=unless)
+        names_in(rule.key or "")  # what is wrong with it is said where it stands
         words: dict[str, Any] = {"start_within": start_within, "late": late}
         declared: Callable[[E], E] | None = self._scheduling.declared(
             rule, call, name=name, aliases=aliases, words=words, said="on"

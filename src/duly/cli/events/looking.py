@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST_LISTED: Final = 1_000
 LONGEST_CELL: Final = 60
 NO_MATCH: Final = "no event matches"
-NO_REACTION: Final = "nothing came of it: no schedule means it, or none has looked yet"
+NO_REACTION: Final = "no schedule reacted to it: none means it, or nobody has looked yet"
 
 
 @click.command("list")

@@ -26,9 +26,8 @@ def how_far(flow: FlowInfo, *, brief: bool = False) -> str:
 
 def first_failed(flow: FlowInfo) -> StepInfo | None:
     """The step that failed before any other."""
-    failed = [step for step in flow.steps if step.state is StepState.FAILED]
     return min(
-        failed, key=lambda step: (step.ended_at or flow.opened_at, step.number), default=None
+        _failed(flow), key=lambda step: (step.ended_at or flow.opened_at, step.number), default=None
     )
 
 
@@ -57,14 +56,15 @@ def running_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
 
 
 def failed_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
-    """Which step failed first, and how."""
+    """Which step failed first, and how; and which others did."""
     job, clock, failed = found.job, found.clock, first_failed(flow)
+    others = [step for step in _failed(flow) if step is not failed]
     said = first_line(job.error) or first_line(job.reason)
     ended = () if job.ended_at is None else (f"ended {clock.near(job.ended_at)}: {how_far(flow)}",)
     again = Command("go on from what failed", f"duly jobs retry {job.id}", job.id)
     return Clause(
         text=f"failed: {said}".rstrip("."),
-        evidence=ended,
+        evidence=(*ended, *(_failure(step, clock) for step in others[:MOST_NAMED])),
         commands=(show_job(job.id), *_see_step(flow, failed), again),
     )
 
@@ -106,6 +106,10 @@ def _held_up(flow: FlowInfo, running: Sequence[StepInfo]) -> list[str]:
     verb = "waits" if len(waiting) == 1 else "wait"
     what = "it" if len(running) == 1 else "them"
     return [f"{', '.join(waiting[:MOST_NAMED])}{more} {verb} for {what}"]
+
+
+def _failed(flow: FlowInfo) -> list[StepInfo]:
+    return [step for step in flow.steps if step.state is StepState.FAILED]
 
 
 def _failure(step: StepInfo, clock: Clock) -> str:
