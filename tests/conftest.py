@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 from hypothesis import settings
 
@@ -16,6 +17,9 @@ pytest_plugins = [
 
 # The tests of the web side start one; all others that run an app would have one in vain.
 os.environ["DULY_WEB"] = "no"
+
+# Whoever runs the tests in the background may ignore Ctrl-C; what they start must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is not a bug in the rule under test; a hang is caught by the timeout.
 settings.register_profile("duly", deadline=None)
