@@ -26,6 +26,7 @@ from duly.testing.factories import plan
 MOMENTS = 200
 MANY = 1_000_000
 ROUNDS = 24
+HOURS = "2023..2024-*-* *:00 UTC"  # and none to come, while we look
 END = datetime(2024, 1, 1, tzinfo=UTC)
 STRETCH = {"since": END - MOMENTS * timedelta(hours=1), "until": END, "who": "ada"}
 # It has imported everything before it is asked, and is one thread: what it forks begins at once.
@@ -74,7 +75,7 @@ async def test_killed_in_the_middle_it_is_all_there_or_nothing_and_once_if_repea
     store: SqlStore, home: str
 ) -> None:
     names = [f"round {n}" for n in range(ROUNDS)]
-    await store.schedules.add([plan(name, "every 1h") for name in names])
+    await store.schedules.add([plan(name, HOURS) for name in names])
     dice, interrupted = random.Random(now().timestamp()), 0
     with forking(home) as program:
         first, *others = names

@@ -12,6 +12,7 @@ import pytest
 
 from duly.app.steering import login
 from tests.cli.test_schedules import changes, done, duly, empty, on, store
+from tests.infrastructure.moments import every_hour
 
 __all__ = ["empty", "store"]
 
@@ -19,7 +20,7 @@ __all__ = ["empty", "store"]
 @pytest.fixture(autouse=True)
 def hourly(store: str) -> str:
     """A schedule that is due each hour, and has not been yet."""
-    done("add", "every 1h", "--task", "report", "--name", "hourly")
+    done("add", every_hour(next_in=30), "--task", "report", "--name", "hourly")
     return store
 
 
@@ -113,7 +114,7 @@ def test_programs_are_told_all_of_them_as_json(hourly: str) -> None:
     outcomes = [json.loads(line)["outcome"] for line in lines.splitlines()]
     assert outcomes == ["to be queued", "left alone", "left alone"]
     names = done("backfill", "hourly", "--from", "4h", "--to", "now", "-o", "name")
-    assert [name[-7:] for name in names.splitlines()] == [":00:00Z"] * 2
+    assert [name[-4:] for name in names.splitlines()] == [":00Z"] * 2
     wide = done("backfill", "hourly", "--from", "4h", "--to", "now", "-o", "wide")
     assert wide.count("left alone") == 4
 

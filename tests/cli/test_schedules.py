@@ -16,6 +16,7 @@ from duly.app.steering import login
 from duly.cli import main
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
+from tests.infrastructure.moments import every_hour
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ def fire(url: str) -> None:
 
 def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
     done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
-    done("add", "every 1h", "--task", "hourly")
+    done("add", every_hour(next_in=2), "--task", "hourly")
     done("add", "every 1m", "--task", "asleep")
     done("pause", "asleep")
     result = duly()
@@ -95,8 +96,8 @@ def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
 
 
 def test_words_behind_the_noun_choose_schedules_as_they_choose_jobs() -> None:
-    done("add", "every 1h", "--name", "nightly report", "--task", "report", "--queue", "mail")
-    done("add", "every 2h", "--name", "backup", "--task", "copy", "--tags", "disk")
+    done("add", "every 1000h", "--name", "nightly report", "--task", "report", "--queue", "mail")
+    done("add", "every 2000h", "--name", "backup", "--task", "copy", "--tags", "disk")
     done("pause", "backup")
     assert done("state:paused", "-o", "name") == done("list", "tag:disk", "-o", "name")
     assert done("state:paused", "-o", "name") == "backup\n"
@@ -124,8 +125,8 @@ def test_wide_says_rule_zone_task_and_owner_and_utc_is_utc() -> None:
 
 
 def test_a_program_gets_json_lines_of_it_or_names() -> None:
-    done("add", "every 1h", "--task", "b")
-    done("add", "every 1m", "--task", "a", "x=1")
+    done("add", every_hour(next_in=30), "--task", "b")
+    done("add", every_hour(next_in=20), "--task", "a", "x=1")
     listed = json.loads(done("-o", "json"))
     assert [(one["name"], one["args"]) for one in listed] == [("a", {"x": 1}), ("b", {})]
     assert [json.loads(line) for line in done("-o", "jsonl").splitlines()] == listed
@@ -224,7 +225,7 @@ def test_a_pause_has_an_end_and_a_note_on_the_schedules_own_clock(url: str) -> N
 
 
 def test_a_pause_may_be_for_a_length_of_time() -> None:
-    done("add", "every 1h", "--task", "hourly")
+    done("add", "every 1000h", "--task", "hourly")
     assert done("pause", "hourly", "--until", "2d").startswith("paused  hourly  until ")
     assert done("pause", "hourly") == "paused  hourly\n"
 
@@ -241,7 +242,7 @@ def test_what_is_skipped_ahead_is_named_and_in_the_history() -> None:
 
 
 def test_a_run_by_hand_makes_a_job_and_another_one_is_refused_while_that_waits() -> None:
-    done("add", "every 1h", "--task", "hourly")
+    done("add", "every 1000h", "--task", "hourly")
     said = done("run", "hourly").split()
     assert said[:2] == ["queued", "job"]
     refused = duly("run", "hourly")
@@ -268,7 +269,7 @@ def test_a_line_of_the_history_may_stand_for_many_moments(url: str) -> None:
 
 
 def test_the_history_begins_where_it_is_asked_to() -> None:
-    done("add", "every 1h", "--task", "hourly")
+    done("add", "every 1000h", "--task", "hourly")
     done("run", "hourly")
     assert len(done("history", "hourly", "--since", "1h").splitlines()) == 2
     later = duly("history", "hourly", "--since", "2090-01-01")
@@ -295,7 +296,7 @@ def test_show_says_it_in_words() -> None:
 
 
 def test_a_schedule_is_not_removed_unless_somebody_means_it() -> None:
-    done("add", "every 1h", "--task", "hourly")
+    done("add", "every 1000h", "--task", "hourly")
     refused = duly("remove", "hourly")
     assert refused.exit_code == 2
     assert "nobody is here to be asked whether hourly may go: --yes" in refused.stderr
@@ -321,7 +322,7 @@ def test_a_schedule_is_not_removed_unless_somebody_means_it() -> None:
     ids=" ".join,
 )
 def test_a_name_that_is_not_there_is_answered_with_one_that_is(words: list[str]) -> None:
-    done("add", "every 1h", "--task", "nightly_report")
+    done("add", "every 1000h", "--task", "nightly_report")
     verb, *options = words
     result = duly(verb, "nightly_reprot", *options)
     assert (result.exit_code, result.stdout) == (3, "")
@@ -329,7 +330,7 @@ def test_a_name_that_is_not_there_is_answered_with_one_that_is(words: list[str])
 
 
 def test_a_name_is_given_once() -> None:
-    done("add", "every 1h", "--task", "hourly")
-    result = duly("add", "every 2h", "--task", "hourly")
+    done("add", "every 1000h", "--task", "hourly")
+    result = duly("add", "every 2000h", "--task", "hourly")
     assert result.exit_code == 1
     assert '"hourly": there already.' in result.stderr

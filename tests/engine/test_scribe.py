@@ -227,8 +227,14 @@ async def test_what_is_said_outside_of_jobs_is_nobodys(store: Store) -> None:
     assert not scribe.has_words
 
 
-async def test_an_ear_is_gone_when_its_worker_is(store: Store) -> None:
-    before, handlers = logging.getLogRecordFactory(), list(logging.getLogger().handlers)
+async def test_an_ear_is_gone_when_its_worker_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever was at work on a loop that is gone has left theirs behind.
+    monkeypatch.setattr(Ear, "_workers", 0)
+    monkeypatch.setattr(Ear, "_is_there", False)
+    before, handlers = logging.LogRecord, list(logging.getLogger().handlers)
+    monkeypatch.setattr(logging, "_logRecordFactory", before)
     async with at_work(store, work):
         assert logging.getLogRecordFactory() != before
         assert logging.getLogger().handlers == handlers  # or nobody would see any warning

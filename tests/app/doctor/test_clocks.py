@@ -84,7 +84,7 @@ async def test_nodes_with_one_release_of_the_zone_data_agree(world: World) -> No
 
 
 async def test_a_node_with_newer_zone_data_leaves_a_trace(world: World) -> None:
-    await world.add(plan(), plan("other", "every 1h"))
+    await world.add(plan(), plan("other", "every 1000h"))
     world.wait(MINUTE)
     await world.write(
         lambda ids: ledger.fire(decide, limit=10, zone_data=NEWER, ids=ids, trust=lambda _: True)

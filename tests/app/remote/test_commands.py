@@ -128,8 +128,9 @@ def test_what_is_read_from_afar_is_what_is_read_at_home(
     events = there.do(lambda store: store.events.page(pattern="user.joined")).events
     others = {"JOB": str(jobs[0].id), "EVENT": str(events[0].id)}
     words = [others.get(word, word) for word in words]
-    away = afar(there, token, *words)
-    here = duly(*words, "--store", url)
+    away, here = afar(there, token, *words), duly(*words, "--store", url)
+    if steady(away.stdout) != steady(here.stdout):  # a minute began between them, or a moment came
+        away, here = afar(there, token, *words), duly(*words, "--store", url)
     assert steady(away.stdout) == steady(here.stdout)
     assert (away.exit_code, here.exit_code) == (here.exit_code, 0), away.output
     if words[0] != "next":
