@@ -38,7 +38,7 @@ def test_a_transaction_that_holds_a_schedule_keeps_no_worker_from_other_work(
 ) -> None:
     """The end of the held schedule's own job is written when the transaction is over."""
     schedules, sign = shop.duly.schedules, str(tmp_path / "sign")
-    schedules.add("every 1h", shop.hold.bind(sign), name="held")
+    schedules.add("every 1000h", shop.hold.bind(sign), name="held")
     with psycopg.connect(url) as connection, shop.duly.running():
         number = schedules.run("held").job_id
         assert number is not None

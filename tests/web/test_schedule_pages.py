@@ -20,6 +20,7 @@ from duly.model.access import Role
 from duly.model.worker import Profile
 from duly.rules import Rule, Spaced, parse
 from duly.store.protocol import Done, Store, Wish
+from tests.infrastructure.moments import every_hour
 from tests.infrastructure.web import Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'
@@ -86,7 +87,7 @@ def office(url: str) -> Iterator[Office]:
     def bare() -> None: ...
 
     app.schedules.add("Mon..Fri 02:00 Europe/Berlin", report.bind(api_token="hunter2"), name="it")
-    app.schedules.add("every 1h", bare, name="hourly", overlap="queue_all")
+    app.schedules.add(every_hour(next_in=30), bare, name="hourly", overlap="queue_all")
     with site(app) as found:
         yield Office(found, report, bare)
 

@@ -181,7 +181,7 @@ def test_what_is_changed_from_afar_is_changed_as_at_home(  # noqa: PLR0917 - fix
 ) -> None:
     app = tmp_path / f"app_{tmp_path.name}.py"  # another module for each
     app.write_text(APP)
-    there.do(lambda store: store.schedules.add([plan(name, "every 5m") for name in TWINS]))
+    there.do(lambda store: store.schedules.add([plan(name, RULE) for name in TWINS]))
     jobs = there.do(lambda store: store.jobs.enqueue([call("send", key=name) for name in TWINS]))
 
     def said(name: str, number: int) -> list[str]:
@@ -198,6 +198,7 @@ def test_what_is_changed_from_afar_is_changed_as_at_home(  # noqa: PLR0917 - fix
 
 
 TWINS = ("away", "home")
+RULE = "2026-03-01 *:0/5 UTC | every 1000h"  # moments to backfill, and one far away
 
 
 def unnamed(text: str) -> str:
