@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check compiled soak bench campaign simulate reference screenshots setup pins clean
+.PHONY: help demo test check bench campaign simulate reference screenshots setup pins clean
 
 BIN := .venv/bin
 
@@ -25,8 +25,7 @@ help: ## List these verbs
 demo: .venv/installed-base ## See it work, until Ctrl-C
 	@sh scripts/demo
 
-test: .venv/installed-dev ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
-	@$(MAKE) --no-print-directory -j2 check compiled
+test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)
 
 check: .venv/installed-dev ## Format, lint, types and the direction of imports
@@ -34,13 +33,6 @@ check: .venv/installed-dev ## Format, lint, types and the direction of imports
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-
-# For those who run the tests side by side, which would all compile them; types leave a core free.
-compiled: .venv/installed-dev
-	@$(BIN)/python -m pytest --collect-only --quiet --quiet >.venv/collected 2>&1 || true
-
-soak: export THOROUGH := yes
-soak: test simulate campaign ## Go all the way: every test with all that its dice offer, then simulate and campaign
 
 bench: .venv/installed-dev ## Measure it (ARGS="name of a benchmark")
 	$(BIN)/python -m benchmarks $(ARGS)

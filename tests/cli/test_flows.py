@@ -133,7 +133,8 @@ def test_the_status_lists_what_waits_for_an_answer(office: Office) -> None:
     line = command("status").stdout.partition("waiting for an answer\n")[2].splitlines()[0]
     assert line.startswith(f"  {step.id}  Refund 7  refund.approved about order:7  until ")
     [told] = json.loads(command("status", "-o", "json").stdout)["awaiting"]
-    assert (told["id"], told["flow"], told["event"]) == (step.id, flow.id, "refund.approved")
+    assert (told["id"], told["flow"], told["name"]) == (step.id, flow.id, "Refund 7")
+    assert (told["event"], told["key"]) == ("refund.approved", "order:7")
 
 
 def test_who_retries_a_flow_is_told_from_where_it_goes_on(

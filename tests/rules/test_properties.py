@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from duly.errors import RuleError
 from duly.rules import Rule, calendar, cron, parse
-from tests.infrastructure.thorough import some
 from tests.rules.bruteforce import (
     DATES,
     DAY,
@@ -81,7 +80,7 @@ NO_LIMIT = 1_000_000  # more than any stretch here holds
 
 
 def examples(number: int) -> settings:
-    return settings(derandomize=True, max_examples=some(number))
+    return settings(derandomize=True, max_examples=number)
 
 
 # -- dice: cron lines ------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from duly.model.job import Call
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import Broken, Check, Make, check_store, checks, run
-from tests.infrastructure.thorough import SHARE, THOROUGH
 
 every_check = pytest.mark.parametrize(
     "check", [pytest.param(check, id=f"{check.noun}-{check.name}") for check in checks()]
@@ -35,9 +34,7 @@ async def test_in_postgresql(noun: str, postgres_with_all_features: Make) -> Non
 
 @every_noun
 async def test_in_postgresql_without_features(noun: str, postgres_without_features: Make) -> None:
-    await check_store(
-        postgres_without_features, only=about(noun)[:: 1 if THOROUGH else SHARE]
-    )  # the statements are those of test_in_postgresql, without what is in /*[ ]*/
+    await check_store(postgres_without_features, only=about(noun))
 
 
 async def test_a_store_that_keeps_them_passes_the_suite(sqlite_memory: Make) -> None:

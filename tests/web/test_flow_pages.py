@@ -87,9 +87,8 @@ def test_today_lists_what_waits_for_an_answer(office: Office) -> None:
     assert f'hx-get="/jobs/{step}/answer"' in page
     api = office.site.client.get("/api/v1/status", headers=office.site.bearer("api", "viewer"))
     [told] = api.json()["awaiting"]
-    assert (told["id"], told["flow"], told["event"], told["key"]) == (
-        step, flow, "order.paid", "<A 7>",
-    )  # fmt: skip
+    assert (told["id"], told["flow"], told["name"]) == (step, flow, "ask")
+    assert (told["event"], told["key"], told["until"]) == ("order.paid", "<A 7>", None)
     office.site.app.jobs.get(step).cancel()
     eventually(lambda: "Waiting for an answer" not in office.page("/"), "nobody waits any more")
 

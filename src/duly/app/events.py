@@ -9,7 +9,7 @@ from duly.app.connections import told_which_database
 from duly.app.home import Home
 from duly.app.views import Fire
 from duly.errors import InvalidValue, NotFound, PayloadError
-from duly.flow.compose import current_trace
+from duly.flow.compose import refuse_while_tracing
 from duly.model import event as model
 from duly.model.event import Emitted
 from duly.model.payload import LONGEST_ARGS, Json, decode
@@ -76,12 +76,7 @@ async def aemit(home: Home, said: Emitted, *, connection: object | None) -> str:
 def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitted:
     """What is said, checked, and by value."""
     model.check_event(event)
-    trace = current_trace()
-    if trace is not None:
-        raise InvalidValue(
-            f'{trace.flow}: emit("{event}") would be done now, when the flow is defined: let a '
-            "task do it, and say task.step(…)"
-        )
+    refuse_while_tracing(f'emit("{event}")', "let a task do it, and say task.step(…)")
     asked: object = payload
     if not isinstance(asked, Mapping) or not all(isinstance(name, str) for name in asked):
         raise InvalidValue(

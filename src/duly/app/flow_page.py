@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from duly.app.tenancy import own_job
 from duly.errors import NotFound, WrongState
+from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, FlowProgress, PartInfo, StepInfo, StepState
 from duly.model.job import Job
 from duly.model.states import State
@@ -38,8 +39,7 @@ class Awaits(NamedTuple):
     def of(cls, job: Job) -> "Awaits | None":
         if job.waits != "event" or job.waits_for is None:
             return None
-        event, _, key = job.waits_for.partition(":")
-        return cls(event, key or None, job.deadline)
+        return cls(*read_awaited(job.waits_for), job.deadline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,9 +39,8 @@ class AwaitingStep(NamedTuple):
     """A step that goes on when somebody, or something, says so."""
 
     id: int  # of its job
-    name: str
     flow: int
-    flow_name: str
+    name: str  # of its flow
     awaits: Awaits
 
 
@@ -167,8 +166,7 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
         if awaits is not None and job.parent is not None:
             with suppress(NotFound):  # removed a moment ago
                 flow = await store.jobs.get(job.parent)
-                flow_name = flow.title or flow.task
-                found.append(AwaitingStep(job.id, job.title, flow.id, flow_name, awaits))
+                found.append(AwaitingStep(job.id, flow.id, flow.title or flow.task, awaits))
     return found
 
 

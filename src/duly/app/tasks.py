@@ -129,7 +129,7 @@ class Call(Generic[R_co]):
 
     def asked(self) -> model.Call:
         """What the store is asked to keep: checked, and by value."""
-        refuse_while_tracing(self.task, ".enqueue")
+        refuse_while_tracing(f"{self.task}.enqueue(…)", f"say {self.task}.step(…)")
         choices = {
             name: value
             for name, value in self._using.items()
@@ -222,7 +222,7 @@ class Enqueueable(Generic[P, R_co]):
 
     def _called(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """The plain function, here and now; a context, if it takes one, is the current one."""
-        refuse_while_tracing(self.name, "")
+        refuse_while_tracing(f"{self.name}(…)", f"say {self.name}.step(…)")
         given = (current(), *args) if self.definition.takes_context else args
         return self.definition.function(*given, **kwargs)
 

@@ -132,7 +132,7 @@ def _awaiting(found: "Status", zone: str) -> Iterator[str]:
         event, key, until = step.awaits
         about = "" if key is None else f" about {key}"
         ends = "" if until is None else f"until {Clock(zone, found.now).near(until)}"
-        rows.append((str(step.id), step.flow_name, f"{event}{about}", ends))
+        rows.append((str(step.id), step.name, f"{event}{about}", ends))
     yield from _indented(rows)
 
 

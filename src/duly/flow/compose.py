@@ -228,13 +228,13 @@ def current_trace() -> Trace | None:
     return _tracing.get()
 
 
-def refuse_while_tracing(task: str, verb: str) -> None:
+def refuse_while_tracing(what: str, instead: str) -> None:
     """For what would be done when the module is imported, and is meant for each run."""
     trace = _tracing.get()
     if trace is not None:
         raise InvalidValue(
-            f"{trace.flow}: {task}{verb}(…) would be done now, when the flow is defined, and not "
-            f"when it runs: say {task}.step(…)"
+            f"{trace.flow}: {what} would be done now, when the flow is defined, and not when it "
+            f"runs: {instead}"
         )
 
 

@@ -37,6 +37,12 @@ def awaited(event: str, key: str | None) -> str:
     return event if key is None else f"{event}:{key}"
 
 
+def read_awaited(text: str) -> tuple[str, str | None]:
+    """Which event, and about what; a name has no colon in it, and a key may."""
+    event, _, key = text.partition(":")
+    return event, key or None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
     """What happened, and about what: ``key`` is for whoever waits for this very one."""

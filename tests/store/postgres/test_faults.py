@@ -154,7 +154,7 @@ async def test_a_cancelled_call_ends_at_once_and_its_connection_is_not_used_agai
     began = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await writing
-    assert time.monotonic() - began < 0.35  # the deadline is 0.5
+    assert time.monotonic() - began < 0.2
     proxy.network = Network.PASS
     before = proxy.connected
     assert await behind_proxy.write(add(2)) == 1

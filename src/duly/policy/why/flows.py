@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from shlex import quote
 
+from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, StepInfo, StepState
 from duly.policy.why.answer import Clause, Command, cancel_job, show_job
 from duly.policy.why.runs import JobEvidence
@@ -72,7 +73,7 @@ def failed_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
 def awaited_event(found: JobEvidence) -> Clause:
     """Of a step that waits until somebody says something: what, until when, and how to say it."""
     job, clock = found.job, found.clock
-    event, _, key = (job.waits_for or "").partition(":")
+    event, key = read_awaited(job.waits_for or "")
     about_it = f" about {key}" if key else ""
     until = ""
     if job.deadline is not None:

@@ -26,12 +26,12 @@ from duly.policy.retry import Retry
 from duly.policy.verdict import HAUNTED, POISON
 from duly.testing.simulate.callbacks import Callbacks
 from duly.testing.simulate.counts import Asked, Counts
+from duly.testing.simulate.events import Events
 from duly.testing.simulate.flows import Flows
 from duly.testing.simulate.lanes import Lanes
-from duly.testing.simulate.ledger import Ledger, Life
+from duly.testing.simulate.ledger import Ledger
 from duly.testing.simulate.watch import (
     EndRow,
-    EventRow,
     FireRow,
     JobRow,
     KeyRow,
@@ -89,8 +89,7 @@ class Checkers:
         self.lanes = Lanes(sometimes, violated)
         self.flows = Flows(sometimes, violated)
         self._callbacks = Callbacks(sometimes, violated)
-        self.events: dict[int, EventRow] = {}
-        self._meant: dict[int, list[Life]] = {}  # those who were there when it happened
+        self.events = Events(self.ledger)
         self.settled: dict[tuple[int, int], State] = {}  # what a job became, by its fence
         self.calls: dict[int, set[int]] = {}  # the jobs that a client's call was enqueued or run as
         self.taken_back: Callable[[int], None] = lambda _: None
@@ -119,7 +118,7 @@ class Checkers:
             "duly_flow": self.flows.flow,
             "duly_step": self.flows.step,
             "duly_part": self.flows.part,
-            "duly_event": self._event,
+            "duly_event": self.events.event,
         }
 
     def committed(self, transaction: Transaction) -> None:
@@ -154,15 +153,6 @@ class Checkers:
             if of.outcome != Outcome.QUEUED or of.job_id != job.row.id:
                 yield f"{job} stands for {of}"
 
-    def unanswered(self) -> Iterator[str]:
-        """At the end: what happened is in the ledger of each schedule that was there for it."""
-        for event in self.events.values():
-            if not event.seen:
-                yield f"{event} was never looked at"
-            for life in self._meant[event.id]:
-                if life.is_steady and event.id not in life.reactions:
-                    yield f'"{life.row.name}" ({life.row.rule}) has no row for {event}'
-
     def _see(self, table: str, before: Any, after: Any) -> None:  # noqa: ANN401 – rows of a table
         see = self._eyes.get(table)
         if see is not None:
@@ -174,13 +164,6 @@ class Checkers:
     def _end(self, _: EndRow | None, after: EndRow | None) -> None:
         if after is not None:  # else it was pruned
             self._ended(after)
-
-    def _event(self, _: EventRow | None, after: EventRow | None) -> None:
-        if after is None:
-            return  # it was forgotten
-        if after.id not in self.events:
-            self._meant[after.id] = list(self.ledger.reacting(after.name, after.at))
-        self.events[after.id] = after
 
     def _signal(self, before: SignalRow | None, after: SignalRow | None) -> None:
         if before is None and after is not None:

@@ -139,7 +139,7 @@ class Story:
         broken = [
             *self._workload.broken(),
             *checkers.unpaired(),
-            *checkers.unanswered(),
+            *checkers.events.unanswered(),
             *checkers.ledger.uncovered(),
         ]
         self.world.wrong += [f"at the end: {promise}" for promise in broken]

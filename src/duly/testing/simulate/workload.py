@@ -15,7 +15,7 @@ from typing import TypeVar, get_args
 
 from duly.clock import sleep
 from duly.errors import DulyError, StoreUnavailable
-from duly.model.event import Emitted
+from duly.model.event import Emitted, read_awaited
 from duly.model.job import Call
 from duly.model.limit import Rate
 from duly.model.payload import encode
@@ -247,7 +247,7 @@ class Workload:
         waiting = [
             job.row for job in self._world.checkers.jobs.values() if job.row.waits == "event"
         ]
-        return [str(row.waits_for).partition(":")[2] for row in waiting]
+        return [key for row in waiting if (key := read_awaited(row.waits_for or "")[1])]
 
     def _some_schedule(self) -> str:
         there = [life.row.name for life in self._lives()]

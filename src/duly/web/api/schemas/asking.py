@@ -74,8 +74,8 @@ class Awaiting(Said, frozen=True):
     """A step that waits for an event: what POST /api/v1/events answers."""
 
     id: int
-    name: str
     flow: int
+    name: Annotated[str, Meta(description="Of its flow.")]
     event: str
     key: str | None
     until: datetime | None
