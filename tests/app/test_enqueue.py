@@ -248,6 +248,8 @@ def test_failed_jobs_are_retried_by_what_they_have_in_common_the_oldest_first() 
     assert shop.duly.jobs.retry("task:fail", first=2) == failed[:2]
     assert shop.duly.jobs.retry() == failed[2:]
     assert shop.duly.jobs.retry("task:another") == []
+    with pytest.raises(InvalidValue, match=r"4711 is no filter.*duly\.jobs\.get\(number\)\.retry"):
+        shop.duly.jobs.retry(4711)  # type: ignore[arg-type]
 
 
 def _number_of_one_that_failed(text: str) -> int:

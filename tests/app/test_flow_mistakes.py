@@ -363,6 +363,6 @@ def test_nothing_is_said_while_a_flow_is_defined() -> None:
         clean.step()
 
     assert in_flow(draw) == (
-        'bad: emit("doc.changed") would be done now, when the flow is defined, and not when it runs: '
-        "let a task do it, and say task.step(…)"
+        'bad: emit("doc.changed") would be done now, when the flow is defined, and not when it '
+        "runs: let a task do it, and say task.step(…)"
     )

@@ -4,10 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from duly.clock import now
 from duly.engine.reactor import LOOKING, NO_REST, Reactor
+from duly.errors import Busy
 from duly.events import Event, EventsSeen
 from duly.model.event import Emitted
-from duly.store.protocol import EVENTS, Store
+from duly.store.protocol import EVENTS, Reacted, Store
+from duly.testing.clock import VirtualClock
+from duly.testing.conformance.flow_events import APPROVAL, waiting
+from duly.testing.conformance.flow_plans import states
+from duly.testing.conformance.world import World
 from duly.testing.factories import plan
 from tests.engine.workshop import memory_store
 
@@ -28,6 +34,21 @@ async def test_it_goes_on_while_there_is_more_and_says_what_it_did(store: Store)
         EventsSeen(events=2, jobs=2, withdrawn=0),
         EventsSeen(events=1, jobs=0, withdrawn=0),
     ]
+
+
+async def test_steps_are_answered_also_while_somebody_holds_what_would_react(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def held(*, limit: int) -> Reacted:
+        raise Busy(f"{limit} are held")
+
+    world = World(store, VirtualClock(now()))
+    flow = await waiting(world)
+    await store.events.emit([Emitted(name=APPROVAL)])
+    monkeypatch.setattr(store.events, "react", held)
+    with pytest.raises(Busy):
+        await Reactor(store).tick()
+    assert await states(world, flow) == ["succeeded", "succeeded", "running"]
 
 
 async def test_whoever_emits_wakes_it(store: Store) -> None:
