@@ -216,6 +216,7 @@ select {job}, waits, waits_for, null, null, null
  limit :limit;
 
 -- name: awaiting_jobs
+-- Found by what they wait for, and sorted: people answer them, so there are not many.
 select {job}, waits, waits_for, null, null, null
   from duly_job
  where waits = 'event' and state = 'blocked'
