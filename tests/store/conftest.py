@@ -1,14 +1,13 @@
 """Stores for the conformance suite: each check begins with an empty one, whose clock is virtual.
 
-What takes long is done once: a SQLite file is migrated and then copied, in memory only what the
-migrations come to is made; a PostgreSQL database is migrated, opened for a whole group of checks,
-and emptied between two of them.
+Slow steps are done once: a SQLite file is migrated and then copied; a PostgreSQL database is
+migrated, opened for a whole group of checks, and emptied between two of them.
 """
 
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -17,12 +16,10 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from duly.store.connect import database
-from duly.store.database import Database, Migration
-from duly.store.migrate import migrate, migrations
+from duly.store.database import Database
+from duly.store.migrate import migrate
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
-from duly.store.sqlite.connection import MEMORY, apply_migration, connect
-from duly.store.sqlite.database import SQLITE
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance import Make
 from tests.infrastructure.cluster import Cluster
@@ -70,26 +67,14 @@ class ChosenClock:
 
 
 @pytest.fixture
-def sqlite_memory(all_at_once: list[Migration]) -> Make:
+def sqlite_memory() -> Make:
     @asynccontextmanager
     async def make(clock: VirtualClock) -> AsyncIterator[Store]:
         async with opened(database(":memory:", clock=clock)) as tables:
-            await migrate(tables, known=all_at_once)
+            await migrate(tables)
             yield SqlStore(tables)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def all_at_once() -> list[Migration]:
-    """The migrations, of which the last one makes what all of them make, in a fifth of the time."""
-    *earlier, last = migrations(SQLITE)
-    with closing(connect(MEMORY)) as connection:
-        for migration in (*earlier, last):
-            apply_migration(connection, migration, 0)
-        _begin, *statements, _commit = connection.iterdump()
-    script = "\n".join(each for each in statements if "duly_migration" not in each)
-    return [*(each._replace(script="") for each in earlier), last._replace(script=script)]
 
 
 @pytest.fixture

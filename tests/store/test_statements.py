@@ -59,7 +59,7 @@ def test_no_statement_rolls_dice_or_reads_a_clock_of_its_own(dialect: Dialect) -
     )
     texts = {**statements(dialect), **{m.name: m.script for m in migrations(dialect)}}
     found = {name: hit[0] for name, text in texts.items() if (hit := banned.search(text))}
-    assert found == ({"ledger": "clock_timestamp"} if dialect is POSTGRES else {})
+    assert found == ({"initial": "clock_timestamp"} if dialect is POSTGRES else {})
 
 
 def test_no_default_reads_a_clock(pg_dsn: str) -> None:

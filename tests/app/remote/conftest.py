@@ -2,6 +2,6 @@
 
 from tests.app.fixtures import furnished, postgres_url, url
 from tests.cli.test_schedules import empty
-from tests.store.conftest import all_at_once, sqlite_memory
+from tests.store.conftest import sqlite_memory
 
-__all__ = ["all_at_once", "empty", "furnished", "postgres_url", "sqlite_memory", "url"]
+__all__ = ["empty", "furnished", "postgres_url", "sqlite_memory", "url"]

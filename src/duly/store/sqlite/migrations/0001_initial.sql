@@ -1,6 +1,3 @@
--- The tables as they are now, in one place, to be read. Databases are built by the migrations, and
--- a test compares what both make.
-
 -- Schedules, the ledger of their due moments, and the jobs that come from them.
 -- An instant is a whole number: microseconds since 1970-01-01T00:00Z. No column has a default that
 -- reads a clock.
