@@ -14,7 +14,7 @@ from duly.model import schedule as model
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.options import When, when_of
-from duly.rules import Spaced
+from duly.rules import Budget, Spaced
 from duly.store.protocol import Store
 
 IfExists: TypeAlias = Literal["error", "replace", "keep"]
@@ -117,11 +117,12 @@ async def preview(store: Store, name: str, count: int) -> Sequence[datetime]:
     now = max(schedule.cursor, (await store.upkeep.progress()).now)
     skipped = (await store.ledger.skipped_ahead([schedule.id])).get(schedule.id, ())
     moments: list[datetime] = []
-    moment = kept.after(now)
-    while len(moments) < count and moment is not None:
-        if moment not in skipped:
-            moments.append(moment)
-        moment = kept.after(moment)
+    with Budget():
+        moment = kept.after(now)
+        while len(moments) < count and moment is not None:
+            if moment not in skipped:
+                moments.append(moment)
+            moment = kept.after(moment)
     return moments
 
 

@@ -6,12 +6,14 @@ moments: each gets its share of a fixed number of steps, and goes on at the pace
 
 from collections import defaultdict
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from duly.errors import RuleError
 from duly.instants import floored
 from duly.model.schedule import Schedule
-from duly.rules import Rule
+from duly.rules import Budget, Rule
 from duly.store.protocol import Store
 
 HOURS_AHEAD = 12
@@ -59,13 +61,15 @@ def _steps(
 ) -> tuple[list[datetime], datetime | None]:
     """The first moments from now to the end, and the one behind them if they were not all."""
     moment, seen = schedule.next_at, list[datetime]()
-    if moment is not None and moment <= now:
-        moment = _after(schedule, now)
-    while moment is not None and moment < end:
-        if len(seen) == share:
-            return seen, moment
-        seen.append(moment)
-        moment = _after(schedule, moment)
+    # A rule that costs too much has no known moments beyond these; the schedule's fault says why.
+    with suppress(RuleError), Budget():
+        if moment is not None and moment <= now:
+            moment = _after(schedule, now)
+        while moment is not None and moment < end:
+            if len(seen) == share:
+                return seen, moment
+            seen.append(moment)
+            moment = _after(schedule, moment)
     return seen, None
 
 

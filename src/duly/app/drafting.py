@@ -14,7 +14,7 @@ from duly.app.steering import changed_plan, new_plan, own_zone, policies_in_word
 from duly.durations import show_duration
 from duly.errors import DulyError, RuleError
 from duly.model.schedule import Plan
-from duly.rules import On, Rule, clock_change_notes
+from duly.rules import Budget, On, Rule, clock_change_notes
 
 MOMENTS: Final = 10
 A_DAY: Final = timedelta(days=1)
@@ -113,12 +113,13 @@ def new_draft(typed: Mapping[str, str], *, zone: str | None, now: datetime) -> D
             args={},
             words=words,
         )
+        seen = _seen(plan, edits, now)
     except DulyError as error:
         return Draft(plan=None, error=str(error), edits=edits)
     first = [
         Edit(field=field, old="", new=said[field], value=said[field]) for field in ("name", "task")
     ]
-    return replace(_seen(plan, [*first, *edits], now), missing=missing)
+    return replace(seen, edits=[*first, *edits], missing=missing)
 
 
 def _edits(old: Mapping[str, str], typed: Mapping[str, str]) -> list[Edit]:
@@ -145,6 +146,11 @@ def _word(edit: Edit) -> Any:  # noqa: ANN401 - whatever the field takes
 
 
 def _seen(plan: Plan, edits: Sequence[Edit], now: datetime) -> Draft:
+    with Budget():
+        return _evaluated(plan, edits, now)
+
+
+def _evaluated(plan: Plan, edits: Sequence[Edit], now: datetime) -> Draft:
     kept = plan.kept
     following = list(kept.between(now, now + FAR, MOMENTS)) if isinstance(kept, Rule) else []
     return Draft(

@@ -1,11 +1,12 @@
 """When a rule or a schedule is due, in words and as moments; and who changed it."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from duly.app.changing import preview
-from duly.rules import Rule, Spaced, clock_change_notes, parse
+from duly.rules import Budget, Rule, Spaced, clock_change_notes, parse
 from duly.store.protocol import Store
 
 
@@ -20,8 +21,17 @@ class RuleFacts:
 async def rule_facts(
     store: Store, text: str, *, zone: str | None, dst: str = "cron", count: int = 10
 ) -> RuleFacts:
+    """Evaluate a rule that a caller typed, in a thread: it may take a second, or be refused."""
     now = await store.surroundings.now()
-    rule = parse(text, zone=zone, dst=dst)
+    return await asyncio.to_thread(_rule_facts, text, now, zone=zone, dst=dst, count=count)
+
+
+def _rule_facts(text: str, now: datetime, *, zone: str | None, dst: str, count: int) -> RuleFacts:
+    with Budget():
+        return _facts_of(parse(text, zone=zone, dst=dst), now, zone=zone, count=count)
+
+
+def _facts_of(rule: Rule | Spaced, now: datetime, *, zone: str | None, count: int) -> RuleFacts:
     if isinstance(rule, Spaced):
         after = rule.after_end(now)
         moments = [] if after is None else [after]

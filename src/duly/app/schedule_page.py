@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -13,7 +14,8 @@ from duly.app.schedule_rows import in_words
 from duly.app.steering import own_zone, policies_in_words
 from duly.app.upcoming import upcoming_one
 from duly.app.views import Fire, Schedule
-from duly.model.schedule import Pause
+from duly.errors import RuleError
+from duly.model.schedule import Pause, Plan
 from duly.rules import Spaced, clock_change_notes, local_time
 from duly.store.protocol import Store
 
@@ -81,11 +83,17 @@ async def standing(
         fault=stored.fault,
         ahead=await _ahead(store, schedule) if readable else (),
         after_end=readable and isinstance(plan.kept, Spaced),
-        notes=clock_change_notes(plan.kept, now) if readable else (),
+        notes=_notes(plan, now) if readable else (),
         drift=await drift(store, name),
         fires=fires[:PAGE],
         before=fires[PAGE].due_at + timedelta.resolution if len(fires) > PAGE else None,
     )
+
+
+def _notes(plan: Plan, now: datetime) -> Sequence[str]:
+    with suppress(RuleError):  # as below
+        return clock_change_notes(plan.kept, now)
+    return ()
 
 
 async def background(store: Store, name: str, *, zone: str, now: datetime) -> Background:
@@ -121,12 +129,13 @@ def readable(change: str) -> str:
 
 async def _ahead(store: Store, schedule: Schedule) -> Sequence[datetime]:
     """Its next moments; of one that is paused, those behind the pause."""
-    if not schedule.paused:
-        return await preview(store, schedule.name, NEXT)
     until, kept = schedule.paused_until, schedule.plan.kept
-    if until is None or isinstance(kept, Spaced):
-        return ()
-    return list(kept.between(until - timedelta.resolution, until + FAR, NEXT))
+    with suppress(RuleError):  # it costs too much: the schedule's fault says so
+        if not schedule.paused:
+            return await preview(store, schedule.name, NEXT)
+        if until is not None and not isinstance(kept, Spaced):
+            return list(kept.between(until - timedelta.resolution, until + FAR, NEXT))
+    return ()
 
 
 def _hours(fires: Iterable[Fire], zone: str) -> list[Hour]:

@@ -6,12 +6,14 @@ each other in one lane collide: that is what somebody looks for here.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from duly.app.simulating import usual_runtime
 from duly.app.steering import own_zone
+from duly.errors import RuleError
 from duly.model.filter import Filter
 from duly.model.job import Job
 from duly.model.schedule import Schedule
@@ -149,7 +151,10 @@ async def _coming(store: Store, schedule: Schedule, *, now: datetime, end: datet
 def _moments(schedule: Schedule, now: datetime, end: datetime) -> list[datetime]:
     kept = schedule.plan.kept if schedule.plan.is_readable else None
     if isinstance(kept, Rule):
-        return list(kept.between(now, end, MOST_COMING))
+        found: list[datetime] = []
+        with suppress(RuleError):  # it costs too much: the schedule's fault says so
+            found.extend(kept.between(now, end, MOST_COMING))
+        return found
     return [schedule.next_at] if schedule.next_at is not None and schedule.next_at < end else []
 
 

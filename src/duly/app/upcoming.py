@@ -6,12 +6,14 @@ is in the ledger; whoever tells people what comes next asks here.
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from duly.errors import RuleError
 from duly.model.schedule import Schedule
 from duly.policy.firing import moment_after_end
-from duly.rules import Spaced
+from duly.rules import Budget, Spaced
 from duly.store.protocol import Store
 
 
@@ -31,10 +33,11 @@ def _beyond(schedule: Schedule, skipped: AbstractSet[datetime]) -> Schedule:
     if moment not in skipped or schedule.pause is not None or not schedule.plan.is_readable:
         return schedule
     kept = schedule.plan.kept
-    while moment is not None and moment in skipped:
-        moment = (
-            moment_after_end(schedule.plan, moment)
-            if isinstance(kept, Spaced)
-            else kept.after(moment)
-        )
+    with suppress(RuleError), Budget():  # it costs too much: the schedule's fault says so
+        while moment is not None and moment in skipped:
+            moment = (
+                moment_after_end(schedule.plan, moment)
+                if isinstance(kept, Spaced)
+                else kept.after(moment)
+            )
     return replace(schedule, next_at=moment)

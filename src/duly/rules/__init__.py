@@ -8,6 +8,7 @@
 
 from duly.durations import parse_duration, say_duration, show_duration
 from duly.errors import RuleError
+from duly.rules.budget import Budget
 from duly.rules.calendar import calendar
 from duly.rules.combine import bounded, delay_of, delayed, jitter, lasting, spread
 from duly.rules.cron import cron
@@ -23,6 +24,7 @@ from duly.rules.spaced import Spaced, spaced
 from duly.rules.zone import local_time, zone_data_version, zone_names
 
 __all__ = [
+    "Budget",
     "On",
     "Rule",
     "RuleError",

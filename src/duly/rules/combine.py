@@ -12,6 +12,7 @@ from hashlib import blake2b
 from duly.durations import MICROSECOND, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
+from duly.rules.budget import spend
 from duly.rules.once import show_moment
 from duly.rules.rule import Rule, clause, wrapped
 
@@ -147,6 +148,7 @@ class Jittered(Derived):
         return int(nominal is not None and self._moved(nominal) > instant)
 
     def _moved(self, nominal: int) -> int:
+        spend()
         following = self.rule.after_us(nominal)
         room = self.width if following is None else min(self.width, following - nominal)
         return nominal + picked(self.seed, nominal, room)

@@ -15,6 +15,7 @@ from types import ModuleType
 from warnings import catch_warnings, simplefilter
 
 from duly.errors import RuleError
+from duly.rules.budget import spend
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, Days, ListedDays, bits_of
 from duly.rules.explain import dates_phrase
 from duly.rules.fields import checked_zone, close_to
@@ -24,6 +25,7 @@ from duly.rules.zone import Dst, zone_named
 from duly.rules.zoned import Zoned
 
 MOST_DATES = 300
+YEAR_STEPS = 200  # what it costs to make the holidays of one year
 
 _REGION = re.compile(r"(?P<country>[A-Z]{2})(?:-(?P<part>[A-Za-z0-9]{1,8}))?")
 _DAY_BEGINS = Dst("end/first", "end", "first")
@@ -95,6 +97,7 @@ class HolidayDays(Days):
 
     def year(self, index: int) -> int:
         if index not in self._years:
+            spend(YEAR_STEPS)
             with catch_warnings():
                 simplefilter("ignore")  # years for which a country's data is thin
                 found = _package().country_holidays(

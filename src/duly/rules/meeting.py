@@ -9,6 +9,7 @@ hours around a clock change are walked.
 from collections.abc import Callable, Iterator, Sequence
 
 from duly.rules.bits import full
+from duly.rules.budget import spend
 from duly.rules.days import MovedDays
 from duly.rules.wall import DAY, MINUTE, MINUTES, NO_TIME, Wall
 from duly.rules.zone import Zone
@@ -24,6 +25,7 @@ def shared_count(
     shared: dict[tuple[int, ...], list[Wall]] = {}
     count = 0
     for calm, (start, end) in _stretches([zone for _, zone in rules], after, until):
+        spend(len(rules))
         offsets = tuple(zone.offsets[zone.segment(end)] for _, zone in rules)
         if not calm or any((offset - offsets[0]) % MINUTE for offset in offsets):
             count += walk(start, end)
@@ -62,6 +64,7 @@ def _common(walls: Sequence[Wall], offsets: Sequence[int]) -> list[Wall]:
     common = [walls[0]]
     for wall, offset in zip(walls[1:], offsets[1:], strict=True):
         moved = list(_moved(wall, (offset - offsets[0]) // MINUTE))
+        spend(len(common) * len(moved))
         parts = [ours & theirs for ours in common for theirs in moved]
         common = [part for part in parts if part is not NO_TIME]
     return common

@@ -20,6 +20,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from duly.errors import RuleError, ZoneMissing
+from duly.rules.budget import Budget
 from duly.rules.calendar import calendar
 from duly.rules.combine import bounded, delayed, jitter, lasting
 from duly.rules.cron import cron
@@ -52,7 +53,8 @@ def parse(
     zone = checked_zone(zone)
     dst_policy(dst, fixed=True)
     try:
-        return _read(text, zone, dst, name)
+        with Budget():  # a few rules are asked something while they are read
+            return _read(text, zone, dst, name)
     except RuleError as error:
         raise _moved(error, text, 0) from None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from duly.instants import from_us, to_us
+from duly.rules.budget import Budget
 from duly.rules.combine import Bounded
 from duly.rules.recurrence.recurrence import Recurrence
 from duly.rules.rule import Minus, Rule, Union
@@ -32,7 +33,8 @@ def clock_change_notes(
         return []  # elapsed time does not know the wall clock
     start = to_us(after)
     until = start + within // timedelta(microseconds=1)
-    return [sentence for _, sentence in sorted(set(_notes(rule, start, until)))[:limit]]
+    with Budget():
+        return [sentence for _, sentence in sorted(set(_notes(rule, start, until)))[:limit]]
 
 
 def _notes(rule: Rule, after: int, until: int) -> Iterator[tuple[int, str]]:

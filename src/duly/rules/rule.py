@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 
 from duly.errors import RuleError
 from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
+from duly.rules.budget import Budget, spend
 from duly.rules.wall import DAY
 from duly.rules.words import WEEKDAYS
 
@@ -31,26 +32,31 @@ class Rule(ABC):
 
     def after(self, moment: datetime, /) -> datetime | None:
         """The first moment strictly later than ``moment``, or None."""
-        found = self.after_us(to_us(moment))
+        with Budget():
+            found = self.after_us(to_us(moment))
         return None if found is None else EPOCH + timedelta(microseconds=found)
 
     def at_or_before(self, moment: datetime, /) -> datetime | None:
         """The last moment that is not later than ``moment``, or None."""
-        found = self.at_or_before_us(to_us(moment))
+        with Budget():
+            found = self.at_or_before_us(to_us(moment))
         return None if found is None else EPOCH + timedelta(microseconds=found)
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many moments are later than ``after`` and not later than ``until``."""
         start, end = to_us(after), to_us(until)
-        return self.count_us(start, end) if end > start else 0
+        with Budget():
+            return self.count_us(start, end) if end > start else 0
 
     def between(self, start: datetime, end: datetime, limit: int = 1000) -> Iterator[datetime]:
         """The moments later than ``start`` and not later than ``end``, at most ``limit``."""
         return self._between(to_us(start), to_us(end), limit)
 
     def _between(self, instant: int, last: int, limit: int) -> Iterator[datetime]:
+        budget = Budget()  # one for all of them; not open while the caller has its turn
         for _ in range(limit):
-            found = self.after_us(instant)
+            with budget:
+                found = self.after_us(instant)
             if found is None or found > last:
                 return
             yield from_us(found)
@@ -72,11 +78,13 @@ class Rule(ABC):
         """
         low, stride = instant, DAY
         while (found := self.count_us(low, low + stride)) < n:
+            spend()
             low, stride, n = low + stride, stride * 2, n - found
             if low > LAST_US:
                 return None
         high = low + stride
         while high - low > 1:
+            spend()
             middle = (low + high) // 2
             found = self.count_us(low, middle)
             if found < n:
@@ -170,6 +178,7 @@ def _walk(rules: "Sequence[Rule]", after: int, until: int) -> int:
     """Count shared moments by leaps, a step for each moment of the sparsest rule."""
     count, instant = 0, after
     for _ in range(MOST_WALKED):
+        spend()
         candidates = [rule.after_us(instant) for rule in rules]
         if None in candidates:
             return count
@@ -227,10 +236,12 @@ class Union(Rule):
         return any(part.has_stretches for part in self.parts)
 
     def after_us(self, instant: int) -> int | None:
+        spend(len(self.parts))
         found = [part.after_us(instant) for part in self.parts]
         return min((us for us in found if us is not None), default=None)
 
     def at_or_before_us(self, instant: int) -> int | None:
+        spend(len(self.parts))
         found = [part.at_or_before_us(instant) for part in self.parts]
         return max((us for us in found if us is not None), default=None)
 
@@ -239,6 +250,7 @@ class Union(Rule):
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
         """Counts the first part, then the rest, less what both have."""
+        spend()
         first, *more = self.parts
         rest = Union(tuple(more)) if len(more) > 1 else more[0]
         count = first.shared_count_us(others, after, until)
@@ -246,6 +258,7 @@ class Union(Rule):
         return count + rest.shared_count_us(others, after, until) - both
 
     def blocked_until_us(self, instant: int) -> int | None:
+        spend(len(self.parts))
         found = [part.blocked_until_us(instant) for part in self.parts]
         return max((us for us in found if us is not None), default=None)
 
@@ -285,6 +298,7 @@ class Minus(Rule):
     def after_us(self, instant: int) -> int | None:
         found = self.rule.after_us(instant)
         for _ in range(self._tries):
+            spend()
             end = None if found is None else self.exclusion.blocked_until_us(found)
             if end is None:
                 return found
@@ -297,6 +311,7 @@ class Minus(Rule):
     def at_or_before_us(self, instant: int) -> int | None:
         found = self.rule.at_or_before_us(instant)
         for _ in range(self._tries):
+            spend()
             if found is None or self.exclusion.blocked_until_us(found) is None:
                 return found
             start = self.exclusion.at_or_before_us(found)
@@ -311,6 +326,7 @@ class Minus(Rule):
         return self.shared_count_us([], after, until)
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        spend()
         kept = self.rule.shared_count_us(others, after, until)
         if not self.exclusion.has_stretches:
             return kept - self.rule.shared_count_us([self.exclusion, *others], after, until)
@@ -322,6 +338,7 @@ class Minus(Rule):
         """What the exclusion takes away of ``(after, until]``: first and last instants."""
         instant = after + 1
         for _ in range(MOST_WALKED):
+            spend()
             if instant > until:
                 return
             end = self.exclusion.blocked_until_us(instant)

@@ -12,6 +12,7 @@ from typing import NoReturn
 from duly.durations import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
 from duly.instants import from_us, to_us
+from duly.rules.budget import Budget, spend
 from duly.rules.rule import Minus, Rule, clause, wrapped
 
 _NEVER = datetime(2199, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -33,8 +34,14 @@ class Spaced:
         moment = to_us(end) + self.delay // MICROSECOND
         if self.start is not None:
             moment = max(moment, to_us(self.start))
+        with Budget():
+            return self._free(moment)
+
+    def _free(self, moment: int) -> datetime | None:
+        """The first instant from ``moment`` on that no exclusion takes away."""
         last = to_us(self.end or _NEVER)
         for _ in range(Minus.MOST_STRETCHES):
+            spend(len(self.exclusions))
             blocked = [exclusion.blocked_until_us(moment) for exclusion in self.exclusions]
             later = max((until for until in blocked if until is not None), default=None)
             if moment > last or later is None:

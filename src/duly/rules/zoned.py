@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 
 from duly.rules import meeting
+from duly.rules.budget import spend
 from duly.rules.explain import sentence
 from duly.rules.rule import Rule
 from duly.rules.wall import DAY, Wall
@@ -70,7 +71,9 @@ class Zoned(Rule):
     def count_us(self, after: int, until: int) -> int:
         starts, offsets, lows, highs = self._segments
         count = 0
-        for k in range(bisect_right(starts, after) - 1, bisect_right(starts, until)):
+        segments = range(bisect_right(starts, after) - 1, bisect_right(starts, until))
+        spend(len(segments))
+        for k in segments:
             offset = offsets[k]
             low = max(lows[k], after + 1 + offset)
             high = min(highs[k], until + 1 + offset)
@@ -98,7 +101,9 @@ class Zoned(Rule):
         wall = reduce(Wall.__and__, [rule.wall for rule in rules])
         shared = Zoned(wall, self.zone, Dst("", "skip", self.dst.fold), "")
         count = shared.count_us(after, until)
-        for k in range(self._zone.segment(after) + 1, self._zone.segment(until) + 1):
+        changes = range(self._zone.segment(after) + 1, self._zone.segment(until) + 1)
+        spend(len(changes) * len(rules))
+        for k in changes:
             start = self._zone.starts[k]
             together = all(rule.at_or_before_us(start) == start for rule in rules)
             count += together and shared.at_or_before_us(start) != start

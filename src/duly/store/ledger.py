@@ -23,6 +23,7 @@ from duly.model.states import State
 from duly.policy.firing import Entry, Facts, Firing, NewJob
 from duly.policy.overlap import LiveJob
 from duly.policy.sentences import merged
+from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids
@@ -98,16 +99,19 @@ def decided(
         except Exception as error:  # noqa: BLE001 - one bad row must not stop its batch
             faults.append(_fault(row, error))
     facts = yield from known(schedules, due)
-    entries = 0
+    entries = steps = 0
     for fact in facts:
-        if entries >= MOST_ENTRIES:
+        if entries >= MOST_ENTRIES or steps >= MOST_STEPS:
             break  # the others stay due, and are decided by the next tick
+        budget = Budget()
         try:
-            firing = decide(fact, now)
+            with budget:
+                firing = decide(fact, now)
             firings.append(firing)
             entries += len(firing.entries)
         except Exception as error:  # noqa: BLE001 - as above
             faults.append(_fault(by_id[fact.schedule.id], error))
+        steps += budget.spent
     return firings, faults
 
 

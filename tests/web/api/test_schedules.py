@@ -1,8 +1,16 @@
 """Schedules over HTTP: added, changed, steered and asked about as by the command."""
 
-from datetime import datetime
+import asyncio
+from datetime import datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlencode
 
-from duly.clock import now
+import pytest
+
+from duly.app.home import open_or_make_store
+from duly.app.schedule_facts import rule_facts
+from duly.clock import now, sleep
+from duly.errors import RuleError
 from tests.web.api.conftest import Api
 
 NIGHTLY = {"name": "nightly", "rule": "02:00", "task": "send", "args": {"to": "ada"}}
@@ -140,3 +148,43 @@ def test_lists_of_schedules_are_read_part_by_part(api: Api) -> None:
     assert ([one["name"] for one in first["items"]], first["next"]) == (["a", "b"], "b")
     rest = api.get("/schedules?limit=2&after=b")
     assert ([one["name"] for one in rest["items"]], rest["next"]) == (["c"], None)
+
+
+def costly_rule() -> str:
+    """9,000 stretches to leap over, each of which asks for 9,000 more."""
+    start = now().replace(microsecond=0)
+    end = start + timedelta(seconds=9_000)
+    blocked = f"(every 1s start={start.isoformat()} count=9000) lasting=1s"
+    inner = f"(every 1s - {blocked}) start={start.isoformat()} end={end.isoformat()} lasting=1s"
+    return f"every 1s - ({blocked} | {inner})"
+
+
+def test_a_rule_that_takes_too_long_is_refused_with_the_reason(api: Api) -> None:
+    rule = costly_rule()
+    asked = f"/rules/next?{urlencode({'rule': rule})}"
+    assert "takes too long to evaluate" in api.refused("GET", asked, role="viewer")[1]
+    assert api.refused("POST", "/schedules", NIGHTLY | {"rule": rule})[0] == 422
+    for page in ("/schedules/new/preview", "/schedules/nightly/edit/preview"):
+        api.post("/schedules", NIGHTLY | {"if_exists": "keep"})
+        found = api.site.client.get(
+            f"{page}?{urlencode({'rule': rule})}", headers=api.headers("admin")
+        )
+        assert (found.status_code, "takes too long to evaluate" in found.text) == (200, True), page
+
+
+def test_a_rule_from_outside_is_evaluated_beside_the_loop(tmp_path: Path) -> None:
+    """The loop goes round while it is evaluated, and not only when it has been."""
+
+    async def ask() -> int:
+        store = await open_or_make_store(str(tmp_path / "duly.db"))
+        asked = asyncio.create_task(rule_facts(store, costly_rule(), zone=None))
+        rounds = 0
+        while not asked.done():
+            await sleep(0)
+            rounds += 1
+        with pytest.raises(RuleError, match="takes too long"):
+            await asked
+        await store.close()
+        return rounds
+
+    assert asyncio.run(ask()) > 1_000

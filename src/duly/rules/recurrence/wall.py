@@ -18,6 +18,7 @@ from itertools import product
 from math import gcd
 
 from duly.rules.bits import full, pack
+from duly.rules.budget import spend
 from duly.rules.days import NEW_YEAR, Days, FieldDays, day_number
 from duly.rules.recurrence.days import NumberedWeeks, OrdinalDays, RecurrenceDays, YearDays
 from duly.rules.recurrence.parts import Frequency, Recur
@@ -31,14 +32,17 @@ class Walls(Wall):
     parts: tuple[Wall, ...] = ()
 
     def next(self, wall: int) -> int | None:
+        spend(len(self.parts))
         found = [part.next(wall) for part in self.parts]
         return min((time for time in found if time is not None), default=None)
 
     def previous(self, wall: int) -> int | None:
+        spend(len(self.parts))
         found = [part.previous(wall) for part in self.parts]
         return max((time for time in found if time is not None), default=None)
 
     def count_before(self, wall: int) -> int:
+        spend(len(self.parts))
         return sum(part.count_before(wall) for part in self.parts)
 
 

@@ -196,3 +196,22 @@ async def a_ledger_is_listed_newest_first_and_between_two_moments(world: World) 
         "report", since=START + 2 * MINUTE, until=START + 4 * MINUTE
     )
     equal([f.due_at for f in between], [START + 3 * MINUTE, START + 2 * MINUTE])
+
+
+@check
+async def a_rule_that_costs_too_much_is_a_fault_and_holds_nobody_up(world: World) -> None:
+    """It was cheap when it was added; inside the stretches that it excludes it is not."""
+    blocked = "(every 1s start=2026-03-02T13:00Z count=9000) lasting=1s"
+    inner = f"(every 1s - {blocked}) start=2026-03-02T13:00Z end=2026-03-02T15:30Z lasting=1s"
+    await world.add(plan(name="costly", rule=f"every 1s - ({blocked} | {inner})"), plan())
+    world.wait(2 * HOUR)
+    fired = await world.fire()
+    if fired.schedules == 0:  # a costly decision ends its tick: the others are decided by the next
+        fired_next = await world.fire()
+        equal(fired_next.faults, [])
+    [(name, reason)] = fired.faults
+    equal(name, "costly")
+    holds("takes too long to evaluate" in reason, reason)
+    costly = await world.schedule("costly")
+    equal((costly.fault, costly.cursor), (reason, START))
+    holds(await world.fires(), "the other schedule has fired")

@@ -1,5 +1,6 @@
 """Schedules over HTTP: what is to run when, what became of it, and all that can be done to it."""
 
+import asyncio
 from datetime import datetime
 from typing import Any, Final
 
@@ -48,7 +49,8 @@ async def schedule(ask: Ask, _: Nothing) -> Schedule:
 
 async def add(ask: Ask, body: Add) -> Schedule:
     words = _words(body, ask.front.lobby.zone)
-    plan = plan_named(
+    plan = await asyncio.to_thread(
+        plan_named,
         ask.front.registry,
         body.name,
         body.rule,

@@ -4,6 +4,7 @@ The form is made once; below it, what it comes to is asked for again while someb
 differs is sent when it is saved.
 """
 
+import asyncio
 import json
 from datetime import datetime
 from typing import Any, Final
@@ -45,7 +46,7 @@ async def edit(_: House, ask: Ask) -> Values:
 
 async def edit_preview(_: House, ask: Ask) -> Values:
     found = await ask.front.schedules.aget(ask.name("name"))
-    draft = edited_draft(found.plan, dict(ask.query), now=now())
+    draft = await asyncio.to_thread(edited_draft, found.plan, dict(ask.query), now=now())
     return {"schedule": found, **_drafted(draft, ask)}
 
 
@@ -72,7 +73,8 @@ async def new(house: House, ask: Ask) -> Values:
 
 
 async def new_preview(house: House, ask: Ask) -> Values:
-    draft = new_draft(dict(ask.query), zone=house.lobby.zone, now=now())
+    typed, zone = dict(ask.query), house.lobby.zone
+    draft = await asyncio.to_thread(new_draft, typed, zone=zone, now=now())
     return {"schedule": None, **_drafted(draft, ask)}
 
 
