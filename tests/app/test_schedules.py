@@ -148,6 +148,8 @@ def test_a_schedule_is_paused_resumed_skipped_run_and_removed(app: Duly) -> None
     assert not app.schedules.resume("report").paused
     [skipped] = app.schedules.skip_next("report")
     assert skipped not in app.schedules.preview("report", count=2)
+    assert app.schedules.unskip("report") == [skipped]
+    assert app.schedules.preview("report", count=1) == [skipped]
     ran = app.schedules.run("report")
     assert (ran.outcome, ran.manual, ran.schedule) == ("queued", True, "report")
     assert {fire.id for fire in app.schedules.history("report")} >= {ran.id}

@@ -153,6 +153,7 @@ TRIES = [
     schedules("pause", "hourly", until="3h", note="the relay is down"),
     schedules("resume", "hourly"),
     schedules("skip_next", "hourly", count=2),
+    schedules("unskip", "hourly"),
     schedules("run", "hourly"),
     schedules("backfill", "hourly", NOON - timedelta(hours=3), NOON, dry_run=True),
     schedules("get", "hourly"),

@@ -241,6 +241,17 @@ def test_what_is_skipped_ahead_is_named_and_in_the_history() -> None:
         assert f"skipped because {login()} asked for it in advance" in line
 
 
+def test_skipped_moments_are_taken_back_with_undo() -> None:
+    done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
+    skipped = done("skip-next", "weekly", "-n", "2")
+    assert done("skip-next", "weekly", "--undo") == skipped.replace("skipped", "taken back")
+    nothing = duly("skip-next", "weekly", "--undo")
+    assert (nothing.exit_code, nothing.stderr.splitlines()[-1]) == (
+        1,
+        "Error: weekly has no skipped moment ahead",
+    )
+
+
 def test_a_run_by_hand_makes_a_job_and_another_one_is_refused_while_that_waits() -> None:
     done("add", "every 1000h", "--task", "hourly")
     said = done("run", "hourly").split()

@@ -184,3 +184,73 @@ def test_everything_is_at_hand_on_the_keyboard(open_page: Callable[[str], Page])
     page.wait_for_load_state()
     page.keyboard.press("/")
     expect(page.locator("input:focus")).to_have_count(1)
+
+
+def test_the_next_run_is_skipped_by_its_date_and_the_skip_is_undone(
+    open_page: Callable[[str], Page],
+) -> None:
+    page = open_page("/schedules/rollup_eu")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    page.get_by_role("button", name="Skip next").click()
+    undo = page.get_by_role("button", name="Undo skip")
+    expect(undo).to_be_visible()
+    assert re.fullmatch(
+        r"Skip the run of \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d Europe/Berlin\?", asked[0]
+    )
+    undo.click()
+    expect(undo).to_be_hidden()
+    expect(page.locator("#toasts")).to_contain_text("will run again")
+
+
+def test_a_search_opens_a_job_by_its_number_and_finds_schedules_by_their_names(
+    open_page: Callable[[str], Page], shop: Served
+) -> None:
+    asked = shop.ask("POST", "/api/v1/jobs", json.dumps({"task": "export"}))
+    number = json.loads(asked.body)["id"]
+    page = open_page("/")
+    box = page.get_by_role("searchbox", name="Search jobs and schedules")
+    box.fill(str(number))
+    box.press("Enter")
+    expect(page).to_have_url(f"{shop.url}/jobs/{number}")
+    box.fill("nightly")
+    box.press("Enter")
+    page.get_by_role("link", name="nightly_report").click()
+    expect(page).to_have_url(f"{shop.url}/schedules/nightly_report")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_primary_button_can_be_read_while_the_pointer_is_on_it(
+    open_page: Callable[[str], Page], theme: str
+) -> None:
+    page = open_page("/schedules/rollup")
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+    page.get_by_role("button", name="Run now").hover()
+    result = Axe().run(page, options={"runOnly": ["color-contrast"]})
+    assert result.violations_count == 0, result.generate_report()
+
+
+def test_a_telephone_shows_what_matters_first(
+    open_page: Callable[[str], Page], shop: Served
+) -> None:
+    shop.ask("POST", "/api/v1/jobs", json.dumps({"task": "export"}))
+    page = open_page("/")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.reload()
+    running = page.locator("[id^=running-]", has=page.locator("progress")).first
+    parts = running.locator("> *").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect())"
+    )
+    for place, one in enumerate(parts):
+        for other in parts[place + 1 :]:
+            beside = one["right"] <= other["left"] + 1 or other["right"] <= one["left"] + 1
+            above = one["bottom"] <= other["top"] + 1 or other["bottom"] <= one["top"] + 1
+            assert beside or above, f"two parts of a running job overlap: {one} and {other}"
+    page.goto(f"{shop.url}/jobs?filter=state%3Afailed")
+    row = page.locator("tbody tr").first
+    for seen in (row.locator("time").first, row.locator(".why"), row.get_by_text("Retry")):
+        expect(seen).to_be_in_viewport()
+    for path in ("/", "/schedules/timeline"):
+        page.goto(shop.url + path)
+        expect(page.locator("[data-now] svg .now")).to_be_in_viewport()
+    expect(page.locator("text.lane").first).to_be_in_viewport()

@@ -68,6 +68,10 @@ async def skipped(store: Store, name: str, count: int, *, who: str) -> list[date
     return await store.schedules.skip_next(name, count=count, who=who)
 
 
+async def unskipped(store: Store, name: str, *, who: str) -> list[datetime]:
+    return await store.schedules.unskip(name, who=who)
+
+
 async def run(store: Store, name: str, *, who: str) -> Fire:
     return Fire.of(await store.schedules.run(name, who=who), name)
 

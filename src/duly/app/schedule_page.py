@@ -12,7 +12,7 @@ from duly.app.changing import history, preview
 from duly.app.drift import Drift, drift
 from duly.app.schedule_rows import in_words
 from duly.app.steering import own_zone, policies_in_words
-from duly.app.upcoming import upcoming_one
+from duly.app.upcoming import beyond
 from duly.app.views import Fire, Schedule
 from duly.errors import RuleError
 from duly.model.schedule import Pause, Plan
@@ -40,6 +40,7 @@ class Standing:
     pause: Pause | None
     fault: str | None
     ahead: Sequence[datetime]
+    skipped: Sequence[datetime]  # moments ahead that were skipped in advance
     after_end: bool  # whether the end of a run decides when it is due
     notes: Sequence[str]  # on clock changes that make a difference
     drift: Sequence[Drift]
@@ -69,7 +70,9 @@ class Background:
 async def standing(
     store: Store, name: str, *, now: datetime, before: datetime | None = None
 ) -> Standing:
-    stored = await upcoming_one(store, await store.schedules.get(name))
+    found = await store.schedules.get(name)
+    skipped = (await store.ledger.skipped_ahead([found.id])).get(found.id, frozenset())
+    stored = beyond(found, skipped)
     latest = await store.ledger.latest([stored.id])
     schedule = Schedule.of(stored, latest.get(stored.id))
     plan, readable = schedule.plan, schedule.plan.is_readable
@@ -82,6 +85,7 @@ async def standing(
         pause=stored.pause,
         fault=stored.fault,
         ahead=await _ahead(store, schedule) if readable else (),
+        skipped=sorted(skipped),
         after_end=readable and isinstance(plan.kept, Spaced),
         notes=_notes(plan, now) if readable else (),
         drift=await drift(store, name),

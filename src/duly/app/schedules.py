@@ -20,6 +20,7 @@ from duly.app.changing import (
     resumed,
     run,
     skipped,
+    unskipped,
 )
 from duly.app.connections import awrite, write
 from duly.app.home import Home
@@ -167,6 +168,15 @@ class Schedules:
     ) -> list[datetime]:
         return await self._ado(
             "skip_next", lambda store: skipped(store, name, count, who=self._who), connection
+        )
+
+    def unskip(self, name: str, /, *, connection: object | None = None) -> list[datetime]:
+        """Take back every moment ahead that was skipped in advance; return these moments."""
+        return self._do("unskip", lambda store: unskipped(store, name, who=self._who), connection)
+
+    async def aunskip(self, name: str, /, *, connection: object | None = None) -> list[datetime]:
+        return await self._ado(
+            "unskip", lambda store: unskipped(store, name, who=self._who), connection
         )
 
     def run(self, name: str, /, *, connection: object | None = None) -> Fire:

@@ -20,7 +20,7 @@ from duly.store.protocol import Store
 async def upcoming(store: Store, schedules: Sequence[Schedule]) -> list[Schedule]:
     """The schedules, each with the next moment that will be kept."""
     skipped = await store.ledger.skipped_ahead([one.id for one in schedules])
-    return [_beyond(one, skipped.get(one.id, frozenset())) for one in schedules]
+    return [beyond(one, skipped.get(one.id, frozenset())) for one in schedules]
 
 
 async def upcoming_one(store: Store, schedule: Schedule) -> Schedule:
@@ -28,7 +28,8 @@ async def upcoming_one(store: Store, schedule: Schedule) -> Schedule:
     return found
 
 
-def _beyond(schedule: Schedule, skipped: AbstractSet[datetime]) -> Schedule:
+def beyond(schedule: Schedule, skipped: AbstractSet[datetime]) -> Schedule:
+    """The schedule with the first of its next moments that is not among the skipped ones."""
     moment = schedule.next_at
     if moment not in skipped or schedule.pause is not None or not schedule.plan.is_readable:
         return schedule

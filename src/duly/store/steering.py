@@ -101,6 +101,22 @@ def skip_next(
     return moments
 
 
+def unskip(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[list[datetime]]:
+    """Take back every moment ahead that was skipped in advance; return these moments.
+
+    A moment behind the cursor stays skipped: nothing would fire it any more, and without its row
+    it would be covered by none.
+    """
+    _, schedule, _ = yield from held(name, decide, ids, who=who)
+    found = yield Ask("skipped_ahead", {"ids": [schedule.id]})
+    moments = [from_us(due_at) for _, due_at in found if due_at > to_us(schedule.cursor)]
+    for moment in moments:
+        yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(moment)})
+    if moments:
+        yield from note(schedule, who, f"took back: {skipped_moments(moments, schedule.plan)}")
+    return moments
+
+
 def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
     check_moment("to", to)
     row, schedule, now = yield from held(name, decide, ids, who=who)

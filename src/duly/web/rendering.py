@@ -112,6 +112,7 @@ def _common(ask: Ask) -> dict[str, Any]:
         "version": duly.__version__,
         "when": lambda *args: when(ask, *args),
         "countdown": lambda *args: countdown(ask, *args),
+        "on_the_clock": lambda moment, zone: _on_the_clock(moment, ask.zone_of(zone)),
     }
 
 
@@ -147,8 +148,11 @@ def _environment() -> Environment:
 
 
 def _whole(moment: datetime, zone: str) -> str:
-    here, utc = local_time(moment, zone), moment.astimezone(UTC)
-    return f"{here:%a %Y-%m-%d %H:%M:%S} {zone} · {utc:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{_on_the_clock(moment, zone)} · {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _on_the_clock(moment: datetime, zone: str) -> str:
+    return f"{local_time(moment, zone):%a %Y-%m-%d %H:%M:%S} {zone}"
 
 
 def _coarse(span: timedelta) -> timedelta:

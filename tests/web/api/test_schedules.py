@@ -90,6 +90,8 @@ def test_next_moments_are_skipped_and_gone_from_the_preview(api: Api) -> None:
     after = api.get("/schedules/nightly/preview?count=2")
     assert after["items"] == before["items"][1:]
     assert before["items"][0]["local"][10:16] == "T02:00"
+    assert api.post("/schedules/nightly/unskip")["moments"] == skipped["moments"]
+    assert api.get("/schedules/nightly/preview?count=3")["items"] == before["items"]
 
 
 def test_a_run_now_is_in_its_history_with_a_job(api: Api) -> None:

@@ -63,7 +63,8 @@ _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
         "access": "acknowledged",
     },
     "operator": {
-        "schedules": "add edit pause resume skip_next run backfill remove applied standing apply",
+        "schedules": "add edit pause resume skip_next unskip run backfill remove applied standing "
+        "apply",
         "jobs": "enqueue enqueue_once cancel cancel_key retry retry_found cancel_found remove "
         "remove_found",
         "work": "tell set_queue",

@@ -100,29 +100,35 @@ def resume(*, name: str, utc: bool, store: str) -> None:
     default=1,
     show_default=True,
     type=WholeNumber(1, MOST_SKIPPED),
-    help="So many moments.",
+    help="How many moments to skip.",
 )
+@click.option("--undo", is_flag=True, help="Take back every moment that was skipped in advance.")
 @utc_option
 @store_option
-def skip_next(*, name: str, count: int, utc: bool, store: str) -> None:
-    """Leave the next moments out, and go on behind them.
+def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> None:
+    """Skip the next moments of a schedule, or take skipped ones back.
 
     \b
       duly schedules skip-next nightly
       duly schedules skip-next nightly -n 3
+      duly schedules skip-next nightly --undo
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def skipped(there: "Store") -> "tuple[list[datetime], str | None]":
         from duly.app.steering import steered, zone_of
 
-        return await steered(there).askip_next(name, count=count), await zone_of(there, name)
+        people = steered(there)
+        moments = await (people.aunskip(name) if undo else people.askip_next(name, count=count))
+        return moments, await zone_of(there, name)
 
     moments, zone = ask(store, skipped)
     if not moments:
-        click.echo(f"Error: {name} has no moment ahead that could be skipped", err=True)
+        missing = "skipped moment ahead" if undo else "moment ahead that could be skipped"
+        click.echo(f"Error: {name} has no {missing}", err=True)
         raise SystemExit(NEEDS_YOU)
     for moment in moments:
-        click.echo(f"skipped  {View(utc=utc).moment(moment, zone)}")
+        done = "taken back" if undo else "skipped"
+        click.echo(f"{done}  {View(utc=utc).moment(moment, zone)}")
 
 
 @click.command("take-back")

@@ -118,6 +118,15 @@ class SqlSchedules:
         self._room.nudge(SCHEDULES)
         return moments
 
+    async def unskip(self, name: str, *, who: str = "") -> list[datetime]:
+        start = await self._room.audited(
+            lambda: steering.unskip(name, who=who, decide=decide, ids=self._room.attempt()),
+            lambda moments: deeds.deed("schedules.unskip", deeds.schedule(name), moments=moments),
+        )
+        moments = await self._room.insist(start)
+        self._room.nudge(SCHEDULES)
+        return moments
+
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
         return await self._changed(
             lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.attempt()),

@@ -42,6 +42,10 @@ class Schedules(Protocol):
         """Enter the next moments that are not skipped into the ledger as such, ahead of time."""
         ...
 
+    async def unskip(self, name: str, *, who: str = "") -> list[datetime]:
+        """Take back every moment ahead that was skipped in advance; return these moments."""
+        ...
+
     async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
         """Set the cursor back: the cure after a clock ran ahead. Nothing is fired twice."""
         ...

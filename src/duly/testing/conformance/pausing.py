@@ -137,6 +137,21 @@ async def what_was_skipped_in_advance_is_not_counted_among_the_paused(world: Wor
 
 
 @check
+async def a_skipped_moment_that_is_taken_back_is_fired(world: World) -> None:
+    await world.add(plan(overlap="allow"))
+    moments = await world.store.schedules.skip_next("report", count=2)
+    world.wait(MINUTE)
+    await world.fire()
+    equal(await world.store.schedules.unskip("report", who="ada"), moments[1:], "one has passed")
+    equal(await world.store.schedules.unskip("report"), [], "nothing is left to take back")
+    await world.fire_after(MINUTE)
+    equal([(f.due_at - START, str(f.outcome)) for f in await world.fires()],
+          [(MINUTE, "skipped"), (2 * MINUTE, "queued")])  # fmt: skip
+    [(_, who, what), *_] = await world.store.schedules.changes("report")
+    equal((who, what.startswith("took back: skipped Mon 2026-03-02")), ("ada", True), what)
+
+
+@check
 async def a_moment_that_is_left_out_and_paused_is_accounted_for(world: World) -> None:
     await world.add(plan(rule="every 1h", exclude="2026-03-02 14:00 UTC"))
     await world.store.schedules.pause("report")

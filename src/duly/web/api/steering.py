@@ -36,6 +36,10 @@ async def skip_next(ask: Ask, body: SkipNext) -> Skipped:
     return Skipped(moments=await ask.front.schedules.askip_next(ask.name("name"), count=body.count))
 
 
+async def unskip(ask: Ask, _: Nothing) -> Skipped:
+    return Skipped(moments=await ask.front.schedules.aunskip(ask.name("name")))
+
+
 async def run(ask: Ask, body: Run) -> Due:
     name, who = ask.name("name"), ask.user.name
     args, registry = body.args, ask.front.registry
@@ -58,6 +62,11 @@ async def backfill(ask: Ask, body: Backfilling) -> Backfilled:
 
 async def take_back(ask: Ask, _: Nothing) -> Schedule:
     return Schedule.of(await ask.front.ask(taken_back, ask.name("name"), who=ask.user.name))
+
+
+def _listed(found: Skipped) -> str:
+    first = f"{found.moments[0]:%Y-%m-%d %H:%M} UTC"
+    return first if len(found.moments) == 1 else f"{len(found.moments)} moments from {first}"
 
 
 STEERING: Final = (
@@ -93,11 +102,21 @@ STEERING: Final = (
         body=SkipNext,
         answer=Skipped,
         say=lambda found: (
-            f"{len(found.moments)} skipped."
-            if found.moments
-            else "There is no moment ahead that could be skipped."
+            f"Skipped {_listed(found)}." if found.moments else "No moment ahead can be skipped."
         ),
         example={"count": 1},
+    ),
+    Endpoint(
+        method="POST",
+        path="/schedules/{name:path}/unskip",
+        role="operator",
+        run=unskip,
+        summary="Take back every moment ahead that was skipped in advance",
+        tag="schedules",
+        answer=Skipped,
+        say=lambda found: (
+            f"{_listed(found)} will run again." if found.moments else "No moment ahead is skipped."
+        ),
     ),
     Endpoint(
         method="POST",

@@ -10,7 +10,7 @@ from duly.web.pages.events import EVENTS
 from duly.web.pages.flow import ANSWER
 from duly.web.pages.job import JOB, RUN_AGAIN
 from duly.web.pages.job_log import LOG, LOG_TEXT
-from duly.web.pages.jobs import BULK, JOBS
+from duly.web.pages.jobs import BULK, JOBS, SEARCH
 from duly.web.pages.schedule import POLICIES, SCHEDULE
 from duly.web.pages.schedule_sheets import SHEETS
 from duly.web.pages.schedules import SCHEDULES
@@ -37,4 +37,4 @@ PAGES: Final[tuple[Page, ...]] = (
     *CAPACITY,
     *SYSTEM,
 )
-DOORS: Final[tuple[Door, ...]] = (MAKE_TOKEN,)
+DOORS: Final[tuple[Door, ...]] = (MAKE_TOKEN, SEARCH)

@@ -3,17 +3,24 @@
 from collections.abc import Iterable
 from typing import Any, Final, get_args
 
+from starlette.responses import RedirectResponse, Response
+
+from duly.app.changing import meant
 from duly.app.job_list import Deed, failed_alike, job_rows, known_names, matching
-from duly.errors import DulyError, InvalidValue
-from duly.model.filter import WORDS, Filter, parse_filter
+from duly.app.tenancy import own_job
+from duly.errors import DulyError, InvalidValue, NotFound
+from duly.model.filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
 from duly.model.filter_words import quoted
+from duly.model.schedule_filter import ScheduleFilter
 from duly.model.states import ENDED, State
 from duly.web.asking import Ask
+from duly.web.doors import Door
 from duly.web.house import House
 from duly.web.page import LIVE, Page, Values
 
 LIMIT: Final = 50
 MOST_CHOSEN: Final = 1_000
+MOST_SCHEDULES: Final = 8
 QUICK: Final = (
     ("all", ""),
     ("running", "state:running"),
@@ -34,6 +41,7 @@ async def jobs(_: House, ask: Ask) -> Values:
         "completions": () if LIVE in ask.query else await _completions(ask),
         "said": "",
         "rows": (),
+        "schedules": (),
         "groups": (),
         "after": None,
         "searched_to": None,
@@ -42,9 +50,18 @@ async def jobs(_: House, ask: Ask) -> Values:
     }
     try:
         wanted = parse_filter(words)
-        return values | {"is_failed": _may_have_failed(wanted)} | await _found(ask, wanted)
+        values |= {"is_failed": _may_have_failed(wanted), "schedules": await _named(ask, wanted)}
+        return values | await _found(ask, wanted)
     except DulyError as error:
         return values | {"said": str(error)}
+
+
+async def search(_: House, ask: Ask, __: bytes) -> Response:
+    """Open the job whose number was typed; other words are a filter for the list of jobs."""
+    words = ask.query.get("filter", "").strip()
+    is_job = await _is_job(ask, words)
+    found = ask.at(f"/jobs/{words}") if is_job else ask.at("/jobs", filter=words)
+    return RedirectResponse(found, status_code=303)
 
 
 async def bulk(_: House, ask: Ask) -> Values:
@@ -63,6 +80,25 @@ async def bulk(_: House, ask: Ask) -> Values:
         "words": words,
         "matching": found,
     }
+
+
+async def _is_job(ask: Ask, words: str) -> bool:
+    if not (words.isascii() and words.isdigit() and len(words) <= len(str(HIGHEST_NUMBER))):
+        return False
+    try:
+        await ask.front.ask(own_job, int(words), ask.user.tenant)
+    except NotFound:
+        return False
+    return True
+
+
+async def _named(ask: Ask, wanted: Filter) -> list[str]:
+    """Return the names of schedules that match a search of nothing but text."""
+    if not wanted.texts or wanted != Filter(texts=wanted.texts) or ask.user.tenant is not None:
+        return []
+    texts = ScheduleFilter(texts=wanted.texts)
+    found = await ask.front.ask(meant, texts, after="", limit=MOST_SCHEDULES)
+    return [schedule.plan.name for schedule in found]
 
 
 async def _found(ask: Ask, wanted: Filter) -> dict[str, Any]:
@@ -108,5 +144,6 @@ def _numbers(said: str) -> list[int]:
     return list(dict.fromkeys(numbers))[:MOST_CHOSEN]
 
 
+SEARCH = Door(method="GET", path="/search", role="viewer", behind=search, tenants=True)
 JOBS = Page(path="/jobs", template="jobs.html", view=jobs, tenants=True)
 BULK = Page(path="/jobs/bulk", template="job_bulk.html", view=bulk, role="operator", tenants=True)

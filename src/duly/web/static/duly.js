@@ -39,6 +39,20 @@ document.addEventListener("htmx:error", (event) => {
     say("The server did not answer; it may have been done.", "bad");
 });
 
+// A drawing of time that is wider than the window opens at the present, not at its oldest hour.
+for (const drawing of document.querySelectorAll("[data-now]")) {
+  const present = drawing.querySelector("svg .now")?.getBoundingClientRect();
+  drawing.addEventListener("scroll", () => keepNames(drawing));
+  if (present) drawing.scrollLeft += present.left - drawing.getBoundingClientRect().left - drawing.clientWidth * 0.75;
+}
+// The names of lanes stay in sight while the drawing is scrolled, and after it was drawn anew.
+function keepNames(drawing) {
+  const scale = (drawing.querySelector("svg")?.getScreenCTM().a ?? 1) || 1;
+  for (const name of drawing.querySelectorAll("text.lane"))
+    name.setAttribute("transform", `translate(${drawing.scrollLeft / scale} 0)`);
+}
+document.addEventListener("htmx:after:swap", () => document.querySelectorAll("[data-now]").forEach(keepNames));
+
 // A form beside the page. What is done in it closes it; what is refused is said in it.
 document.addEventListener("htmx:after:swap", () => {
   const filled = document.getElementById("sheet-body").childElementCount > 0;

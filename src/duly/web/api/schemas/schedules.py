@@ -245,7 +245,7 @@ class Schedule(Said, frozen=True):
 
 
 class Skipped(Said, frozen=True):
-    """The moments that are left out."""
+    """The moments that were skipped, or taken back."""
 
     moments: list[datetime]
 
