@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from tests.infrastructure.served import Served, running_shop
 
@@ -191,7 +191,12 @@ def test_the_next_run_is_skipped_by_its_date_and_the_skip_is_undone(
 ) -> None:
     page = open_page("/schedules/rollup_eu")
     asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+
+    def agree(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.accept()
+
+    page.on("dialog", agree)
     page.get_by_role("button", name="Skip next").click()
     undo = page.get_by_role("button", name="Undo skip")
     expect(undo).to_be_visible()
