@@ -20,6 +20,21 @@ class TickFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreLost:
+    """The store stopped answering: told once, however many ticks fail before it answers again."""
+
+    service: str  # the first one that noticed
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFound:
+    """The store answers again, every service whose ticks had failed."""
+
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class TickStalled:
     """A tick took longer than any tick may, and was cancelled."""
 
@@ -125,6 +140,7 @@ class WorkerEnlisted:
 
     worker: int
     name: str
+    quiet: bool = False  # it replaces a lease under which nothing ran
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +149,7 @@ class WorkerFenced:
 
     worker: int
     reason: str
+    jobs: int  # how many ran
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +270,8 @@ class Pruned:
 
 Event: TypeAlias = (
     TickFailed
+    | StoreLost
+    | StoreFound
     | TickStalled
     | ServiceRestarted
     | ClockDistrusted

@@ -9,8 +9,15 @@ import pytest
 from duly.clock import sleep
 from duly.engine.loop import Limits, Loop, Progress
 from duly.engine.wake import Wake
-from duly.errors import InvalidValue
-from duly.events import Event, ServiceRestarted, TickFailed, TickStalled
+from duly.errors import InvalidValue, StoreUnavailable
+from duly.events import (
+    Event,
+    ServiceRestarted,
+    StoreFound,
+    StoreLost,
+    TickFailed,
+    TickStalled,
+)
 from duly.testing.simulate.loop import VirtualLoop
 
 NOTHING = timedelta()
@@ -132,6 +139,24 @@ def test_the_error_is_told_as_it_was_raised(virtual: VirtualLoop) -> None:
     assert isinstance(event, TickFailed)
     assert event.service == "chores"
     assert isinstance(event.error, ConnectionError)
+
+
+def test_a_store_that_is_away_is_told_once_and_once_when_it_answers_again(
+    virtual: VirtualLoop,
+) -> None:
+    async def away() -> timedelta:
+        raise StoreUnavailable("away")
+
+    first = Chores(away, away, rest_shortly, name="first")
+    second = Chores(rest_shortly, away, away, away, rest_shortly, name="second")
+    third = Chores(rest_shortly, name="third")  # which asks nothing of the store
+    told = Told(virtual, first, second, third)
+    virtual.run_until(10)
+    lost, found = told.events
+    assert isinstance(lost, StoreLost)
+    assert (lost.service, str(lost.error)) == ("first", "away")
+    assert isinstance(found, StoreFound)
+    assert found.after.total_seconds() == pytest.approx(second.ticked_at[4])
 
 
 def test_nudges_do_not_shorten_the_pause_after_a_failure(virtual: VirtualLoop) -> None:

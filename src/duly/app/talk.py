@@ -56,6 +56,8 @@ def level_of(event: Event) -> Level:
         return "warning"
     if isinstance(event, events.JobEnded) and event.error is not None:
         return "error" if event.last else "warning"
+    if isinstance(event, events.WorkerEnlisted) and event.quiet:
+        return "debug"
     return _LEVELS.get(type(event), "warning")
 
 
@@ -63,8 +65,11 @@ def job_count(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
-def _fenced(event: events.WorkerFenced) -> str:
-    return f"fenced: not sure of its lease ({event.reason}); its jobs are stopped"
+def _fenced(event: events.WorkerFenced) -> str | None:
+    """Without a job there is nothing to stop, and nothing to tell."""
+    if not event.jobs:
+        return None
+    return f"lease lost ({event.reason}): stopping {job_count(event.jobs)}"
 
 
 def _unfenced(event: events.WorkerUnfenced) -> str:
@@ -105,6 +110,11 @@ def _named(what: str, names: Sequence[str]) -> str:
     return f"{what} {shown}" if names else ""
 
 
+def _rounded(length: timedelta) -> str:
+    """To a second; what was shorter counts as one."""
+    return show_duration(timedelta(seconds=max(round(length.total_seconds()), 1)))
+
+
 def _ended(event: events.JobEnded) -> str:
     took = show_duration(timedelta(milliseconds=round(event.seconds * 1_000)))
     said = f"job {event.job} {event.task}: {event.reason} ({took})"
@@ -123,6 +133,10 @@ def _harmless(text: str) -> str:
 
 _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.TickFailed: lambda e: f"{e.service}: {type(e.error).__name__}: {e.error}",
+    events.StoreLost: lambda e: (
+        f"the store does not answer ({e.service}): {e.error}; trying until it does"
+    ),
+    events.StoreFound: lambda e: f"the store answers again, after {_rounded(e.after)}",
     events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
     events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
     events.ClockDistrusted: lambda e: f"the database's clock jumped by {e.jump}: nothing is fired",
@@ -168,6 +182,8 @@ _LEVELS: Final[dict[type[Any], Level]] = {
     events.ClockTrusted: "info",
     events.ProcessReplaced: "info",
     events.TickFailed: "error",
+    events.StoreLost: "error",
+    events.StoreFound: "info",
     events.ScheduleFaulted: "error",
     events.WorkerUnfenced: "error",
     events.SettlementFailed: "error",

@@ -114,6 +114,7 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
         self._stalled = False
         self._heard: Beat | None = None  # what it was told last
+        self._unnoticed = False  # whether nothing ran under the lease that was lost
 
     async def start(self) -> None:
         self._home = asyncio.get_running_loop()
@@ -171,7 +172,7 @@ class Heartbeat:
             lease = Lease(self._terms.lease, sent)
             await self._stay_with_orders(store, info.id)
             self._ward.lease_until(lease.last_moment())
-            self._emit(WorkerEnlisted(info.id, info.name))
+            self._emit(WorkerEnlisted(info.id, info.name, quiet=self._unnoticed))
             self._tell(self._ward.enlisted, info.id)
             reason = await self._keep(store, info.id, lease)
             if reason is None:
@@ -229,7 +230,9 @@ class Heartbeat:
 
     async def _fence(self, worker: int, lease: Lease, reason: str) -> None:
         """Stop everything before the store believes that it is over."""
-        self._emit(WorkerFenced(worker, reason))
+        load = self._ward.load()
+        self._unnoticed = load == 0
+        self._emit(WorkerFenced(worker, reason, load))
         self._ward.kill()
         self._tell(self._ward.fenced)
         last = max(lease.last_moment(), self._steady() + ORDERLY_SECONDS)

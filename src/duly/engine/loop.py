@@ -4,6 +4,8 @@ A service does one bounded piece of work when its ``tick`` is awaited, and retur
 like to rest. Everything that keeps it going is here, once, for all of them:
 
 * A tick that fails is told and tried again, after a pause that grows while it keeps failing.
+* A store that does not answer fails the ticks of every service, again and again. That is told once
+  when it begins and once when it is over.
 * A tick that takes too long is cancelled; one that does not end even then is left behind, and a
   fresh one starts beside it. No service stops because something it waits for never answers. What is
   left behind may still write: the store's guards refuse what came too late, and a tick must leave
@@ -25,8 +27,17 @@ from datetime import timedelta
 from typing import Protocol, TypeAlias
 
 from duly.engine.wake import Wake
-from duly.errors import InvalidValue
-from duly.events import Emit, Event, ServiceRestarted, TickFailed, TickStalled, nobody
+from duly.errors import InvalidValue, StoreUnavailable
+from duly.events import (
+    Emit,
+    Event,
+    ServiceRestarted,
+    StoreFound,
+    StoreLost,
+    TickFailed,
+    TickStalled,
+    nobody,
+)
 
 EVERYBODY = "*"
 
@@ -87,8 +98,10 @@ class Loop:
         names = [service.name for service in services]
         if len(set(names)) < len(names):
             raise InvalidValue(f"two services share a name: {', '.join(sorted(names))}")
+        outage = _Outage()
         self._keepers = [
-            _Keeper(service, dice=dice, emit=emit, limits=limits) for service in services
+            _Keeper(service, outage=outage, dice=dice, emit=emit, limits=limits)
+            for service in services
         ]
 
     def nudge(self, topic: str) -> None:
@@ -117,8 +130,11 @@ class Loop:
 class _Keeper:
     """Keeps one service ticking."""
 
-    def __init__(self, service: Service, *, dice: Dice, emit: Emit, limits: Limits) -> None:
+    def __init__(
+        self, service: Service, *, outage: "_Outage", dice: Dice, emit: Emit, limits: Limits
+    ) -> None:
         self.service = service
+        self._outage = outage
         self.wake = Wake()  # by nudges
         self.halt = Wake()  # by nothing but the end
         self._dice = dice
@@ -179,11 +195,17 @@ class _Keeper:
         self._good_at = self._time()
         self._ticks += 1
         self._failures_in_a_row = 0
+        over = self._outage.answered(self.service.name, self._good_at)
+        if over is not None:
+            self._say(StoreFound(over))
         return wish
 
     def _failed(self, error: BaseException) -> None:
         self._count(f"{type(error).__name__}: {error}")
-        self._say(TickFailed(self.service.name, error))
+        if not isinstance(error, StoreUnavailable):
+            self._say(TickFailed(self.service.name, error))
+        elif self._outage.failed(self.service.name, self._time()):
+            self._say(StoreLost(self.service.name, error))
 
     async def _stalled(self, tick: asyncio.Task[float]) -> None:
         self._count(f"no answer within {self._limits.tick}")
@@ -221,6 +243,29 @@ class _Keeper:
         doublings = min(self._failures_in_a_row - 1, 30)
         pause = min(self._limits.pause * (1 << doublings), self._limits.longest_pause)
         return pause.total_seconds()
+
+
+class _Outage:
+    """The services that wait for the store, and since when any of them does."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._since = 0.0
+
+    def failed(self, service: str, at: float) -> bool:
+        """Note a tick that the store did not answer; return whether an outage begins with it."""
+        begins = not self._waiting
+        if begins:
+            self._since = at
+        self._waiting.add(service)
+        return begins
+
+    def answered(self, service: str, at: float) -> timedelta | None:
+        """Note a good tick; return how long the outage was if it is over now."""
+        if service not in self._waiting:
+            return None
+        self._waiting.remove(service)
+        return None if self._waiting else timedelta(seconds=at - self._since)
 
 
 async def _give(tick: asyncio.Task[float], time: timedelta) -> None:
