@@ -199,6 +199,14 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class StopOverdue:
+    """Jobs still run though a warm stop had so long for them: they are stopped now."""
+
+    after: timedelta
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class FailedAfterwards:
     """A task raised after it had completed its job in a transaction: the job has succeeded."""
 
@@ -291,6 +299,7 @@ Event: TypeAlias = (
     | LoopStalled
     | JobStarted
     | JobEnded
+    | StopOverdue
     | FailedAfterwards
     | WriteRefused
     | TimeoutIgnored

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from duly import Duly
 from duly.clock import boottime
 from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
 from tests.infrastructure.postgres import CHOSEN
@@ -76,6 +77,14 @@ class Up:
             assert boottime() < end, f"waited in vain for {what}:\n{self.said}"
             rest(0.05)
 
+    def enqueue(self, sign: str) -> int:
+        """Have a job held until ``sign`` is put up."""
+        app = Duly(self.url)
+        try:
+            return app.task(hold).enqueue(str(self.folder / sign)).id
+        finally:
+            app.close()
+
     def signs(self, of: str) -> list[str]:
         return sorted(path.name for path in self.folder.glob(f"{of}.*.began"))
 
@@ -87,6 +96,10 @@ class Up:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+def hold(sign: str) -> None:
+    """The task of that name above, for whoever only asks for a job."""
 
 
 def rest(seconds: float) -> None:
@@ -124,3 +137,30 @@ def test_a_database_that_stops_for_a_while_is_two_lines_in_the_log(
         assert lost.startswith("the store does not answer (")
         assert found.startswith("the store answers again, after 1")
         assert node.end() == 0
+
+
+def test_a_node_that_stops_fires_nothing_and_is_seen_to_stop(tmp_path: Path) -> None:
+    url = str(tmp_path / "duly.db")
+    with up(tmp_path, url) as node:
+        app = Duly(url)
+        node.until(lambda: app.schedules.history("tick"), "a fire")
+        node.enqueue("sign")
+        node.until(lambda: node.signs("sign"), "the job to begin")
+        node.process.send_signal(signal.SIGTERM)
+        node.hear("finishing 1 job within 25s")
+        node.until(lambda: [one.order for one in app.workers.list()] == ["stop"], "it to be told")
+        fired = app.schedules.history("tick")[0]
+        rest(3.5)  # three moments are due meanwhile
+        assert app.schedules.history("tick")[0] == fired
+        (tmp_path / "sign").touch()
+        assert node.process.wait(PATIENCE) == 0
+    app.close()
+
+
+def test_a_warm_stop_turns_cold_when_its_time_is_over(tmp_path: Path) -> None:
+    with up(tmp_path, str(tmp_path / "duly.db"), "--stop-timeout", "1s") as node:
+        node.enqueue("sign")
+        node.until(lambda: node.signs("sign"), "the job to begin")
+        assert node.end() == 0
+        assert "not finished within 1s: stopping 1 job" in node.said
+        assert not (tmp_path / "sign.ended").exists()

@@ -54,7 +54,7 @@ def test_ctrl_c_lets_what_runs_come_to_its_end(dev: Terminal, tmp_path: Path) ->
     number = begun(dev, tmp_path, seconds=3)
     dev.type(CTRL_C)
     assert dev.ended() == 0
-    assert "finishing 1 job; again to stop now" in dev.shown
+    assert "finishing 1 job within 25s; again to stop now" in dev.shown
     assert "stopping now" not in dev.shown
     assert "the job is done" in dev.shown
     assert state_of(tmp_path, number) is State.SUCCEEDED

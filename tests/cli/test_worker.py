@@ -68,7 +68,7 @@ def test_a_warm_stop_finishes_what_runs_and_begins_nothing_more(
     running, waiting = shop.hold.enqueue(sign), shop.add.enqueue(1)
     begun(sign)
     worker.signal()
-    worker.hear("finishing 1 job; again to stop now")
+    worker.hear("finishing 1 job within 25s; again to stop now")
     put_up(f"{sign}.go")
     assert worker.end() == 0
     assert (running.refresh().state, waiting.refresh().state) == (State.SUCCEEDED, State.READY)

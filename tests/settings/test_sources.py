@@ -82,6 +82,13 @@ EXAMPLES = {
         (timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=90)),
         timedelta(seconds=15),
     ),
+    "stop_timeout": Example(
+        "10s",
+        "20s",
+        '"1m30s"',
+        (timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=90)),
+        timedelta(seconds=25),
+    ),
     "host": Example("0.0.0.0", "::1", '"web"', ("0.0.0.0", "::1", "web"), "127.0.0.1"),  # noqa: S104
     "port": Example("1", "2", "3", (1, 2, 3), 8400),
     "web": Example("on", "no", "false", (True, False, False), True),

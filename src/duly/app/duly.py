@@ -300,6 +300,7 @@ class Duly:
             scheduler=scheduler,
             target=self._target(),
             announcement=self._announced(whole=dedicated) if scheduler else None,
+            stop_timeout=settings.stop_timeout if dedicated else None,
         )
 
     def _announced(self, *, whole: bool) -> Announcement | None:

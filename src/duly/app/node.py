@@ -28,6 +28,9 @@ from duly.store.protocol import WORKERS, Retention, Store
 LAGGING = timedelta(seconds=30)
 # … unless it does something only now and then.
 SELDOM = ("pruner", "retirement")
+# What begins something new. A node that stops leaves that to others, or to its next start: a job
+# that it makes now would wait, and the schedule's next moments would be skipped because of it.
+BEGIN = ("scheduler", "herald", "reactor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ class Node:
     ) -> None:
         """Keep promises until told to stop, and to ``hurry``. The store is open, and stays open.
 
-        A worker finishes what it runs, or stops that too once there is hurry.
+        Nothing is fired any more then. A worker finishes what it runs, or stops that too once there
+        is hurry.
         """
         stop, hurry, halt = stop or asyncio.Event(), hurry or asyncio.Event(), asyncio.Event()
         services = asyncio.create_task(self._loop.run(halt), name="services")
@@ -105,6 +109,7 @@ class Node:
             raise
         finally:
             stopped.cancel()
+            self._loop.end(BEGIN)
             if self._worker is not None:
                 await self._worker.stop(hurry)
 

@@ -19,11 +19,13 @@ from duly.app.job_log import job_log
 from duly.app.node import Node
 from duly.app.talk import job_count, level_of, sentence
 from duly.app.workers import WorkerOptions, make_worker
+from duly.clock import sleep
 from duly.engine.herald import Herald
 from duly.engine.worker import Worker
 from duly.errors import InvalidValue
-from duly.events import Emit, Event
+from duly.events import Emit, Event, StopOverdue
 from duly.registry.registry import Registry
+from duly.rules import show_duration
 from duly.store.connect import is_remote, place
 from duly.store.protocol import Retention, Store
 from duly.sync import Portal
@@ -43,6 +45,7 @@ class Roles:
     announcement: Announcement | None = None  # the schedules that its code declares
     retention: Retention | None = None  # how long what is over is kept
     migrate: bool = False  # also the tables of a database that is its operator's
+    stop_timeout: timedelta | None = None  # how long a warm stop may take; None: for ever
 
     def __post_init__(self) -> None:
         if is_remote(self.url):
@@ -94,6 +97,10 @@ class Shift:
         """How many jobs run here."""
         return self.worker.load() if self.worker is not None else 0
 
+    @property
+    def stop_timeout(self) -> timedelta | None:
+        return self._roles.stop_timeout
+
     def finish(self) -> None:
         """Stop warm: nothing more is begun, and what runs comes to its end."""
         self._stop.set()
@@ -131,6 +138,7 @@ class Shift:
         await self.open()
         assert self._store is not None  # noqa: S101 - just opened
         assert self._node is not None  # noqa: S101
+        deadline = asyncio.create_task(self._halt_in_time())
         try:
             await self._node.run(self._stop, self._hurry)
         except BaseException:
@@ -141,7 +149,18 @@ class Shift:
                 await self.worker.stop(self._hurry)
             raise
         finally:
+            deadline.cancel()
             await self._store.close()
+
+    async def _halt_in_time(self) -> None:
+        """Turn a warm stop into a cold one when its time is over."""
+        if self._roles.stop_timeout is None:
+            return
+        await self._stop.wait()
+        await sleep(self._roles.stop_timeout.total_seconds())
+        if self.load and not self._hurry.is_set():
+            self._emit(StopOverdue(self._roles.stop_timeout, self.load))
+        self._hurry.set()
 
     def _make_worker(self, store: Store) -> Worker | None:
         roles = self._roles
@@ -260,7 +279,9 @@ async def serve(shift: Shift, say: Callable[[str], None]) -> None:
             shift.halt()
             return
         if shift.load:
-            say(f"finishing {job_count(shift.load)}; again to stop now")
+            limit = shift.stop_timeout
+            within = "" if limit is None else f" within {show_duration(limit)}"
+            say(f"finishing {job_count(shift.load)}{within}; again to stop now")
         shift.finish()
 
     for number in SIGNALS:

@@ -150,6 +150,10 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.WorkerEnlisted: lambda e: f"worker {e.name} is number {e.worker}",
     events.WorkerFenced: _fenced,
     events.WorkerUnfenced: _unfenced,
+    events.StopOverdue: lambda e: (
+        f"not finished within {show_duration(e.after)}: stopping {job_count(e.jobs)}; another "
+        "worker runs what was stopped again"
+    ),
     events.WorkerDied: lambda e: f"worker {e.name} ({e.worker}) of this machine is gone",
     events.LoopStalled: lambda e: f"the event loop has not turned for {e.seconds:.0f} s",
     events.WriteRefused: lambda e: f"refused: job {e.job} is not this worker's any more",

@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAMES: Final = {"store": "url"}
 _SETTINGS: Final = (
     "store", "allow", "allow_networks", "log_level", "verbose",
-    "queues", "concurrency", "lease", "processes", "host", "port", "web",
+    "queues", "concurrency", "lease", "stop_timeout", "processes", "host", "port", "web",
     "hosts", "trust_header", "trust_networks", "trust_role",
 )  # fmt: skip
 
@@ -145,6 +145,11 @@ def working_options(command: F) -> F:
             "--lease",
             metavar="TIME",
             help="After so long without a word, its jobs are given to others; else 15s.",
+        ),
+        click.option(
+            "--stop-timeout",
+            metavar="TIME",
+            help="Stop jobs that still run so long after the first signal; else 25s.",
         ),
         click.option(
             "--recycle-jobs",

@@ -89,6 +89,7 @@ def serve_registry(
         announcement=app.announcement() if scheduler and isinstance(app, Duly) else None,
         retention=retention_of(settings),
         migrate=migrate,
+        stop_timeout=settings.stop_timeout,
     )
     say(f"store: {place(roles.url)}")
     if options is not None and settings.log_level in ("debug", "info"):

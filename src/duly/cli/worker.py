@@ -51,8 +51,9 @@ def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
       duly worker shop.tasks --resources gpu=1       runs tasks with needs={"gpu": 1}
       duly worker shop.tasks --burst                 what is ready now, and no more
 
-    SIGTERM or Ctrl-C: nothing more is begun, and what runs comes to its end. A second time: what
-    runs is stopped, and another worker will run it again. Both exit with 0.
+    SIGTERM or Ctrl-C: nothing more is begun, and what runs comes to its end. A second time, or
+    when --stop-timeout is over: what runs is stopped, and another worker will run it again. Both
+    exit with 0.
 
     \b
     Exit codes: 0 it ended as it should, 1 something needs you, 2 something in the command line is

@@ -21,7 +21,7 @@ cannot see is a tick that blocks the event loop itself: that needs an eye in ano
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
@@ -112,8 +112,18 @@ class Loop:
                 keeper.wake.set()
 
     def progress(self) -> Mapping[str, Progress]:
-        """How each service does, by name. From any thread."""
-        return {keeper.service.name: keeper.progress() for keeper in self._keepers}
+        """How each service does that still ticks, by name. From any thread."""
+        return {
+            keeper.service.name: keeper.progress() for keeper in self._keepers if not keeper.is_over
+        }
+
+    def end(self, names: Collection[str]) -> None:
+        """Let these services tick no more, while the others go on."""
+        for keeper in self._keepers:
+            if keeper.service.name in names:
+                keeper.is_over = True
+                keeper.wake.set()
+                keeper.halt.set()
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Tick until ``stop`` is set and the ticks under way have ended, or until cancelled."""
@@ -137,6 +147,7 @@ class _Keeper:
         self._outage = outage
         self.wake = Wake()  # by nudges
         self.halt = Wake()  # by nothing but the end
+        self.is_over = False
         self._dice = dice
         self._emit = emit
         self._limits = limits
@@ -155,7 +166,7 @@ class _Keeper:
     async def keep(self, stop: asyncio.Event) -> None:
         self._time = asyncio.get_running_loop().time
         self._good_at = self._time()
-        while not stop.is_set():
+        while not (stop.is_set() or self.is_over):
             wish = await self._tick()
             if wish is None:
                 # Nudges do not shorten it: who cannot work is not helped by being asked more often.

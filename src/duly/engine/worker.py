@@ -19,11 +19,12 @@ from duly.engine.desk import Desk
 from duly.engine.executors.protocol import Executor
 from duly.engine.heartbeat import Heartbeat
 from duly.engine.heartbeat import Terms as LeaseTerms
-from duly.engine.lease import LEASE
+from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Service
 from duly.engine.retirement import Plans, Retirement
 from duly.engine.run import Why
 from duly.engine.scribe import Ear, Scribe
+from duly.errors import StoreUnavailable
 from duly.events import Emit, Event, nobody
 from duly.model.claimed import Claimed
 from duly.model.worker import Host, Profile
@@ -140,6 +141,8 @@ class Worker:
         self._stopping = True
         self.crew.accepts = False
         self.crew.give_back_waiting("given back unstarted: its worker stops")
+        if self.crew.running:
+            await self._tell_that_it_stops()
         await self._until(lambda: not self.crew.running or hurry.is_set())
         self.crew.stop_all(Why.INTERRUPTED)
         with contextlib.suppress(TimeoutError):
@@ -150,6 +153,13 @@ class Worker:
         self._ear.__exit__(None, None, None)
         # What could not be stopped is not given to others while it may still run.
         await self._heartbeat.stop(let_go=not self.crew.running)
+
+    async def _tell_that_it_stops(self) -> None:
+        """Let others see in the worker's row that it takes no more jobs."""
+        if self.desk.worker is not None:
+            with contextlib.suppress(StoreUnavailable, TimeoutError):
+                async with asyncio.timeout(PATIENCE.total_seconds()):
+                    await self.desk.store.work.tell(self.desk.worker, "stop")
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():

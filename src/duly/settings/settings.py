@@ -127,6 +127,14 @@ class Settings:
             Length(timedelta(seconds=2), timedelta(minutes=10)),
         ),
     )
+    stop_timeout: timedelta = field(
+        # Kubernetes kills after 30 s; what is stopped has five to end in order.
+        default=timedelta(seconds=25),
+        metadata=_about(
+            "How long running jobs may take to end after the first signal; then they are stopped.",
+            Length(timedelta(0), LONGEST),
+        ),
+    )
     host: str = field(
         default="127.0.0.1", metadata=_about("The address that the web side listens on.", Host())
     )
