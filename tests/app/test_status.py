@@ -156,11 +156,16 @@ async def test_without_a_scheduler_nothing_runs_schedules(world: World) -> None:
     world.wait(HOUR + 14 * MINUTE)
     found = await look(world)
     assert found.headline() == (
-        "Nothing is running schedules: nobody has decided what was due 13:00 (14 min ago)."
+        "No scheduler is running: nothing was ever fired. 1 run of 1 schedule is overdue."
     )
     [need] = found.needs
     assert (need.kind, need.commands[0].line) == ("overdue", "duly up")
-    assert found.headline("Europe/Berlin").endswith("due 14:00 (14 min ago).")
+    await world.fire()
+    world.wait(2 * HOUR)
+    assert (await look(world)).headline("Europe/Berlin") == (
+        "No scheduler is running: nothing was fired since 14:14 (2 h ago). "
+        "2 runs of 1 schedule are overdue."
+    )
 
 
 async def test_jobs_that_nobody_can_take_need_somebody_after_a_minute(world: World) -> None:

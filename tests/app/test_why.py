@@ -312,19 +312,22 @@ async def test_a_schedule_that_did_not_exist_yet_says_when_it_was_created(world:
     )
 
 
-async def test_without_a_scheduler_it_is_told_since_when_nothing_is_decided(world: World) -> None:
+async def test_without_a_scheduler_it_is_told_since_when_nothing_is_fired(world: World) -> None:
     await nightly(world)
     await night(world)
     await keep(world)
     world.clock.set(MONDAY + 3 * DAY)
     assert await why(world) == [
-        "nightly was due Thu 2026-11-12 02:00 Europe/Berlin and nobody has decided about it: "
-        "no scheduler is running. Nothing was decided since Tue 02:00:00 (2 d 11 h).",
+        "nightly was due Wed 2026-11-11 02:00 Europe/Berlin and has not been fired: "
+        "no scheduler is running. Nothing was fired since Tue 02:00:00 (2 d 11 h ago).",
+        "  1 more run is overdue, the last was due 02:00",
+        "  the run before: nightly was due Tue 2026-11-10 02:00 Europe/Berlin and ran on time "
+        "(12 ms late, took 40 min).",
         "  start one    duly up",
         RUN_NOW,
     ]
     assert (await why(world, at="2026-11-11 02:00"))[0].startswith(
-        "nightly was due Wed 2026-11-11 02:00 Europe/Berlin and nobody has decided about it"
+        "nightly was due Wed 2026-11-11 02:00 Europe/Berlin and has not been fired"
     )
 
 

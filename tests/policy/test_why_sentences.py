@@ -380,18 +380,18 @@ def test_a_pause_that_catches_up_says_who_decides() -> None:
     )
 
 
-def test_a_moment_of_a_second_ago_is_about_to_be_decided() -> None:
+def test_a_moment_of_a_second_ago_is_about_to_be_fired() -> None:
     waiting = replace(NIGHTLY, cursor=NOW - HOUR)
     asked = Asked(start=NOW - SECOND, until=NOW, text="")
     found = AbsenceEvidence(schedule=waiting, now=NOW, asked=asked, moment=NOW - SECOND)
-    assert explain_absence(found).sentence.endswith("and is about to be decided.")
+    assert explain_absence(found).sentence.endswith("and is about to be fired.")
 
 
 def test_without_any_decision_it_is_told_that_there_was_none() -> None:
     waiting = replace(NIGHTLY, cursor=DUE - HOUR)
     assert of_absence(waiting, moment=DUE).sentence == (
-        "report was due Fri 2026-11-13 02:00 Europe/Berlin and nobody has decided about it: "
-        "no scheduler is running. Nothing was ever decided."
+        "report was due Fri 2026-11-13 02:00 Europe/Berlin and has not been fired: "
+        "no scheduler is running. Nothing was ever fired."
     )
 
 

@@ -1,4 +1,4 @@
-"""How many moments are coming in the next hours, over all schedules.
+"""How many runs are due between two moments, over all schedules.
 
 Rules are walked along, and there may be thousands of schedules of which each has thousands of
 moments: each gets its share of a fixed number of steps, and goes on at the pace that it had.
@@ -37,16 +37,19 @@ async def ahead(store: Store, now: datetime) -> Ahead:
     """From this moment to the end of the last hour. What is overdue is not coming any more."""
     end = floored(now, HOUR) + (HOURS_AHEAD + 1) * HOUR
     schedules = await store.evidence.due_before(end, limit=MOST_SCHEDULES)
-    return _walked(schedules, now, end)
+    return walked(schedules, now, end)
 
 
-def _walked(schedules: Sequence[Schedule], now: datetime, end: datetime) -> Ahead:
-    """The sparse ones leave their steps to those that follow."""
+def walked(schedules: Sequence[Schedule], start: datetime, end: datetime) -> Ahead:
+    """Count the runs that are not fired yet and are due after ``start`` and before ``end``.
+
+    Schedules with few runs leave their share of the steps to those that follow.
+    """
     hours: defaultdict[datetime, float] = defaultdict(float)
     estimated, steps = len(schedules) == MOST_SCHEDULES, MOST_STEPS
     for place, schedule in enumerate(schedules):
         share = max(2, steps // (len(schedules) - place))
-        seen, more = _steps(schedule, now, end, share=share)
+        seen, more = _steps(schedule, start, end, share=share)
         steps -= len(seen)
         for moment in seen:
             hours[floored(moment, HOUR)] += 1
@@ -57,14 +60,14 @@ def _walked(schedules: Sequence[Schedule], now: datetime, end: datetime) -> Ahea
 
 
 def _steps(
-    schedule: Schedule, now: datetime, end: datetime, *, share: int
+    schedule: Schedule, start: datetime, end: datetime, *, share: int
 ) -> tuple[list[datetime], datetime | None]:
-    """The first moments from now to the end, and the one behind them if they were not all."""
+    """The first moments from the start to the end, and the next one if they were not all."""
     moment, seen = schedule.next_at, list[datetime]()
     # A rule that costs too much has no known moments beyond these; the schedule's fault says why.
     with suppress(RuleError), Budget():
-        if moment is not None and moment <= now:
-            moment = _after(schedule, now)
+        if moment is not None and moment <= start:
+            moment = _after(schedule, start)
         while moment is not None and moment < end:
             if len(seen) == share:
                 return seen, moment

@@ -1,7 +1,7 @@
 """Whether moments were kept: what people want to know of them, in words and in numbers."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
@@ -10,7 +10,7 @@ from duly.model.fire import Cause, Outcome
 from duly.model.states import ENDED, State
 from duly.store.protocol import Tally
 
-Kept: TypeAlias = Literal["kept", "late", "under way", "not kept", "none"]
+Kept: TypeAlias = Literal["kept", "late", "under way", "overdue", "not kept", "none"]
 
 LATE = timedelta(minutes=1)  # what begins later than this is worth a word
 
@@ -20,17 +20,29 @@ _ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED, Cause.WI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The moments of the clock. Due are those that are kept, under way, or not kept."""
+    """Scheduled runs. Due are those that are kept, under way, not kept or overdue."""
 
     kept: int = 0
     late: int = 0  # so many of the kept
     under_way: int = 0
     not_kept: int = 0
+    overdue: int = 0  # no scheduler has fired them
     on_purpose: int = 0  # skipped because somebody wanted it so, or called off: not counted as due
 
     @property
     def due(self) -> int:
-        return self.kept + self.under_way + self.not_kept
+        return self.kept + self.under_way + self.not_kept + self.overdue
+
+    @property
+    def parts(self) -> "Mapping[Kept, int]":
+        """What is due, by what became of it: the best first."""
+        return {
+            "kept": self.kept - self.late,
+            "late": self.late,
+            "under way": self.under_way,
+            "overdue": self.overdue,
+            "not kept": self.not_kept,
+        }
 
     @classmethod
     def total(cls, parts: "Iterable[Counts]") -> "Counts":
@@ -40,6 +52,7 @@ class Counts:
             late=sum(part.late for part in parts),
             under_way=sum(part.under_way for part in parts),
             not_kept=sum(part.not_kept for part in parts),
+            overdue=sum(part.overdue for part in parts),
             on_purpose=sum(part.on_purpose for part in parts),
         )
 

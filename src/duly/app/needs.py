@@ -7,11 +7,13 @@ running cannot be acknowledged: it is no event that somebody has seen, it goes o
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from duly.app.overdue import Overdue
 from duly.app.presence import present
 from duly.app.why import answer_moment
 from duly.errors import NotFound
 from duly.model.access import Matter
 from duly.policy.why import Clock, Command, first_line, what_is_missing
+from duly.policy.why.answer import start_scheduler
 from duly.policy.why.showing import plural
 from duly.store.protocol import OVERDUE, NotKept, Progress, Store
 
@@ -60,10 +62,12 @@ class Need:
         return "ended" if self.kind == "failed" and self.schedule is None else "due"
 
 
-async def needs(store: Store, progress: Progress, since: datetime) -> list[Need]:
+async def needs(
+    store: Store, progress: Progress, overdue: Overdue | None, *, since: datetime
+) -> list[Need]:
     """The newest first; what stops everything before all others."""
     found = [
-        *_overdue(progress),
+        *_overdue(progress, overdue),
         *await _faulty(store, progress),
         *await _left_behind(store),
         *await without_worker(store),
@@ -71,11 +75,6 @@ async def needs(store: Store, progress: Progress, since: datetime) -> list[Need]
     broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
     found += [await _not_kept(store, one) for one in broken]
     return found + await _failed(store, since)
-
-
-def unfired(progress: Progress) -> datetime | None:
-    oldest = progress.oldest_unfired
-    return oldest if oldest is not None and progress.now - oldest > OVERDUE else None
 
 
 async def without_worker(store: Store) -> list[Need]:
@@ -112,13 +111,16 @@ async def without_worker(store: Store) -> list[Need]:
     return found[:MOST_NEEDS]
 
 
-def _overdue(progress: Progress) -> list[Need]:
-    problem = progress.problem
-    if problem is None:
+def _overdue(progress: Progress, overdue: Overdue | None) -> list[Need]:
+    start = (start_scheduler(),)
+    if overdue is not None:
+        said, since = f"{overdue.counted} overdue and not fired yet", overdue.since
+        return [Need(name="scheduler", kind="overdue", sentence=said, due_at=since, commands=start)]
+    due = progress.oldest_undispatched
+    if due is None or progress.now - due <= OVERDUE:
         return []
-    due = unfired(progress) or progress.oldest_undispatched
-    start = Command("start one", "duly up")
-    return [Need(name="scheduler", kind="overdue", sentence=problem, due_at=due, commands=(start,))]
+    said = "a job is due and not ready yet: no scheduler is running"
+    return [Need(name="scheduler", kind="overdue", sentence=said, due_at=due, commands=start)]
 
 
 async def _faulty(store: Store, progress: Progress) -> list[Need]:

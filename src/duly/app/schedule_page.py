@@ -39,6 +39,7 @@ class Standing:
     zone: str | None
     pause: Pause | None
     fault: str | None
+    overdue: datetime | None  # when its oldest run was due that no scheduler has fired
     ahead: Sequence[datetime]
     skipped: Sequence[datetime]  # moments ahead that were skipped in advance
     after_end: bool  # whether the end of a run decides when it is due
@@ -84,6 +85,7 @@ async def standing(
         zone=own_zone(plan),
         pause=stored.pause,
         fault=stored.fault,
+        overdue=stored.overdue_at(now),
         ahead=await _ahead(store, schedule) if readable else (),
         skipped=sorted(skipped),
         after_end=readable and isinstance(plan.kept, Spaced),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from duly.app.changing import meant
@@ -30,6 +30,7 @@ class Recent:
 class Row:
     schedule: Schedule  # its ``last`` is that of ``recent``
     words: str  # its rule, as a sentence
+    overdue: datetime | None  # when its oldest run was due that no scheduler has fired
     zone: str | None
     recent: Sequence[Recent]  # the oldest first
 
@@ -46,12 +47,14 @@ async def schedule_rows(store: Store, words: str, *, after: str = "", limit: int
     """Those that are meant, by name, behind the name ``after``."""
     found = await meant(store, parse_schedule_filter(words), after=after, limit=limit + 1)
     shown = found[:limit]
+    now = await store.surroundings.now()
     recent = await _recent(store, shown)
     return Rows(
         rows=[
             Row(
                 schedule=Schedule.of(one, None),
                 words=in_words(one.plan),
+                overdue=one.overdue_at(now),
                 zone=own_zone(one.plan),
                 recent=recent[one.id],
             )

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from duly.app.counts import LATE, Counts, counted
 from duly.app.flow_page import Awaits
 from duly.app.late import LateRun
-from duly.app.needs import Need, needs, unfired
+from duly.app.needs import Need, needs
+from duly.app.overdue import Overdue, find_overdue
 from duly.app.strip import Strip, StripView
 from duly.app.upcoming import upcoming
 from duly.errors import NotFound
+from duly.instants import HORIZON
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
 from duly.policy.why import Clock, first_line
@@ -49,6 +51,7 @@ class Coming:
     name: str
     due_at: datetime
     zone: str
+    overdue: bool = False  # no scheduler has fired it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ class Status:
     scheduled: bool = True  # whether there is any schedule
     late: Sequence[LateRun] = ()  # the last that were kept, and late
     strip: StripView | None = None  # where somebody looks again and again
-    unfired_since: datetime | None = None  # nobody has decided what has been due for so long
+    overdue: Overdue | None = None
 
     @property
     def ok(self) -> bool:
@@ -73,9 +76,9 @@ class Status:
     def headline(self, zone: str = "UTC", *, brief: bool = False) -> str:
         """One of four sentences; ``brief``: without the numbers, which then stand beside it."""
         clock = Clock(zone, self.now)
-        if self.unfired_since is not None:
-            since = f"{clock.near(self.unfired_since)} ({clock.ago(self.unfired_since)} ago)"
-            return f"Nothing is running schedules: nobody has decided what was due {since}."
+        if self.overdue is not None:
+            counted = self.overdue.counted
+            return f"{counted} overdue." if brief else self.overdue.sentence(zone)
         if self.needs:
             count = len(self.needs)
             many = "1 promise needs you" if count == 1 else f"{count} promises need you"
@@ -108,23 +111,25 @@ async def status(store: Store, strip: Strip | None = None) -> Status:
     progress = await store.upkeep.progress()
     view = None if strip is None else await strip.look(store, progress.now)
     since = progress.now - WINDOW if view is None else view.since
+    overdue = await find_overdue(store, progress.now) if view is None else view.overdue
     return Status(
         now=progress.now,
         since=since,
-        counts=await _counts(store, since) if view is None else view.counts,
+        counts=await _counts(store, since, overdue) if view is None else view.counts,
         strip=view,
-        needs=await needs(store, progress, progress.now - WINDOW),
+        needs=await needs(store, progress, overdue, since=progress.now - WINDOW),
         running=await _running(store),
         running_count=progress.running,
         awaiting=await _awaiting(store),
-        coming=await _coming(store),
+        coming=await _coming(store, progress.now),
         scheduled=bool(await store.schedules.page(limit=1)),
-        unfired_since=unfired(progress),
+        overdue=overdue,
     )
 
 
-async def _counts(store: Store, since: datetime) -> Counts:
-    return counted(await store.evidence.tallies(since, late=LATE))
+async def _counts(store: Store, since: datetime, overdue: Overdue | None) -> Counts:
+    found = counted(await store.evidence.tallies(since, late=LATE))
+    return found if overdue is None else replace(found, overdue=overdue.runs)
 
 
 async def _running(store: Store) -> list[RunningJob]:
@@ -170,11 +175,19 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
     return found
 
 
-async def _coming(store: Store) -> list[Coming]:
-    """Some more are asked for than are shown: those that are skipped in advance come later."""
-    found = await upcoming(store, await store.evidence.coming(limit=MOST_NEXT * 10))
+async def _coming(store: Store, now: datetime) -> list[Coming]:
+    """What is due next, overdue runs first.
+
+    Some more are asked for than are shown: those that are skipped in advance come later.
+    """
+    found = await upcoming(store, await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10))
     next_ones = [
-        Coming(name=one.plan.name, due_at=one.next_at, zone=one.plan.shown_zone)
+        Coming(
+            name=one.plan.name,
+            due_at=one.overdue_at(now) or one.next_at,
+            zone=one.plan.shown_zone,
+            overdue=one.overdue_at(now) is not None,
+        )
         for one in found
         if one.next_at is not None
     ]

@@ -8,12 +8,13 @@ be retried.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from duly.app.coming import HOURS_AHEAD, Ahead, ahead
 from duly.app.counts import LATE, Counts, Kept, counted
+from duly.app.overdue import Overdue, find_overdue
 from duly.clock import boottime
 from duly.instants import floored
 from duly.store.protocol import Store
@@ -35,6 +36,8 @@ class HourCell:
     def worst(self) -> Kept:
         if self.counts.not_kept:
             return "not kept"
+        if self.counts.overdue:
+            return "overdue"
         if self.counts.late:
             return "late"
         if self.counts.under_way:
@@ -59,6 +62,7 @@ class StripView:
     rest_of_hour: int  # so many moments are still to come in the hour that goes on
     coming: tuple[ComingHour, ...]
     estimated: bool = False  # whether what is coming was too much to be counted
+    overdue: Overdue | None = None
 
 
 class Strip:
@@ -74,19 +78,24 @@ class Strip:
         since = current - (HOURS - 1) * HOUR
         await self._refresh(store, now, since)
         parts = list(self._quarters.values())
-        cells = [_cell(since + place * HOUR, parts) for place in range(HOURS)]
+        overdue = await find_overdue(store, now)
+        cells = [_cell(since + place * HOUR, parts, overdue) for place in range(HOURS)]
         coming = await self._look_ahead(store, now)
         return StripView(
             now=now,
             since=since,
             hours=tuple(cells),
-            counts=Counts.total(cell.counts for cell in cells),
+            counts=replace(
+                Counts.total(cell.counts for cell in cells),
+                overdue=0 if overdue is None else overdue.runs,  # those of the days before, too
+            ),
             rest_of_hour=coming.moments(current),
             coming=tuple(
                 ComingHour(start=start, moments=coming.moments(start))
                 for start in (current + place * HOUR for place in range(1, HOURS_AHEAD + 1))
             ),
             estimated=coming.estimated,
+            overdue=overdue,
         )
 
     async def _refresh(self, store: Store, now: datetime, since: datetime) -> None:
@@ -135,8 +144,10 @@ class _Quarter:
         return any(counts.under_way or counts.not_kept for counts in self.hours.values())
 
 
-def _cell(start: datetime, quarters: Iterable[_Quarter]) -> HourCell:
-    found = (quarter.hours[start] for quarter in quarters if start in quarter.hours)
+def _cell(start: datetime, quarters: Iterable[_Quarter], overdue: Overdue | None) -> HourCell:
+    found = [quarter.hours[start] for quarter in quarters if start in quarter.hours]
+    if overdue is not None:
+        found.append(Counts(overdue=overdue.hours.get(start, 0)))
     return HourCell(start=start, counts=Counts.total(found))
 
 

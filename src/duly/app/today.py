@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from duly.app.late import LateRuns
+from duly.app.overdue import Overdue, find_overdue
 from duly.app.status import Status, status
 from duly.app.strip import Strip
 from duly.clock import boottime
@@ -21,6 +22,8 @@ class Today:
         self._lock = asyncio.Lock()
         self._known: Status | None = None
         self._asked_at = 0.0
+        self._overdue: Overdue | None = None
+        self._overdue_asked_at = -FRESH_SECONDS
 
     async def look(self, store: Store) -> Status:
         async with self._lock:
@@ -30,3 +33,10 @@ class Today:
                 self._known = replace(found, late=late)
                 self._asked_at = boottime()
             return self._known
+
+    async def overdue(self, store: Store) -> Overdue | None:
+        """What every page says first. Several pages may ask at once: it is looked up for one."""
+        if boottime() - self._overdue_asked_at > FRESH_SECONDS:
+            self._overdue_asked_at = boottime()
+            self._overdue = await find_overdue(store, await store.surroundings.now())
+        return self._overdue

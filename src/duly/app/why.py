@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 
 from duly.app.flow_page import lineage_of
 from duly.app.named import schedule_named
+from duly.app.overdue import find_overdue, runs_due
 from duly.app.presence import is_gone, present
+from duly.app.upcoming import upcoming_one
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
 from duly.model.job import Job
-from duly.model.schedule import Schedule
+from duly.model.schedule import PROMPT, Schedule
 from duly.model.states import ENDED, State
 from duly.policy.sentences import clock_changes
 from duly.policy.why import (
@@ -18,6 +20,7 @@ from duly.policy.why import (
     Answer,
     Asked,
     Change,
+    Clock,
     JobEvidence,
     LaneEvidence,
     MomentEvidence,
@@ -26,7 +29,7 @@ from duly.policy.why import (
     explain_moment,
     read_time,
 )
-from duly.policy.why.moments import PROMPT
+from duly.policy.why.showing import plural
 from duly.rules import Spaced, clock_change_notes
 from duly.store.protocol import Store
 
@@ -109,15 +112,35 @@ async def answer_moment(
 
 
 async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
-    """About what was due last: decided, or not."""
+    """Explain the oldest run that is overdue; if none is, the last one that was due."""
     latest = (await store.ledger.latest([schedule.id])).get(schedule.id)
+    overdue = (await upcoming_one(store, schedule)).overdue_at(now)
+    if overdue is not None:
+        asked = Asked(start=overdue, until=overdue + MICROSECOND, text="")
+        answer = await _absent(store, schedule, asked, moment=overdue, now=now)
+        before = [] if latest is None else [await answer_moment(store, schedule, latest)]
+        more = _overdue_since(schedule, overdue, now)
+        said = (f"the run before: {one.sentence}" for one in before)
+        return replace(answer, evidence=(*more, *said, *answer.evidence))
     pending = _pending(schedule, now)
-    if pending is not None and (latest is None or now - pending >= PROMPT):
+    stopped = schedule.pause is not None or schedule.fault is not None
+    if pending is not None and (latest is None or stopped or now - pending >= PROMPT):
         asked = Asked(start=pending, until=pending + MICROSECOND, text="")
         return await _absent(store, schedule, asked, moment=pending, now=now)
     if latest is not None:
         return await answer_moment(store, schedule, latest)
     return explain_absence(AbsenceEvidence(schedule=schedule, now=now))
+
+
+def _overdue_since(schedule: Schedule, first: datetime, now: datetime) -> tuple[str, ...]:
+    """How many more runs were due after the first that is overdue."""
+    more = runs_due(schedule, first, now) - 1
+    last = _pending(schedule, now)
+    if more < 1 or last is None:
+        return ()
+    when = Clock(schedule.plan.shown_zone, now).near(last)
+    are = "is" if more == 1 else "are"
+    return (f"{plural(more, 'more run')} {are} overdue, the last was due {when}",)
 
 
 def _pending(schedule: Schedule, now: datetime) -> datetime | None:
@@ -168,6 +191,7 @@ async def _absent(
     store: Store, schedule: Schedule, asked: Asked, *, moment: datetime | None, now: datetime
 ) -> Answer:
     before, after = await _neighbours(store, schedule, asked)
+    late = await find_overdue(store, now)
     changes = await store.schedules.changes(schedule.plan.name)
     return explain_absence(
         AbsenceEvidence(
@@ -179,6 +203,7 @@ async def _absent(
             after=after,
             changes=tuple(Change(at, who, what) for at, who, what in changes),
             last_decision=await store.evidence.last_decision(now),
+            scheduler_is_running=late is None or late.scheduler_is_running,
             notes=_clock_notes(schedule, asked.start - SAME_NIGHT, asked.until, past=False),
         )
     )

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
+from shlex import quote
 
 import click
 
@@ -110,14 +111,19 @@ def _schedule(name: str, url: str) -> tuple[Rule | Spaced, Collection[datetime]]
     import asyncio
 
     from duly.app import open_store
+    from duly.app.upcoming import upcoming_one
 
     async def asked() -> tuple[Rule | Spaced, Collection[datetime]]:
         store = await open_store(url)
         try:
             schedule = await store.schedules.get(name)
             ahead = await store.ledger.fires(name, since=schedule.cursor, limit=MOST_SKIPPED)
+            overdue = (await upcoming_one(store, schedule)).overdue_at(now())
         finally:
             await store.close()
+        if overdue is not None:
+            since = f"{roughly(now() - overdue)} ago and has not been fired: duly why {quote(name)}"
+            click.echo(f"Overdue: it was due {since}", err=True)
         return schedule.plan.kept, {fire.due_at for fire in ahead if fire.outcome == "skipped"}
 
     try:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -96,7 +97,11 @@ def _counts(found: "Status") -> Iterator[str]:
     """What the moments came to that were due, unless all of them were kept."""
     counts = found.counts
     late = f" ({counts.late:,} of them late)" if counts.late else ""
-    rest = {"under way": counts.under_way, "not kept": counts.not_kept}
+    rest = {
+        "overdue": counts.overdue,
+        "under way": counts.under_way,
+        "not kept": counts.not_kept,
+    }
     others = [f"{count:,} {what}" for what, count in rest.items() if count]
     said = []
     if late or others:
@@ -147,7 +152,9 @@ def _coming(found: "Status", *, zone: str, utc: bool) -> Iterator[str]:
         shown = zone if utc or one.zone == "UTC" else one.zone
         due = Clock(shown, found.now).near(one.due_at)
         named = "" if shown == zone else f" {shown}"
-        rows.append((f"{due}{named}", one.name, f"in {about(one.due_at - found.now)}"))
+        ago = f"overdue by {about(found.now - one.due_at)}"
+        left = ago if one.overdue else f"in {about(max(one.due_at - found.now, timedelta()))}"
+        rows.append((f"{due}{named}", one.name, left))
     yield from _indented(rows)
 
 
@@ -167,6 +174,7 @@ def _plain(found: "Status", zone: str) -> dict[str, object]:
         "late": counts.late,
         "under_way": counts.under_way,
         "not_kept": counts.not_kept,
+        "overdue": counts.overdue,
         "on_purpose": counts.on_purpose,
         "needs": [_plain_need(need) for need in found.needs],
         "running": [
@@ -191,7 +199,12 @@ def _plain(found: "Status", zone: str) -> dict[str, object]:
             for step in found.awaiting
         ],
         "next": [
-            {"name": one.name, "due_at": one.due_at.isoformat(), "zone": one.zone}
+            {
+                "name": one.name,
+                "due_at": one.due_at.isoformat(),
+                "zone": one.zone,
+                "overdue": one.overdue,
+            }
             for one in found.coming
         ],
     }

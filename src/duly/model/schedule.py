@@ -6,12 +6,13 @@
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
-from duly.errors import DulyError, InvalidValue
+from duly.errors import DulyError, InvalidValue, RuleError
 from duly.model.job import Label
 from duly.model.payload import check_text
 from duly.model.policies import Policies, check_moment
@@ -19,6 +20,9 @@ from duly.model.template import names_in
 from duly.rules import On, Rule, Spaced, bounded, parse
 from duly.rules.on import BEGINNING
 from duly.rules.rule import Minus
+
+# A scheduler fires what is due within milliseconds: what waits longer than this is overdue.
+PROMPT = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +153,14 @@ class Schedule:
     @property
     def key(self) -> str:
         return self.plan.name
+
+    def overdue_at(self, now: datetime) -> datetime | None:
+        """Return when its oldest unfired run was due, or None if no run is overdue."""
+        due = None if self.pause or self.fault else self.next_at
+        if due is not None and self.plan.is_readable and isinstance(self.plan.kept, Rule):
+            with suppress(RuleError):  # too costly to be looked up: the store's answer stays
+                due = self.plan.kept.after(due - timedelta.resolution)  # without what is excluded
+        return due if due is not None and now - due > PROMPT else None
 
 
 # What a rule may pick by a name: the H of a cron line, and jitter. Another word with an H in it

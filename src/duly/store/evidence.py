@@ -190,11 +190,6 @@ def awaiting(limit: int) -> Operation[list[Job]]:
     return [rows.job(row) for row in (yield Ask("awaiting_jobs", {"limit": limit}))]
 
 
-def coming(limit: int) -> Operation[list[Schedule]]:
-    found = yield Ask("coming_schedules", {"limit": limit})
-    return [rows.schedule(row) for row in rows.schedules(found)]
-
-
 def due_before(before: datetime, limit: int) -> Operation[list[Schedule]]:
     found = yield Ask("schedules_due_before", {"before": to_us(before), "limit": limit})
     return [rows.schedule(row) for row in rows.schedules(found)]

@@ -35,14 +35,19 @@ class Page:
 
     async def show(self, house: House, ask: Ask, _: bytes) -> Response:
         if LIVE not in ask.query:
-            return HTMLResponse(render(self.template, ask, await self.view(house, ask)))
+            return HTMLResponse(render(self.template, ask, await self._values(house, ask)))
         if house.live.is_full:
             raise TooManyWatch("too many pages are open: close some, and load this one again")
 
         async def make() -> str:
-            return render_main(self.template, ask, await self.view(house, ask))
+            return render_main(self.template, ask, await self._values(house, ask))
 
         # What a page shows depends on what its reader may do, and on nothing else about them.
         user = ask.user
         seen_alike = (ask.root, ask.path, str(ask.query), ask.look.zone, user.role, user.tenant)
         return house.live.stream(seen_alike, make)
+
+    async def _values(self, house: House, ask: Ask) -> Values:
+        """What the page shows, below a banner that every page has."""
+        overdue = await ask.front.ask(house.lobby.today.overdue)
+        return {**await self.view(house, ask), "overdue": overdue}

@@ -26,7 +26,7 @@ from duly.web.saying import as_json, coloured, sentence, shown
 SHAPES: Final = {
     "succeeded": "●", "kept": "●", "running": "◐", "ready": "○", "scheduled": "◷", "blocked": "◫",
     "failed": "✕", "cancelled": "⊘", "expired": "⌛", "queued": "●", "merged": "⊕", "skipped": "▲",
-    "late": "◒", "not kept": "✕", "under way": "◐", "paused": "❚❚", "none": "·",
+    "late": "◒", "overdue": "▲", "not kept": "✕", "under way": "◐", "paused": "❚❚", "none": "·",
     "working": "●", "draining": "◒", "stopping": "◌", "stopping now": "◌", "gone": "✕",
     "well": "●", "worth knowing": "▲", "needs you": "✕", "valid": "●", "revoked": "⊘",
 }  # fmt: skip
@@ -37,9 +37,12 @@ def render(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
 
 
 def render_main(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
-    """Only the part of a page that is kept up to date."""
+    """Render only what is kept up to date of a page: its main part, and the banner above it."""
     found = _environment().get_template(template)
-    return "".join(found.blocks["main"](found.new_context({**_common(ask), **values})))
+    common = {**_common(ask), **values}
+    banner = _environment().get_template("banner.html").render(common)
+    main = "".join(found.blocks["main"](found.new_context(common)))
+    return f'<hx-partial hx-target="#banner" hx-swap="innerHTML">{banner}</hx-partial>{main}'
 
 
 def render_bare(template: str, request: HTTPConnection, **values: object) -> str:

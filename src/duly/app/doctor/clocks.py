@@ -8,6 +8,7 @@ from typing import Final
 from duly import clock as wall
 from duly.app.doctor.finding import Finding, fine, problem, warning
 from duly.app.doctor.patient import Patient
+from duly.model.schedule import PROMPT
 from duly.policy.why import about
 from duly.policy.why.showing import plural
 from duly.rules import zone_data_version
@@ -103,9 +104,9 @@ def judge_moments(progress: Progress) -> Finding:
     """The oldest moment that nobody has decided, and the oldest job that nobody has made ready."""
     start = "no scheduler is alive, or none that can keep up: duly up, or duly scheduler"
     unfired = progress.oldest_unfired
-    if unfired is not None and progress.now - unfired > OVERDUE:
+    if unfired is not None and progress.now - unfired > PROMPT:
         return problem(
-            f"the oldest was due {_at(unfired, progress)} and nobody has fired it", start
+            f"the oldest was due {_at(unfired, progress)} and no scheduler has fired it", start
         )
     waiting = progress.oldest_undispatched
     if waiting is not None and progress.now - waiting > OVERDUE:

@@ -58,7 +58,7 @@ _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
         "events": "get find page reactions",
         "evidence": "schedule run_in_the_way past_runs runs_of run_after last_decision count_ahead "
         "running_in asked_to_stop tallies late_moments not_kept failed_tasks waiting running "
-        "awaiting coming depths minutes happened count_happened hour_tallies due_before",
+        "awaiting depths minutes happened count_happened hour_tallies due_before",
         "surroundings": "now newest bad_days zone_data wanted living orphans",
         "access": "acknowledged",
     },

@@ -22,6 +22,7 @@ from duly.cli.output import roughly
 from duly.cli.store import refuse, store_option
 from duly.clock import now
 from duly.errors import DulyError
+from duly.model.schedule import PROMPT
 from duly.policy.redaction import hidden_call
 from duly.settings.machine import machine_zone
 
@@ -163,7 +164,14 @@ def _left(schedule: "Schedule", view: View) -> str:
         return "paused"
     if schedule.next_at is None and schedule.note:
         return "stands still"
-    return view.left(schedule.next_at)
+    overdue = overdue_for(schedule, view)
+    return view.left(schedule.next_at) if overdue is None else f"overdue {roughly(overdue)}"
+
+
+def overdue_for(schedule: "Schedule", view: View) -> timedelta | None:
+    """How long its next run has been due that no scheduler has fired; None if it is not overdue."""
+    due = None if schedule.paused else schedule.next_at
+    return view.now - due if due is not None and view.now - due > PROMPT else None
 
 
 def plain_schedule(schedule: "Schedule") -> dict[str, object]:

@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from duly.cli.formats import View, iso, one_line, safe_table, utc_option
-from duly.cli.schedules.looking import plain_fire, plain_schedule
+from duly.cli.output import roughly
+from duly.cli.schedules.looking import overdue_for, plain_fire, plain_schedule
 from duly.cli.store import ask, output_option, store_option
 from duly.errors import DulyError
 from duly.policy.redaction import hidden_json
@@ -99,7 +101,12 @@ def _lines(portrait: Portrait, view: View) -> Iterator[str]:
     if plan.is_readable:
         for note in clock_change_notes(plan.kept, view.now):
             yield f"Note: {note}"
-    if portrait.ahead:
+    overdue = overdue_for(schedule, view)
+    if overdue is not None:
+        due = view.moment(schedule.next_at, portrait.zone)
+        yield f"\nOverdue: it was due {due}, {roughly(overdue)} ago, and has not been fired yet."
+        yield f"  duly why {quote(schedule.name)}"
+    elif portrait.ahead:
         rows = [
             (view.moment(moment, portrait.zone), view.left(moment)) for moment in portrait.ahead
         ]

@@ -7,11 +7,10 @@ from shlex import quote
 from typing import NamedTuple
 
 from duly.errors import DulyError
-from duly.model.schedule import Schedule
+from duly.model.schedule import PROMPT, Schedule
 from duly.policy import sentences
 from duly.policy.why.answer import Answer, Command, run_it, start_scheduler
 from duly.policy.why.asked import A_DAY, Asked
-from duly.policy.why.moments import PROMPT
 from duly.policy.why.showing import Clock, about
 from duly.rules import Spaced, local_time, parse
 
@@ -39,6 +38,7 @@ class AbsenceEvidence:
     after: datetime | None = None
     changes: tuple[Change, ...] = ()  # the newest first
     last_decision: datetime | None = None  # of any scheduler
+    scheduler_is_running: bool = False  # other schedules are fired
     notes: tuple[str, ...] = ()  # what the clocks on the walls did
 
     @property
@@ -167,12 +167,18 @@ def _undecided(found: AbsenceEvidence, moment: datetime) -> Answer:
     if schedule.awaiting is not None:
         return Answer(sentence=f"{said}: it waits for the end of job {schedule.awaiting}.")
     if found.now - moment < PROMPT:
-        return Answer(sentence=f"{said} and is about to be decided.")
+        return Answer(sentence=f"{said} and is about to be fired.")
     last = found.last_decision
-    since = "" if last is None else f"decided since {clock.near(last)} ({clock.ago(last)})"
+    if found.scheduler_is_running and last is not None:
+        return Answer(
+            sentence=f"{said} and has not been fired yet, though a scheduler is running: it fired "
+            f"another schedule {clock.ago(last)} ago.",
+            commands=(Command("look closer", "duly doctor"), run_it(name)),
+        )
+    since = "" if last is None else f"fired since {clock.near(last)} ({clock.ago(last)} ago)"
     return Answer(
-        sentence=f"{said} and nobody has decided about it: no scheduler is running. "
-        f"Nothing was {since or 'ever decided'}.",
+        sentence=f"{said} and has not been fired: no scheduler is running. "
+        f"Nothing was {since or 'ever fired'}.",
         commands=(start_scheduler(), run_it(name)),
     )
 

@@ -1,12 +1,12 @@
 """Why a moment came to what the ledger says about it."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from shlex import quote
 from typing import assert_never
 
 from duly.model.fire import CLOCK, Cause, Fire, Outcome
-from duly.model.schedule import Schedule
+from duly.model.schedule import PROMPT, Schedule
 from duly.model.states import State
 from duly.policy.why.answer import Answer, Command, run_it
 from duly.policy.why.jobs import clause_of
@@ -14,8 +14,6 @@ from duly.policy.why.overlaps import Overlap, why_overlap
 from duly.policy.why.runs import JobEvidence
 from duly.policy.why.showing import Clock, about, plural
 
-# A scheduler that runs decides within milliseconds.
-PROMPT = timedelta(seconds=5)
 # Skipped by choice, whoever was there.
 _CHOSEN = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED)
 

@@ -86,9 +86,6 @@ class SqlEvidence:
     async def awaiting(self, *, limit: int = 10) -> list[Job]:
         return await self._room.read(lambda: evidence.awaiting(limit))
 
-    async def coming(self, *, limit: int = 5) -> list[Schedule]:
-        return await self._room.read(lambda: evidence.coming(limit))
-
     async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[Schedule]:
         return await self._room.read(lambda: evidence.due_before(before, limit))
 

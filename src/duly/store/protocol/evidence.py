@@ -249,10 +249,6 @@ class Evidence(Protocol):
         """The steps that wait for an event, those first that wait no longer soonest."""
         ...
 
-    async def coming(self, *, limit: int = 5) -> list[Schedule]:
-        """The schedules that are due next."""
-        ...
-
     async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[Schedule]:
-        """The same, with those that are overdue: what has a moment to come before then."""
+        """Return the schedules that are due before then, those that are overdue first."""
         ...

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from duly.instants import HORIZON
 from duly.model.fire import Cause, Outcome
 from duly.model.outcome import Mismatched, Raised, Succeeded
 from duly.model.policies import Missed
@@ -231,7 +232,7 @@ async def what_waits_for_a_worker_is_found_by_what_it_needs_the_oldest_first(wor
 
 
 @check
-async def what_comes_next_is_neither_paused_nor_overdue(world: World) -> None:
+async def what_comes_next_is_not_paused_and_begins_with_what_is_overdue(world: World) -> None:
     await world.add(
         plan("third", "every 3h"),
         plan("first", "every 1h"),
@@ -239,11 +240,11 @@ async def what_comes_next_is_neither_paused_nor_overdue(world: World) -> None:
         plan("paused", "every 1h"),
     )
     await world.store.schedules.pause("paused", until=START + MINUTE)
-    found = await world.store.evidence.coming(limit=2)
+    found = await world.store.evidence.due_before(HORIZON, limit=2)
     equal([one.plan.name for one in found], ["first", "second"])
     world.wait(HOUR + MINUTE)
-    later = await world.store.evidence.coming(limit=5)
-    equal([one.plan.name for one in later], ["second", "third"])
+    later = await world.store.evidence.due_before(HORIZON, limit=5)
+    equal([one.plan.name for one in later], ["first", "second", "third"])
 
 
 @check

@@ -1,10 +1,10 @@
 """The strip of hours: what became of the moments of the last day, and how many are coming.
 
-Each hour is a bar as high as it was busy, in the colour and with the mark of the worst that
-happened in it; those to come are pale. Each is a link to its hour.
+Each hour is a bar as high as it was busy. Its parts are as high as their share of the runs, the
+worst on top, and its mark is that of the worst. Hours to come are pale. Each is a link to its hour.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from math import log2
 from typing import Final
@@ -16,8 +16,9 @@ from duly.rules import local_time
 
 WIDTH, HEIGHT, BASE = 22, 74, 52  # of a cell, of the drawing, and where bars stand
 LEAST, MOST = 4, 44  # how high a bar is
+VISIBLE: Final = 2  # how high a part is, however small its share
 LABELLED: Final = 3  # every so many hours are named
-_MARKS: Final = {"not kept": "\u2715", "late": "\u25d2", "under way": "\u25d0"}
+_MARKS: Final = {"not kept": "\u2715", "overdue": "\u25b2", "late": "\u25d2", "under way": "\u25d0"}
 
 Link = Callable[[datetime], str]
 
@@ -53,8 +54,10 @@ def _cell(
     start = local_time(cell.start, zone)
     if isinstance(cell, HourCell):
         count, kind, title = cell.counts.due, str(cell.worst), _said(cell)
+        parts: Mapping[str, int] = dict(cell.counts.parts.items())
     else:
         count, kind, title = cell.moments, "coming", f"{cell.moments:,} coming"
+        parts = {kind: count}
     high = LEAST + round((MOST - LEAST) * log2(1 + count) / log2(1 + tallest)) if count else 2
     name = Markup('<text x="{}" y="{}" text-anchor="middle">{:%H}</text>').format(
         place * WIDTH + WIDTH / 2, HEIGHT - 4, start
@@ -63,8 +66,7 @@ def _cell(
         '<a href="{link}" aria-label="{hour:%a %H:%M}: {title}">'
         "<title>{hour:%a %H:%M}\u2013{until} \u00b7 {title}</title>"
         '<rect class="hit" x="{left}" y="0" width="{wide}" height="{base}"/>'
-        '<rect class="{kind}" x="{x}" y="{y}" width="{bar}" height="{high}" rx="2"/>'
-        "{mark}</a>{name}"
+        "{bar}{mark}</a>{name}"
     ).format(
         link=link(cell.start),
         hour=start,
@@ -73,14 +75,25 @@ def _cell(
         left=place * WIDTH,
         wide=WIDTH,
         base=BASE,
-        kind=kind.replace(" ", "-") if count else "none",
-        x=place * WIDTH + 3,
-        y=BASE - high,
-        bar=WIDTH - 6,
-        high=high,
+        bar=_bar(parts if count else {"none": 1}, place, high),
         mark=_mark(kind, place, BASE - high) if count else "",
         name=name if start.hour % LABELLED == 0 and abs(place - _NOW) > 1 else "",
     )
+
+
+def _bar(parts: Mapping[str, int], place: int, high: int) -> Markup:
+    """The parts of a bar above each other, from the bottom up."""
+    total, top, drawn = sum(parts.values()), float(BASE), []
+    shares = {kind: max(VISIBLE, high * n / total) for kind, n in parts.items() if n}
+    scale = high / sum(shares.values())
+    for kind, share in shares.items():
+        top -= share * scale
+        drawn.append(
+            Markup('<rect class="{}" x="{}" y="{:.1f}" width="{}" height="{:.1f}" rx="1"/>').format(
+                kind.replace(" ", "-"), place * WIDTH + 3, top, WIDTH - 6, share * scale
+            )
+        )
+    return Markup("").join(drawn)
 
 
 _NOW = 24  # the place of the line, beside which no hour is named
@@ -100,11 +113,12 @@ def _said(cell: HourCell) -> str:
     parts = [f"{counts.due:,} due", f"{counts.kept:,} kept"]
     parts += [f"{counts.late:,} late"] if counts.late else []
     parts += [f"{counts.not_kept:,} not kept"] if counts.not_kept else []
+    parts += [f"{counts.overdue:,} overdue"] if counts.overdue else []
     parts += [f"{counts.under_way:,} under way"] if counts.under_way else []
     return ", ".join(parts) if counts.due else "nothing was due"
 
 
 def _label(view: StripView) -> str:
-    bad = [cell for cell in view.hours if cell.worst == "not kept"]
+    bad = [cell for cell in view.hours if cell.counts.not_kept or cell.counts.overdue]
     said = f"The last 24 hours: {view.counts.due:,} due, {view.counts.kept:,} kept"
     return f"{said}; not all kept in {len(bad)} of them" if bad else said

@@ -223,13 +223,6 @@ select {job}, waits, waits_for, null, null, null
  order by deadline nulls last, id
  limit :limit;
 
--- name: coming_schedules
-select {schedule}
-  from duly_schedule
- where next_at > :now and pause is null and fault is null
- order by next_at, name
- limit :limit;
-
 -- name: schedules_due_before
 -- Those that are due before an instant, or should have been.
 select {schedule}

@@ -99,10 +99,11 @@ class Next(Said, frozen=True):
     name: str
     due_at: datetime
     zone: str
+    overdue: Annotated[bool, Meta(description="No scheduler has fired it.")]
 
     @classmethod
     def of(cls, one: Coming) -> "Next":
-        return cls(name=one.name, due_at=one.due_at, zone=one.zone)
+        return cls(name=one.name, due_at=one.due_at, zone=one.zone, overdue=one.overdue)
 
 
 class Status(Said, frozen=True):
@@ -117,6 +118,7 @@ class Status(Said, frozen=True):
     late: Annotated[int, Meta(description="So many of the kept.")]
     under_way: int
     not_kept: int
+    overdue: Annotated[int, Meta(description="Due, and no scheduler has fired them.")]
     on_purpose: Annotated[int, Meta(description="Not wanted: not counted as due.")]
     needs: list[Need]
     running: list[Running]
@@ -137,6 +139,7 @@ class Status(Said, frozen=True):
             late=counts.late,
             under_way=counts.under_way,
             not_kept=counts.not_kept,
+            overdue=counts.overdue,
             on_purpose=counts.on_purpose,
             needs=[Need.of(need) for need in found.needs],
             running=[Running.of(job) for job in found.running],
