@@ -52,7 +52,9 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
     await fired.wait()
     health = await node.health()
     assert (health.ok, health.unfired_for) == (True, timedelta(0))
-    services = {"scheduler", "dispatcher", "reaper", "pruner", "coroner", "reactor"}
+    services = {
+        "scheduler", "dispatcher", "reaper", "pruner", "coroner", "reactor", "timekeeper",
+    }  # fmt: skip
     assert set(health.services) == services
     stop.set()
     await running

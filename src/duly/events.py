@@ -51,14 +51,18 @@ class ServiceRestarted:
 
 @dataclass(frozen=True, slots=True)
 class ClockDistrusted:
-    """The database's clock moved by ``jump`` more than ours did: nothing is fired here."""
+    """The database's clock moved by ``jump`` more than ours did.
+
+    No silent worker loses its jobs here for one lease. After a jump of more than a minute nothing
+    is fired, made ready or expired either, until ``ClockTrusted``; nothing is deleted for longer.
+    """
 
     jump: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class ClockTrusted:
-    """The database's clock and ours agree again."""
+    """The database's clock has gone steadily since it jumped: firing goes on."""
 
 
 @dataclass(frozen=True, slots=True)

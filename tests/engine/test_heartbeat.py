@@ -239,6 +239,19 @@ async def test_what_ignores_its_fence_ends_a_worker_or_is_told(
     assert care.heard(WorkerUnfenced) == [WorkerUnfenced(ward.numbers[0], [1])]
 
 
+async def test_a_worker_that_is_told_that_its_lease_is_over_does_not_wait_for_its_own_end_of_it(
+    store: Store,
+) -> None:
+    ward = Ward(1)
+    ward.stops = False  # a thread that nobody can stop
+    async with Care(store, ward, dedicated=True, lease=timedelta(hours=1)) as care:
+        await until(lambda: ward.numbers != [])
+        await store.work.end_lease(ward.numbers[0])
+        await until(lambda: care.exits != [])
+    assert care.exits == [EX_TEMPFAIL]
+    assert ward.killed == 1
+
+
 async def test_a_heart_that_finds_no_store_goes_on_looking_and_can_be_stopped(url: str) -> None:
     tries = 0
 

@@ -29,6 +29,13 @@ def test_it_counts_from_when_its_renewal_was_sent() -> None:
     assert (lease.next_renewal(), lease.doubtful_at(), lease.last_moment()) == (116.0, 130.0, 137.0)
 
 
+def test_one_that_the_store_calls_over_has_no_last_moment_left() -> None:
+    lease = Lease(LENGTH, 100.0)
+    lease.lost()
+    assert lease.is_doubtful(100.0)
+    assert lease.last_moment() < 100.0
+
+
 def test_a_renewal_that_hangs_is_over_before_others_take_the_jobs() -> None:
     assert PATIENCE < MARGIN
 

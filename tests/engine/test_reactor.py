@@ -39,7 +39,7 @@ async def test_it_goes_on_while_there_is_more_and_says_what_it_did(store: Store)
 async def test_steps_are_answered_also_while_somebody_holds_what_would_react(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def held(*, limit: int) -> Reacted:
+    async def held(*, limit: int, **_: object) -> Reacted:
         raise Busy(f"{limit} are held")
 
     world = World(store, VirtualClock(now()))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from duly.engine.lease import Lease
+from duly.engine.timekeeper import Timekeeper
 from duly.flow.progress import Course, StepFacts
 from duly.model.flow import StepState
 from duly.store import limits, settling
@@ -75,6 +76,9 @@ SABOTAGES = {
         ),
     ),
     "the database's clock": Sabotage(nodes_clock=True),
+    "the distrust of a clock that jumped": Sabotage(
+        code={(Timekeeper, "_is_trusted"): lambda *_: True}, harsh=True
+    ),
     "the transaction around an operation": Sabotage(torn=True),
     "the reaper": Sabotage(without=("reaper",)),
     "the look at the lease before a claim": Sabotage(

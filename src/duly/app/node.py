@@ -19,6 +19,7 @@ from duly.engine.pruner import Pruner
 from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
+from duly.engine.timekeeper import Timekeeper
 from duly.engine.worker import Worker
 from duly.errors import StoreUnavailable
 from duly.events import Emit, nobody
@@ -59,17 +60,19 @@ class Node:
     ) -> None:
         self._store = store
         self._worker = worker
+        timekeeper = Timekeeper(store, emit=emit)
         self._coroner = Coroner(store, emit=emit, wake=lambda: self._loop.nudge(WORKERS))
         services: list[Service] = [
-            Dispatcher(store, emit=emit),
-            Reactor(store, emit=emit),
-            Reaper(store, emit=emit),
+            timekeeper,
+            Dispatcher(store, emit=emit, timekeeper=timekeeper),
+            Reactor(store, emit=emit, timekeeper=timekeeper),
+            Reaper(store, emit=emit, timekeeper=timekeeper),
             self._coroner,
         ]
         if scheduler:
             services += [
-                Scheduler(store, emit=emit),
-                Pruner(store, emit=emit, retention=retention),
+                Scheduler(store, emit=emit, timekeeper=timekeeper),
+                Pruner(store, emit=emit, retention=retention, timekeeper=timekeeper),
             ]
         if herald is not None:
             services.append(herald)

@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from duly import events
+from duly.engine.timekeeper import ORDINARY
 from duly.events import Emit, Event
+from duly.policy.why import about
 from duly.rules import show_duration
 from duly.settings import Settings
 
@@ -63,6 +65,14 @@ def level_of(event: Event) -> Level:
 
 def job_count(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
+
+
+def _distrusted(event: events.ClockDistrusted) -> str:
+    how = "forward" if event.jump > timedelta(0) else "back"
+    jumped = f"the database's clock was set {how} by {about(abs(event.jump))}"
+    if abs(event.jump) <= ORDINARY.tolerance:
+        return f"{jumped}: no job is taken from a silent worker until that is a lease ago"
+    return f"{jumped}: nothing is fired, made ready or deleted until it has gone steadily again"
 
 
 def _fenced(event: events.WorkerFenced) -> str | None:
@@ -139,8 +149,8 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.StoreFound: lambda e: f"the store answers again, after {_rounded(e.after)}",
     events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
     events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
-    events.ClockDistrusted: lambda e: f"the database's clock jumped by {e.jump}: nothing is fired",
-    events.ClockTrusted: lambda _: "the clocks agree again",
+    events.ClockDistrusted: _distrusted,
+    events.ClockTrusted: lambda _: "the database's clock goes steadily again: firing goes on",
     events.SchedulesDeclared: _declared,
     events.DeclarationSuperseded: lambda e: (
         f"this node runs older schedules of {e.app} than another; not applied"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duly.clock import boottime
+from duly.engine.timekeeper import LEASES, ORDINARY, Timekeeper
 from duly.events import Emit, JobsExpired, JobsReadied, nobody
 from duly.store.protocol import JOBS, WORKERS, Store
 
@@ -22,6 +23,8 @@ NO_REST = timedelta(0)
 # Overdue and not ours: somebody holds it, perhaps for long. Look again soon, then less soon.
 HELD_ELSEWHERE = timedelta(milliseconds=5)
 LONGEST_HELD = timedelta(milliseconds=500)
+# While the clock is not believed.
+DISTRUSTED = timedelta(seconds=1)
 
 
 class Dispatcher:
@@ -34,11 +37,13 @@ class Dispatcher:
         *,
         emit: Emit = nobody,
         batch: int = BATCH,
+        timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,
     ) -> None:
         self._store = store
         self._emit = emit
         self._batch = batch
+        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
         self._steady = steady
         self._swept = steady()
         self._held = HELD_ELSEWHERE
@@ -50,17 +55,22 @@ class Dispatcher:
             self._fitted = float("-inf")
 
     async def tick(self) -> timedelta:
-        done = await self._store.upkeep.dispatch(limit=self._batch)
+        trust = self._timekeeper.ask(ORDINARY)
+        done = await self._store.upkeep.dispatch(limit=self._batch, trust=trust)
         if done.ready or done.hurried:
             self._emit(JobsReadied(count=done.ready + done.hurried))
         if done.expired:
             self._emit(JobsExpired(count=done.expired))
         if self._steady() - self._swept >= A_MINUTE.total_seconds():
             await self._store.upkeep.sweep(limit=self._batch)
-            await self._store.upkeep.hold_unknown(patience=A_MINUTE, limit=self._batch)
+            await self._store.upkeep.hold_unknown(
+                patience=A_MINUTE, limit=self._batch, trust=self._timekeeper.ask(LEASES)
+            )
             self._swept = self._steady()
         if await self._free_unfit():
             return NO_REST
+        if done.distrusted:
+            return DISTRUSTED
         if done.rest is None:
             return A_MINUTE
         if done.rest > NO_REST or done.ready or done.hurried or done.expired:

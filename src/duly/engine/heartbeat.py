@@ -200,6 +200,7 @@ class Heartbeat:
                 await self._failed(error, pause=AGAIN_SECONDS)
                 continue
             if beat is None:
+                lease.lost()
                 return "it had expired"
             if renewing:
                 lease.renewed(now)

@@ -25,6 +25,10 @@ class Lease:
     def renewed(self, sent: float) -> None:
         self._confirmed = sent
 
+    def lost(self) -> None:
+        """The store says that it is over: what runs has to stop now."""
+        self._confirmed = float("-inf")
+
     def next_renewal(self) -> float:
         return self._confirmed + self._seconds * _RENEW
 

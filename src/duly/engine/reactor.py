@@ -6,9 +6,12 @@ Any number of them may run, one looks at a time. It is woken when something is e
 emit in transactions of their own tells nobody, and is found by looking.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+from duly.clock import boottime
+from duly.engine.timekeeper import ORDINARY, Timekeeper
 from duly.errors import DulyError
 from duly.events import Emit, EventsSeen, nobody
 from duly.store.protocol import EVENTS, Store
@@ -23,14 +26,24 @@ class Reactor:
     name = "reactor"
     topics = frozenset({EVENTS})
 
-    def __init__(self, store: Store, *, emit: Emit = nobody, batch: int = BATCH) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        emit: Emit = nobody,
+        batch: int = BATCH,
+        timekeeper: Timekeeper | None = None,
+        steady: Callable[[], float] = boottime,
+    ) -> None:
         self._store = store
+        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
         self._emit = emit
         self._batch = batch
 
     async def tick(self) -> timedelta:
         try:
-            done = await self._store.events.react(limit=self._batch)
+            trust = self._timekeeper.ask(ORDINARY)
+            done = await self._store.events.react(limit=self._batch, trust=trust)
         except DulyError:  # what flows wait for may be there all the same
             await self._answer()
             raise

@@ -2,10 +2,15 @@
 
 Never because a job runs long: only the lease decides, by the store's clock. Whoever comes back
 later with a result finds that its fence is too old.
+
+A clock that was set forward ends every lease at once, for the store and not for those who hold
+them. So the reaper asks the timekeeper; until the clock is believed again it only takes what a
+worker has let go of, or what is known to have died.
 """
 
 from datetime import datetime, timedelta
 
+from duly.engine.timekeeper import LEASES, Caution, Timekeeper
 from duly.events import Emit, JobsTakenBack, nobody
 from duly.model.outcome import Lost
 from duly.policy.verdict import Tried, Verdict, judge
@@ -31,16 +36,24 @@ class Reaper:
         emit: Emit = nobody,
         batch: int = BATCH,
         margin: timedelta = MARGIN,
+        timekeeper: Timekeeper | None = None,
+        caution: Caution = LEASES,
     ) -> None:
         self._store = store
         self._emit = emit
         self._batch = batch
         self._margin = margin
+        self._timekeeper = timekeeper or Timekeeper(store, emit=emit)
+        self._caution = caution
         self._after = 0
 
     async def tick(self) -> timedelta:
         taken = await self._store.upkeep.take_back(
-            judged, after=self._after, margin=self._margin, limit=self._batch
+            judged,
+            after=self._after,
+            margin=self._margin,
+            limit=self._batch,
+            trust=self._timekeeper.ask(self._caution),
         )
         self._after = taken.last
         if taken.lost:

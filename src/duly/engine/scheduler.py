@@ -5,11 +5,11 @@ writes once; what one of them holds the others skip.
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from duly.clock import boottime
-from duly.engine.timekeeper import Timekeeper
-from duly.events import ClockDistrusted, ClockTrusted, Emit, Fired, ScheduleFaulted, nobody
+from duly.engine.timekeeper import ORDINARY, Timekeeper
+from duly.events import Emit, Fired, ScheduleFaulted, nobody
 from duly.policy.firing import decide
 from duly.store.protocol import SCHEDULES, Store
 from duly.store.protocol import Fired as Pass
@@ -42,14 +42,14 @@ class Scheduler:
         *,
         emit: Emit = nobody,
         batch: int = BATCH,
+        timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,
     ) -> None:
         self._store = store
         self._emit = emit
         self._batch = batch
         self._steady = steady
-        self._timekeeper = Timekeeper()
-        self._distrusts = False
+        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
         self._stale_after: int | None = 0
         self._held = HELD_ELSEWHERE
         self._back = NO_REST
@@ -57,7 +57,8 @@ class Scheduler:
 
     async def tick(self) -> timedelta:
         awaited = self._steady() >= self._due_at
-        fired = await self._store.ledger.fire(decide, limit=self._batch, trust=self._trusts)
+        trust = self._timekeeper.ask(ORDINARY)
+        fired = await self._store.ledger.fire(decide, limit=self._batch, trust=trust)
         if fired.schedules:
             self._emit(Fired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
         for name, reason in fired.faults:
@@ -88,10 +89,3 @@ class Scheduler:
         """Once after the start, work out anew what older zone data gave, a page at each tick."""
         if self._stale_after is not None:
             self._stale_after = await self._store.ledger.refresh(after=self._stale_after)
-
-    def _trusts(self, now: datetime) -> bool:
-        trusted = self._timekeeper.trusts(now, self._steady())
-        if trusted is self._distrusts:
-            self._distrusts = not trusted
-            self._emit(ClockTrusted() if trusted else ClockDistrusted(jump=self._timekeeper.jump))
-        return trusted

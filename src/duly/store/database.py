@@ -28,7 +28,7 @@ class Ask(NamedTuple):
     """One statement, by its name in the ``.sql`` files, and its values.
 
     A list of numbers or words arrives as an array where there are arrays, and as JSON elsewhere.
-    ``now`` is never among the values: the database that runs the statement adds it.
+    The database that runs the statement adds ``now``, unless the operation says which (``as_of``).
     """
 
     statement: str
@@ -42,6 +42,19 @@ Start: TypeAlias = Callable[[], Operation[T]]
 def alone(ask: Ask) -> Operation[list[Row]]:
     """One statement as an operation."""
     return (yield ask)
+
+
+def as_of(now: int, operation: Operation[T]) -> Operation[T]:
+    """Run an operation with one moment as the ``now`` of all its statements."""
+    try:
+        ask = next(operation)
+        while True:
+            ask = operation.send((yield Ask(ask.statement, {**ask.values, "now": now})))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        operation.close()
 
 
 @dataclass(frozen=True)

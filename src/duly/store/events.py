@@ -26,7 +26,7 @@ from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.event_rows import BEGINNING, Place, read, span
 from duly.store.ids import Ids
-from duly.store.protocol import EventPage, Reacted
+from duly.store.protocol import EventPage, Reacted, Trust
 from duly.store.reactions import carry_out
 from duly.store.rows import ScheduleRow
 
@@ -63,6 +63,7 @@ class Look:
     limit: int
     after: Place = BEGINNING
     brief: bool = False
+    trust: Trust | None = None
     holds_schedules: bool = False
 
 
@@ -70,6 +71,8 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
     """Look at the next events."""
     look.holds_schedules = False
     [(instant,)] = yield Ask("hold_reactor")
+    if look.trust is not None and not look.trust(from_us(instant)):
+        return Reacted(distrusted=True)
     events = yield from unseen(look.limit, look.after)
     if not events:
         return Reacted()

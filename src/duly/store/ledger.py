@@ -10,10 +10,9 @@
 A crash before the commit leaves nothing, a crash after it leaves everything.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause
@@ -27,10 +26,8 @@ from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids
-from duly.store.protocol import Decide, Fired
+from duly.store.protocol import Decide, Fired, Trust
 from duly.store.rows import ScheduleRow
-
-Trust: TypeAlias = Callable[[datetime], bool]
 
 # A schedule that cannot be decided is tried again as long after as it has been overdue, between:
 SOONEST_AGAIN, LATEST_AGAIN = 60_000_000, 3_600_000_000

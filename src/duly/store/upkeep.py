@@ -1,8 +1,9 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 from duly.instants import from_us
 from duly.model.outcome import Lost
@@ -11,7 +12,7 @@ from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
 from duly.policy.verdict import SUSPECT
 from duly.store import flows, limits, rows, worker_rows
-from duly.store.database import Ask, Operation, Row
+from duly.store.database import Ask, Operation, Row, Value, as_of
 from duly.store.ending import Ending
 from duly.store.ids import Ids
 from duly.store.protocol import (
@@ -21,8 +22,11 @@ from duly.store.protocol import (
     Retention,
     Settlement,
     TakenBack,
+    Trust,
 )
 from duly.store.settling import Ended, after_awaited, end, settle
+
+T = TypeVar("T")
 
 MICROSECOND = timedelta(microseconds=1)
 DAYS_AHEAD = 30
@@ -50,6 +54,21 @@ class Waiting:
         return min(rests) if rests else None
 
 
+def judged(trust: Trust | None) -> Operation[int | None]:
+    """Read the database's clock; return None if what it shows is not to be believed."""
+    [(now,)] = yield Ask("now")
+    return now if trust is None or trust(from_us(now)) else None
+
+
+def believed(start: Callable[[], Operation[T]], trust: Trust | None) -> Operation[T | None]:
+    """Run an operation as of a moment that is judged first; return None if it is not believed.
+
+    Its statements go by that moment, so a clock that jumps between two of them changes nothing.
+    """
+    now = yield from judged(trust)
+    return None if now is None else (yield from as_of(now, start()))
+
+
 def looked(found: Sequence[Row]) -> Waiting:
     [(due, late, opening, told)] = found
     return Waiting(rows.length(due), rows.length(late), rows.length(opening), told=bool(told))
@@ -74,14 +93,25 @@ class Overdue:
     tells: frozenset[str] = frozenset()
     flows: Mapping[int, Ending] = field(default_factory=dict)  # to be stopped, each by itself
     more: bool = False  # others were told to end, and have not been looked at
+    distrusted: bool = False  # nothing was late by a clock that is to be believed
 
 
-def overdue(limit: int, *, ids: Ids) -> Operation[Overdue]:
+def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[Overdue]:
     """Hurry late jobs, or expire them, and end those that were told to.
 
-    What somebody else holds is left for the next time: it may be held for long.
+    What somebody else holds is left for the next time: it may be held for long. Nothing is late by
+    a clock that is not to be believed.
     """
-    found = yield Ask("overdue_jobs", {"limit": limit})
+    now = yield from judged(trust)
+    if now is None:
+        done = yield from _told_or_late([], limit, ids=ids)
+        done.distrusted = True
+        return done
+    found = yield Ask("overdue_jobs", {"limit": limit, "now": now})
+    return (yield from as_of(now, _told_or_late(found, limit, ids=ids)))
+
+
+def _told_or_late(found: Sequence[Row], limit: int, *, ids: Ids) -> Operation[Overdue]:
     late = {number: _late(waits) for number, how, waits in found if how == "skip"}
     told = yield Ask("told_while_waiting", {"limit": limit})
     stopping = {number: Ending(State.CANCELLED, why) for number, why, _ in told}
@@ -187,17 +217,35 @@ def lost(*, after: int, margin: timedelta) -> Ask:
 
 
 def take_back(
-    judge: Judge, *, after: int, margin: timedelta, limit: int, ids: Ids
+    judge: Judge,
+    *,
+    after: int,
+    margin: timedelta,
+    limit: int,
+    ids: Ids,
+    trust: Trust | None = None,
 ) -> Operation[TakenBack]:
-    """Take jobs back whose worker has no lease; the fence makes sure that nobody finished them."""
-    span = rows.microseconds(margin)
-    found = yield Ask("lost_jobs", {"after": after, "margin": span, "limit": limit})
+    """Take jobs back whose worker has no lease; the fence makes sure that nobody finished them.
+
+    A lease that was ended for its worker is over by any clock. One that has expired is over only by
+    a clock that is to be believed.
+    """
     [(now,)] = yield Ask("now")
+    trusted = trust is None or trust(from_us(now))
+    values: dict[str, Value] = {
+        "after": after,
+        "margin": rows.microseconds(margin),
+        "limit": limit,
+        "now": now,
+    }
+    found = yield Ask("lost_jobs", values)
     settlements = []
     for (
         number, fence, attempt, crashes, retry, worker, schedule_id, task, key,
         isolated, name, ended, parent, step,
     ) in found:  # fmt: skip
+        if not trusted and not ended:
+            continue
         job = LostJob(
             id=number,
             fence=fence,
@@ -227,8 +275,11 @@ def take_back(
     )
 
 
-def missing_days() -> Operation[list[tuple[str, int]]]:
-    found = yield Ask("missing_days", {"days": DAYS_AHEAD})
+def missing_days(trust: Trust | None) -> Operation[list[tuple[str, int]]]:
+    now = yield from judged(trust)
+    if now is None:
+        return []
+    found = yield Ask("missing_days", {"days": DAYS_AHEAD, "now": now})
     return [(parent, instant) for parent, instant in found]
 
 
@@ -236,9 +287,8 @@ def make_day(parent: str, instant: int) -> Operation[None]:
     yield Ask("make_day", {"parent": parent, "instant": instant})
 
 
-def prunable(retention: Retention) -> Operation[list[tuple[str, int]]]:
+def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
     """The statements that forget what is old, each with the instant before which it is."""
-    [(now,)] = yield Ask("now")
     lengths = {
         "prune_history": retention.history,
         "prune_failed": retention.failed,

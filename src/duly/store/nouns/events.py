@@ -18,7 +18,7 @@ from duly.store.event_rows import BEGINNING, Place, place_of
 from duly.store.events import Look
 from duly.store.jobs import Once, done_once
 from duly.store.nouns import deeds
-from duly.store.protocol import EVENTS, JOBS, EventPage, Reacted, Replayed
+from duly.store.protocol import EVENTS, JOBS, EventPage, Reacted, Replayed, Trust
 from duly.store.replaying import Request, Round
 from duly.store.room import Room, ready_in
 
@@ -74,13 +74,13 @@ class SqlEvents:
         )
         return await self._room.read(lambda: operations.page(search))
 
-    async def react(self, *, limit: int) -> Reacted:
+    async def react(self, *, limit: int, trust: Trust | None = None) -> Reacted:
         if not await self._room.write_one(Ask("any_unseen")):
             return Reacted()
         try:
-            done = await self._look(Look(limit=limit))
+            done = await self._look(Look(limit=limit, trust=trust))
         except Busy:
-            done = await self._look_around(limit)
+            done = await self._look_around(limit, trust)
             if not done.events:
                 raise
         self._tell(done)
@@ -133,7 +133,7 @@ class SqlEvents:
     async def _look(self, look: Look) -> Reacted:
         return await self._room.write(lambda: operations.react(look, ids=self._room.attempt()))
 
-    async def _look_around(self, limit: int) -> Reacted:
+    async def _look_around(self, limit: int, trust: Trust | None) -> Reacted:
         """At one event at a time: those about what somebody else holds are left for later."""
         found: list[Reacted] = []
         held, busy, place = set[str](), 0, BEGINNING
@@ -145,7 +145,7 @@ class SqlEvents:
                 if len(found) == limit or busy == MOST_BUSY:
                     return _together(found, limit)
                 before = Place(to_us(event.at), event.id - 1)
-                look = Look(limit=1, after=before, brief=True)
+                look = Look(limit=1, after=before, brief=True, trust=trust)
                 try:
                     found.append(await self._look(look))
                 except Busy:

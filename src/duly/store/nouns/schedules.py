@@ -37,6 +37,7 @@ from duly.store.protocol import (
     Fired,
     Standing,
     Step,
+    Trust,
     WantedSchedule,
 )
 from duly.store.room import Room
@@ -224,7 +225,7 @@ class SqlLedger:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    async def fire(self, decide: Decide, *, limit: int, trust: Callable[[datetime], bool]) -> Fired:
+    async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> Fired:
         release = zone_data_version()
         fired = await self._room.write(
             lambda: ledger.fire(

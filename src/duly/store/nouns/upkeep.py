@@ -9,7 +9,7 @@ from duly.store import (
     settling,
     upkeep,
 )
-from duly.store.database import Ask
+from duly.store.database import Ask, Start
 from duly.store.ending import Ending
 from duly.store.protocol import (
     JOBS,
@@ -21,6 +21,7 @@ from duly.store.protocol import (
     Progress,
     Retention,
     TakenBack,
+    Trust,
 )
 from duly.store.room import Room, ready_in
 
@@ -31,17 +32,29 @@ class SqlUpkeep:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    async def dispatch(self, *, limit: int) -> Dispatched:
+    async def dispatch(self, *, limit: int, trust: Trust | None = None) -> Dispatched:
         waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         queues: list[str] = []
         late = upkeep.Overdue()
+        distrusted = False
+
+        async def moved(start: Start[list[str]]) -> None:
+            """Run an operation by which jobs become ready, if the clock is to be believed."""
+            nonlocal distrusted
+            found = await self._room.write(lambda: upkeep.believed(start, trust))
+            distrusted = distrusted or found is None
+            queues.extend(found or ())
+
         if waiting.due is not None and waiting.due <= NOW:
-            queues = await self._room.write(lambda: upkeep.ready(limit))
+            await moved(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
-            late = await self._room.write(lambda: upkeep.overdue(limit, ids=self._room.attempt()))
+            late = await self._room.write(
+                lambda: upkeep.overdue(limit, ids=self._room.attempt(), trust=trust)
+            )
+            distrusted = distrusted or late.distrusted
             await self._stop_flows(late)
         if waiting.opening is not None and waiting.opening <= NOW:
-            queues += await self._room.write(lambda: limits.open_lanes(limit))
+            await moved(lambda: limits.open_lanes(limit))
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         elif queues or late.hurried or late.expired:
             waiting = upkeep.looked(await self._room.write_one(Ask("look")))
@@ -54,6 +67,7 @@ class SqlUpkeep:
             hurried=len(late.hurried),
             expired=late.expired,
             rest=NOW if late.more else waiting.rest,
+            distrusted=distrusted,
         )
 
     async def _stop_flows(self, late: upkeep.Overdue) -> None:
@@ -85,8 +99,15 @@ class SqlUpkeep:
             self._room.nudge(SCHEDULES, READY, *sorted(mended.tells))
         return found + len(mended.ids)
 
-    async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
-        return await self._room.write(lambda: upkeep.hold_unknown(patience=patience, limit=limit))
+    async def hold_unknown(
+        self, *, patience: timedelta, limit: int, trust: Trust | None = None
+    ) -> int:
+        held = await self._room.write(
+            lambda: upkeep.believed(
+                lambda: upkeep.hold_unknown(patience=patience, limit=limit), trust
+            )
+        )
+        return held or 0
 
     async def free_unfit(self, *, limit: int) -> int:
         if not await self._room.write_one(Ask("any_unfit")):
@@ -96,13 +117,24 @@ class SqlUpkeep:
         return len(freed)
 
     async def take_back(
-        self, judge: Judge, *, after: int, margin: timedelta, limit: int
+        self,
+        judge: Judge,
+        *,
+        after: int,
+        margin: timedelta,
+        limit: int,
+        trust: Trust | None = None,
     ) -> TakenBack:
         if not await self._room.write_one(upkeep.lost(after=after, margin=margin)):
             return TakenBack()
         taken = await self._room.write(
             lambda: upkeep.take_back(
-                judge, after=after, margin=margin, limit=limit, ids=self._room.attempt()
+                judge,
+                after=after,
+                margin=margin,
+                limit=limit,
+                ids=self._room.attempt(),
+                trust=trust,
             )
         )
         if taken.lost:
@@ -111,12 +143,17 @@ class SqlUpkeep:
             self._room.nudge(JOBS, WORKERS)
         return taken
 
-    async def prune(self, retention: Retention, *, limit: int) -> int:
+    async def make_days(self, *, trust: Trust | None = None) -> None:
         # One day at a time: the lock that makes or drops one is held until the commit.
-        for parent, instant in await self._room.read(upkeep.missing_days):
+        for parent, instant in await self._room.read(lambda: upkeep.missing_days(trust)):
             await self._room.write(partial(upkeep.make_day, parent, instant))
+
+    async def prune(self, retention: Retention, *, limit: int, trust: Trust | None = None) -> int:
         gone = await self._room.write(lambda: upkeep.prune_keys(limit))
-        for statement, before in await self._room.read(lambda: upkeep.prunable(retention)):
+        now = await self._room.read(lambda: upkeep.judged(trust))
+        if now is None:
+            return gone
+        for statement, before in upkeep.prunable(retention, now):
             gone += await self._room.write(partial(upkeep.prune, statement, before, limit))
         return gone
 

@@ -232,7 +232,7 @@ class PostgresDatabase:
                 return cast(T, end.value)
 
     async def _rows(self, connection: Connection, ask: Ask) -> list[Row]:
-        values = {**ask.values, "now": self._now()}
+        values = {"now": self._now(), **ask.values}
         answer = await connection.execute(self._statements[ask.statement], values)
         return await answer.fetchall() if answer.description else []
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from duly.model.event import Emitted, Event
 from duly.model.fire import Fire
+from duly.store.protocol.values import Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Reacted:
     queues: Sequence[str] = ()  # where jobs can be claimed now
     later: int = 0  # jobs that are to wait for their moment
     more: bool = False  # others have not been looked at
+    distrusted: bool = False  # there were some, and the clock was not believed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Events(Protocol):
         """The newest first; ``after`` is what the page before gave."""
         ...
 
-    async def react(self, *, limit: int) -> Reacted:
+    async def react(self, *, limit: int, trust: Trust | None = None) -> Reacted:
         """Look at events that nobody has looked at, and start what is to be started."""
         ...
 

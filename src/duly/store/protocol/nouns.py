@@ -32,6 +32,7 @@ from duly.store.protocol.values import (
     Settled,
     Settlement,
     TakenBack,
+    Trust,
     Turn,
     Wish,
 )
@@ -226,7 +227,9 @@ class Journal(Protocol):
 
 
 class Upkeep(Protocol):
-    async def dispatch(self, *, limit: int) -> Dispatched:
+    """Whoever gives ``trust`` has the database's clock judged before anything is done by it."""
+
+    async def dispatch(self, *, limit: int, trust: Trust | None = None) -> Dispatched:
         """Make due jobs ready, expire or hurry those that are late."""
         ...
 
@@ -238,7 +241,9 @@ class Upkeep(Protocol):
         """The nets: free what waits behind nothing. How many were found."""
         ...
 
-    async def hold_unknown(self, *, patience: timedelta, limit: int) -> int:
+    async def hold_unknown(
+        self, *, patience: timedelta, limit: int, trust: Trust | None = None
+    ) -> int:
         """Set jobs aside whose task no living worker knows, so that they hide nobody."""
         ...
 
@@ -250,12 +255,25 @@ class Upkeep(Protocol):
         ...
 
     async def take_back(
-        self, judge: Judge, *, after: int, margin: timedelta, limit: int
+        self,
+        judge: Judge,
+        *,
+        after: int,
+        margin: timedelta,
+        limit: int,
+        trust: Trust | None = None,
     ) -> TakenBack:
-        """Take jobs back from workers whose lease has expired."""
+        """Take jobs back from workers whose lease has expired, or was ended for them.
+
+        By a clock that is not believed no lease has expired; one that was ended is over anyway.
+        """
         ...
 
-    async def prune(self, retention: Retention, *, limit: int) -> int:
+    async def make_days(self, *, trust: Trust | None = None) -> None:
+        """Make room for the days to come."""
+        ...
+
+    async def prune(self, retention: Retention, *, limit: int, trust: Trust | None = None) -> int:
         """Forget what is old. How many rows went; as many as the limit: there are more."""
         ...
 

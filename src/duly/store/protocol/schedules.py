@@ -8,7 +8,15 @@ from duly.model.backfill import Backfill
 from duly.model.fire import Fire
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import Firing
-from duly.store.protocol.values import Decide, Declared, Fired, Standing, Step, WantedSchedule
+from duly.store.protocol.values import (
+    Decide,
+    Declared,
+    Fired,
+    Standing,
+    Step,
+    Trust,
+    WantedSchedule,
+)
 
 
 class Schedules(Protocol):
@@ -106,7 +114,7 @@ class Schedules(Protocol):
 
 
 class Ledger(Protocol):
-    async def fire(self, decide: Decide, *, limit: int, trust: Callable[[datetime], bool]) -> Fired:
+    async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> Fired:
         """Claim due schedules, decide, and write fires, jobs and next moments in one go."""
         ...
 

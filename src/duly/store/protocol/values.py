@@ -17,6 +17,9 @@ from duly.policy.verdict import Verdict
 # The two decisions that are made while the store holds the rows they are about.
 Decide = Callable[[Facts, datetime], Firing]
 
+# Whether the moment that the database's clock shows is to be believed.
+Trust: TypeAlias = Callable[[datetime], bool]
+
 # What has been overdue for so long is nobody's business by now.
 OVERDUE = timedelta(seconds=30)
 
@@ -123,6 +126,7 @@ class Dispatched:
     hurried: int = 0
     expired: int = 0
     rest: timedelta | None = None  # until the next job is due or late
+    distrusted: bool = False  # some were due or late, and the clock was not believed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

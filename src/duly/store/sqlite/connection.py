@@ -72,7 +72,7 @@ def execute(
         name: json.dumps(value) if isinstance(value, (list, tuple)) else value
         for name, value in values.items()
     }
-    return connection.execute(text, {**bound, "now": now_us}).fetchall()
+    return connection.execute(text, {"now": now_us, **bound}).fetchall()
 
 
 def run(

@@ -28,6 +28,7 @@ from duly.testing.conformance import (
     callbacks,
     calling_off,
     claiming,
+    clock_jumps,
     columns,
     content,
     declaring,
@@ -86,12 +87,12 @@ Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
     access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks,
-    calling_off, claiming, columns, content, declaring, editing, events, evidence, fairness,
-    finding, finding_many, firing, fixed_delay, flow_events, flow_failures, flows, idempotence,
-    jobs, journal, keys, lateness, limit_rules, limits, missed, once, overlap, paging, pausing,
-    places, promotion, queue_limits, races, rates, reacting_again, reactions, removing, resources,
-    retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching, work,
-    workers, zone_data,
+    calling_off, claiming, clock_jumps, columns, content, declaring, editing, events, evidence,
+    fairness, finding, finding_many, firing, fixed_delay, flow_events, flow_failures, flows,
+    idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, once, overlap, paging,
+    pausing, places, promotion, queue_limits, races, rates, reacting_again, reactions, removing,
+    resources, retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching,
+    work, workers, zone_data,
 )  # fmt: skip
 
 

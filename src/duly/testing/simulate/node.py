@@ -18,6 +18,7 @@ from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
 from duly.engine.scheduler import Scheduler
 from duly.engine.scribe import Scribe
+from duly.engine.timekeeper import Caution, Timekeeper
 from duly.engine.worker import Setup, Worker
 from duly.store.nouns.work import SqlWork
 from duly.store.sql_store import SqlStore
@@ -27,6 +28,9 @@ from duly.testing.simulate.stage import Stage
 from duly.testing.simulate.tasks import QUEUES, REGISTRY, RESOURCE
 from duly.testing.simulate.witness import Witness
 from duly.testing.simulate.world import Host, World
+
+# Ten minutes are longer than most stories.
+PRUNING = Caution(patience=timedelta(seconds=30), watched=timedelta(seconds=30))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +104,16 @@ class Node:
         ears = Ears(world, host)
         worker = self._worker(store, host, stops, ears)
         limits = Limits(tick=timedelta(seconds=knobs.tick), poll=timedelta(seconds=knobs.poll))
-        services = [*self._services(store, host, ears), *self._serving(worker, ears)]
+        timekeeper = host.timekeeper = Timekeeper(store, emit=ears.hear, steady=host.steady)
+        services = [*self._services(store, host, ears, timekeeper), *self._serving(worker, ears)]
         loop = Loop(services, dice=world.dice.random, emit=ears.hear, limits=limits)
         # It has nothing to do for days: asking it as often as the others would be most of the work.
         rarely = Limits(tick=limits.tick, poll=timedelta(minutes=1))
         pruner = Loop(
-            [Pruner(store, emit=ears.hear)], dice=world.dice.random, emit=ears.hear, limits=rarely
+            [Pruner(store, emit=ears.hear, timekeeper=timekeeper, caution=PRUNING)],
+            dice=world.dice.random,
+            emit=ears.hear,
+            limits=rarely,
         )
         store.listen(loop.nudge)
         await worker.start(loop.nudge)
@@ -161,15 +169,25 @@ class Node:
         first, _, *others = worker.services
         return [first, Claimer(worker.desk, first=False, emit=ears.hear, enough=keen), *others]
 
-    def _services(self, store: SqlStore, host: Host, ears: Ears) -> list[Service]:
+    def _services(
+        self, store: SqlStore, host: Host, ears: Ears, timekeeper: Timekeeper
+    ) -> list[Service]:
         world, knobs, batch = self._world, self._world.knobs, self._world.knobs.batch
         margin = timedelta(seconds=knobs.margin)
         emit, steady = ears.hear, host.steady
         services: list[Service] = [
-            Scheduler(store, emit=emit, batch=batch, steady=steady),
-            Dispatcher(store, emit=emit, batch=batch, steady=steady),
-            Reactor(store, emit=emit, batch=batch),
-            Reaper(store, emit=emit, batch=batch, margin=margin),
+            timekeeper,
+            Scheduler(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady),
+            Dispatcher(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady),
+            Reactor(store, emit=emit, batch=batch, timekeeper=timekeeper),
+            Reaper(
+                store,
+                emit=emit,
+                batch=batch,
+                margin=margin,
+                timekeeper=timekeeper,
+                caution=Caution.about_leases(knobs.lease_length),
+            ),
             Coroner(
                 store,
                 emit=emit,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
+from duly.engine.timekeeper import Timekeeper
 from duly.instants import to_us
 from duly.model.states import State
 from duly.model.worker import Host as Identity
@@ -93,6 +94,7 @@ class Host:
         self.frozen_until = float("-inf")
         self.cut_until = 0.0
         self.crash: Callable[[], None] = self.die
+        self.timekeeper: Timekeeper | None = None
         self.listeners: list[Callable[[str], None]] = []
         self._tasks: list[asyncio.Task[None]] = []  # what it runs beside its own life
         self._world = world
@@ -101,6 +103,10 @@ class Host:
 
     def steady(self) -> float:
         return self._world.loop.time() * self._pace
+
+    def has_seen_clock_before(self, moment: float) -> bool:
+        since = self.timekeeper.since if self.timekeeper else None
+        return since is not None and since < moment * self._pace
 
     def wall(self) -> datetime:
         return self._world.clock.now() + self._skew
@@ -228,8 +234,10 @@ class World:
         return None if known is None else (known.state, known.row.fence)
 
     def _clock_is_trusted(self) -> bool:
-        """Whether a lease is as long for the store as for its holder."""
-        return self.loop.time() > self.jumped_at + self.knobs.lease + 5
+        """Whether every node knows that the clock jumped: one that began later has no way to."""
+        if self.loop.time() > self.jumped_at + self.knobs.lease + 5:
+            return True
+        return all(host.has_seen_clock_before(self.jumped_at) for host in self.hosts if host.alive)
 
     def _holder_lives(self, worker: int | None) -> bool:
         host = self.workers.get(worker or 0)
