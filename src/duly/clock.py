@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias
 
 Teller: TypeAlias = Callable[[], datetime | None]  # None: it does not know any more
 
@@ -47,6 +48,56 @@ async def sleep(seconds: float) -> None:
     import asyncio  # noqa: PLC0415
 
     await asyncio.sleep(seconds)
+
+
+class Timeout:
+    """``asyncio.timeout``, which before Python 3.11.3 fails in a task that is being cancelled.
+
+    There, such a task that cleaned up within a time limit got a ``CancelledError`` at the limit
+    instead of the ``TimeoutError`` it was prepared for, and left the rest of its cleanup undone.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._expired = False
+
+    def expired(self) -> bool:
+        return self._expired
+
+    async def __aenter__(self) -> Self:
+        import asyncio  # noqa: PLC0415 - as above
+
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a time limit needs a task")
+        self._task = task
+        self._cancelled_before = task.cancelling()
+        self._alarm = asyncio.get_running_loop().call_later(self._seconds, self._expire)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        import asyncio  # noqa: PLC0415 - as above
+
+        self._alarm.cancel()
+        if not self._expired:
+            return
+        cancelled_by_others = self._task.uncancel() > self._cancelled_before
+        if (
+            kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+            and not cancelled_by_others
+        ):
+            raise TimeoutError from error
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._task.cancel()
 
 
 _CHOSEN: ContextVar[Teller | None] = ContextVar("duly.clock", default=None)

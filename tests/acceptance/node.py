@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from duly.app import Node
-from duly.clock import sleep
+from duly.clock import Timeout, sleep
 from duly.errors import StoreUnavailable
 from duly.model.claimed import Claimed
 from duly.model.states import Move
@@ -65,7 +65,7 @@ async def be_a_worker(store: Store, file: int, woken: asyncio.Event) -> None:
 
 async def rest(woken: asyncio.Event) -> None:
     try:
-        async with asyncio.timeout(0.5):
+        async with Timeout(0.5):
             await woken.wait()
     except TimeoutError:
         pass

@@ -1,6 +1,7 @@
 """``shell`` and ``command``: real programs, what they are given, and what becomes of their end."""
 
 import logging
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,6 +130,26 @@ async def test_what_cannot_be_started_is_not_tried_again(
     with pytest.raises(Permanent) as caught:
         await command([word.format(folder=tmp_path) for word in argv])
     assert message.format(folder=tmp_path) in str(caught.value)
+
+
+async def test_a_program_that_is_in_no_folder_of_the_path_is_not_found(tmp_path: Path) -> None:
+    """The kernel says "permission denied" of both, and shells go on looking."""
+    closed, folders = tmp_path / "closed", tmp_path / "folders"
+    (folders / "no-such-program").mkdir(parents=True)
+    closed.mkdir(mode=0)
+    for folder in (closed, folders):
+        with pytest.raises(Permanent) as caught:
+            await command(["no-such-program"], env={"PATH": f"{folder}:/usr/bin:/bin"})
+        assert "exit 127: no-such-program: it was not found; see PATH" in str(caught.value)
+
+
+async def test_a_folder_of_the_path_that_may_not_be_searched_is_named(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    with pytest.raises(Permanent) as caught:
+        await command(["no-such-program"], env={"PATH": f"{closed}:/usr/bin:/bin"})
+    is_closed = not os.access(closed, os.X_OK)  # to root, nothing is
+    assert str(caught.value).endswith(f"of which {closed} may not be searched") == is_closed
 
 
 async def test_an_empty_line_is_refused() -> None:

@@ -16,6 +16,8 @@ from typing import Self
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from duly.clock import Timeout
+
 CHUNK = 65_536
 
 
@@ -80,7 +82,7 @@ class Proxy:
 
     async def until_connected(self, count: int) -> None:
         """Return when there have been so many connections."""
-        async with asyncio.timeout(10), self.another:
+        async with Timeout(10), self.another:
             await self.another.wait_for(lambda: self.connected >= count)
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

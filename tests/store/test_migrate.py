@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from duly.clock import Timeout
 from duly.errors import SchemaMismatch
 from duly.store.database import Dialect, Migration
 from duly.store.migrate import Schema, check, migrate, migrations, read_migrations, require
@@ -141,7 +142,7 @@ async def test_a_migration_gives_way_to_whoever_uses_the_table_and_tries_again(
         # A node that comes while the migration waits is served when the migration gives way.
         async with await psycopg.AsyncConnection.connect(pg_dsn, autocommit=True) as node:
             await until_the_migration_waits(node)
-            async with asyncio.timeout(5):
+            async with Timeout(5):
                 await node.execute("insert into duly.a values (3)")
         assert not migrating.done()
         await report.rollback()

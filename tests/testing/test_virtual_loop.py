@@ -59,7 +59,7 @@ class Story:
     async def consume(self, name: str) -> None:
         try:
             while True:
-                async with asyncio.timeout(1):
+                async with asyncio.timeout(1):  # noqa: TID251 - as users write it
                     self.tell(f"{name} takes {await self.queue.get()}")
         except TimeoutError:
             self.tell(f"{name} gives up")
@@ -214,10 +214,10 @@ def test_a_queue_loses_nothing_and_keeps_its_order(loop: VirtualLoop) -> None:
 
 def test_a_time_out_ends_what_takes_too_long_and_nothing_else(loop: VirtualLoop) -> None:
     async def main() -> str:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(3):  # noqa: TID251 - as users write it
             await sleep(2)
         try:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(3):  # noqa: TID251 - as users write it
                 await sleep(4)
         except TimeoutError:
             return "too long"
@@ -275,7 +275,7 @@ def test_a_callback_that_was_cancelled_does_not_run(loop: VirtualLoop) -> None:
 def test_time_outs_that_were_not_needed_do_not_pile_up(loop: VirtualLoop) -> None:
     async def main() -> None:
         for _ in range(10_000):
-            async with asyncio.timeout(3600):
+            async with asyncio.timeout(3600):  # noqa: TID251 - as users write it
                 await sleep(0)
 
     loop.run_until_complete(main())

@@ -8,7 +8,6 @@ between two calls is where to look next.
 Whoever waits for work is woken by the store's nudges, and looks every half second all the same.
 """
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Final
 
 from duly.app.guest_desk import GuestDesk
 from duly.app.guest_ends import settle_late
-from duly.clock import boottime
+from duly.clock import Timeout, boottime
 from duly.engine.lease import PATIENCE
 from duly.engine.loop import EVERYBODY
 from duly.engine.wake import Wake
@@ -183,7 +182,7 @@ class Guests:
     async def _renewed(self, worker: int, lease: timedelta, *, running: int) -> Beat:
         """Within the time that the reaper allows, or not at all."""
         try:
-            async with asyncio.timeout(PATIENCE.total_seconds()):
+            async with Timeout(PATIENCE.total_seconds()):
                 beat = await self.store.work.renew(worker, lease, running=running)
         except TimeoutError:
             raise OutcomeUnknown(

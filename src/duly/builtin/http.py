@@ -9,7 +9,6 @@ a repetition from another request. Where requests may go is up to the ``Guard``,
 is up to it again.
 """
 
-import asyncio
 import os
 import re
 import ssl
@@ -26,7 +25,7 @@ from duly.builtin import job
 from duly.builtin.exchange import Answer, HttpFailed, Line, Request, asked, connected
 from duly.builtin.guard import Guard
 from duly.builtin.target import Target
-from duly.clock import boottime, now
+from duly.clock import Timeout, boottime, now
 from duly.durations import show_duration
 from duly.errors import InvalidValue, Permanent, RetryAfter
 from duly.model.outcome import storable
@@ -68,7 +67,7 @@ class Client:
         patience = _patience(timeout)
         began = boottime()
         try:
-            async with asyncio.timeout(patience.total_seconds()):
+            async with Timeout(patience.total_seconds()):
                 answer = await self._followed(request, expect or ())
         except TimeoutError:
             said = f"{request.method} {request.target.shown}"
@@ -102,7 +101,7 @@ class Client:
         *others, last = await self._guard.addresses(target.host, target.port)
         for address in others:
             with suppress(OSError):
-                async with asyncio.timeout(_CONNECT_WITHIN):
+                async with Timeout(_CONNECT_WITHIN):
                     return await connected(target, address, tls=tls)
         return await connected(target, last, tls=tls)
 

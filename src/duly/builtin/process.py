@@ -11,6 +11,7 @@ may write a schedule. What it needs besides is said in ``env``.
 
 import errno
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,12 +74,13 @@ async def _run(
 ) -> dict[str, object]:
     _check_folder(cwd)
     async with Output(job.log()) as output:
-        with _refusals(argv), _readable(stdin) as given:
+        variables = environment(os.environ, env or {})
+        with _refusals(argv, variables), _readable(stdin) as given:
             out, err = output.ends
             asked = Command(
                 argv=argv,
                 cwd=cwd,
-                environment=environment(os.environ, env or {}),
+                environment=variables,
                 stdin=given,
                 stdout=out,
                 stderr=err,
@@ -130,7 +132,7 @@ def _readable(stdin: str | None) -> Iterator[int]:
 
 
 @contextmanager
-def _refusals(argv: Sequence[str]) -> Iterator[None]:
+def _refusals(argv: Sequence[str], given: Mapping[str, str]) -> Iterator[None]:
     """A program that cannot be started, in words; for good, where another try would be no use."""
     try:
         yield
@@ -139,18 +141,40 @@ def _refusals(argv: Sequence[str]) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _HOPELESS:
             raise
-        raise Permanent(_why_not_started(argv[0], error)) from None
+        path = os.get_exec_path(given)
+        raise Permanent(_why_not_started(argv[0], error, path)) from None
 
 
-def _why_not_started(program: str, error: OSError) -> str:
+def _why_not_started(program: str, error: OSError, path: Sequence[str]) -> str:
     match error.errno:
         case errno.ENOENT:
             hint = "nor is what its first line names" if Path(program).exists() else "see PATH"
             return f"exit {_NOT_FOUND}: {program}: it was not found; {hint}"
+        case errno.EACCES if "/" not in program and not _is_on(path, program):
+            # A folder on the PATH may not be searched, or holds a folder of that name.
+            return f"exit {_NOT_FOUND}: {program}: it was not found; see PATH{_unsearchable(path)}"
         case errno.ENOEXEC:
             return f"exit {_NOT_EXECUTABLE}: {program}: it is no program; a script begins with #!"
         case _:
             return f"exit {_NOT_EXECUTABLE}: {program}: not executable: {error.strerror}"
+
+
+def _is_on(path: Sequence[str], program: str) -> bool:
+    """Whether there is a file of that name, executable or not."""
+    return shutil.which(program, os.F_OK, os.pathsep.join(path)) is not None
+
+
+def _unsearchable(path: Sequence[str]) -> str:
+    closed = [folder for folder in path if _is_closed(folder)]
+    return f", of which {', '.join(closed)} may not be searched" if closed else ""
+
+
+def _is_closed(folder: str) -> bool:
+    try:
+        os.stat(f"{folder}/.")  # noqa: PTH116 - a Path would drop the dot
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False
 
 
 def _failure(status: int, tail: str) -> Exception:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from duly.clock import boottime
+from duly.clock import Timeout, boottime
 from duly.engine.lease import LEASE, PATIENCE, Lease
 from duly.engine.wake import Wake
 from duly.errors import StoreUnavailable
@@ -192,9 +192,7 @@ class Heartbeat:
             renewing = now >= lease.next_renewal()
             try:
                 # Not longer than until it is doubtful: what has to be stopped needs its time.
-                async with asyncio.timeout(
-                    min(PATIENCE.total_seconds(), lease.doubtful_at() - now)
-                ):
+                async with Timeout(min(PATIENCE.total_seconds(), lease.doubtful_at() - now)):
                     beat = await self._beat(store, worker, renewing=renewing)
             except Exception as error:  # noqa: BLE001 - whatever it is, the lease is not renewed
                 await self._failed(error, pause=AGAIN_SECONDS)
@@ -248,7 +246,7 @@ class Heartbeat:
 
     async def _let_go(self, store: Store, worker: int) -> None:
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(PATIENCE.total_seconds()):
+            async with Timeout(PATIENCE.total_seconds()):
                 await store.work.end_lease(worker)
 
     def _is_hopeless(self, now: float) -> bool:

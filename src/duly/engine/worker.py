@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from duly.clock import boottime, sleep
+from duly.clock import Timeout, boottime, sleep
 from duly.engine.claimer import Claimer
 from duly.engine.coroner import this_process
 from duly.engine.crew import Crew
@@ -146,7 +146,7 @@ class Worker:
         await self._until(lambda: not self.crew.running or hurry.is_set())
         self.crew.stop_all(Why.INTERRUPTED)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(COLD_SECONDS):
+            async with Timeout(COLD_SECONDS):
                 await self._until(lambda: self.desk.is_idle)
         for executor in self._executors.values():
             await executor.close()

@@ -11,7 +11,8 @@ is known, and is hidden wherever the job says it again.
 
 The texts are whatever a task prints, a megabyte of it in one line if it likes. So nothing here can
 be tried twice at one place: repetitions are possessive or short, and what begins like a secret is a
-match however it goes on.
+match however it goes on. A group that is repeated possessively may fail only at its first
+character: where it fails later, Python before 3.11.5 keeps what it has read until then.
 
 Of duly's own tasks it is known where secrets are: in any header but the usual ones, in a body, in
 the environment of a program. There everything is hidden, whatever it is called.
@@ -42,17 +43,18 @@ _NAME = (
     r"|credential|cookie|x[_-]auth|aws_session|session[_-]?id)"
     r"[\w-]{0,40}+"  # token_value, but not max_tokens=512
 )
-_SCHEME = r"(?:(?:bearer|basic|digest|token|negotiate)[ \t]{1,8}+)?+"
-# What closes a bracket or goes on after a comma may be a part of the value.
+_SCHEME = r"(?>(?:(?:bearer|basic|digest|token|negotiate)[ \t]{1,8}+)?)"
+# A closing bracket or a comma belongs to the value where the value goes on behind it. The lazy loop
+# cannot backtrack: the end of the text ends a value too.
 _BARE = (
     r"""(?:[^\s,;&"'<>()\[\]{}\\]|\\(?!["']))"""
-    r"""(?:[^\s,;&"'>)\]}\\]|\\(?!["'])|[,>)\]}](?![\s"',>)\]}]|\Z))*+"""
+    r""".*?(?=[\s;&"']|\\["']|[,>)\]}](?:[\s"',>)\]}]|\Z)|\Z)"""
 )
 _VALUE = rf"""
     (?: (?P<open>\\*+["']) {_SCHEME}
         (?: (?<=\\["']) [^"'\\]*+               # quoted within a quoted text: to the next quote
-          | (?<=") [^"\\]*+(?:\\.[^"\\]*+)*+
-          | (?<=') [^'\\]*+(?:\\.[^'\\]*+)*+
+          | (?<=") [^"\\]*+(?:\\.?[^"\\]*+)*+
+          | (?<=') [^'\\]*+(?:\\.?[^'\\]*+)*+
           | [^"'\\]*+                           # behind the name of a scheme
         )
       | \[ [^\]]*+
@@ -61,7 +63,7 @@ _VALUE = rf"""
 """
 _NAMED = re.compile(
     rf"""
-      (?P<cookie> cookie \\*+["']?+ [ \t]{{0,8}}+ : [ \t]{{0,8}}+ (?:\\*+["'])?+ ) [^\r\n"'\\]++
+      (?P<cookie> cookie \\*+["']?+ [ \t]{{0,8}}+ : [ \t]{{0,8}}+ (?>(?:\\*+["'])?) ) [^\r\n"'\\]++
     | (?P<name> (?:{_NAME}|authorization) \\*+["']?+ [ \t]{{0,8}}+ (?:=>|[:=]) [ \t]{{0,8}}+ )
       {_VALUE}
     | (?P<option> (?<![\w-]) --[\w-]{{0,20}}?{_NAME} [ \t]{{1,8}}+ ) (?!-){_BARE}

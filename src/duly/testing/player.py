@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
 
+from duly.clock import Timeout
 from duly.store.database import Ask, Operation, Row, Start
 from duly.store.postgres.faults import PASSING
 from duly.testing.stage import Connection, Stage
@@ -144,7 +145,7 @@ class Player:
 async def first_to_end(players: Sequence[Player]) -> Player:
     """Whose step is over first, of those that wait."""
     tasks = {player.task: player for player in players}
-    async with asyncio.timeout(_LONGEST):
+    async with Timeout(_LONGEST):
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     return tasks[done.pop()]
 

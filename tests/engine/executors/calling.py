@@ -1,6 +1,5 @@
 """Orders for chores, and ears for what they say."""
 
-import asyncio
 import os
 import select
 from collections.abc import Callable, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from duly.clock import boottime, sleep
+from duly.clock import Timeout, boottime, sleep
 from duly.engine.executors.process.orders import LogLine, Order, facts_of
 from duly.engine.executors.process.pool import ProcessPool
 from duly.model.job import Job
@@ -74,7 +73,7 @@ async def outcome_of(pool: ProcessPool, order: Order, heard: Heard | None = None
     def on_progress(percent: float, message: str, meta: Json | None) -> None:
         ears.progress.append((percent, message, meta))
 
-    async with asyncio.timeout(15):
+    async with Timeout(15):
         found = await pool.run(order, on_log=ears.batches.append, on_progress=on_progress)
     assert not isinstance(found, Completed)
     return found

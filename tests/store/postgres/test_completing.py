@@ -19,7 +19,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
-from duly.clock import now, sleep
+from duly.clock import Timeout, now, sleep
 from duly.errors import InvalidValue, LeaseLost, OutcomeUnknown, StoreUnavailable, WrongState
 from duly.model.claimed import Claimed
 from duly.model.outcome import Lost, Succeeded
@@ -209,7 +209,7 @@ async def test_who_cancels_or_renews_is_not_held_up_by_the_block(
     store: SqlStore, job: Claimed, dsn: str, leave: Leave
 ) -> None:
     async def others(_: object) -> None:
-        async with asyncio.timeout(5):
+        async with Timeout(5):
             assert await store.jobs.cancel(job.id) is State.RUNNING
             assert await store.work.renew(job.worker, LEASE) is not None
 
@@ -250,7 +250,7 @@ async def test_whoever_waits_for_what_follows_is_nudged(
     await store.jobs.enqueue([call(terms=terms)])
     job = await claimed(store)
     heard = asyncio.Event()
-    async with asyncio.timeout(10):
+    async with Timeout(10):
         while not store.database.listening:  # type: ignore[attr-defined]
             await sleep(0.01)
     store.database.listen(lambda topic: heard.set() if topic == "ready:default" else None)

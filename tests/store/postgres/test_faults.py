@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from duly.clock import Timeout
 from duly.errors import InvalidValue, OutcomeUnknown, StoreUnavailable
 from duly.store.database import Ask, Operation
 from duly.store.postgres.database import PostgresDatabase
@@ -178,7 +179,7 @@ async def test_where_sessions_are_shared_a_statement_is_also_ended_by_the_server
     with pytest.raises(StoreUnavailable, match=r"within 0.2 s|statement timeout"):
         await database.read(ask("wait", seconds=60))
     running = "select 1 from pg_stat_activity where query like '%%pg_sleep%%' and state = 'active'"
-    async with asyncio.timeout(5):
+    async with Timeout(5):
         while await (await other.execute(running + " and pid <> pg_backend_pid()")).fetchone():
             pass
 

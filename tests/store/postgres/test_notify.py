@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import psycopg
 
+from duly.clock import Timeout
 from duly.store.database import Dialect
 from duly.store.postgres.connections import Connector
 from duly.store.postgres.database import PostgresDatabase
@@ -24,7 +25,7 @@ class Heard(asyncio.Queue[str]):
         self.put_nowait(topic)
 
     async def next(self) -> str:
-        async with asyncio.timeout(10):
+        async with Timeout(10):
             return await self.get()
 
 

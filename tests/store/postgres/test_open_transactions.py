@@ -1,12 +1,12 @@
 """A caller's transaction that stays open holds up nobody else."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
+from duly.clock import Timeout
 from duly.engine.reactor import Reactor
 from duly.errors import Busy
 from duly.model.claimed import Claimed
@@ -59,7 +59,7 @@ async def test_due_jobs_are_made_ready_beside_a_late_one_that_somebody_moves(
     await store.jobs.enqueue([late, *[Call(task="due", run_after=MINUTE)] * 5])
     await aenqueue_on(caller, [late])
     clock.advance(2 * MINUTE)
-    async with asyncio.timeout(5):
+    async with Timeout(5):
         done = await store.upkeep.dispatch(limit=100)
     assert (done.ready, done.expired) == (5, 0)
 
@@ -72,7 +72,7 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
     wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=10)
     jobs = (await store.work.claim(wish)).jobs
     await aenqueue_on(caller, [Call(task="work", key="k")])
-    async with asyncio.timeout(5):
+    async with Timeout(5):
         settled = await store.work.settle([done(job) for job in jobs])
     assert (len(settled.kept), settled.refused) == (10, [])
     await caller.commit()
@@ -88,7 +88,7 @@ async def test_events_are_reacted_to_beside_one_whose_key_somebody_asks_for(
     for doc in (1, 2, 1, 3):
         await store.events.emit([Emitted(name="doc.changed", payload=encode({"doc": doc}))])
     await store.events.emit([Emitted(name="other")])
-    async with asyncio.timeout(5):
+    async with Timeout(5):
         done = await store.events.react(limit=100)
     assert (done.events, done.jobs) == (3, 3)
     assert sorted(str(job.key) for job in await store.jobs.page()) == ["2", "3", "None"]
@@ -108,7 +108,7 @@ async def test_events_are_reacted_to_beside_those_of_a_schedule_that_somebody_ch
     )
     await caller.execute("select from duly.schedule where name = 'report' for update")
     await store.events.emit([Emitted(name="doc.changed")] * 20 + [Emitted(name="other")])
-    async with asyncio.timeout(5):
+    async with Timeout(5):
         done = await store.events.react(limit=10)
     assert (done.events, done.jobs) == (1, 1), "what comes behind a whole batch of it, too"
     await caller.rollback()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from duly.clock import Timeout
 from duly.store.sqlite.database import SqliteDatabase
 from duly.store.sqlite.lock import FileLock
 from duly.store.sqlite.writer import Writer
@@ -30,7 +31,7 @@ class Ear:
         self._news.set()
 
     async def hears(self, topic: str) -> None:
-        async with asyncio.timeout(20):
+        async with Timeout(20):
             while topic not in self.heard:
                 self._news.clear()
                 await self._news.wait()

@@ -4,7 +4,6 @@ A check is a function that asks, and leaves what the answer means to a function 
 check that cannot be made is a finding too: what cannot be asked is not known to be well.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -13,6 +12,7 @@ from duly.app.doctor import clocks, crew, postgres, sqlite, tables
 from duly.app.doctor.finding import Finding, problem
 from duly.app.doctor.patient import Patient
 from duly.app.stores import open_store
+from duly.clock import Timeout
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.store.connect import connect, is_postgres, is_remote
 from duly.store.sql_store import SqlStore
@@ -104,7 +104,7 @@ async def _opened(url: str) -> SqlStore:
 
 async def _made(name: str, check: Check, patient: Patient) -> Finding:
     try:
-        async with asyncio.timeout(SECONDS):
+        async with Timeout(SECONDS):
             found = await check(patient)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are still made
         said = " ".join(str(error).split()) or type(error).__name__

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar, cast
 import psycopg
 from psycopg import errors
 
+from duly.clock import Timeout
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, alone
@@ -128,7 +129,7 @@ class PostgresDatabase:
         """Do the work before the deadline, and say in our own words what went wrong."""
         call = _Call()
         seconds = (deadline or self._deadline).total_seconds()
-        timer = asyncio.timeout(seconds)
+        timer = Timeout(seconds)
         try:
             async with timer:
                 return await work(call)

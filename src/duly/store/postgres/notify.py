@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import psycopg
 
+from duly.clock import Timeout
 from duly.store.postgres.connections import Connection, pause
 
 EVERYTHING = "*"  # the topic that stands for all: something may have been missed
@@ -71,7 +72,7 @@ class Notifier:
 
     async def send(self, topics: list[str]) -> None:
         """Send now, and raise what goes wrong."""
-        async with self._one_at_a_time, asyncio.timeout(self._deadline):
+        async with self._one_at_a_time, Timeout(self._deadline):
             connection = await self._connected()
             await connection.execute(NOTIFY, [topics])
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final, NoReturn, cast
 
 from duly.app.running import to_the_log
-from duly.clock import sleep
+from duly.clock import Timeout, sleep
 from duly.engine.executors.coroutines import Coroutines
 from duly.engine.executors.protocol import Executor, OnLoop, Over
 from duly.engine.executors.threads import Threads, Work
@@ -93,7 +93,7 @@ class Stint:
         worker = self._worker(queues)
         await worker.start(lambda _: woken.set())
         try:
-            async with asyncio.timeout(ENLISTED_SECONDS):
+            async with Timeout(ENLISTED_SECONDS):
                 while worker.desk.worker is None:
                     await woken.wait()
                     woken.clear()

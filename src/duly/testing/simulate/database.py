@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Context
 
-from duly.clock import sleep
+from duly.clock import Timeout, sleep
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Migration, Row, Start, T, alone
@@ -148,7 +148,7 @@ class _Turn:
         lock = self._world.writer
         if lock.locked():
             try:
-                async with asyncio.timeout(self._world.knobs.deadline):
+                async with Timeout(self._world.knobs.deadline):
                     await lock.acquire()
             except TimeoutError:
                 raise StoreUnavailable("other writers were at it for too long") from None
