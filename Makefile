@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench campaign simulate reference screenshots setup pins clean
+.PHONY: help demo test test-all test-system check bench campaign simulate reference screenshots setup pins clean
 
 BIN := .venv/bin
 
@@ -20,13 +20,19 @@ export UV_SYSTEM_CERTS := true
 endif
 
 help: ## List these verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed-base ## See it work, until Ctrl-C
 	@sh scripts/demo
 
 test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)
+
+test-all: check ## Check, then run every test on each CPython that is found (PG=, ARGS=)
+	sh scripts/test-elsewhere all $(if $(PG),--pg=$(PG)) $(ARGS)
+
+test-system: .venv/installed-dev ## Tests that depend on Python and the user, with the system's Python and an ordinary user
+	sh scripts/test-elsewhere system
 
 check: .venv/installed-dev ## Format, lint, types and the direction of imports
 	$(BIN)/ruff format --check --quiet

@@ -11,7 +11,7 @@ import sys
 import termios
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -194,7 +194,7 @@ def test_the_store_is_not_written_to(store: str) -> None:
 
 
 def dumped(path: str) -> str:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         return "\n".join(connection.iterdump())
 
 
