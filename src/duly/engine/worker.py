@@ -158,7 +158,7 @@ class Worker:
         """Let others see in the worker's row that it takes no more jobs."""
         if self.desk.worker is not None:
             with contextlib.suppress(StoreUnavailable, TimeoutError):
-                async with asyncio.timeout(PATIENCE.total_seconds()):
+                async with Timeout(PATIENCE.total_seconds()):
                     await self.desk.store.work.tell(self.desk.worker, "stop")
 
     async def _until(self, true: Callable[[], bool]) -> None:
