@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from duly.app.remote.calls import CALLS
 from duly.app.remote.store import RemoteStore
 from duly.errors import InvalidValue, NotAllowed, NotFound, WrongState
 from duly.model.access import ROLES, User
+from duly.model.event import Emitted
+from duly.model.payload import Json
+from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.testing.factories import call, plan
 from tests.app.remote.server import Elsewhere, elsewhere
@@ -93,6 +97,24 @@ def test_a_viewer_reads_no_secrets_whatever_they_ask_with(there: Elsewhere) -> N
         lambda store: answer(store, "schedules", "get", b'{"name":"report"}', user=User("eve"))
     )
     assert json.loads(body)["plan"]["args"] == '{"password":"***"}'
+
+
+def test_a_viewer_reads_no_secrets_of_events_and_queues(there: Elsewhere) -> None:
+    said = Emitted(name="paid", payload=Json('{"password":"hunter2","card":{"token":"hunter2"}}'))
+    [number] = there.do(lambda store: store.events.emit([said]))
+    there.do(lambda store: store.work.set_queue(Queue(name="mail", note="password=hunter2")))
+    for noun, verb, words in (
+        ("events", "get", {"number": number}),
+        ("events", "find", {"numbers": [number]}),
+        ("events", "page", {}),
+        ("work", "queues", {}),
+    ):
+        body = json.dumps(words).encode()
+        eve, robot = User("eve"), User("robot", "operator")
+        seen = there.do(partial(answer, noun=noun, verb=verb, body=body, user=eve))
+        assert b"***" in seen, verb
+        assert b"hunter2" not in seen, verb
+        assert b"hunter2" in there.do(partial(answer, noun=noun, verb=verb, body=body, user=robot))
 
 
 def test_whose_doing_it_is_says_the_token_and_not_who_asks_with_it(there: Elsewhere) -> None:

@@ -1,16 +1,20 @@
 """Everything that a store is asked, and everything it answers, arrives as it was sent."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from duly.app.remote.calls import CALLS, NOT_REMOTE, NOUNS, Verb, verbs_of
+from duly.app.remote.calls import CALLS, NOT_REMOTE, NOUNS, RemoteCall, Verb, verbs_of
 from duly.app.remote.reading import reader
+from duly.app.remote.shapes import ANYTHING, hints_of, members, plain_kind, shape_of
 from duly.app.remote.writing import writer
 from duly.errors import InvalidValue
 from duly.model.job import Call, Job
+from duly.model.payload import Json
 from duly.model.schedule import Plan, Schedule
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
@@ -118,3 +122,49 @@ def test_a_viewer_is_sent_no_secrets() -> None:
     secretive = plan(args='{"password":"hunter2","to":"ada"}')
     assert writer(Plan, hiding=True)(secretive)["args"] == '{"password":"***","to":"ada"}'
     assert writer(Plan)(secretive)["args"] == '{"password":"hunter2","to":"ada"}'
+
+
+def filled(kind: Any) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 - a line for each shape
+    """A value of this kind with a secret in every text and every JSON document of it."""
+    match shape_of(kind):
+        case "single" if kind is Json:
+            return '{"password":"hunter2","said":["token=hunter2"]}'
+        case "single" if kind is str or kind in ANYTHING:
+            return "password=hunter2"
+        case "single":
+            return get_args(kind)[0] if get_origin(kind) is Literal else kind and plain_kind(kind)()
+        case "enum":
+            return next(iter(kind))
+        case "moment":
+            return datetime(2026, 3, 5, tzinfo=UTC)
+        case "length":
+            return timedelta(seconds=1)
+        case "optional" | "several":
+            return filled(members(kind)[0])
+        case "items":
+            return [filled(get_args(kind)[0])]
+        case "row":
+            return tuple(filled(part) for part in get_args(kind))
+        case "mapping":
+            key, value = get_args(kind)
+            return {filled(key): filled(value)}
+        case _:
+            values = {name: filled(hint) for name, hint in hints_of(kind).items()}
+            if issubclass(kind, tuple):
+                return kind(**values)
+            found = object.__new__(kind)  # unchecked: nobody has such names
+            for name, value in values.items():
+                object.__setattr__(found, name, value)
+            return found
+
+
+VIEWED = [call for call in CALLS.values() if call.role == "viewer"]
+
+
+@pytest.mark.parametrize("call", VIEWED, ids=lambda call: f"{call.noun}.{call.verb}")
+def test_no_verb_sends_a_viewer_a_secret(call: RemoteCall) -> None:
+    value = filled(call.answers)
+    for_operators = json.dumps(writer(call.answers)(value))
+    for_viewers = json.dumps(writer(call.answers, hiding=True)(value))
+    assert "hunter2" not in for_viewers
+    assert ("hunter2" in for_operators) == ("***" in for_viewers)

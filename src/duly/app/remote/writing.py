@@ -1,4 +1,8 @@
-"""The store's values as JSON: what is asked, and what is answered."""
+"""The store's values as JSON: what is asked, and what is answered.
+
+Whoever is below operator is sent no secrets (``hiding``): every text is redacted and every JSON
+document hidden, in whatever record it is. So a field that is added later is covered.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
@@ -6,24 +10,25 @@ from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias, get_args
 
-from duly.app.remote.shapes import MICROSECOND, hints_of, members, shape_of
-from duly.model.job import Job, Label
+from duly.app.remote.shapes import ANYTHING, MICROSECOND, hints_of, members, shape_of
+from duly.model.job import Label
+from duly.model.payload import Json
 from duly.model.schedule import Plan
-from duly.policy.redaction import hidden_json, redacted
+from duly.policy.redaction import hidden, hidden_json, redacted
 
 Write: TypeAlias = Callable[[Any], Any]
 
 
 @cache
 def writer(kind: Any, *, hiding: bool = False) -> Write:  # noqa: ANN401, C901, PLR0911 - a line for each shape
-    """What makes JSON of a value of this kind; ``hiding``, without the secrets of jobs."""
+    """What makes JSON of a value of this kind; ``hiding``, without its secrets."""
 
     def inner(kind: Any) -> Write:  # noqa: ANN401
         return writer(kind, hiding=hiding)
 
     match shape_of(kind):
         case "single":
-            return _as_it_is
+            return _write_hidden(kind) if hiding else _as_it_is
         case "enum":
             return lambda value: value.value
         case "moment":
@@ -53,6 +58,14 @@ def _as_it_is(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def _write_hidden(kind: Any) -> Write:  # noqa: ANN401
+    if kind is Json:
+        return lambda value: hidden_json("", value)
+    if kind is str:
+        return redacted
+    return hidden if kind in ANYTHING else _as_it_is
+
+
 def _write_union(writers: Mapping[Any, Write]) -> Write:
     def write(value: Any) -> Any:  # noqa: ANN401
         if value is None:
@@ -69,27 +82,22 @@ def _write_row(writers: Sequence[Write]) -> Write:
 
 def _write_mapping(key: Write, value: Write, *, named: bool) -> Write:
     if named:
-        return lambda found: {name: value(one) for name, one in found.items()}
+        return lambda found: {key(name): value(one) for name, one in found.items()}
     return lambda found: [[key(name), value(one)] for name, one in found.items()]
 
 
 def _write_record(kind: Any, *, hiding: bool) -> Write:  # noqa: ANN401
     writers = {name: writer(hint, hiding=hiding) for name, hint in hints_of(kind).items()}
-    carries_secrets = hiding and issubclass(kind, Label)
-    is_titled = hiding and "title" in writers
+    is_call = hiding and issubclass(kind, Label)
 
     def write(value: Any) -> dict[str, Any]:  # noqa: ANN401
         # Of a plan that could not be read, not everything is there.
         there = {name: getattr(value, name, MISSING) for name in writers}
         plain = {name: writers[name](one) for name, one in there.items() if one is not MISSING}
         if isinstance(value, Plan) and value.unreadable:
-            plain["unreadable"] = value.unreadable
-        if is_titled:
-            plain["title"] = redacted(value.title)
-        if carries_secrets:
+            plain["unreadable"] = redacted(value.unreadable) if hiding else value.unreadable
+        if is_call:  # where its secrets are depends on the task
             plain["args"] = hidden_json(value.task, value.args)
-            if isinstance(value, Job) and value.result is not None:
-                plain["result"] = hidden_json("", value.result)
         return plain
 
     return write
