@@ -1,10 +1,11 @@
 """Where requests may go: the addresses that nobody may reach by asking for them in another way."""
 
-from ipaddress import ip_address
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 
-from duly.builtin.guard import Guard, Resolve, resolved
+from duly.builtin.guard import Guard, Resolve, resolved, why_not
 from duly.errors import InvalidValue, Permanent
 
 # Written by number in every way that the system's resolver reads, too.
@@ -18,12 +19,21 @@ INSIDE = [
     "2002:a00:1::1", "2002:a9fe:a9fe::", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
     "64:ff9b:1::a00:1", "2001:0:7f00:1::", "2001:db8::1", "fc00::1", "fd00:ec2::254", "fe80::1",
     "fec0::1", "ff02::1", "ff0e::1", "100::1", "4000::1", "::ffff:0:127.0.0.1",
+    "192.0.0.9", "192.0.0.10", "192.0.0.192", "::ffff:192.0.0.192", "2002:c000:c0::",
+    "64:ff9b::c000:c0", "168.63.129.16", "::ffff:168.63.129.16", "2002:a83f:8110::1",
+    "64:ff9b::a83f:8110", "100.100.100.200", "::ffff:100.100.100.200", "0.1.2.3", "198.19.255.255",
+    "3fff::1", "3fff:fff:ffff::1", "3ffe::1", "5f00::1", "2001::1", "2001:1::1", "2001:2::1",
+    "2001:4:112::1", "2001:10::1", "2001:20::1", "2001:1ff::1", "2606:4700::5efe:10.0.0.1",
+    "2606:4700::200:5efe:169.254.169.254", "2002:c0a8:101::1", "fe80::1234:5678:9abc",
+    "fd20:ce::254", "100:0:0:1::1",
 ]  # fmt: skip
 
 OUTSIDE = [
     "1.1.1.1", "8.8.8.8", "172.32.0.1", "172.15.255.255", "9.255.255.255", "100.128.0.1",
     "192.167.255.255", "2606:4700:4700::1111", "2001:4860:4860::8888", "::ffff:8.8.8.8",
-    "2002:808:808::1", "64:ff9b::808:808",
+    "2002:808:808::1", "64:ff9b::808:808", "168.63.129.15", "168.63.129.17", "192.0.1.1",
+    "192.88.98.255", "198.17.255.255", "198.20.0.1", "223.255.255.255", "3fff:1000::1",
+    "2001:200::1", "2001:db7::1", "2606:4700::5efe:8.8.8.8", "2620:4f:8000::1",
 ]  # fmt: skip
 
 
@@ -114,3 +124,15 @@ def test_what_is_neither_a_network_nor_a_name_is_refused(word: str) -> None:
 def test_one_text_is_not_several() -> None:
     with pytest.raises(InvalidValue, match=r'several of them, as \["10\.0\.0\.0/8"\]'):
         Guard("10.0.0.0/8")
+
+
+def test_the_interpreter_is_not_asked_what_is_public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables differ from one release of Python to the next."""
+    asked = property(lambda _: pytest.fail("the tables of ipaddress were asked"))
+    for kind in (IPv4Address, IPv6Address):
+        for name in dir(kind):
+            if name.startswith("is_") or name in ("ipv4_mapped", "sixtofour", "teredo"):
+                monkeypatch.setattr(kind, name, asked)
+    for address in (*INSIDE, *OUTSIDE):
+        with suppress(ValueError):  # a number that only the system's resolver reads
+            why_not(ip_address(address))

@@ -5,7 +5,11 @@ this, its neighbours, its own ports and the metadata service of the cloud would 
 
 A name is judged by the addresses that it resolves to, and the connection is made to exactly the
 address that was judged: asked a second time, the name could have another. An IPv6 address that
-leads to an IPv4 one (mapped, 6to4, NAT64) is judged by that.
+leads to an IPv4 one (mapped, 6to4, NAT64, ISATAP) is judged by that.
+
+The tables are our own, after the registries of IANA for special addresses: those of ``ipaddress``
+differ from one release of Python to the next, and know nothing of addresses that clouds give a
+meaning of their own.
 """
 
 import asyncio
@@ -28,10 +32,48 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _NAME = re.compile(r"(?!-)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
-_NAT64: Final = IPv6Network("64:ff9b::/96")
-_UNICAST: Final = IPv6Network("2000::/3")  # all that has been given out to the public
-_RELAY: Final = IPv4Network("192.88.99.0/24")  # of 6to4
 _LOWEST_32: Final = 2**32 - 1
+
+# The first that holds an address counts.
+_NOT_PUBLIC: Final = tuple(
+    (ip_network(network), why)
+    for network, why in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared by customers of a provider"),
+        ("127.0.0.0/8", "loopback"),
+        ("168.63.129.16/32", "a service of the cloud for its machines"),  # Azure's
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),  # Oracle's metadata service among them
+        ("192.0.2.0/24", "for documentation"),
+        ("192.88.99.0/24", "a relay of 6to4"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "for benchmarks"),
+        ("198.51.100.0/24", "for documentation"),
+        ("203.0.113.0/24", "for documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "private"),
+        ("ff00::/8", "multicast"),
+        ("2001::/23", "reserved"),  # Teredo among them, which leads to any address
+        ("2001:db8::/32", "for documentation"),
+        ("3ffe::/16", "reserved"),
+        ("3fff::/20", "for documentation"),
+    )
+)
+_UNICAST: Final = IPv6Network("2000::/3")  # all that has been given out to the public
+# IPv6 networks whose addresses hold an IPv4 address that they lead to, and how far from the right.
+_LEADING: Final = (
+    (IPv6Network("::ffff:0:0/96"), 0),  # mapped
+    (IPv6Network("64:ff9b::/96"), 0),  # NAT64
+    (IPv6Network("2002::/16"), 80),  # 6to4
+)
+_ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # before an IPv4 address, in any network
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
@@ -87,21 +129,20 @@ def why_not(address: Address) -> str | None:
     if real != address:
         why = why_not(real)
         return None if why is None else f"{why} ({real})"
-    for word in ("unspecified", "loopback", "link_local", "multicast", "private", "reserved"):
-        if getattr(address, f"is_{word}"):
-            return word.replace("_", "-")
-    is_public = address.is_global and (address in _UNICAST or address.version == 4)
-    return None if is_public and address not in _RELAY else "not public"
+    for network, why in _NOT_PUBLIC:
+        if address in network:
+            return why
+    return None if address.version == 4 or address in _UNICAST else "not public"
 
 
 def meant(address: Address) -> Address:
     """The IPv4 address that an IPv6 address leads to, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is not None:
-        return inner
-    if address in _NAT64:
+    for network, place in _LEADING:
+        if address in network:
+            return IPv4Address(int(address) >> place & _LOWEST_32)
+    if int(address) >> 32 & _LOWEST_32 in _ISATAP:
         return IPv4Address(int(address) & _LOWEST_32)
     return address
 
