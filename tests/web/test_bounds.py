@@ -11,7 +11,7 @@ from duly import Duly
 from duly.app.front import Lobby
 from duly.web import Guard, make_application
 from duly.web.live import event
-from duly.web.shielding import HEADERS
+from duly.web.shielding import HEADERS, LOOPBACK_NAMES
 from duly.web.signing import MOST_BYTES
 from tests.infrastructure.served import served
 from tests.infrastructure.web import ORIGIN, Site, site_at
@@ -146,3 +146,27 @@ def test_a_length_that_no_database_keeps_is_refused(here: Site) -> None:
 @pytest.mark.parametrize("path", ["/jobs/{}", "/jobs/{}/log", "/jobs/{}/log.txt"])
 def test_a_number_with_thousands_of_digits_is_no_jobs(here: Site, path: str) -> None:
     assert here.client.get(path.format("9" * 5_000)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:1@evil.example", "testserver@evil.example", "localhost:1@evil.example:80",
+             "user:pw@localhost:1", "localhost/evil", "localhost:1:2", "[::1", "localhost,evil",
+             "localhost:x", "localhost#evil", " "],
+)  # fmt: skip
+def test_a_host_that_could_be_read_in_two_ways_is_refused(here: Site, host: str) -> None:
+    for path in ("/healthz", "/login"):
+        answer = here.client.get(path, headers={"host": host}, follow_redirects=False)
+        assert answer.status_code == 400
+        assert HEADERS.items() <= dict(answer.headers).items()
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8400", "127.0.0.1:1", "[::1]", "[::1]:1"])
+def test_names_of_this_machine_are_answered_to(tmp_path: Path, host: str) -> None:
+    app = Duly(str(tmp_path / "duly.db"))
+    lobby = Lobby(app._home, app.registry, zone=None)
+    application, _ = make_application(lobby, Guard(lobby), names=LOOPBACK_NAMES)
+    with TestClient(application, base_url=ORIGIN) as client:
+        assert client.get("/healthz", headers={"host": host}).status_code == 200
+        for other in ("evil.example", "localhost.evil.example", "127.0.0.1:1@evil.example"):
+            assert client.get("/healthz", headers={"host": other}).status_code in (400, 421)
+    app.close()

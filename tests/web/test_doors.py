@@ -24,6 +24,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def secrets(site: Site) -> dict[str, str]:
     found: dict[str, str] = {role: site.token(role, role) for role in ROLES}
+    site.sign_in("ada", "admin")
+    found["session"] = site.client.cookies["duly_session"]
     return found | {"theirs": site.token("theirs", "admin", tenant="acme")}
 
 
@@ -75,7 +77,7 @@ def test_nobody_of_one_tenant_comes_in_where_all_are_shown(
 def test_a_browser_changes_nothing_unless_our_own_page_asks(
     site: Site, secrets: dict[str, str], door: Door
 ) -> None:
-    signed_in = {"duly_session": secrets["admin"], "duly_csrf": "known"}
+    signed_in = {"duly_session": secrets["session"], "duly_csrf": "known"}
     ours = {"origin": ORIGIN, "x-csrf-token": "known"}
     assert knock(site, door, {"origin": ORIGIN}, **signed_in) == 403
     assert knock(site, door, ours | {"x-csrf-token": "other"}, **signed_in) == 403

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from duly.web import live as module
-from duly.web.live import RETRY, Live, event
+from duly.web.live import RETRY, Live, TooManyWatch, event
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ async def still() -> str:
 
 
 def watched(live: Live, key: str, make: module.Make = still) -> AsyncIterator[bytes]:
-    return live.stream(key, make).body_iterator  # type: ignore[return-value]
+    return live.stream(key, make, who="ada").body_iterator  # type: ignore[return-value]
 
 
 async def told(stream: AsyncIterator[bytes]) -> bytes:
@@ -67,3 +67,16 @@ async def test_a_page_that_cannot_be_made_stops_no_other(live: Live) -> None:
     assert [await told(stream) for stream in streams] == [RETRY, RETRY]
     assert [(await told(streams[1])).endswith(event(str(n))) for n in range(3)] == [True] * 3
     assert reported == ["ZeroDivisionError()"]
+
+
+async def test_nobody_opens_so_many_streams_that_others_cannot(live: Live) -> None:
+    streams = [watched(live, str(number)) for number in range(module.MOST_OF_ONE)]
+    for stream in streams:
+        assert await told(stream) == RETRY
+    with pytest.raises(TooManyWatch, match="ada has 100 streams open"):
+        live.check_room("ada")
+    live.check_room("bob")
+    await streams.pop().aclose()  # type: ignore[attr-defined]
+    live.check_room("ada")
+    for stream in streams:
+        await stream.aclose()  # type: ignore[attr-defined]

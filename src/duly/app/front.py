@@ -6,10 +6,11 @@ log under their name.
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import cached_property
 from typing import Concatenate, ParamSpec, TypeVar
 
-from duly.app.access import Audit, Tokens
+from duly.app.access import Audit, Tokens, new_secret
 from duly.app.capacity import Limits, Queues, Workers
 from duly.app.charts import Charts
 from duly.app.checkup import Rounds
@@ -87,6 +88,25 @@ class Lobby:
         if not secret.startswith(PREFIX):
             return None
         return await (await self._home.store()).access.find_token(hash_of(secret))
+
+    async def begin_session(self, secret: str, length: timedelta) -> str:
+        """The secret of a new session for whoever showed ``secret``: that one is not kept."""
+        session = new_secret()
+        access = (await self._home.store()).access
+        await access.begin_session(hash_of(session), holder=hash_of(secret), length=length)
+        return session
+
+    async def session(self, session: str) -> tuple[str, Token | None] | None:
+        """The hash that a session was begun with, and the token of it that is valid now, if any."""
+        if not session.startswith(PREFIX):
+            return None
+        access = (await self._home.store()).access
+        holder = await access.session_holder(hash_of(session))
+        return None if holder is None else (holder, await access.find_token(holder))
+
+    async def end_session(self, session: str) -> None:
+        if session.startswith(PREFIX):
+            await (await self._home.store()).access.end_session(hash_of(session))
 
     async def has_tokens(self) -> bool:
         """Whether anybody could sign in."""

@@ -87,10 +87,13 @@ def _serving(settings: "Settings") -> "Serving":
     from duly.web.server import Serving
 
     header, role = settings.trust_header, cast("Role", settings.trust_role)
+    networks = settings.trust_networks
     return Serving(
         host=settings.host,
         port=settings.port,
         names=settings.hosts,
-        proxy=Proxy(header=header, networks=settings.trust_networks, role=role) if header else None,
+        proxy=Proxy(header=header or "", networks=networks, role=role)
+        if header or networks
+        else None,
         launch=os.environ.pop(LAUNCH, None),
     )

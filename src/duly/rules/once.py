@@ -7,10 +7,10 @@ time: should the zone's law change before it comes, the instant moves with the c
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from duly.errors import RuleError
-from duly.instants import from_us, to_us
+from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, ListedDays
 from duly.rules.fields import read, written, zone_missing
 from duly.rules.rule import Rule
@@ -79,14 +79,16 @@ def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") ->
 
 def read_moment(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
+        moment = datetime.fromisoformat(text.strip())
+        _ = moment.tzinfo and moment.astimezone(UTC)  # year 1 or 9999 may not exist there
+    except (ValueError, OverflowError):
         raise RuleError(
             f'"{text}" is not a moment; write it as 2026-12-24T18:00+01:00, 2026-12-24T17:00Z, or '
             "2026-12-24T18:00 with a zone",
             text=text,
             position=0,
         ) from None
+    return moment
 
 
 def show_moment(moment: datetime) -> str:
@@ -94,6 +96,6 @@ def show_moment(moment: datetime) -> str:
 
 
 def _checked(instant: int, shown: str) -> int:
-    if not FIRST_YEAR <= from_us(instant).year <= LAST_YEAR:
+    if not FIRST_US < instant < LAST_US or not FIRST_YEAR <= from_us(instant).year <= LAST_YEAR:
         raise RuleError(f'"{shown}" is outside the years {FIRST_YEAR} to {LAST_YEAR}')
     return instant

@@ -163,7 +163,11 @@ class Settings:
     )
     trust_networks: tuple[str, ...] = field(
         default=(),
-        metadata=_about("The proxies that are believed, as 10.0.0.2/32.", Networks("10.0.0.2/32")),
+        metadata=_about(
+            "The proxies that are believed, as 10.0.0.2/32: X-Forwarded-For, X-Forwarded-Proto "
+            "and the trust_header.",
+            Networks("10.0.0.2/32"),
+        ),
     )
     trust_role: str = field(
         default="viewer",

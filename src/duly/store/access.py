@@ -95,6 +95,25 @@ def revoke_token(name: str) -> Operation[Token]:
     return _token(found[0])
 
 
+def begin_session(hash_of_secret: str, holder: str, length: timedelta) -> Operation[None]:
+    yield Ask("forget_sessions")
+    values: dict[str, Value] = {
+        "hash": hash_of_secret,
+        "holder": holder,
+        "length": rows.microseconds(length),
+    }
+    yield Ask("begin_session", values)
+
+
+def session_holder(hash_of_secret: str) -> Operation[str | None]:
+    found = yield Ask("session_holder", {"hash": hash_of_secret})
+    return found[0][0] if found else None
+
+
+def end_session(hash_of_secret: str) -> Operation[None]:
+    yield Ask("end_session", {"hash": hash_of_secret})
+
+
 def audited(
     start: Start[T], tell: Callable[[T], Deed], *, actor: Actor, number: int
 ) -> Operation[T]:

@@ -1,6 +1,7 @@
-"""Who has shown a wrong secret too often, and has to wait.
+"""From where a wrong token was typed into the sign-in form too often: such addresses have to wait.
 
-Nobody guesses a token of 32 random bytes; but whoever tries costs work, and should be noticed.
+Nobody guesses a token of 32 random bytes; but whoever tries costs work, and should be noticed. What
+programs show in a header is not counted: one with an old token would lock out the people beside it.
 """
 
 from collections import OrderedDict, deque
@@ -25,11 +26,8 @@ class Attempts:
             self._failed.popitem(last=False)
 
     def wait(self, address: str) -> int:
-        """For how many seconds nobody from there is listened to; 0: come in."""
+        """For how many seconds wrong tokens from there are turned away; 0: none."""
         times = self._failed.get(address)
         if times is None or len(times) < MOST_ATTEMPTS:
             return 0
         return max(0, int(times[0] + WINDOW_SECONDS - boottime()) + 1)
-
-    def forgive(self, address: str) -> None:
-        self._failed.pop(address, None)

@@ -80,7 +80,7 @@ def opened(house: House, door: Door) -> Callable[[Request], Awaitable[Response]]
                 )
         except DulyError as error:
             answer = refusal(house, request, error)
-        return with_csrf(request, answer)
+        return with_csrf(house.guard, request, answer)
 
     return come_in
 
@@ -91,12 +91,12 @@ def opened_to_all(house: House, door: PublicDoor) -> Callable[[Request], Awaitab
             answer = await door.behind(house, request)
         except DulyError as error:
             answer = refusal(house, request, error)
-        return with_csrf(request, answer)
+        return with_csrf(house.guard, request, answer)
 
     return come_in
 
 
-def with_csrf(request: Request, answer: Response) -> Response:
+def with_csrf(guard: Guard, request: Request, answer: Response) -> Response:
     """See to it that the browser has a secret that only our pages know."""
     if CSRF not in request.cookies and answer.headers.get("content-type", "").startswith(
         "text/html"
@@ -105,7 +105,7 @@ def with_csrf(request: Request, answer: Response) -> Response:
             CSRF,
             fresh_csrf(request),
             path=request.scope.get("root_path", "") or "/",
-            secure=request.url.scheme == "https",
+            secure=guard.is_secure(request),
             httponly=True,
             samesite="strict",
         )

@@ -1,17 +1,19 @@
 """Who asks, and whether it is they who ask.
 
 A program shows a token in the header ``Authorization``. A person signs in with one, and their
-browser shows it from then on, in a cookie that no script can read; or a proxy, or the application
-that this one is mounted in, says who they are. What a browser sends by itself it also sends when
-another site makes it ask: so a change is only made if the page that asks is ours (``Origin``) and
-knows what only our pages know (the CSRF token, which is in a cookie and in every form).
+browser shows the secret of a session from then on, in a cookie that no script can read; the store
+keeps its hash until they sign out. Or a proxy says who they are. What is mounted in another
+application with ``auth=`` asks that application, and nobody else: tokens of duly's own open nothing
+there. What a browser sends by itself it also sends when another site makes it ask: so a change is
+only made if the page that asks is ours (``Origin``) and knows what only our pages know (the CSRF
+token, which is in a cookie and in every form).
 """
 
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -19,7 +21,7 @@ from starlette.requests import HTTPConnection
 
 from duly.app.front import Lobby
 from duly.errors import DulyError, InvalidValue
-from duly.model.access import How, Role, User
+from duly.model.access import How, Role, User, hash_of
 from duly.web.attempts import Attempts
 
 SESSION: Final = "duly_session"
@@ -42,29 +44,49 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """Whom to believe when a header says who somebody is, and what those may do."""
+    """The proxies that are believed, by their networks, and what is believed of them.
 
-    header: str
+    They say for whom they ask (``X-Forwarded-For``), whether that was by TLS
+    (``X-Forwarded-Proto``) and, in ``header``, who somebody is. From any other address, these
+    headers mean nothing.
+    """
+
     networks: tuple[str, ...]
-    role: Role = "viewer"
+    header: str = ""  # empty: people sign in
+    role: Role = "viewer"  # of those whom the header names
 
     def __post_init__(self) -> None:
-        if not self.header or not self.networks:
+        if not self.networks:
             raise InvalidValue("a trusted header needs the networks of the proxies that set it")
         User("proxy", self.role)
         self._networks()
 
     def user(self, connection: HTTPConnection) -> User | None:
-        name = connection.headers.get(self.header, "").strip()
-        return User(name, self.role) if name and self._trusts(connection) else None
+        name = connection.headers.get(self.header, "").strip() if self.header else ""
+        return User(name, self.role) if name and self._trusts(_peer(connection)) else None
 
-    def _trusts(self, connection: HTTPConnection) -> bool:
-        peer = connection.client.host if connection.client else ""
+    def address(self, connection: HTTPConnection) -> str:
+        """Who asks: the last address that was not added by a proxy which is believed."""
+        address = _peer(connection)
+        said = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
+        for one in reversed(said):
+            if not self._trusts(address) or not one.strip():
+                break
+            address = one.strip()
+        return address
+
+    def is_secure(self, connection: HTTPConnection) -> bool:
+        """Whether the browser speaks TLS with a proxy that is believed."""
+        said = connection.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+        return said == "https" and self._trusts(_peer(connection))
+
+    def _trusts(self, text: str) -> bool:
         try:
-            address = ip_address(peer)
+            address = ip_address(text)
         except ValueError:
             return False
-        return any(address in network for network in self._networks())
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        return any((mapped or address) in network for network in self._networks())
 
     def _networks(self) -> list[IPv4Network | IPv6Network]:
         return [ip_network(one) for one in self.networks]
@@ -94,18 +116,17 @@ class Guard:
 
     async def caller(self, connection: HTTPConnection) -> Caller | None:
         secret = _bearer(connection)
-        if secret is not None:
-            user = await self.user_of(secret)
-            if user is None:
-                self.attempts.note(address_of(connection))
-            return None if user is None else Caller(user, "token", ambient=False)
         if self._host is not None:
             found = self._host(connection)
             user = await found if inspect.isawaitable(found) else found
-            return None if user is None else Caller(user, "http", ambient=True)
+            # No browser sends a bearer's secret by itself, and no other site can make it.
+            return None if user is None else Caller(user, "http", ambient=secret is None)
+        if secret is not None:
+            user = await self.user_of(secret)
+            return None if user is None else Caller(user, "token", ambient=False)
         if self._proxy is not None and (user := self._proxy.user(connection)) is not None:
             return Caller(user, "http", ambient=True)
-        user = await self.user_of(connection.cookies.get(SESSION, ""))
+        user = await self._user_of_session(connection)
         return None if user is None else Caller(user, "person", ambient=True)
 
     async def still_knows(self, connection: HTTPConnection, caller: Caller) -> bool:
@@ -114,9 +135,10 @@ class Guard:
             return True
         secret = _bearer(connection)
         try:
-            user = await self.user_of(
-                connection.cookies.get(SESSION, "") if secret is None else secret
-            )
+            if secret is None:
+                user = await self._user_of_session(connection)
+            else:
+                user = await self.user_of(secret)
         except DulyError:  # the store is away, and tells nobody anything
             return True
         return user == caller.user
@@ -127,6 +149,24 @@ class Guard:
             return User("admin", "admin")
         token = await self._lobby.token(secret) if secret else None
         return None if token is None else User(token.name, token.role, token.tenant)
+
+    async def _user_of_session(self, connection: HTTPConnection) -> User | None:
+        found = await self._lobby.session(connection.cookies.get(SESSION, ""))
+        if found is None:
+            return None
+        holder, token = found
+        if self._launch is not None and holder == hash_of(self._launch):
+            return User("admin", "admin")
+        return None if token is None else User(token.name, token.role, token.tenant)
+
+    def address(self, connection: HTTPConnection) -> str:
+        """From where somebody asks, as far as those say so who are believed."""
+        return _peer(connection) if self._proxy is None else self._proxy.address(connection)
+
+    def is_secure(self, connection: HTTPConnection) -> bool:
+        """Whether the browser speaks TLS, with this server or with a proxy that is believed."""
+        by_proxy = self._proxy is not None and self._proxy.is_secure(connection)
+        return connection.url.scheme == "https" or by_proxy
 
     def is_launch(self, secret: str) -> bool:
         return self._launch is not None and secrets.compare_digest(
@@ -157,5 +197,5 @@ def knows_csrf(connection: HTTPConnection, said: str) -> bool:
     return bool(cookie) and secrets.compare_digest(cookie.encode(), said.encode())
 
 
-def address_of(connection: HTTPConnection) -> str:
+def _peer(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else "?"

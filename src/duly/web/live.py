@@ -8,7 +8,9 @@ after a while where we cannot know that it stops; browsers come back by themselv
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
@@ -22,6 +24,7 @@ ROUND_SECONDS = 1.0
 SHARE = 10  # of all time, at most one part in so many is spent on making pages
 QUIET_SECONDS = 15.0  # after so long without news, a comment keeps proxies from hanging up
 MOST_STREAMS = 1_000
+MOST_OF_ONE = 100  # of these, those of one token or person
 MOUNTED_SECONDS = 20.0
 LONGEST_SECONDS = 3_600.0
 RETRY: Final = b"retry: 1000\n\n"  # milliseconds until a browser comes back
@@ -55,7 +58,7 @@ class Live:
         self._sights: dict[Hashable, _Sight] = {}
         self._round: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self.streams = 0
+        self._streams: Counter[str] = Counter()  # open ones, by who listens
 
     def close(self) -> None:
         """End all streams."""
@@ -68,29 +71,48 @@ class Live:
         return self._closing.is_set()
 
     @property
-    def is_full(self) -> bool:
-        return self.streams >= MOST_STREAMS
+    def streams(self) -> int:
+        return self._streams.total()
 
-    def stream(self, key: Hashable, make: Make) -> StreamingResponse:
+    def check_room(self, who: str) -> None:
+        """Refuse one more stream, to everybody or to who has many: others want to look too."""
+        if self.streams >= MOST_STREAMS:
+            raise TooManyWatch("too many streams are open: close some pages, and ask again")
+        if self._streams[who] >= MOST_OF_ONE:
+            raise TooManyWatch(
+                f"{who} has {MOST_OF_ONE} streams open: close some pages, and ask again"
+            )
+
+    @contextmanager
+    def counted(self, who: str) -> Iterator[None]:
+        """Count a stream as long as it is open."""
+        self._streams[who] += 1
+        try:
+            yield
+        finally:
+            self._streams[who] -= 1
+            if not self._streams[who]:
+                del self._streams[who]
+
+    def stream(self, key: Hashable, make: Make, *, who: str) -> StreamingResponse:
         """A page, now and whenever it has changed."""
-        return events(self._watch(key, make))
+        return events(self._watch(key, make, who))
 
-    async def _watch(self, key: Hashable, make: Make) -> AsyncIterator[bytes]:
+    async def _watch(self, key: Hashable, make: Make, who: str) -> AsyncIterator[bytes]:
         sight = self._sights.setdefault(key, _Sight(make))
         news: asyncio.Queue[bytes] = asyncio.Queue(maxsize=2)
         if sight.text:  # what others were told while this one was away is not told again
             news.put_nowait(sight.message)
         sight.watchers.add(news)
-        self.streams += 1
         if self._round is None or self._round.done():
             self._round = asyncio.create_task(self._rounds())
         ends = boottime() + self.longest
         try:
-            yield RETRY
-            while not self._closing.is_set() and boottime() < ends:
-                yield await self._next(news)
+            with self.counted(who):
+                yield RETRY
+                while not self._closing.is_set() and boottime() < ends:
+                    yield await self._next(news)
         finally:
-            self.streams -= 1
             sight.watchers.discard(news)
             if not sight.watchers:
                 self._sights.pop(key, None)

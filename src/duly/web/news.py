@@ -15,6 +15,7 @@ from duly.app.front import Lobby
 from duly.app.happenings import Happening, Watch
 from duly.clock import boottime, sleep
 from duly.errors import DulyError
+from duly.model.access import User
 from duly.policy.redaction import redacted
 from duly.web.live import QUIET, RETRY, ROUND_SECONDS, Live, event
 
@@ -30,28 +31,27 @@ class News:
         self._listeners: WeakSet[_Listener] = WeakSet()
         self._rounds: asyncio.Task[None] | None = None
 
-    async def listen(self, tenant: str | None, last: str | None) -> AsyncIterator[bytes]:
+    async def listen(self, user: User, last: str | None) -> AsyncIterator[bytes]:
         """Messages, from now on or from behind the last one that was heard."""
         heard = await self._lobby.ask(self._watch.resume, last) if last else []
-        listener = _Listener(tenant)
-        listener.tell(_told(heard, tenant), len(heard))
+        listener = _Listener(user.tenant)
+        listener.tell(_told(heard, user.tenant), len(heard))
         self._listeners.add(listener)
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._look())
-        return self._stream(listener)
+        return self._stream(listener, user.name)
 
-    async def _stream(self, listener: "_Listener") -> AsyncIterator[bytes]:
+    async def _stream(self, listener: "_Listener", who: str) -> AsyncIterator[bytes]:
         ends = boottime() + self._live.longest
-        self._live.streams += 1
         try:
-            yield RETRY
-            while not self._live.is_closing and boottime() < ends:
-                try:
-                    yield await asyncio.wait_for(listener.news.get(), ROUND_SECONDS)
-                except TimeoutError:
-                    yield QUIET
+            with self._live.counted(who):
+                yield RETRY
+                while not self._live.is_closing and boottime() < ends:
+                    try:
+                        yield await asyncio.wait_for(listener.news.get(), ROUND_SECONDS)
+                    except TimeoutError:
+                        yield QUIET
         finally:
-            self._live.streams -= 1
             self._listeners.discard(listener)
 
     async def _look(self) -> None:

@@ -14,7 +14,7 @@ from duly.app.remote.answering import answer, greeting
 from duly.web.asking import Ask
 from duly.web.doors import Door, PublicDoor
 from duly.web.house import House
-from duly.web.live import TooManyWatch, events
+from duly.web.live import events
 
 NOT_READY: Final = 503
 
@@ -36,9 +36,8 @@ async def measured(_: House, ask: Ask, __: bytes) -> Response:
 
 
 async def stream(house: House, ask: Ask, _: bytes) -> Response:
-    if house.live.is_full:
-        raise TooManyWatch("too many streams are open: close some, and ask again")
-    return events(await house.news.listen(ask.user.tenant, ask.last_event))
+    house.live.check_room(ask.user.name)
+    return events(await house.news.listen(ask.user, ask.last_event))
 
 
 async def greet(_: House, __: Ask, ___: bytes) -> Response:

@@ -10,7 +10,6 @@ from duly.model.access import Role
 from duly.web.asking import Ask
 from duly.web.doors import Door
 from duly.web.house import House
-from duly.web.live import TooManyWatch
 from duly.web.rendering import render, render_main
 
 Values: TypeAlias = Mapping[str, Any]
@@ -36,8 +35,7 @@ class Page:
     async def show(self, house: House, ask: Ask, _: bytes) -> Response:
         if LIVE not in ask.query:
             return HTMLResponse(render(self.template, ask, await self._values(house, ask)))
-        if house.live.is_full:
-            raise TooManyWatch("too many pages are open: close some, and load this one again")
+        house.live.check_room(ask.user.name)
 
         async def make() -> str:
             return render_main(self.template, ask, await self._values(house, ask))
@@ -45,7 +43,7 @@ class Page:
         # What a page shows depends on what its reader may do, and on nothing else about them.
         user = ask.user
         seen_alike = (ask.root, ask.path, str(ask.query), ask.look.zone, user.role, user.tenant)
-        return house.live.stream(seen_alike, make)
+        return house.live.stream(seen_alike, make, who=user.name)
 
     async def _values(self, house: House, ask: Ask) -> Values:
         """What the page shows, below a banner that every page has."""

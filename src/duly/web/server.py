@@ -101,7 +101,8 @@ class _Server(uvicorn.Server):
 
 async def _check(lobby: Lobby, serving: Serving) -> None:
     """What can be reached from elsewhere is opened by a token or by a proxy, or not at all."""
-    if serving.is_local or serving.proxy is not None or await lobby.has_tokens():
+    names_people = serving.proxy is not None and bool(serving.proxy.header)
+    if serving.is_local or names_people or await lobby.has_tokens():
         return
     raise InvalidValue(
         f"{serving.host} can be reached from elsewhere, and nobody could sign in: make a token "

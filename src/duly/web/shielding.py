@@ -3,9 +3,11 @@
 No script or style but our own files, nobody's frame, no referrer for others (there is one for
 ourselves: without, browsers hide the Origin by which we know our own pages), no guessing of types,
 nothing kept. And on a loopback address only names of this machine are answered to: a site whose
-name is made to point here must not be able to ask.
+name is made to point here must not be able to ask. A ``Host`` that is not a name or an address with
+perhaps a port is refused everywhere: two readers could see two hosts in it.
 """
 
+import re
 from collections.abc import Collection
 from typing import Final
 
@@ -25,6 +27,9 @@ HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_HOST = re.compile(
+    r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9_.-]{1,255})(?::[0-9]{0,5})?", re.ASCII | re.IGNORECASE
+)
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -46,15 +51,18 @@ class Shield:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        app = self._app if self._is_meant(scope) else _WRONG_NAME
-        await app(scope, receive, shielded)
+        await self._answering(scope)(scope, receive, shielded)
 
-    def _is_meant(self, scope: Scope) -> bool:
-        host = Headers(scope=scope).get("host", "")
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        return not self._names or name.lower() in self._names
+    def _answering(self, scope: Scope) -> ASGIApp:
+        said = Headers(scope=scope).getlist("host")
+        found = _HOST.fullmatch(said[0]) if len(said) == 1 else None
+        if said and found is None:
+            return _NO_HOST
+        name = found["name"].lower() if found else ""
+        return self._app if not self._names or name in self._names else _WRONG_NAME
 
 
+_NO_HOST = PlainTextResponse("the header Host names no host\n", status_code=400)
 _WRONG_NAME = PlainTextResponse(
     "this duly answers to names of its own machine only: open it as http://127.0.0.1, "
     "or name the others with --hosts\n",

@@ -1,5 +1,10 @@
-"""Signing in and out: a token is shown once, and the browser shows it from then on."""
+"""Signing in and out: a token is shown once, and the browser shows a session from then on.
 
+The session is in the store: it ends with the sign-out, in every process and in every copy of
+the cookie; and it ends with its token.
+"""
+
+from datetime import timedelta
 from typing import Final
 
 from starlette.requests import Request
@@ -9,16 +14,17 @@ from duly.app.access import note_sign_in
 from duly.errors import NotAllowed
 from duly.model.access import User
 from duly.web.doors import PublicDoor, body_of, check_ours, field_of, fresh_csrf
-from duly.web.guard import SESSION, address_of
+from duly.web.guard import SESSION
 from duly.web.house import House
 from duly.web.rendering import render_bare
 
-SESSION_SECONDS: Final = 12 * 3_600
+SESSION_LENGTH: Final = timedelta(hours=12)
 MOST_BYTES: Final = 8 * 1024
 
 
 async def ask_for_token(house: House, request: Request) -> Response:
     """The form; or straight in, by the link that was printed when the server was started."""
+    _check_takes_tokens(house)
     secret = request.query_params.get("token", "")
     if house.guard.is_launch(secret):
         return await _come_in(house, request, secret, User("admin", "admin"))
@@ -26,41 +32,47 @@ async def ask_for_token(house: House, request: Request) -> Response:
 
 
 async def sign_in(house: House, request: Request) -> Response:
+    """A valid token always opens: many people may share the address of one who guesses."""
+    _check_takes_tokens(house)
     body = await body_of(request, most=MOST_BYTES)
     check_ours(request, body)
-    address = address_of(request)
-    wait = house.guard.attempts.wait(address)
-    if wait:
-        said = f"Too many wrong tokens from here: try again in {-(-wait // 60)} min."
-        return _form(request, said, status=429, headers={"retry-after": str(wait)})
     secret = field_of(body, "token").strip()
     user = await house.guard.user_of(secret)
-    if user is None:
-        house.guard.attempts.note(address)
-        said = "This is no token, or one that was revoked or has expired."
-        return _form(request, said, status=401)
-    house.guard.attempts.forgive(address)
-    return await _come_in(house, request, secret, user)
+    if user is not None:
+        return await _come_in(house, request, secret, user)
+    attempts, address = house.guard.attempts, house.guard.address(request)
+    if wait := attempts.wait(address):
+        said = f"Too many wrong tokens from here: try again in {-(-wait // 60)} min."
+        return _form(request, said, status=429, headers={"retry-after": str(wait)})
+    attempts.note(address)
+    said = "This is no token, or one that was revoked or has expired."
+    return _form(request, said, status=401)
 
 
 async def sign_out(house: House, request: Request) -> Response:
     check_ours(request, await body_of(request, most=MOST_BYTES))
-    if not house.guard.takes_tokens:
-        raise NotAllowed("nobody signs in here: the application around does that")
+    _check_takes_tokens(house)
+    await house.lobby.end_session(request.cookies.get(SESSION, ""))
     answer = RedirectResponse(f"{_root(request)}/login", status_code=303)
     answer.delete_cookie(SESSION, path=_root(request) or "/")
     return answer
 
 
+def _check_takes_tokens(house: House) -> None:
+    if not house.guard.takes_tokens:
+        raise NotAllowed("nobody signs in here: the application around does that")
+
+
 async def _come_in(house: House, request: Request, secret: str, user: User) -> Response:
-    await house.lobby.ask(note_sign_in, user, address_of(request))
+    await house.lobby.ask(note_sign_in, user, house.guard.address(request))
+    session = await house.lobby.begin_session(secret, SESSION_LENGTH)
     answer = RedirectResponse(_root(request) + _next(request), status_code=303)
     answer.set_cookie(
         SESSION,
-        secret,
-        max_age=SESSION_SECONDS,
+        session,
+        max_age=int(SESSION_LENGTH.total_seconds()),
         path=_root(request) or "/",
-        secure=request.url.scheme == "https",
+        secure=house.guard.is_secure(request),
         httponly=True,
         samesite="lax",  # a link in a mail leads to the page, and not to the sign-in
     )

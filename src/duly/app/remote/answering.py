@@ -6,6 +6,7 @@ path and the body; what cannot be done is raised as it would be here.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -71,10 +72,21 @@ def _read(call: RemoteCall, body: bytes) -> dict[str, Any]:
     if missing := call.required - said.keys():
         raise InvalidValue(f"{what}: {', '.join(sorted(missing))}: missing")
     words = {name: reader(call.parameters[name])(value, name) for name, value in said.items()}
-    for name in _COUNTS:
-        if name in words and not 0 <= words[name] <= MOST_ROWS:
-            raise InvalidValue(f"{name}={words[name]}: from 0 to {MOST_ROWS:,} at once")
+    for name, value in words.items():
+        _check_number(name, value)
     return words
+
+
+def _check_number(name: str, value: object) -> None:
+    """Counts are bounded, and no number or length that is asked for is below zero."""
+    if isinstance(value, list):
+        for one in value:
+            _check_number(name, one)
+    if name in _COUNTS and isinstance(value, int) and not 0 <= value <= MOST_ROWS:
+        raise InvalidValue(f"{name}={value}: from 0 to {MOST_ROWS:,} at once")
+    below = timedelta() if isinstance(value, timedelta) else 0
+    if isinstance(value, int | timedelta) and value < below:  # type: ignore[operator]
+        raise InvalidValue(f"{name}={value}: not below 0")
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -92,7 +92,9 @@ NOT_REMOTE: Final[Mapping[str, Mapping[str, str]]] = {
         "journal": "write",
     },
     "a simulation's, which has a store of its own in memory": {"ledger": "foresee"},
-    "the server's own, about who asks it": {"access": "find_token append_audit"},
+    "the server's own, about who asks it": {
+        "access": "find_token append_audit begin_session session_holder end_session"
+    },
 }
 
 # What is done in a row of transactions takes as long as there are jobs.

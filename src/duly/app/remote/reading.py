@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import NoneType
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
@@ -111,7 +111,8 @@ def _read_choice(choose: Callable[[Any], Any], said: str) -> Read:
 def _read_moment(value: Any, where: str) -> datetime:  # noqa: ANN401
     try:
         moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        _ = moment.tzinfo and moment.astimezone(UTC)  # year 1 or 9999 may not exist there
+    except (TypeError, ValueError, OverflowError):
         moment = None
     if moment is None:
         raise _refusal(value, where, "a moment, as 2026-03-05T02:00+00:00")

@@ -1,5 +1,7 @@
 """Tokens, the audit log, acknowledgements."""
 
+from datetime import timedelta
+
 from duly.model.access import (
     Acknowledgement,
     Actor,
@@ -46,6 +48,15 @@ class SqlAccess:
     async def revoke_token(self, name: str) -> Token:
         start = await self._named.audited(lambda: access.revoke_token(name), deeds.token_revoked)
         return await self._room.write(start)
+
+    async def begin_session(self, hash_of_secret: str, *, holder: str, length: timedelta) -> None:
+        await self._room.write(lambda: access.begin_session(hash_of_secret, holder, length))
+
+    async def session_holder(self, hash_of_secret: str) -> str | None:
+        return await self._room.read(lambda: access.session_holder(hash_of_secret))
+
+    async def end_session(self, hash_of_secret: str) -> None:
+        await self._room.write(lambda: access.end_session(hash_of_secret))
 
     async def append_audit(self, actor: Actor, deed: Deed) -> AuditEntry:
         return await self._room.entered(actor, deed)

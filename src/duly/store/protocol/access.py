@@ -5,6 +5,7 @@ with the change; what is done to many jobs at once, in a row of transactions, is
 first of them. Enqueueing is not: a job has its submitter. What is changed here is always there.
 """
 
+from datetime import timedelta
 from typing import Protocol
 
 from duly.model.access import Acknowledgement, Actor, AuditEntry, Deed, Matter, NewToken, Token
@@ -27,6 +28,16 @@ class Access(Protocol):
         ...
 
     async def revoke_token(self, name: str) -> Token: ...
+
+    async def begin_session(self, hash_of_secret: str, *, holder: str, length: timedelta) -> None:
+        """Remember that a browser signed in with the secret whose hash is ``holder``."""
+        ...
+
+    async def session_holder(self, hash_of_secret: str) -> str | None:
+        """The hash of the secret that a session was begun with, while the session lasts."""
+        ...
+
+    async def end_session(self, hash_of_secret: str) -> None: ...
 
     async def append_audit(self, actor: Actor, deed: Deed) -> AuditEntry:
         """Add to the audit log what is no change in the store: that somebody signed in."""

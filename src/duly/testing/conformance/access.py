@@ -132,3 +132,19 @@ async def what_cannot_be_kept_of_a_token_is_refused(world: World) -> None:
         with refused(error):
             await world.store.access.create_token(NewToken(**said))
     equal(await names(world, revoked=True), [])
+
+
+@check
+async def a_session_is_found_by_every_node_until_it_is_ended_or_expires(world: World) -> None:
+    access, node = world.store.access, world.another_node().store.access
+    await access.begin_session(hash_of("one"), holder=hash_of(SECRET), length=HOUR)
+    await access.begin_session(hash_of("two"), holder=hash_of(OTHER), length=HOUR)
+    equal(await node.session_holder(hash_of("one")), hash_of(SECRET))
+    equal(await node.session_holder(hash_of(SECRET)), None, "its token is no session")
+    await access.end_session(hash_of("one"))
+    await access.end_session(hash_of("one"))
+    equal(await node.session_holder(hash_of("one")), None)
+    world.wait(HOUR - SECOND)
+    equal(await node.session_holder(hash_of("two")), hash_of(OTHER))
+    world.wait(SECOND)
+    equal(await node.session_holder(hash_of("two")), None)

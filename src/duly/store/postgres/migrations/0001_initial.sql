@@ -518,6 +518,14 @@ create table duly.token (
 
 create unique index token_name on duly.token (name) where revoked_at is null;
 
+-- A browser that signed in. The holder is the hash of the secret that it signed in with: a token's,
+-- or that of the link which a server printed when it started.
+create table duly.session (
+    hash       text collate "C" primary key,
+    holder     text collate "C" not null,
+    expires_at bigint not null
+);
+
 -- Who did what. Each hash is made of the row and of the hash before it; the deed is the number under
 -- which a write that is repeated is known.
 create table duly.audit (

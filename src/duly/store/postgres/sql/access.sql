@@ -42,6 +42,25 @@ update duly.token
  where name = :name and revoked_at is null
 returning {token};
 
+-- name: begin_session
+insert into duly.session (hash, holder, expires_at)
+values (:hash, :holder, {now} + :length::bigint)
+    on conflict do nothing;
+
+-- name: forget_sessions
+-- People sign in a few times a day: whoever does removes what has expired.
+delete from duly.session
+ where expires_at <= {now};
+
+-- name: session_holder
+select holder
+  from duly.session
+ where hash = :hash and expires_at > {now};
+
+-- name: end_session
+delete from duly.session
+ where hash = :hash;
+
 -- name: hold_audit_head
 -- The end of the chain, held until the transaction ends: who waits for it reads what was committed
 -- meanwhile.

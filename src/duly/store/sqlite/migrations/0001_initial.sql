@@ -403,6 +403,14 @@ create table duly_token (
 
 create unique index duly_token_name on duly_token (name) where revoked_at is null;
 
+-- A browser that signed in. The holder is the hash of the secret that it signed in with: a token's,
+-- or that of the link which a server printed when it started.
+create table duly_session (
+    hash       text primary key,
+    holder     text not null,
+    expires_at integer not null
+) strict;
+
 -- Who did what. Each hash is made of the row and of the hash before it; the deed is the number under
 -- which a write that is repeated is known.
 create table duly_audit (
