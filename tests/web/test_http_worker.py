@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -300,9 +300,78 @@ def test_one_worker_cannot_end_what_another_runs(app: Duly, here: Served) -> Non
     assert state(job) == "running"
 
 
+def test_nobody_speaks_for_a_worker_that_another_token_registered(app: Duly, here: Served) -> None:
+    ours = replace(here, secret=app.tokens.create("ours", role="operator").secret)
+    theirs = replace(here, secret=app.tokens.create("theirs", role="admin").secret)
+    job = named(app, "work")()
+    guest = registered(ours, "work")
+    [found] = guest.claim()
+    mine = {"id": found["id"], "fence": found["fence"]}
+    thief = Guest(theirs, guest.worker)
+    for what, words in (
+        ("renew", {}),
+        ("claim", {}),
+        ("held", {}),
+        ("end", {}),
+        ("finish", {"done": [{**mine, "result": "stolen"}]}),
+        ("log", {**mine, "lines": [{"text": "stolen"}]}),
+        ("progress", {**mine, "percent": 99}),
+    ):
+        answer = thief.ask(what, **words)
+        assert answer.status == 403, what
+        assert "was registered by somebody else" in answer.value["detail"]
+    assert state(job) == "running"
+    assert guest.ask("finish", done=[{**mine, "result": "ours"}]).value["kept"] == [job.id]
+    assert (job.result(), list(job.logs())) == ("ours", [])
+
+
+def test_what_is_said_of_jobs_over_http_is_in_the_audit_log(app: Duly, here: Served) -> None:
+    ours = replace(here, secret=app.tokens.create("ours", role="operator").secret)
+    first, second = named(app, "work")(), named(app, "work", retry=None)()
+    guest = registered(ours, "work", slots=2)
+    held = {job["id"]: {"id": job["id"], "fence": job["fence"]} for job in guest.claim(limit=2)}
+    done, failed = [held[first.id]], [{**held[second.id], "error": "ValueError: no"}]
+    for _ in range(2):  # whoever did not hear the answer says it again
+        guest.ask("finish", done=done, failed=failed)
+    entries = [entry for entry in app.audit.list(who="ours") if entry.action == "jobs.settle"]
+    assert [(entry.how, json.loads(entry.details)) for entry in entries] == [
+        ("token", {}),
+        ("token", {"succeeded": [first.id], "raised": [second.id]}),
+    ]
+
+
 @pytest.fixture
 def in_python(programs: Programs, url: str) -> None:
     programs.worker(DULY_URL=url)
+
+
+@pytest.mark.usefixtures("in_python")
+def test_the_jobs_of_native_workers_are_out_of_reach(
+    app: Duly, here: Served, tmp_path: Path
+) -> None:
+    sign = str(tmp_path / "sign")
+    held = named(app, hold.name)(sign=sign)
+    eventually(Path(f"{sign}.began").exists, "the worker in Python to begin")
+    [python] = [one.id for one in app.workers.list()]
+    fence = curl(here, "store/jobs/get", number=held.id).value["fence"]
+    mine = {"id": held.id, "fence": fence}
+    native = Guest(here, python)
+    for what, words in (
+        ("renew", {}),
+        ("claim", {}),
+        ("held", {}),
+        ("end", {}),
+        ("finish", {"done": [{**mine, "result": "stolen"}]}),
+        ("log", {**mine, "lines": [{"text": "stolen"}]}),
+        ("progress", {**mine, "percent": 99}),
+    ):
+        answer = native.ask(what, **words)
+        assert answer.status == 409, what
+        assert "never was one over HTTP" in answer.value["detail"]
+    assert state(held) == "running"
+    put_up(f"{sign}.go")
+    assert held.result("20s") == sign
+    assert list(held.logs()) == []
 
 
 @pytest.mark.usefixtures("in_python")

@@ -136,6 +136,12 @@ class Front:
         return self.lobby.registry
 
     @property
+    def holder(self) -> str:
+        """Who comes in, and by which way: under this a worker over HTTP is registered."""
+        how = self._store.actor.how if self._store.actor is not None else ""
+        return f"{how}:{self.user.name}"
+
+    @property
     def signed_in(self) -> bool:
         """Whether they came in by signing in here, and may sign out."""
         return self._store.actor is not None and self._store.actor.how == "person"

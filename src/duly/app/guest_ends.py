@@ -87,10 +87,16 @@ def failed(error: str, *, traceback: str = "", retry: bool | str = True) -> Outc
     )
 
 
-async def finish(store: Store, worker: int, endings: Sequence[Ending]) -> Finished:
-    """Write what became of jobs. What was written before is kept, however often it is said."""
+async def finish(
+    store: Store, worker: int, endings: Sequence[Ending], *, has_row: bool
+) -> Finished:
+    """Write what became of jobs. What was written before is kept, however often it is said.
+
+    A worker without a row holds nothing: nobody could say whose it was.
+    """
     _check(endings)
-    jobs = await _jobs(store, worker, endings)
+    held = {job.id: job for job in await store.work.held(worker)} if has_row else {}
+    jobs = await _jobs(store, held, endings)
     moment = await store.surroundings.now()
     known = [one for one in endings if one.id in jobs]
     settlements = [
@@ -159,10 +165,9 @@ def _check(endings: Sequence[Ending]) -> None:
 
 
 async def _jobs(
-    store: Store, worker: int, endings: Sequence[Ending]
+    store: Store, held: Mapping[int, Claimed], endings: Sequence[Ending]
 ) -> Mapping[int, Claimed | Job]:
     """The jobs that may be written on: held here, or ended before under the same fence."""
-    held = {job.id: job for job in await store.work.held(worker)}
     found: dict[int, Claimed | Job] = {}
     for one in endings:
         job = held.get(one.id) or await _past(store, one)

@@ -5,6 +5,9 @@ the store: so limits, priorities, retries, keys and overlap hold for them. All t
 store, and a guest may speak to any web side of it, another one each time. What is remembered here
 between two calls is where to look next.
 
+A guest is known by its number, and the number is no secret: so nobody speaks for a guest but who
+registered it (``holder``), and no number of a native worker is a guest's.
+
 Whoever waits for work is woken by the store's nudges, and looks every half second all the same.
 """
 
@@ -21,7 +24,7 @@ from duly.clock import Timeout, boottime
 from duly.engine.lease import PATIENCE
 from duly.engine.loop import EVERYBODY
 from duly.engine.wake import Wake
-from duly.errors import Busy, InvalidValue, OutcomeUnknown, WrongState
+from duly.errors import Busy, InvalidValue, NotAllowed, OutcomeUnknown, WrongState
 from duly.model.claimed import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.registry.options import Duration, length_of, names_of, needs_of
@@ -54,7 +57,7 @@ class Wanted:
     lease: Duration = "60s"
     resources: Mapping[str, int] = field(default_factory=dict)
 
-    def profile(self) -> Profile:
+    def profile(self, holder: str) -> Profile:
         if not 1 <= self.slots <= MOST_SLOTS:
             raise InvalidValue(f"slots={self.slots}: how many jobs at once, 1 to {MOST_SLOTS:,}")
         return Profile(
@@ -64,6 +67,7 @@ class Wanted:
             slots=self.slots,
             resources=needs_of(self.resources),
             version=VERSION,
+            holder=holder,
         )
 
     def length(self) -> timedelta:
@@ -106,13 +110,14 @@ class Guests:
         self._closing = False
         store.listen(self._hear)
 
-    async def register(self, wanted: Wanted) -> Enlisted:
-        info = await self.store.work.register(wanted.profile(), lease=wanted.length())
+    async def register(self, wanted: Wanted, *, holder: str) -> Enlisted:
+        profile = wanted.profile(holder)
+        info = await self.store.work.register(profile, lease=wanted.length())
         return Enlisted(worker=info.id, lease_until=info.lease_until)
 
-    async def renew(self, worker: int) -> Heard:
+    async def renew(self, worker: int, *, holder: str) -> Heard:
         """Prolong its lease, by as much as it asked for when it registered."""
-        info = await self._living(worker)
+        info = await self._living(worker, holder)
         held = await self.store.work.held(worker)
         lease = round((info.lease_until - info.beat_at) / _UNIT) * _UNIT
         now = await self.store.surroundings.now()
@@ -125,14 +130,16 @@ class Guests:
             cancel=beat.signals,
         )
 
-    async def claim(self, worker: int, *, limit: int = 1, wait: Duration = "0s") -> Brought:
+    async def claim(
+        self, worker: int, *, holder: str, limit: int = 1, wait: Duration = "0s"
+    ) -> Brought:
         """Jobs to run, as soon as there are any, or none after so long."""
         if not 1 <= limit <= MOST_CLAIMED:
             raise InvalidValue(f"limit={limit}: how many jobs to take, 1 to {MOST_CLAIMED}")
         until = (
             boottime() + length_of("wait", wait, longest=LONGEST_WAIT, zero=True).total_seconds()
         )
-        desk = await self._desk(worker)
+        desk = await self._desk(worker, holder)
         await self._check_room(desk)
         with self._listening() as wake:
             while True:
@@ -142,16 +149,28 @@ class Guests:
                     return brought
                 await wake.rest(min(left, desk.pause))
 
-    async def held(self, worker: int) -> Sequence[Claimed]:
+    async def held(self, worker: int, *, holder: str) -> Sequence[Claimed]:
         """What it runs, as the store has it: also what it was given in an answer that was lost."""
-        info = await self._living(worker)
+        info = await self._living(worker, holder)
         return await self.store.work.held(info.id)
 
-    async def end(self, worker: int) -> None:
+    async def end(self, worker: int, *, holder: str) -> None:
         """Nothing of it runs any more: what it held is given to others."""
+        info = await self._living(worker, holder)
         self._desks.pop(worker, None)
-        info = await self._living(worker)
         await self.store.work.end_lease(info.id)
+
+    async def has_row(self, worker: int, *, holder: str) -> bool:
+        """Whether it has a row, dead or alive; a number that is not this holder's is refused."""
+        for info in await self.store.work.workers():
+            if info.id == worker:
+                self._check(info, holder)
+                return True
+        return False
+
+    async def check_row(self, worker: int, *, holder: str) -> None:
+        if not await self.has_row(worker, holder=holder):
+            raise self._dead(worker)
 
     def close(self) -> None:
         """Let nobody wait any longer."""
@@ -192,20 +211,29 @@ class Guests:
             raise self._dead(worker)
         return beat
 
-    async def _desk(self, worker: int) -> GuestDesk:
+    async def _desk(self, worker: int, holder: str) -> GuestDesk:
         found = self._desks.get(worker)
-        if found is None:
-            found = self._desks[worker] = GuestDesk(await self._living(worker))
+        if found is None or found.profile.holder != holder:
+            found = self._desks[worker] = GuestDesk(await self._living(worker, holder))
         self._desks.move_to_end(worker)
         while len(self._desks) > MOST_DESKS:
             self._desks.popitem(last=False)
         return found
 
-    async def _living(self, worker: int) -> WorkerInfo:
+    async def _living(self, worker: int, holder: str) -> WorkerInfo:
         for info in await self.store.surroundings.living():
-            if info.id == worker and info.profile.version == VERSION:
+            if info.id == worker:
+                self._check(info, holder)
                 return info
         raise self._dead(worker)
+
+    def _check(self, info: WorkerInfo, holder: str) -> None:
+        if not info.profile.holder:
+            raise self._dead(info.id)
+        if info.profile.holder != holder:
+            raise NotAllowed(
+                f"worker {info.id} was registered by somebody else, with another token"
+            )
 
     def _dead(self, worker: int) -> WrongState:
         self._desks.pop(worker, None)

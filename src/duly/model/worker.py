@@ -37,6 +37,7 @@ class Profile:
     isolates: bool = False  # jobs that crashed with a worker run in a process of their own here
     host: Host = NOWHERE
     version: str = ""
+    holder: str = ""  # who registered it over HTTP; nobody else speaks for it. Empty: native
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -24,13 +24,14 @@ def profile_values(profile: Profile) -> dict[str, Value]:
         "isolates": int(profile.isolates),
         "host": json.dumps(asdict(profile.host)),
         "version": profile.version,
+        "holder": profile.holder,
     }
 
 
 def worker(row: Row) -> WorkerInfo:
     (
         number, name, queues, signatures, slots, resources, isolates, host, version,
-        started, lease, beat, running, told, told_slots,
+        holder, started, lease, beat, running, told, told_slots,
     ) = row  # fmt: skip
     return WorkerInfo(
         id=number,
@@ -43,6 +44,7 @@ def worker(row: Row) -> WorkerInfo:
             isolates=bool(isolates),
             host=Host(**json.loads(host)),
             version=version,
+            holder=holder,
         ),
         started_at=from_us(started),
         lease_until=from_us(lease),

@@ -15,7 +15,7 @@ from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.policy.redaction import redacted
 from duly.store import rows
-from duly.store.protocol import LimitStep, QueueStep, ScheduleStep, Step
+from duly.store.protocol import LimitStep, QueueStep, ScheduleStep, Settled, Settlement, Step
 
 LONGEST: Final = 500
 SHORTER: Final = 40  # so long may all of them be, and it is little in all
@@ -57,6 +57,20 @@ def edited(name: str, old: Plan, new: Plan) -> Deed:
         was={key: was[key] for key in changed},
         now={key: now[key] for key in changed},
     )
+
+
+def settled(settlements: Sequence[Settlement]) -> Callable[[Settled], Deed]:
+    """Every job by its number, under what is said of it: their number is bounded."""
+
+    def tell(written: Settled) -> Deed:
+        said: dict[str, list[int]] = {}
+        for one in settlements:
+            if one.job.id in written.kept and one.job.id not in written.before:
+                said.setdefault(one.outcome, []).append(one.job.id)
+        numbers = [number for several in said.values() for number in several]
+        return Deed("jobs.settle", f"job:{numbers[0]}" if len(numbers) == 1 else "jobs", said)
+
+    return tell
 
 
 def backfilled(done: Backfill, *, again: bool) -> Deed:

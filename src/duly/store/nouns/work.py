@@ -104,7 +104,10 @@ class SqlWork:
         return await self._room.read(lambda: work.held(worker))
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        settled = await self._room.write(lambda: settle(settlements, ids=self._room.attempt()))
+        start = await self._room.audited(
+            lambda: settle(settlements, ids=self._room.attempt()), deeds.settled(settlements)
+        )
+        settled = await self._room.write(start)
         if any(s.job.schedule_id is not None for s in settlements):
             self._room.nudge(SCHEDULES, READY)
         elif any(s.verdict.state is State.READY for s in settlements):

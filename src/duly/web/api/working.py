@@ -1,12 +1,14 @@
 """A worker in any language that speaks HTTP: register, claim, renew, finish.
 
 Arguments are given as they are, secrets and all: whoever runs a job needs them. So it takes the
-operator role, for all tenants.
+operator role, for all tenants. A worker is its token's own: no other token speaks for it, and none
+for a worker that is native.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from duly.app.front import Front
 from duly.app.guest_ends import Holding, Line, finish, note, say
 from duly.app.guest_worker import Guests
 from duly.web.api.endpoint import Endpoint
@@ -32,51 +34,56 @@ B = TypeVar("B")
 A = TypeVar("A")
 
 
-async def register(guests: Guests, body: Register) -> Registered:
-    return Registered.of(await guests.register(body.wanted()))
+async def register(guests: Guests, front: Front, body: Register) -> Registered:
+    return Registered.of(await guests.register(body.wanted(), holder=front.holder))
 
 
-async def renew(guests: Guests, body: Who) -> Renewed:
-    return Renewed.of(await guests.renew(body.worker))
+async def renew(guests: Guests, front: Front, body: Who) -> Renewed:
+    return Renewed.of(await guests.renew(body.worker, holder=front.holder))
 
 
-async def claim(guests: Guests, body: Claim) -> Given:
-    brought = await guests.claim(body.worker, limit=body.limit, wait=body.wait)
+async def claim(guests: Guests, front: Front, body: Claim) -> Given:
+    brought = await guests.claim(body.worker, holder=front.holder, limit=body.limit, wait=body.wait)
     return Given(order=brought.order, jobs=[Work.of(job) for job in brought.jobs])
 
 
-async def held(guests: Guests, body: Who) -> Held:
-    return Held(jobs=[Work.of(job) for job in await guests.held(body.worker)])
+async def held(guests: Guests, front: Front, body: Who) -> Held:
+    jobs = await guests.held(body.worker, holder=front.holder)
+    return Held(jobs=[Work.of(job) for job in jobs])
 
 
-async def finished(guests: Guests, body: Finish) -> Finished:
-    return Finished.of(await finish(guests.store, body.worker, body.endings()))
+async def finished(guests: Guests, front: Front, body: Finish) -> Finished:
+    """What became of jobs is in the audit log, in the name of who says so."""
+    has_row = await guests.has_row(body.worker, holder=front.holder)
+    return Finished.of(await front.ask(finish, body.worker, body.endings(), has_row=has_row))
 
 
-async def log(guests: Guests, body: Log) -> None:
+async def log(guests: Guests, front: Front, body: Log) -> None:
+    await guests.check_row(body.worker, holder=front.holder)
     lines = [Line(line.text, line.level, line.at) for line in body.lines]
     await say(guests.store, Holding(body.worker, body.id, body.fence), lines)
 
 
-async def progress(guests: Guests, body: Progress) -> None:
+async def progress(guests: Guests, front: Front, body: Progress) -> None:
+    await guests.check_row(body.worker, holder=front.holder)
     holding = Holding(body.worker, body.id, body.fence)
     await note(guests.store, holding, body.percent, message=body.message)
 
 
-async def end(guests: Guests, body: Who) -> None:
-    await guests.end(body.worker)
+async def end(guests: Guests, front: Front, body: Who) -> None:
+    await guests.end(body.worker, holder=front.holder)
 
 
 def _endpoint(
     name: str,
-    run: Callable[[Guests, B], Awaitable[A]],
+    run: Callable[[Guests, Front, B], Awaitable[A]],
     *,
     body: type[B],
     answer: type[A] | None = None,
     summary: str,
 ) -> Endpoint[B, A]:
     async def ran(ask: Ask, said: B) -> A:
-        return await run(await ask.front.lobby.guests(), said)
+        return await run(await ask.front.lobby.guests(), ask.front, said)
 
     return Endpoint(
         method="POST",
