@@ -24,6 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def secrets(site: Site) -> dict[str, str]:
     found: dict[str, str] = {role: site.token(role, role) for role in ROLES}
+    site.client.cookies.clear()
     site.sign_in("ada", "admin")
     found["session"] = site.client.cookies["duly_session"]
     return found | {"theirs": site.token("theirs", "admin", tenant="acme")}

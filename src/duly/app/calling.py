@@ -5,7 +5,9 @@ count where nothing else is said. Elsewhere the arguments are taken as they are:
 the task will say.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Final
 
@@ -21,8 +23,9 @@ from duly.model.policies import LONGEST
 from duly.model.schedule import Plan
 from duly.model.terms import Terms
 from duly.policy.reacting import is_field
-from duly.policy.redaction import HIDDEN
+from duly.policy.redaction import HIDDEN, hidden_call
 from duly.policy.retry import Retry
+from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
 from duly.registry.options import length_of, priority_of, when_of
 from duly.registry.registry import UNSET, Registry
@@ -106,7 +109,7 @@ async def run_again(
     call = call_named(
         registry,
         job.task,
-        known if args is None else unhidden(args, known),
+        known if args is None else unhidden(registry, job.task, args, known),
         queue=job.queue,
         priority=job.priority,
         tenant=job.tenant,
@@ -128,7 +131,7 @@ async def run_with(store: Store, registry: Registry, name: str, args: Args, *, w
     call = call_named(
         registry,
         plan.task,
-        unhidden(args, decode(plan.args)),
+        unhidden(registry, plan.task, args, decode(plan.args)),
         queue=plan.queue,
         priority=plan.priority,
         tenant=plan.tenant,
@@ -199,7 +202,8 @@ def change_named(
         other = changed_plan(plan, rule, words)
         if args is None:
             return other
-        call = _started(registry, other.rule, plan.task, unhidden(args, decode(plan.args)))
+        meant = unhidden(registry, plan.task, args, decode(plan.args))
+        call = _started(registry, other.rule, plan.task, meant)
         said: dict[str, Any] = {"args": call.args}
         if plan.task in registry:
             said = {field: getattr(call, field) for field in _OF_THE_TASK}
@@ -224,12 +228,44 @@ def _started(registry: Registry, rule: str, task: str, args: Args, **words: Any)
     return replace(call, args=encode({**decode(call.args), **args}))
 
 
-def unhidden(said: Any, known: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
-    """What somebody sends back whom secrets were not shown: where they were, they are again."""
-    if said == HIDDEN:
+def unhidden(registry: Registry, task: str, said: Args, known: Args) -> Args:
+    """The arguments that are meant, where somebody was not shown the secrets among them.
+
+    Hidden values survive only if nothing else changes: else a secret could be kept and the address
+    that it is sent to be replaced, by somebody who may not know it.
+    """
+    defaults = _defaults(registry, task)
+    if {**defaults, **said} == {**defaults, **hidden_call(task, known)}:
         return known
-    if isinstance(said, Mapping) and isinstance(known, Mapping):
-        return {name: unhidden(value, known.get(name, value)) for name, value in said.items()}
-    if isinstance(said, list) and isinstance(known, list) and len(said) == len(known):
-        return [unhidden(one, other) for one, other in zip(said, known, strict=True)]
+    own = set(_texts(known))
+    kept = [text for text in _texts(said) if HIDDEN in text and text not in own]
+    if kept:
+        raise InvalidValue(
+            f"args: {HIDDEN} stands for a hidden value as long as nothing else is changed: type "
+            "the hidden values again, or leave all arguments as they are"
+        )
     return said
+
+
+def _defaults(registry: Registry, task: str) -> dict[str, object]:
+    """What parameters are where nothing is said; a form says it all the same."""
+    found = {}
+    if task in registry:
+        for name, value in registry.get(task).signature.parameters.defaults.items():
+            with suppress(Exception):  # a default of any type, which need not have a form in JSON
+                found[name] = json.loads(ENCODER.encode(value))
+    return found
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for inner in value.values():
+                yield from _texts(inner)
+        case list():
+            for inner in value:
+                yield from _texts(inner)
+        case _:
+            pass  # numbers and the like

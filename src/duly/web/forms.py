@@ -37,7 +37,7 @@ class Field:
 def fields_of(definition: Definition, args: str) -> list[Field]:
     """A field for each parameter, filled with what the arguments say, or else its default.
 
-    What is secret is shown as ``***``, which stands for the value that is there.
+    What is secret is shown as ``***``, which stands for the value if nothing else is changed.
     """
     parameters = definition.signature.parameters
     types = _types(parameters)

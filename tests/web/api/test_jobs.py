@@ -1,5 +1,7 @@
 """Jobs over HTTP are those of the command: enqueued, found, retried, called off, forgotten."""
 
+import pytest
+
 from tests.web.api.conftest import Api
 
 
@@ -93,7 +95,13 @@ def test_a_job_is_run_again_with_its_secrets_or_with_others(api: Api) -> None:
     args = {"to": "ada", "password": "hunter2"}
     made = api.post("/jobs", {"task": "send", "args": args, "queue": "mail", "tenant": "acme"})
     same = api.post(f"/jobs/{made['id']}/run-again")
-    typed = {"args": {"to": "bob", "password": "***"}}
+    shown = {"args": {"to": "ada", "password": "***"}}
+    alike = api.post(f"/jobs/{made['id']}/run-again", shown)
+    with_defaults = {"args": {"to": "ada", "times": 1, "password": "***"}}  # as a form says it
+    filled = api.post(f"/jobs/{made['id']}/run-again", with_defaults)
+    for again in (same, alike, filled):
+        assert api.stored_args(again["id"]) == '{"to":"ada","password":"hunter2"}'
+    typed = {"args": {"to": "bob", "password": "hunter3"}}
     other = api.post(f"/jobs/{made['id']}/run-again", typed)
     found = api.get(f"/jobs/{other['id']}")
     assert (found["title"], found["queue"], found["tenant"]) == ("mail to bob", "mail", "acme")
@@ -102,6 +110,38 @@ def test_a_job_is_run_again_with_its_secrets_or_with_others(api: Api) -> None:
         assert api.site.app.jobs.get(same["id"]).result("30s") == "ada"
         assert api.site.app.jobs.get(other["id"]).result("30s") == "bob"
     assert api.refused("POST", f"/jobs/{made['id']}/run-again", {"args": {"to": 1}})[0] == 422
+
+
+@pytest.mark.parametrize("changed", [{"to": "eve"}, {"times": 2}, {"password": "x***"}])
+def test_a_hidden_secret_is_not_kept_beside_other_arguments(
+    api: Api, changed: dict[str, object]
+) -> None:
+    """Or it could be sent where somebody likes who may not know it."""
+    made = api.post("/jobs", {"task": "send", "args": {"to": "ada", "password": "hunter2"}})
+    args = {"to": "ada", "password": "***", **changed}
+    status, said = api.refused("POST", f"/jobs/{made['id']}/run-again", {"args": args})
+    assert (status, "as long as nothing else is changed" in said) == (422, True)
+
+
+def test_a_header_that_is_hidden_is_not_sent_to_another_address(api: Api) -> None:
+    request = {"url": "https://api.example/pay", "headers": {"x-shop": "hunter2"}, "body": "b"}
+    made = api.post("/jobs", {"task": "duly.http", "args": request})
+    shown = api.get(f"/jobs/{made['id']}")["args"]
+    assert shown["headers"] == {"x-shop": "***"}
+    stolen = {"args": {**shown, "url": "https://eve.example/"}}
+    assert api.refused("POST", f"/jobs/{made['id']}/run-again", stolen)[0] == 422
+    nested = {"args": {**shown, "headers": {"x-shop": "***", "x-other": "1"}}}
+    assert api.refused("POST", f"/jobs/{made['id']}/run-again", nested)[0] == 422
+    again = api.post(f"/jobs/{made['id']}/run-again", {"args": shown})
+    assert '"hunter2"' in api.stored_args(again["id"])
+    open_ = {"args": {"url": "https://eve.example/"}}
+    assert api.post(f"/jobs/{made['id']}/run-again", open_)
+
+
+def test_stars_of_ones_own_are_no_hidden_value(api: Api) -> None:
+    made = api.post("/jobs", {"task": "mask", "args": {"with": "***", "what": "a"}})
+    again = api.post(f"/jobs/{made['id']}/run-again", {"args": {"with": "***", "what": "b"}})
+    assert api.stored_args(again["id"]) == '{"with":"***","what":"b"}'
 
 
 def test_a_number_that_is_none_is_no_job(api: Api) -> None:

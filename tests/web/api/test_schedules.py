@@ -63,11 +63,18 @@ def test_an_edit_changes_what_is_said_and_nothing_else(api: Api) -> None:
     assert api.refused("PATCH", "/schedules/nobody", {"rule": "03:00"})[0] == 404
 
 
-def test_a_hidden_secret_that_is_sent_back_stays(api: Api) -> None:
+def test_a_hidden_secret_that_is_sent_back_stays_if_nothing_else_changes(api: Api) -> None:
     api.post("/schedules", NIGHTLY | {"args": {"to": "ada", "password": "hunter2"}})
-    assert api.get("/schedules/nightly")["args"] == {"to": "ada", "password": "***"}
-    api.ask("PATCH", "/schedules/nightly", {"args": {"to": "bob", "password": "***"}})
+    shown = api.get("/schedules/nightly")["args"]
+    assert shown == {"to": "ada", "password": "***"}
+    answer = api.ask("PATCH", "/schedules/nightly", {"args": shown, "rule": "04:00"})
+    assert (answer.status_code, answer.json()["rule"]) == (200, "04:00")
+    other = {"args": {"to": "eve", "password": "***"}}
+    assert api.refused("PATCH", "/schedules/nightly", other)[0] == 422
+    assert api.refused("POST", "/schedules/nightly/run", other)[0] == 422
     assert '"hunter2"' in api.site.app.schedules.get("nightly").args
+    run = api.post("/schedules/nightly/run", {"args": shown})
+    assert '"hunter2"' in api.stored_args(run["job_id"])
 
 
 def test_a_schedule_is_paused_until_a_time_and_resumed(api: Api) -> None:

@@ -57,7 +57,7 @@ async def job(_: House, ask: Ask) -> Values:
 
 
 async def run_again(_: House, ask: Ask) -> Values:
-    """A form with the arguments. What is hidden in them, and left so, stays as it was."""
+    """A form with the arguments. What is hidden in them stays if nothing is changed."""
     found = await ask.front.ask(own_job, number_of(ask), ask.user.tenant)
     args = arguments(found)
     return {"job": found, "args": args, "hides": args != as_json(_read(found.args))}

@@ -133,7 +133,8 @@ class Reason(Body, frozen=True):
 class RunAgain(Body, frozen=True):
     """Other arguments than the job has; without any, the same.
 
-    Where it says *** the job's own value stays: secrets are not shown, and need not be typed.
+    Sent back as they were shown, the job's own values stay, secrets included. If anything is
+    changed, what is shown as *** has to be typed again.
     """
 
     args: Arguments | None = None

@@ -80,7 +80,7 @@ class Add(Policies, frozen=True, kw_only=True):
 
 
 class Edit(Policies, frozen=True, kw_only=True):
-    """What is to be otherwise. Of arguments, *** stands for the value that is there."""
+    """What is to be otherwise. Of arguments, *** is the hidden value if no other changes."""
 
     rule: Rule | UnsetType = UNSET
     args: Arguments | UnsetType = UNSET
