@@ -97,6 +97,14 @@ class DeclarationSuperseded:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredSchedulesRemoved:
+    """Schedules that the code of an app declares are gone: somebody has removed them."""
+
+    app: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleFaulted:
     """A schedule could not be decided. It stands still until somebody mends it."""
 
@@ -291,6 +299,7 @@ Event: TypeAlias = (
     | Fired
     | SchedulesDeclared
     | DeclarationSuperseded
+    | DeclaredSchedulesRemoved
     | ScheduleFaulted
     | EventsSeen
     | JobsReadied

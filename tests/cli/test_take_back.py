@@ -64,3 +64,28 @@ def test_what_no_code_declares_cannot_be_taken_back() -> None:
         'Error: "mine" is not declared in code: there is nothing to take back',
     )
     assert duly("take-back", "nothing").exit_code == 3
+
+
+def test_what_was_removed_by_hand_is_told_everywhere_until_it_is_brought_back() -> None:
+    gone = duly("remove", "report", "--yes")
+    assert "to bring it back: duly schedules take-back report" in gone.stderr
+    assert "report: removed" in duly("list").stderr
+    status = CliRunner().invoke(main, ["status"])
+    assert status.exit_code == 1
+    assert "and still declared in tasks:duly: it does not run" in status.stdout
+    assert "duly schedules take-back report" in status.stdout
+    doctor = CliRunner().invoke(main, ["doctor"]).stdout
+    assert "removed by hand, and still declared in code: report" in doctor
+    with subprocess.Popen(
+        [sys.executable, "-m", "duly", "scheduler"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        while "declared in tasks:duly and removed by hand: report" not in (
+            process.stderr.readline()
+        ):
+            assert process.poll() is None
+        process.terminate()
+    assert duly("take-back", "report").stdout == "report is as the code says\n"
+    assert duly("show", "report").exit_code == 0
+    assert "report: removed" not in duly("list").stderr
+    assert "removed by hand" not in CliRunner().invoke(main, ["doctor"]).stdout

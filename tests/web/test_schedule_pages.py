@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from html import unescape
@@ -17,9 +17,10 @@ from duly.clock import now
 from duly.errors import RuleError
 from duly.model import schedule
 from duly.model.access import Role
+from duly.model.job import Owner
 from duly.model.worker import Profile
 from duly.rules import Rule, Spaced, parse
-from duly.store.protocol import Done, Store, Wish
+from duly.store.protocol import Done, Store, WantedSchedule, Wish
 from tests.infrastructure.moments import every_hour
 from tests.infrastructure.web import Site, site
 
@@ -338,3 +339,25 @@ def test_a_rule_that_this_version_cannot_read_stops_no_page(
 
 def test_a_schedule_that_is_not_there_is_not_found(office: Office) -> None:
     assert "nobody" in office.page("/schedules/nobody", status=404)
+
+
+def test_a_removed_schedule_leads_to_the_list_and_comes_back_with_one_step(office: Office) -> None:
+    async def declare(store: Store) -> None:
+        there = await store.schedules.get("it")
+        declared = replace(there.plan, name="in_code", owner=Owner.CODE)
+        await store.schedules.declare("shop:duly", "one", [WantedSchedule(declared)])
+
+    office.app._home.call(declare, twin="")
+    assert "stays removed until that code changes" in office.page("/schedules/in_code")
+    headers = office.site.sign_in("ada", "operator") | {"hx-request": "true"}
+    client = office.site.client
+    gone = client.delete("/api/v1/schedules/in_code", headers=headers)
+    assert gone.headers["hx-redirect"] == "/schedules"
+    page = office.page("/schedules")
+    assert "in_code was removed by ada" in text_of(page)
+    assert "/api/v1/schedules/in_code/take-back" in page
+    assert "Bring it back" in office.page("/")
+    back = client.post("/api/v1/schedules/in_code/take-back", headers=headers)
+    assert back.status_code == 200
+    assert "was removed" not in office.page("/schedules")
+    assert "Weekdays at 02:00" in office.page("/schedules/in_code")

@@ -5,14 +5,17 @@ is told as it is of a file, whose words are the same.
 """
 
 from dataclasses import dataclass, replace
+from datetime import datetime
+from shlex import quote
 
-from duly.app.changing import edited
+from duly.app.changing import added, edited
 from duly.app.views import Schedule
 from duly.declare.changes import Difference
 from duly.declare.keeping import entry_of
 from duly.declare.planning import plan
 from duly.declare.sheet import Sheet
-from duly.errors import WrongState
+from duly.errors import NotFound, WrongState
+from duly.policy.why import Clock, Command
 from duly.store.protocol import Store
 
 
@@ -39,11 +42,44 @@ class Drift:
         return f"{self.field} is {self.here} here, and {self.in_code} in {self.app}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A schedule that code declares and that somebody has removed."""
+
+    name: str
+    app: str
+    at: datetime | None = None  # None: that is forgotten by now
+    by: str = ""
+
+    def sentence(self, clock: Clock) -> str:
+        when = "" if self.at is None else f" {clock.near(self.at)}"
+        by = f" by {self.by}" if self.by else ""
+        return f"removed{when}{by}, and still declared in {self.app}: it does not run"
+
+    @property
+    def command(self) -> Command:
+        return Command("bring it back", f"duly schedules take-back {quote(self.name)}")
+
+
+async def removed_schedules(store: Store) -> list[Removed]:
+    return [await _removed(store, name, app) for name, app in await store.schedules.removed()]
+
+
+async def _removed(store: Store, name: str, app: str) -> Removed:
+    try:
+        [(at, who, _)] = await store.schedules.changes(name, limit=1)
+    except (NotFound, ValueError):
+        return Removed(name=name, app=app)
+    return Removed(name=name, app=app, at=at, by=who)
+
+
 async def drift(store: Store, name: str) -> list[Drift]:
     known = await store.schedules.in_code(name)
     if known is None:
         return []
     app, declared = known
+    if name in {gone for gone, _ in await store.schedules.removed()}:
+        return []
     live = await store.schedules.get(name)
     here, code = (
         Sheet(schedules={name: entry_of(one)}) for one in (live, replace(live, plan=declared))
@@ -53,9 +89,11 @@ async def drift(store: Store, name: str) -> list[Drift]:
 
 
 async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
-    """Let what code declares count again."""
+    """Let what code declares count again; what was removed is added again."""
     known = await store.schedules.in_code(name)
     if known is None:
         raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
     _, declared = known
+    if name in {gone for gone, _ in await store.schedules.removed()}:
+        return await added(store, declared, "keep", who=who)
     return await edited(store, name, lambda _: declared, who=who)

@@ -7,10 +7,12 @@ running cannot be acknowledged: it is no event that somebody has seen, it goes o
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from duly.app.drift import removed_schedules
 from duly.app.overdue import Overdue
 from duly.app.presence import present
 from duly.app.why import answer_moment
 from duly.errors import NotFound
+from duly.instants import EPOCH
 from duly.model.access import Matter
 from duly.policy.why import Clock, Command, first_line, what_is_missing
 from duly.policy.why.answer import start_scheduler
@@ -27,7 +29,8 @@ class Need:
     """Something that was not kept, or cannot be, and what it needs."""
 
     name: str  # of the schedule, or of the task
-    kind: str  # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault"
+    # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault" or "removed"
+    kind: str
     sentence: str
     due_at: datetime | None = None
     zone: str | None = None  # of its schedule, if it is of one
@@ -69,6 +72,7 @@ async def needs(
     found = [
         *_overdue(progress, overdue),
         *await _faulty(store, progress),
+        *await _removed(store, progress.now),
         *await _left_behind(store),
         *await without_worker(store),
     ]
@@ -140,6 +144,22 @@ async def _faulty(store: Store, progress: Progress) -> list[Need]:
         need = Need(name=name, kind="fault", sentence=said, commands=(show,), matter=matter)
         found += [] if matter in known else [need]
     return found[:MOST_NEEDS]
+
+
+async def _removed(store: Store, now: datetime) -> list[Need]:
+    """Schedules that code declares and somebody has removed; acknowledged ones are meant so."""
+    gone = await removed_schedules(store)
+    known = [one.matter for one in await store.access.acknowledged()] if gone else []
+    found = []
+    for one in gone[:MOST_NEEDS]:
+        until = one.at or EPOCH
+        matter = Matter(subject=f"schedule:{one.name}", kind="removed", until=until)
+        said = one.sentence(Clock("UTC", now))
+        need = Need(
+            name=one.name, kind="removed", sentence=said, commands=(one.command,), matter=matter
+        )
+        found += [] if matter in known else [need]
+    return found
 
 
 async def _left_behind(store: Store) -> list[Need]:

@@ -5,6 +5,7 @@ Most events are only for those who count them, and say nothing here.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from shlex import quote
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from duly import events
@@ -154,6 +155,10 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.SchedulesDeclared: _declared,
     events.DeclarationSuperseded: lambda e: (
         f"this node runs older schedules of {e.app} than another; not applied"
+    ),
+    events.DeclaredSchedulesRemoved: lambda e: (
+        f"declared in {e.app} and {_named('removed by hand:', e.names)}; "
+        f"to bring it back: duly schedules take-back {quote(e.names[0])}"
     ),
     events.ScheduleFaulted: lambda e: f'schedule "{e.name}" stands still: {e.reason}',
     events.JobsTakenBack: _taken_back,

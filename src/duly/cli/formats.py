@@ -87,6 +87,11 @@ class View:
     utc: bool = False
     now: datetime = field(default_factory=now)
 
+    @property
+    def zone(self) -> str:
+        """The zone of everything that is shown: this machine's, or UTC."""
+        return "UTC" if self.utc else machine_zone() or "UTC"
+
     def moment(self, moment: datetime | None, zone: str | None = None) -> str:
         """``Mon 2026-11-16 02:00 CET``, on the clock of the zone, or else of this machine."""
         if moment is None:

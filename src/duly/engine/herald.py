@@ -7,7 +7,13 @@ rolling deploy changes each schedule once, in whatever order nodes come and go.
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.events import DeclarationSuperseded, Emit, SchedulesDeclared, nobody
+from duly.events import (
+    DeclarationSuperseded,
+    DeclaredSchedulesRemoved,
+    Emit,
+    SchedulesDeclared,
+    nobody,
+)
 from duly.store.protocol import Declared, Store, WantedSchedule
 
 EVERY = timedelta(seconds=10)
@@ -34,6 +40,7 @@ class Herald:
         self._whole = whole
         self._emit = emit
         self._superseded = False
+        self._removed: Sequence[str] = ()
 
     async def tick(self) -> timedelta:
         declared = await self._store.schedules.declare(
@@ -46,6 +53,9 @@ class Herald:
         if declared.superseded and not self._superseded:
             self._emit(DeclarationSuperseded(self._app, declared.since))
         self._superseded = declared.superseded
+        if declared.removed and declared.removed != self._removed:
+            self._emit(DeclaredSchedulesRemoved(self._app, declared.removed))
+        self._removed = declared.removed
         if declared.written:
             self._emit(
                 SchedulesDeclared(

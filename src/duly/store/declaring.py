@@ -32,7 +32,13 @@ SILENCE = timedelta(seconds=30)
 BY = "code"
 GUEST = "~"  # before the marks of those who may know only a part
 
+MOST_REMOVED = 1_000
+
 Values = Mapping[str, Value]
+# A row for what is declared and not there: its plan is all that is known.
+_NOWHERE = ScheduleRow._make([0] * len(ScheduleRow._fields))._replace(
+    next_at=None, settled_until=None, pause=None, awaiting=None, fault=None, zone_data=""
+)
 
 
 def declare(
@@ -58,7 +64,8 @@ def declare(
         return Declared(superseded=True, since=from_us(since))
     if holds == mark:
         yield from _announce(app, mark, first_seen)
-        return Declared(since=from_us(since))
+        gone = yield from removed(app)
+        return Declared(since=from_us(since), removed=[name for name, _ in gone])
     yield from _announce(app, mark, now)
     written = yield from _Writing(app, now, decide, ids).write(wanted, whole=whole)
     yield Ask("set_app", {"app": app, "mark": mark})
@@ -66,15 +73,26 @@ def declare(
 
 
 def in_code(name: str) -> Operation[tuple[str, Plan] | None]:
-    """The app whose code declares the schedule, and as what; None: no code does."""
+    """The app whose code declares the schedule, and as what; None: no code does.
+
+    It may have been removed: then it can be added again as this.
+    """
     found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
-    if not found:
-        yield from unknown(name)
     declared = yield Ask("declared_plans", {"app": "", "names": [name]})
     if not declared:
+        if not found:
+            yield from unknown(name)
         return None
     [(_, app, text)] = declared
-    return app, rows.schedule(found[0]._replace(**json.loads(text))).plan
+    values = json.loads(text)
+    row = found[0]._replace(**values) if found else _NOWHERE._replace(**values)
+    return app, rows.schedule(row).plan
+
+
+def removed(app: str = "") -> Operation[list[tuple[str, str]]]:
+    """The schedules, each with its app, that code declares and that somebody has removed."""
+    found = yield Ask("removed_declared", {"app": app, "limit": MOST_REMOVED})
+    return [(name, whose) for name, whose in found]
 
 
 def _is_held_whole(

@@ -49,10 +49,16 @@ def judge_days(bad: Sequence[BadDay], now: datetime) -> Finding:
 
 
 async def schedules(patient: Patient) -> Finding:
-    return judge_faulty((await patient.store.upkeep.progress()).faulty)
+    removed = [name for name, _ in await patient.store.schedules.removed()]
+    return judge_schedules((await patient.store.upkeep.progress()).faulty, removed)
 
 
-def judge_faulty(faulty: Sequence[str]) -> Finding:
+def judge_schedules(faulty: Sequence[str], removed: Sequence[str] = ()) -> Finding:
+    if not faulty and removed:
+        return warning(
+            f"removed by hand, and still declared in code: {_listed(removed)}",
+            f"take them out of the code, or bring them back: duly schedules take-back {removed[0]}",
+        )
     if not faulty:
         return fine("none stands still because of a fault")
     return problem(

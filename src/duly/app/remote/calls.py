@@ -47,7 +47,7 @@ NOUNS: Final[Mapping[str, type]] = {
 # shown; with those hidden, everything would seem to have changed.
 _ROLES: Final[Mapping[Role, Mapping[str, str]]] = {
     "viewer": {
-        "schedules": "get page changes in_code",
+        "schedules": "get page changes in_code removed",
         "ledger": "fires latest recent skipped_ahead covering",
         "jobs": "get page ended attempts find count failures schedule_names flow parts "
         "flow_progress",

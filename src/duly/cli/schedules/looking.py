@@ -58,11 +58,16 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
     wanted = _filter_from(words)
 
     async def found(there: "Store") -> "Sequence[Schedule]":
+        from duly.app.drift import removed_schedules
         from duly.app.steering import MOST_LISTED, every_schedule
+        from duly.policy.why import Clock
 
         every = await every_schedule(there, wanted)
         if len(every) >= MOST_LISTED:
             click.echo(f"there are more than these {MOST_LISTED:,}", err=True)
+        for gone in await removed_schedules(there):
+            said = gone.sentence(Clock(view.zone, view.now))
+            click.echo(f"{gone.name}: {said}; {gone.command.line}", err=True)
         return sorted(every, key=_by_next)
 
     show_list(store, view, found, replace(SCHEDULES, nothing=NO_MATCH) if words else SCHEDULES)

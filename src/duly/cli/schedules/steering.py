@@ -1,6 +1,7 @@
 """``run``, ``pause``, ``resume``, ``skip-next`` and ``remove``: a schedule as it is, by hand."""
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -137,6 +138,8 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
 def take_back(*, name: str, store: str) -> None:
     """Undo what people have edited of a schedule that code declares: it follows the code again.
 
+    One that was removed by hand is brought back.
+
     \b
       duly schedules show nightly         says where the two differ
       duly schedules take-back nightly
@@ -155,6 +158,12 @@ def take_back(*, name: str, store: str) -> None:
         click.echo(line)
 
 
+_STILL_DECLARED = (
+    "is declared in code and stays removed until that code changes; to bring it back: "
+    "duly schedules take-back {}"
+)
+
+
 @click.command("remove")
 @NAME
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -166,26 +175,33 @@ def remove(*, name: str, yes: bool, store: str) -> None:
       duly schedules remove nightly
       duly schedules remove nightly --yes        in a script
 
-    To stop it for a while, pause it. One that is declared in code comes back with the next change
-    of that code: take it out there.
+    To stop it for a while, pause it. One that is declared in code stays removed until that code
+    changes: take it out there, too. Until then duly status tells of it, and duly schedules
+    take-back brings it back.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
-    async def removed(there: "Store") -> None:
+    async def removed(there: "Store") -> bool:
         from duly.app.steering import steered
 
         people = steered(there)
+        schedule = await people.aget(name)
         if not yes:
-            _make_sure(await people.aget(name))
+            _make_sure(schedule)
         await people.aremove(name)
+        return schedule.owner == "code"
 
-    ask(store, removed)
+    declared = ask(store, removed)
     click.echo(f"removed  {name}")
+    if declared:
+        click.echo(f"note: {name} {_STILL_DECLARED.format(quote(name))}", err=True)
 
 
 def _make_sure(schedule: "Schedule") -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"nobody is here to be asked whether {schedule.name} may go: --yes")
-    declared = " It is declared in code." if schedule.owner == "code" else ""
+    declared = ""
+    if schedule.owner == "code":
+        declared = f" It {_STILL_DECLARED.format(quote(schedule.name))}."
     if not click.confirm(f'Remove "{schedule.name}", {schedule.rule}?{declared}', err=True):
         raise SystemExit(NEEDS_YOU)
 

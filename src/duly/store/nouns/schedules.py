@@ -193,6 +193,9 @@ class SqlSchedules:
     async def in_code(self, name: str) -> tuple[str, Plan] | None:
         return await self._room.read(lambda: declaring.in_code(name))
 
+    async def removed(self) -> list[tuple[str, str]]:
+        return await self._room.read(declaring.removed)
+
     async def applied(self, file: str) -> str | None:
         return await self._room.read(lambda: applying.applied(file))
 

@@ -95,6 +95,10 @@ class Schedules(Protocol):
         """The app whose code declares a schedule, and as what; None: no code does."""
         ...
 
+    async def removed(self) -> list[tuple[str, str]]:
+        """The schedules, each with its app, that code declares and that somebody has removed."""
+        ...
+
     async def applied(self, file: str) -> str | None:
         """The text that was last applied under this name."""
         ...

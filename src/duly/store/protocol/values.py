@@ -72,6 +72,7 @@ class Declared:
     resumed: Sequence[str] = ()
     drift: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what people have edited
     refused: Mapping[str, str] = field(default_factory=dict)  # and why
+    removed: Sequence[str] = ()  # declared, and removed by a person
 
 
 class LaneRule(NamedTuple):

@@ -187,3 +187,19 @@ async def what_code_declares_is_known_beside_what_people_made_of_it(world: World
     equal(await world.store.schedules.in_code("by hand"), None)
     with refused(NotFound):
         await world.store.schedules.in_code("nothing")
+
+
+@check
+async def what_code_declares_and_somebody_removed_is_told_and_can_be_added_again(
+    world: World,
+) -> None:
+    await declare(world, "one", code(), code("other"))
+    equal(await world.store.schedules.removed(), [])
+    await world.store.schedules.remove("report", who="ada")
+    equal(await world.store.schedules.removed(), [("report", APP)])
+    equal((await declare(world, "one", code(), code("other"))).removed, ["report"])
+    app, declared = await world.store.schedules.in_code("report") or ("", code("none"))
+    equal((app, declared), (APP, code()))
+    await world.add(declared)
+    equal(await world.store.schedules.removed(), [])
+    equal((await declare(world, "one", code(), code("other"))).removed, [])

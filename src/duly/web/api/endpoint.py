@@ -52,6 +52,7 @@ class Endpoint(Generic[B, A]):
     status: int = 200
     tenants: bool = False
     say: Callable[[A], str] | None = None  # to who pressed a button: what was done
+    leads_to: str = ""  # the page that follows; empty: who pressed the button stays where they are
     about: str = ""  # more, for the documentation
     example: Mapping[str, Any] | None = None  # what may be sent, for the documentation
     once: bool = False  # whether a key in the header Idempotency-Key counts
@@ -94,8 +95,10 @@ class Endpoint(Generic[B, A]):
         """What was done, to who pressed a button; without scripts, the page they came from."""
         text = self.say(value) if self.say else "Done."
         if not ask.is_htmx:
-            return RedirectResponse(ask.at("/"), status_code=303)
-        return HTMLResponse(render("toast.html", ask, {"kind": "good", "text": text}))
+            return RedirectResponse(ask.at(self.leads_to or "/"), status_code=303)
+        headers = {"hx-redirect": ask.at(self.leads_to)} if self.leads_to else {}
+        toast = render("toast.html", ask, {"kind": "good", "text": text})
+        return HTMLResponse(toast, headers=headers)
 
 
 def _of_query(ask: Ask) -> dict[str, Any]:

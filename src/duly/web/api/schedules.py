@@ -232,6 +232,7 @@ SCHEDULES: Final = (
         summary="Forget the schedule; its jobs stay",
         tag="schedules",
         say=lambda _: "Removed.",
+        leads_to="/schedules",
     ),
     Endpoint(
         method="GET",

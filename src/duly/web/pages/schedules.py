@@ -1,5 +1,6 @@
 """The schedules: what is to come, and whether the last times were kept."""
 
+from duly.app.drift import removed_schedules
 from duly.app.schedule_rows import Row, Rows, outcome_word, schedule_rows
 from duly.clock import now
 from duly.errors import InvalidValue
@@ -24,6 +25,7 @@ async def schedules(_: House, ask: Ask) -> Values:
         "is_first": not after,
         "filter": words,
         "refused": refused,
+        "removed": await ask.front.ask(removed_schedules),
         "sparkline": lambda row: sparkline(row, ask),
         "outcome": outcome_word,
     }

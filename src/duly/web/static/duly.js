@@ -33,7 +33,11 @@ document.addEventListener("htmx:sse:after:connection", () => {
   away.hidden = true;
   document.body.classList.remove("old");
 });
-document.addEventListener("gone", () => location.reload());
+// What this page showed was removed, here or by somebody else: its list is what is left.
+document.addEventListener("gone", () => {
+  const [list] = location.pathname.slice(root.length + 1).split("/");
+  location.assign(`${root}/${list}`);
+});
 document.addEventListener("htmx:error", (event) => {
   if (event.detail.ctx?.request?.method !== "GET" && event.detail.ctx?.request?.action)
     say("The server did not answer; it may have been done.", "bad");

@@ -25,6 +25,15 @@ select name, app, plan
  where app = :app or name = any(:names::text[])
  order by name;
 
+-- name: removed_declared
+-- Schedules that code declares and that somebody has removed: of one app, or of all.
+select name, app
+  from duly.declared as declared
+ where (cast(:app as text) = '' or app = :app)
+   and not exists (select 1 from duly.schedule as there where there.name = declared.name)
+ order by name
+ limit :limit;
+
 -- name: keep_declared
 insert into duly.declared (name, app, plan)
 select one ->> 'name', :app, one ->> 'plan'

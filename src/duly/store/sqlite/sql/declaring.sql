@@ -25,6 +25,15 @@ select name, app, plan
  where app = :app or name in (select value from json_each(:names))
  order by name;
 
+-- name: removed_declared
+-- Schedules that code declares and that somebody has removed: of one app, or of all.
+select name, app
+  from duly_declared as declared
+ where (cast(:app as text) = '' or app = :app)
+   and not exists (select 1 from duly_schedule as there where there.name = declared.name)
+ order by name
+ limit :limit;
+
 -- name: keep_declared
 insert into duly_declared (name, app, plan)
 select value ->> 'name', :app, value ->> 'plan'
