@@ -1,6 +1,7 @@
 """Whether a worker is dead is proven, not suspected: real processes, really killed."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -9,11 +10,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
-from duly.engine.coroner import Coroner, is_dead_here, this_process
+from duly.engine.coroner import Coroner, is_alive_here, is_dead_here, this_process
+from duly.engine.heartbeat import Heartbeat, Terms
 from duly.engine.loop import Loop
 from duly.engine.reaper import Reaper
 from duly.events import Event, WorkerDied
@@ -21,11 +25,23 @@ from duly.model.states import State
 from duly.model.worker import Host
 from duly.store.protocol import Store, Wish
 from duly.testing.factories import call, profile
-from tests.engine.workshop import LONG_LEASE, memory_store, until
+from tests.engine.test_heartbeat import Ward
+from tests.engine.workshop import LONG_LEASE, memory_store, opened, until
 
 pytestmark = pytest.mark.skipif(not this_process().boot, reason="where nothing can be known")
 
-SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+# A process that shows the number it is given, as the heartbeat of a worker does, and sleeps.
+SLEEPER = [
+    sys.executable,
+    "-c",
+    "import sys, time\n"
+    "from duly.engine.kin import show_number\n"
+    "for line in sys.stdin:\n"
+    "    show_number(int(line))\n"
+    "    print(flush=True)\n"
+    "time.sleep(60)",
+]
+UNSHARE = ["unshare", "--user", "--map-root-user", "--fork"]
 
 
 @pytest.fixture
@@ -37,9 +53,20 @@ async def store() -> AsyncIterator[Store]:
 @pytest.fixture
 def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
     with ExitStack() as stack:
-        process = stack.enter_context(subprocess.Popen(SLEEPER))
+        process = stack.enter_context(
+            subprocess.Popen(SLEEPER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        )
         stack.callback(process.kill)
         yield process
+
+
+def shows(process: "subprocess.Popen[bytes]", worker: int) -> None:
+    """Have the process show the number of a worker."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"%d\n" % worker)
+    process.stdin.flush()
+    process.stdout.readline()
 
 
 def host_of(pid: int) -> Host:
@@ -55,10 +82,24 @@ async def living(store: Store) -> list[int]:
     return [worker.id for worker in await store.work.living()]
 
 
-async def judged(store: Store) -> list[Event]:
-    events: list[Event] = []
-    await Coroner(store, emit=events.append).tick()
-    return events
+class Judge:
+    """A coroner, and what it has said so far."""
+
+    def __init__(self, store: Store) -> None:
+        self.events: list[Event] = []
+        self.coroner = Coroner(store, emit=self.events.append)
+
+    async def __aenter__(self) -> Self:
+        await self.coroner.tick()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.coroner.close()
+
+    async def died(self) -> list[int]:
+        """Look again: the workers that it has declared dead."""
+        await self.coroner.tick()
+        return [event.worker for event in self.events if isinstance(event, WorkerDied)]
 
 
 def test_we_are_alive() -> None:
@@ -70,6 +111,7 @@ async def test_the_lease_of_a_killed_worker_ends_within_a_second(
     store: Store, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
     worker = await enlisted(store, host_of(sleeper.pid))
+    shows(sleeper, worker)
     [number] = await store.jobs.enqueue([call()])
     await store.work.claim(Wish(worker=worker, queue="default", tasks=["work"], limit=1))
     events: list[Event] = []
@@ -95,44 +137,121 @@ async def test_the_lease_of_a_killed_worker_ends_within_a_second(
 async def test_a_process_that_nobody_has_waited_for_is_dead_too(
     store: Store, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
-    await enlisted(store, host_of(sleeper.pid))
-    sleeper.kill()
-    await asyncio.to_thread(os.waitid, os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
-    assert len(await judged(store)) == 1
+    worker = await enlisted(store, host_of(sleeper.pid))
+    shows(sleeper, worker)
+    async with Judge(store) as judge:
+        sleeper.kill()
+        await asyncio.to_thread(os.waitid, os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+        assert await judge.died() == [worker]
 
 
 async def test_a_process_that_is_stopped_is_alive(
     store: Store, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
     worker = await enlisted(store, host_of(sleeper.pid))
-    sleeper.send_signal(signal.SIGSTOP)
-    await asyncio.to_thread(os.waitid, os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
-    assert await judged(store) == []
+    shows(sleeper, worker)
+    async with Judge(store) as judge:
+        sleeper.send_signal(signal.SIGSTOP)
+        await asyncio.to_thread(os.waitid, os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
+        assert await judge.died() == []
     assert await living(store) == [worker]
 
 
 async def test_another_process_with_the_same_number_is_not_the_worker(
+    sleeper: "subprocess.Popen[bytes]",
+) -> None:
+    host = host_of(sleeper.pid)
+    assert not is_dead_here(host)
+    assert is_dead_here(replace(host, born=host.born - 1))
+
+
+async def test_a_worker_that_was_never_seen_alive_from_here_is_left_to_its_lease(
     store: Store, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
-    earlier = host_of(sleeper.pid)
-    await enlisted(store, replace(earlier, born=earlier.born - 1))
-    assert len(await judged(store)) == 1
+    """It may run on another machine that was resumed from the same memory snapshot."""
+    us, host = this_process(), host_of(sleeper.pid)
+    gone = replace(us, pid=2**22 + 1, born=1)
+    before = [replace(us, born=us.born - 1), replace(host, born=host.born - 1), gone]
+    workers = [await enlisted(store, one) for one in before]
+    async with Judge(store) as judge:
+        assert await judge.died() == []
+    assert await living(store) == workers
 
 
-async def test_a_worker_before_us_that_had_our_number_is_dead(store: Store) -> None:
-    us = this_process()
-    ours, before = await enlisted(store, us), await enlisted(store, replace(us, born=us.born - 1))
-    assert [event.worker for event in await judged(store) if isinstance(event, WorkerDied)] == [
-        before
-    ]
-    assert await living(store) == [ours]
+async def test_two_machines_that_were_one_do_not_bury_each_others_workers(
+    store: Store, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    """Resumed from one memory snapshot, the same process is on both, under two numbers."""
+    host = host_of(sleeper.pid)
+    elsewhere, here = await enlisted(store, host), await enlisted(store, host)
+    shows(sleeper, here)
+    async with Judge(store) as judge:
+        sleeper.kill()
+        await asyncio.to_thread(sleeper.wait)
+        assert await judge.died() == [here]
+    assert await living(store) == [elsewhere]
+
+
+async def test_a_worker_shows_its_number_to_its_neighbours(tmp_path: Path) -> None:
+    url = str(tmp_path / "duly.db")
+    await migrate_store(url)
+
+    async def heart() -> Store:
+        found = connect(url, create=False)
+        await found.open()
+        return found
+
+    async with opened(url) as store:
+        ward = Ward()
+        heartbeat = Heartbeat(
+            ward, profile(host=this_process()), connect=heart, store=store, terms=Terms()
+        )
+        await heartbeat.start()
+        try:
+            await until(lambda: ward.numbers != [])
+            [worker] = await store.work.living()
+            assert is_alive_here(worker)
+            assert not is_alive_here(replace(worker, id=worker.id + 1))
+        finally:
+            await heartbeat.stop()
+
+
+def test_the_proc_of_another_pid_namespace_tells_nothing() -> None:
+    assert identity_in("--pid") == Host()
+
+
+def test_in_another_pid_namespace_a_process_is_somebody_else() -> None:
+    here, there = this_process(), identity_in("--pid", "--mount-proc")
+    assert there.boot == here.boot
+    assert there.space != here.space
+
+
+def test_in_another_time_namespace_a_process_was_born_at_another_time() -> None:
+    here, there = this_process(), identity_in("--time", "--boottime", "1000000")
+    assert there.boot == here.boot
+    assert there.space != here.space
+
+
+def identity_in(*namespaces: str) -> Host:
+    """What a process in a namespace of its own believes to be."""
+    program = (
+        "import dataclasses, json\n"
+        "from duly.engine.coroner import this_process\n"
+        "print(json.dumps(dataclasses.asdict(this_process())))"
+    )
+    command = [*UNSHARE, *namespaces, sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip(f"this system makes no such namespace: {done.stderr.strip()}")
+    return Host(**json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("elsewhere", [{"boot": "another"}, {"space": "pid:[1]"}, {"boot": ""}])
 async def test_of_other_machines_nothing_is_known(store: Store, elsewhere: dict[str, str]) -> None:
     gone = replace(this_process(), pid=2**22 + 1, born=1)
     await enlisted(store, replace(gone, **elsewhere))  # type: ignore[arg-type]
-    assert await judged(store) == []
+    async with Judge(store) as judge:
+        assert await judge.died() == []
 
 
 async def test_where_nothing_can_be_known_nobody_is_asked(store: Store) -> None:
@@ -146,15 +265,17 @@ async def test_a_worker_is_dead_only_when_its_children_are(
     store: Store, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
     host = host_of(sleeper.pid)
-    await enlisted(store, host)
+    worker = await enlisted(store, host)
+    shows(sleeper, worker)
     marked = ["--parent", f"{host.pid}:{host.born}", "and more"]
     left = await asyncio.create_subprocess_exec(*SLEEPER, *marked)
-    sleeper.kill()
-    await asyncio.to_thread(sleeper.wait)
-    assert await judged(store) == []
-    left.kill()
-    await left.wait()
-    assert len(await judged(store)) == 1
+    async with Judge(store) as judge:
+        sleeper.kill()
+        await asyncio.to_thread(sleeper.wait)
+        assert await judge.died() == []
+        left.kill()
+        await left.wait()
+        assert await judge.died() == [worker]
 
 
 def test_a_process_that_is_hidden_from_us_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,12 @@
 
 A lease is long, because it has to outlast pauses and partitions. But most deaths are plain: a
 process was killed on a machine that is still there. A worker's row says which process it is;
-whoever is on the same machine and finds no such process knows that nothing of it can come back, and
-need not wait for the lease. This is proof and not suspicion: a process that is stopped or slow is
-still there.
+whoever has seen that process alive, and then sees that it is gone, knows that nothing of it can
+come back, and need not wait for the lease. This is proof and not suspicion: a process that is
+stopped or slow is still there.
+
+A process that was never seen from here proves nothing by not being here: it may run on another
+machine of the same name, resumed from the same memory snapshot. Its lease decides.
 
 Children of a dead worker are looked for too: the kernel ends them with it, but not before they can
 be seen. Only when none is left are the jobs given to others.
@@ -17,7 +20,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duly.clock import boottime
-from duly.engine.kin import PROC, vitals
+from duly.engine.kin import PROC, namespaces, shows_number, vitals
 from duly.engine.loop import EVERYBODY
 from duly.events import Emit, WorkerDied, nobody
 from duly.model.worker import Host, WorkerInfo
@@ -40,15 +43,18 @@ class Coroner:
         wake: Callable[[], None] = lambda: None,
         here: Host | None = None,
         is_dead: Callable[[Host], bool] | None = None,
+        is_here: Callable[[WorkerInfo], bool] | None = None,
         steady: Callable[[], float] = boottime,
     ) -> None:
         self._store = store
         self._emit = emit
         self._here = here or this_process()
         self._is_dead = is_dead or is_dead_here
+        self._is_here = is_here or is_alive_here
         self._steady = steady
         self._watch = Watch(wake)
         self._near: list[WorkerInfo] = []
+        self._seen: set[int] = set()  # those of them that were seen alive
         self._looked_at = float("-inf")
         store.listen(self._hear)
 
@@ -60,12 +66,24 @@ class Coroner:
             self._near = [
                 worker for worker in await self._store.work.living() if self._is_near(worker)
             ]
-            self._watch.over({worker.profile.host.pid for worker in self._near})
-        for worker in [worker for worker in self._near if self._is_dead(worker.profile.host)]:
+            self._seen &= {worker.id for worker in self._near}
+        self._look()
+        for worker in [worker for worker in self._near if self._has_died(worker)]:
             await self._store.work.end_lease(worker.id)
             self._near.remove(worker)
             self._emit(WorkerDied(worker.id, worker.name))
         return EVERY
+
+    def _look(self) -> None:
+        """Look for those who were not seen yet, and watch those who were."""
+        for worker in self._near:
+            if worker.id not in self._seen and self._is_here(worker):
+                self._seen.add(worker.id)
+        seen = [worker for worker in self._near if worker.id in self._seen]
+        self._watch.over({worker.profile.host.pid for worker in seen})
+
+    def _has_died(self, worker: WorkerInfo) -> bool:
+        return worker.id in self._seen and self._is_dead(worker.profile.host)
 
     def close(self) -> None:
         self._watch.over(set())
@@ -111,11 +129,19 @@ def this_process() -> Host:
     """Who we are, as far as the system tells; nobody, where it does not."""
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
-        space = str((PROC / "self/ns/pid").readlink())
         pid = os.getpid()
-        return Host(boot=boot, space=space, pid=pid, born=vitals(pid).born)
+        return Host(boot=boot, space=namespaces(), pid=pid, born=vitals(pid).born)
     except (OSError, ValueError, IndexError):
         return Host()
+
+
+def is_alive_here(worker: WorkerInfo) -> bool:
+    """Return whether the worker's process is here, and says itself that it is this worker."""
+    host = worker.profile.host
+    try:
+        return vitals(host.pid).born == host.born and shows_number(host.pid, worker.id)
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def is_dead_here(host: Host) -> bool:

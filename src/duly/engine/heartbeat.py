@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from duly.clock import Timeout, boottime
+from duly.engine.kin import show_number
 from duly.engine.lease import LEASE, PATIENCE, Lease
 from duly.engine.wake import Wake
 from duly.errors import StoreUnavailable
@@ -172,6 +173,8 @@ class Heartbeat:
             lease = Lease(self._terms.lease, sent)
             await self._stay_with_orders(store, info.id)
             self._ward.lease_until(lease.last_moment())
+            if self._thread is not None:
+                show_number(info.id)
             self._emit(WorkerEnlisted(info.id, info.name, quiet=self._unnoticed))
             self._tell(self._ward.enlisted, info.id)
             reason = await self._keep(store, info.id, lease)

@@ -1,9 +1,16 @@
 """Which process is which, and how one is made to die with its parent.
 
 The number of a process is given to the next one some day; together with the moment of its start it
-is not. Where the system does not tell, nothing is known: see who asks for what follows from that.
+is not. Both are those of a namespace: a pid namespace has its own numbers, and a time namespace its
+own start times. Where the system does not tell, nothing is known: see who asks for what follows
+from that.
+
+Two machines that were resumed from one memory snapshot are one machine by all of these names. So a
+worker also shows the number that its store has given it, as the name of a thread: that one is read
+in this kernel or nowhere.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -13,6 +20,8 @@ from pathlib import Path
 
 PROC = Path("/proc")
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_LONGEST_NAME = 15
 # In /proc/PID/stat, counted behind the name of the program.
 _STATE, _BORN = 0, 19
 _GONE = ("Z", "X")
@@ -26,6 +35,9 @@ class Vitals:
 
 def vitals(pid: int) -> Vitals:
     """Of a process that is there; an ``OSError`` if none is shown."""
+    if str((PROC / "self").readlink()) != str(os.getpid()):
+        # Another pid namespace's /proc, in which our numbers are those of others.
+        raise PermissionError(f"{PROC} does not show the processes of this namespace")
     # The name, in parentheses, may hold anything, also spaces and parentheses.
     text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     found = text.rpartition(")")[2].split()
@@ -39,6 +51,32 @@ def identity(pid: int) -> str:
     except (OSError, ValueError, IndexError):
         born = 0
     return f"{pid}:{born}"
+
+
+def namespaces() -> str:
+    """Return the namespaces in which the number and the start of this process mean something."""
+    found = [PROC / "self/ns" / kind for kind in ("pid", "time")]
+    return " ".join(str(one.readlink()) for one in found if one.is_symlink())
+
+
+def show_number(worker: int) -> None:
+    """Name this thread after a worker, for ``shows_number`` in other processes (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NAME, _thread_name(worker).encode())
+
+
+def shows_number(pid: int, worker: int) -> bool:
+    """Return whether a thread of the process is named after the worker."""
+    name = _thread_name(worker).encode()
+    for thread in (PROC / str(pid) / "task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if (thread / "comm").read_bytes().rstrip() == name:
+                return True
+    return False
+
+
+def _thread_name(worker: int) -> str:
+    return f"duly-{worker}"[-_LONGEST_NAME:]
 
 
 def die_with_parent(parent: str) -> None:

@@ -17,7 +17,7 @@ class Host:
     """Which process a worker is, so that others on its machine can tell that it is gone."""
 
     boot: str = ""  # of the kernel: another one after every start of the machine
-    space: str = ""  # in which the process has its number
+    space: str = ""  # the namespaces of its number and of its birth
     pid: int = 0
     born: int = 0  # a number is given again; a number and a birth are not
 

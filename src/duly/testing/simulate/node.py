@@ -193,6 +193,7 @@ class Node:
                 emit=emit,
                 here=host.identity,
                 is_dead=lambda other: not world.processes[other].alive,
+                is_here=lambda other: world.processes[other.profile.host].alive,
                 steady=steady,
             ),
         ]
