@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from duly.cli.formats import Listing, View, iso, one_line, read_length, read_moment, written
+from duly.cli.formats import Listing, View, iso, read_length, read_moment, written
+from duly.policy.printable import one_line
 from tests.cli.test_schedules import done, empty, store
 
 __all__ = ["empty", "store"]

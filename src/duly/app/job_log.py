@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from duly.app.talk import printable
+from duly.policy.printable import printable
 from duly.policy.redaction import redacted
 from duly.registry.context import current_or_none
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from duly import events
 from duly.engine.timekeeper import ORDINARY
 from duly.events import Emit, Event
+from duly.policy.printable import one_line, printable
 from duly.policy.why import about
 from duly.rules import show_duration
 from duly.settings import Settings
@@ -46,11 +47,6 @@ def teller(settings: Settings, say: Callable[[str], None]) -> Emit:
 
 def tells_of_jobs(settings: Settings) -> bool:
     return settings.verbose or settings.log_level == "debug"
-
-
-def printable(text: str) -> str:
-    """What a job wrote may hold anything; on a terminal it is text, and no command."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else " " for letter in text)
 
 
 def level_of(event: Event) -> Level:
@@ -131,15 +127,8 @@ def _ended(event: events.JobEnded) -> str:
     said = f"job {event.job} {event.task}: {event.reason} ({took})"
     # Below the message, which the reason has, there is where it happened.
     _, _, steps = (event.error or "").partition("\n\n")
-    return f"{said}\n{_harmless(steps)}".rstrip()
-
-
-def _harmless(text: str) -> str:
-    """Lines of others, of which none may be a command to a terminal."""
-    return "\n".join(
-        "".join(letter if letter.isprintable() else " " for letter in line)
-        for line in text.splitlines()
-    )
+    lines = "\n".join(map(one_line, steps.splitlines()))
+    return f"{said}\n{lines}".rstrip()
 
 
 _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {

@@ -1,6 +1,5 @@
 """``duly config``: what is configured, and where that was said."""
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ import click
 from duly.cli.output import table
 from duly.cli.store import output_option, refuse
 from duly.errors import DulyError
+from duly.policy.printable import json_text
 
 if TYPE_CHECKING:
     from duly.settings import Settings
@@ -67,4 +67,4 @@ def _as_json(settings: "Settings") -> str:
         for name, key in keys().items()
     }
     file = None if settings.file is None else str(settings.file)
-    return json.dumps({"file": file, "settings": shown}, ensure_ascii=False)
+    return json_text({"file": file, "settings": shown})

@@ -1,14 +1,14 @@
 """``duly doctor``: what is around the store, one line a check, and below each trouble its fix."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from duly.cli.formats import is_coloured, one_line
+from duly.cli.formats import is_coloured
 from duly.cli.store import NEEDS_YOU, name_store, output_option, run, store_option
+from duly.policy.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from duly.app.doctor import Finding
@@ -46,7 +46,7 @@ def doctor(store: str, output: str) -> None:
     name_store(store)
     found = run(examine(store))
     if output == "json":
-        click.echo(json.dumps(_plain(found), ensure_ascii=False))
+        click.echo(json_text(_plain(found)))
     else:
         click.echo("\n".join(_lines(found)))
         click.echo(_summary(found), err=True)

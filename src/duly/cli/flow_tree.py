@@ -7,8 +7,9 @@ written twice, however many steps come together in one.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from duly.cli.formats import NOTHING, iso, one_line
+from duly.cli.formats import NOTHING, iso
 from duly.cli.output import lined_up
+from duly.policy.printable import one_line
 
 if TYPE_CHECKING:
     from duly.app.flow_page import FlowSeen, StepSeen

@@ -4,7 +4,6 @@ A command that lists takes ``list_options``, says in a ``Listing`` what its rows
 gives both to ``show_list``.
 """
 
-import json
 import os
 import shutil
 import sys
@@ -19,9 +18,11 @@ import click
 
 from duly.cli.output import roughly, table
 from duly.cli.store import ask
+from duly.cli.streams import command
 from duly.clock import now, sleep
 from duly.durations import parse_duration
 from duly.errors import RuleError, ZoneMissing
+from duly.policy.printable import json_text
 from duly.rules import at, local_time
 from duly.settings.machine import machine_zone
 
@@ -187,9 +188,9 @@ def written(items: Sequence[T], view: View, listing: Listing[T]) -> str:
     """The whole list as text; empty, if a table would have no rows."""
     match view.output:
         case "json":
-            return json.dumps([listing.plain(item) for item in items], ensure_ascii=False)
+            return json_text([listing.plain(item) for item in items])
         case "jsonl":
-            lines = (json.dumps(listing.plain(item), ensure_ascii=False) for item in items)
+            lines = (json_text(listing.plain(item)) for item in items)
             return "\n".join(lines)
         case "name":
             return "\n".join(map(listing.name, items))
@@ -200,15 +201,6 @@ def written(items: Sequence[T], view: View, listing: Listing[T]) -> str:
 def is_coloured() -> bool:
     """Only for eyes, and only for those that want it: https://no-color.org."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def safe_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return table(headings, [[one_line(cell) for cell in row] for row in rows])
-
-
-def one_line(text: str) -> str:
-    """What somebody wrote may hold anything; on a terminal it is text, and no command."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def iso(moment: datetime | None) -> str | None:
@@ -262,7 +254,7 @@ def read_length(text: str) -> timedelta | None:
 def _table(items: Sequence[T], view: View, listing: Listing[T]) -> str:
     headings = (*listing.headings, *(listing.wide if view.output == "wide" else ()))
     rows = [listing.row(item, view)[: len(headings)] for item in items]
-    lines = safe_table(headings, rows).split("\n")
+    lines = table(headings, rows).split("\n")
     if not is_coloured():
         return "\n".join(lines)
     head, *body = lines
@@ -287,7 +279,8 @@ def _show_again(text: str, nothing: str) -> None:
     lines = (text or nothing).split("\n")
     if len(lines) > height:
         lines[height - 1 :] = [f"… and {len(lines) - height + 1} more"]
-    click.echo(_TO_THE_TOP + "\n".join(lines))
+    command(_TO_THE_TOP)
+    click.echo("\n".join(lines))
 
 
 def _clock(local: datetime, zone: str) -> str:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from duly.cli.formats import one_line
 from duly.cli.intake import Intake
 from duly.cli.store import NEEDS_YOU, USAGE, refuse, settled
 from duly.cli.streams import say
 from duly.errors import DulyError, InvalidValue, RuleError
+from duly.policy.printable import one_line
 from duly.policy.redaction import redacted
 from duly.settings.machine import machine_zone
 

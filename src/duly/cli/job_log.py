@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duly.cli.formats import View
-from duly.cli.job_page import shown_line
 from duly.clock import sleep
 from duly.model.states import ENDED
+from duly.policy.printable import one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -23,7 +23,7 @@ async def print_log(store: "Store", number: int, *, follow: bool, view: View) ->
         over = (await store.jobs.get(number)).state in ENDED
         lines = await store.journal.logs(number, after=last, limit=LINES)
         for line in lines:
-            click.echo(f"{view.moment(line.at)} {line.level:<7} {shown_line(line.text)}")
+            click.echo(f"{view.moment(line.at)} {line.level:<7} {one_line(line.text, tabs=True)}")
             last = line.seq
         if len(lines) < LINES:
             if over or not follow:

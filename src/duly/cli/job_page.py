@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duly.cli.flow_tree import flow_tree
 from duly.cli.formats import NOTHING, View
 from duly.cli.output import roughly, table
+from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import hidden, hidden_call
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def page(seen: Seen, view: View) -> str:
         "RESULT": _indented(_pretty(job.result)) if job.result is not None else "",
     }
     told = [f"{heading}\n{body}" for heading, body in sections.items() if body]
-    return "\n\n".join([sentence(seen, view), *told])
+    return "\n\n".join([one_line(sentence(seen, view)), *told])
 
 
 def sentence(seen: Seen, view: View) -> str:
@@ -100,11 +101,6 @@ def read_json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its typ
         return text
 
 
-def shown_line(text: str) -> str:
-    """What a job wrote may hold anything; on a terminal it is text, and no command."""
-    return "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in text)
-
-
 def _how_far(seen: Seen) -> str:
     if seen.flow is not None:
         return f": {seen.flow.told}"
@@ -122,7 +118,7 @@ def _arguments(job: "Job") -> str:
     args = hidden_call(job.task, read_json(job.args))
     if not isinstance(args, dict):
         return _indented(str(args))
-    return _pairs((name, json.dumps(value, ensure_ascii=False)) for name, value in args.items())
+    return _pairs((name, json_text(value)) for name, value in args.items())
 
 
 def _about(seen: Seen, view: View) -> str:
@@ -177,7 +173,7 @@ def _attempts(seen: Seen, view: View) -> str:
             _length(attempt.ended_at - attempt.started_at),
             _name(seen, attempt.worker),
             attempt.outcome,
-            shown_line(attempt.reason),
+            one_line(attempt.reason, tabs=True),
         )
         for attempt in seen.attempts
     ]
@@ -208,13 +204,13 @@ def _name(seen: Seen, worker: int | None) -> str:
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """Names and values below each other; those without a value are left out."""
-    said = [(name, shown_line(value)) for name, value in pairs if value]
+    said = [(name, one_line(value, tabs=True)) for name, value in pairs if value]
     width = max((len(name) for name, _ in said), default=0)
     return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in said)
 
 
 def _pretty(text: str) -> str:
-    return json.dumps(hidden(read_json(text)), ensure_ascii=False, indent=2)
+    return json_text(hidden(read_json(text)), indent=2)
 
 
 def _when(moment: datetime | None, view: View) -> str:
@@ -232,7 +228,7 @@ def _tail(text: str | None) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"  {shown_line(line)}".rstrip() for line in text.split("\n"))
+    return "\n".join(f"  {one_line(line, tabs=True)}".rstrip() for line in text.split("\n"))
 
 
 def _length(length: timedelta) -> str:

@@ -1,6 +1,5 @@
 """``duly jobs``: what is to be done, is being done and was done; and another chance, or none."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -37,6 +36,7 @@ from duly.cli.job_log import print_log
 from duly.cli.job_page import Seen, page
 from duly.cli.options import WholeNumber
 from duly.cli.store import ask, output_option, store_option
+from duly.policy.printable import json_text
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -153,7 +153,7 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
 
     seen = ask(store, looked)
     if output == "json":
-        click.echo(json.dumps(plain(seen, whole=True), ensure_ascii=False))
+        click.echo(json_text(plain(seen, whole=True)))
     else:
         click.echo(page(seen, view))
 

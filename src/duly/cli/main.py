@@ -3,6 +3,7 @@
 A command is imported when it is called: who asks for help need not wait for all of them.
 """
 
+import sys
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
@@ -41,11 +42,14 @@ COMMANDS: Final = {
 }
 # Other names, for hands that have learnt others.
 ALIASES: Final = {"timers": "schedules"}
+RUNNING: Final = ("dev", "up", "worker", "scheduler")  # tasks, in their own process or a child's
 
 
 class FrontDoor(click.Group):
     def main(self, *args: Any, **words: Any) -> Any:  # noqa: ANN401 - click's
-        with open_streams():
+        typed = next(iter(args), None) or words.get("args") or sys.argv[1:]
+        named = next((word for word in typed if word in COMMANDS), "")
+        with open_streams(shared=named in RUNNING):
             return super().main(*args, **words)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's

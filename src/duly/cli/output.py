@@ -8,6 +8,7 @@ from typing import IO, Any
 import click
 
 from duly.errors import RuleError, ZoneMissing
+from duly.policy.printable import one_line
 from duly.settings.machine import machine_zone
 
 
@@ -18,6 +19,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
     """The same without headings; a column in which nothing stands takes no room."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True) if wide).rstrip()

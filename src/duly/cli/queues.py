@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.formats import NOTHING, Listing, Noun, View, list_options, one_line, show_list
+from duly.cli.formats import NOTHING, Listing, Noun, View, list_options, show_list
 from duly.cli.store import ask, refuse, store_option
 from duly.errors import InvalidValue
+from duly.policy.printable import one_line
 
 if TYPE_CHECKING:
     from duly.app import Store

@@ -10,13 +10,13 @@ import click
 from duly.cli.finding import app_of, imported
 from duly.cli.formats import read_length, read_when
 from duly.cli.job_choice import who
-from duly.cli.job_page import shown_line
 from duly.cli.options import app_option
 from duly.cli.serving import address_of
 from duly.cli.store import NEEDS_YOU, ask, refuse, settled
-from duly.cli.streams import say
+from duly.cli.streams import command, say
 from duly.clock import boottime, sleep
 from duly.errors import DulyError, InvalidValue
+from duly.policy.printable import one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -29,6 +29,7 @@ LOOK: Final = 0.1  # seconds between two looks at a job
 PATIENCE: Final = 2.0  # seconds until somebody is told that nobody is there to run it
 LINES: Final = 1_000
 BAR: Final = 30
+_LINE_ANEW: Final = "\r\x1b[K"
 
 
 @click.command("run")
@@ -206,7 +207,7 @@ class Talk:
     async def go_on(self, store: "Store") -> None:
         while lines := await store.journal.logs(self.job, after=self.last, limit=LINES):
             for line in lines:
-                self._line(shown_line(line.text))
+                self._line(one_line(line.text, tabs=True))
             self.last = lines[-1].seq
         note = await store.journal.note(self.job)
         if note is not None and note != self.note:
@@ -220,16 +221,17 @@ class Talk:
 
     def _line(self, text: str) -> None:
         if self.has_bar:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            command(_LINE_ANEW, err=True)
         say(text)
         if self.has_bar and self.note is not None:
             self._progress(self.note)
 
     def _progress(self, note: "Note") -> None:
-        far = f"{note.percent:3.0f} % {shown_line(note.message)}".rstrip()
+        far = f"{note.percent:3.0f} % {one_line(note.message, tabs=True)}".rstrip()
         if not sys.stderr.isatty():
             say(far.strip())
             return
         full = round(BAR * note.percent / 100)
-        click.echo(f"\r\x1b[K[{'#' * full}{' ' * (BAR - full)}] {far}", nl=False, err=True)
+        command(_LINE_ANEW, err=True)
+        click.echo(f"[{'#' * full}{' ' * (BAR - full)}] {far}", nl=False, err=True)
         self.has_bar = True

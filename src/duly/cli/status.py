@@ -1,6 +1,5 @@
 """``duly status``: was everything kept, what needs somebody, what runs, what comes next."""
 
-import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from duly.cli.formats import utc_option, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
+from duly.policy.printable import json_text, one_line
 from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
 def _written(found: "Status", output: str, *, utc: bool) -> str:
     zone = "UTC" if utc else machine_zone() or "UTC"
     if output == "json":
-        return json.dumps(_plain(found, zone), ensure_ascii=False)
-    return "\n".join(_lines(found, zone, utc=utc))
+        return json_text(_plain(found, zone))
+    return "\n".join(map(one_line, _lines(found, zone, utc=utc)))
 
 
 def _lines(found: "Status", zone: str, *, utc: bool) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """``duly why``: the sentence, then the evidence, then what can be done."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from duly.cli.store import ask, output_option, store_option
 from duly.errors import NotFound
+from duly.policy.printable import json_text
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -39,7 +39,7 @@ def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
             "evidence": list(answer.evidence),
             "commands": [command._asdict() for command in answer.commands],
         }
-        click.echo(json.dumps(plain, ensure_ascii=False))
+        click.echo(json_text(plain))
     else:
         click.echo(str(answer))
 

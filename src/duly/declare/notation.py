@@ -14,10 +14,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f"} | {
     "\r": "\\r"
 }
-# What TOML does not let into a string, and what would make one line look like two.
-_ESCAPED = re.compile('[\x00-\x1f"\\\\\x7f-\x9f\u2028\u2029]')
 _QUOTED = re.compile(r'["\\]')
-_UNQUOTABLE = re.compile("[\x00-\x1f'\x7f-\x9f\u2028\u2029]")
 _MINUTE = timedelta(minutes=1)
 
 
@@ -31,10 +28,13 @@ def key(name: str) -> str:
 
 
 def string(text: str) -> str:
-    """In double quotes; in single ones if that spares it backslashes."""
-    if _QUOTED.search(text) and not _UNQUOTABLE.search(text):
+    """In double quotes; in single ones if that spares it backslashes.
+
+    What does not print is escaped: TOML takes some of it, and a terminal none.
+    """
+    if _QUOTED.search(text) and text.isprintable() and "'" not in text:
         return f"'{text}'"
-    return f'"{_ESCAPED.sub(_escape, text)}"'
+    return f'"{"".join(map(_escaped, text))}"'
 
 
 def value(found: object) -> str:  # noqa: PLR0911 - a kind of value a line
@@ -86,5 +86,10 @@ def _moment(moment: datetime) -> str:
     return (moment if in_minutes else moment.astimezone(UTC)).isoformat()
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}"
+def _escaped(letter: str) -> str:
+    if (known := _ESCAPES.get(letter)) is not None:
+        return known
+    if letter.isprintable():
+        return letter
+    number = ord(letter)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

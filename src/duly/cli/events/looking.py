@@ -1,6 +1,5 @@
 """``duly events`` and ``show``: what happened, and what came of it."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,14 +13,14 @@ from duly.cli.formats import (
     View,
     iso,
     list_options,
-    one_line,
     read_when,
-    safe_table,
     show_list,
     utc_option,
 )
 from duly.cli.options import WholeNumber
+from duly.cli.output import table
 from duly.cli.store import ask, output_option, store_option
+from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import redacted
 from duly.settings.machine import machine_zone
 
@@ -109,7 +108,7 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
 
     seen = ask(store, looked)
     if output == "json":
-        click.echo(json.dumps(_plain(seen), ensure_ascii=False))
+        click.echo(json_text(_plain(seen)))
     else:
         click.echo("\n".join(_lines(seen, View(utc=utc))))
 
@@ -122,7 +121,7 @@ def _ago(text: str | None, option: str) -> datetime | None:
 
 
 def _row(seen: "EventSeen", view: View) -> tuple[str, ...]:
-    event, payload = seen.event, json.dumps(seen.payload, ensure_ascii=False)
+    event, payload = seen.event, json_text(seen.payload)
     return (
         view.moment(event.at),
         event.name,
@@ -176,7 +175,7 @@ def _lines(seen: "EventSeen", view: View) -> Iterator[str]:
         if value:
             yield f"{fact:<8} {one_line(value)}"
     yield ""
-    yield from json.dumps(seen.payload, ensure_ascii=False, indent=2).splitlines()
+    yield from json_text(seen.payload, indent=2).splitlines()
     yield ""
     yield _reactions(seen) if seen.reactions else f"{NO_REACTION}."
 
@@ -191,7 +190,7 @@ def _reactions(seen: "EventSeen") -> str:
         )
         for fire in seen.reactions
     ]
-    return safe_table(("SCHEDULE", "OUTCOME", "WHY", "JOB"), rows)
+    return table(("SCHEDULE", "OUTCOME", "WHY", "JOB"), rows)
 
 
 def _colour(seen: "EventSeen") -> str | None:

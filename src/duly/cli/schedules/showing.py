@@ -1,6 +1,5 @@
 """``duly schedules show``: one schedule, in words."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import View, iso, one_line, safe_table, utc_option
-from duly.cli.output import roughly
+from duly.cli.formats import View, iso, utc_option
+from duly.cli.output import roughly, table
 from duly.cli.schedules.looking import overdue_for, plain_fire, plain_schedule
 from duly.cli.store import ask, output_option, store_option
 from duly.errors import DulyError
+from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import hidden_json
 from duly.rules import Spaced, clock_change_notes
 
@@ -55,7 +55,7 @@ def show(name: str, *, utc: bool, store: str, output: str) -> None:
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     portrait = ask(store, lambda there: _portrait(there, name))
     if output == "json":
-        click.echo(json.dumps(_plain(portrait), ensure_ascii=False))
+        click.echo(json_text(_plain(portrait)))
     else:
         click.echo("\n".join(_lines(portrait, View(utc=utc))))
 
@@ -110,19 +110,19 @@ def _lines(portrait: Portrait, view: View) -> Iterator[str]:
         rows = [
             (view.moment(moment, portrait.zone), view.left(moment)) for moment in portrait.ahead
         ]
-        yield f"\n{safe_table(('NEXT', 'LEFT'), rows)}"
+        yield f"\n{table(('NEXT', 'LEFT'), rows)}"
     if portrait.behind:
         last = [
             (view.moment(fire.due_at, portrait.zone), fire.outcome, fire.reason)
             for fire in portrait.behind
         ]
-        yield f"\n{safe_table(('LAST', 'OUTCOME', 'WHY'), last)}"
+        yield f"\n{table(('LAST', 'OUTCOME', 'WHY'), last)}"
     if portrait.changes:
         changed = [
             (view.moment(moment, portrait.zone), who or "-", what)
             for moment, who, what in portrait.changes
         ]
-        yield f"\n{safe_table(('CHANGED', 'BY', 'WHAT'), changed)}"
+        yield f"\n{table(('CHANGED', 'BY', 'WHAT'), changed)}"
 
 
 def _sentence(plan: "Plan") -> str:

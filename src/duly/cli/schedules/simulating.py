@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.formats import NOTHING, View, iso, safe_table, utc_option
-from duly.cli.output import RuleRefused, roughly
+from duly.cli.formats import NOTHING, View, iso, utc_option
+from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.schedules.drawing import drawn
 from duly.cli.schedules.planning import policy_options, spoken
 from duly.cli.schedules.supposing import Said, planned, shown_zone, supposed
 from duly.cli.store import ask, output_option, refuse, run, store_option
 from duly.durations import show_duration
 from duly.errors import DulyError, RuleError
+from duly.policy.printable import json_text
 from duly.rules import local_time
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def simulate(  # noqa: PLR0913 - each of them is a question somebody asks
         refuse(error)
     story = run(simulated(what))
     if output == "json":
-        click.echo(json.dumps(_plain(story), ensure_ascii=False))
+        click.echo(json_text(_plain(story)))
     else:
         click.echo("\n".join(_lines(story, View(utc=utc))))
 
@@ -105,7 +106,7 @@ def _lines(story: "Story", view: View) -> Iterator[str]:
     if not story.moments:
         return
     rows = [_row(moment, view, zone) for moment in story.moments]
-    yield f"\n{safe_table(('DUE', 'OUTCOME', 'STARTS', 'ENDS', 'LATENESS', 'WHY'), rows)}\n"
+    yield f"\n{table(('DUE', 'OUTCOME', 'STARTS', 'ENDS', 'LATENESS', 'WHY'), rows)}\n"
     yield from drawn(story, zone=zone, width=_width())
 
 

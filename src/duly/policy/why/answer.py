@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import NamedTuple
 
+from duly.policy.printable import one_line
+
 
 class Command(NamedTuple):
     """Something that can be done about it: in a word or two, and what to type."""
@@ -23,7 +25,8 @@ class Answer:
     def __str__(self) -> str:
         width = max((len(command.what) for command in self.commands), default=0)
         steps = [f"  {command.what:{width}}   {command.line}" for command in self.commands]
-        return "\n".join([self.sentence, *(f"  {line}" for line in self.evidence), *steps])
+        lines = [self.sentence, *(f"  {line}" for line in self.evidence), *steps]
+        return "\n".join(map(one_line, lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
