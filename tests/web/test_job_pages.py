@@ -230,7 +230,9 @@ def test_secrets_are_shown_nowhere(shop: Shop) -> None:
     for path in paths:
         assert "hunter2" not in shop.page(path), path
     assert "is hidden. If you change anything" in shop.page(f"/jobs/{secret}/run-again")
-    assert "is hidden. If you change" not in shop.page(f"/jobs/{shop.shout.enqueue(1).id}/run-again")
+    assert "is hidden. If you change" not in shop.page(
+        f"/jobs/{shop.shout.enqueue(1).id}/run-again"
+    )
 
 
 def test_whatever_a_job_is_called_or_says_is_text(shop: Shop) -> None:
