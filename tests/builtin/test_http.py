@@ -32,7 +32,7 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 def client() -> Client:
-    return Client(HERE)
+    return Client(HERE, secrets=["HOOK_SECRET"])
 
 
 async def test_an_answer_is_kept(server: Server, client: Client) -> None:
@@ -93,6 +93,17 @@ async def test_a_request_is_signed(
     seconds = moment.removeprefix("t=")
     assert abs(int(seconds) - now().timestamp()) < 60
     assert digest == hmac.new(b"hunter2", f"{seconds}.hello".encode(), hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["PATH", "DULY_URL", "OTHER_SECRET", "hook_secret", ""])
+async def test_only_secrets_that_the_operator_has_named_sign_a_request(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("OTHER_SECRET", "hunter2")
+    monkeypatch.setenv("DULY_URL", "postgresql://ada:hunter2@db/shop")
+    with pytest.raises(Permanent, match="the operator of the worker has not allowed"):
+        await client.http(server.url(), "POST", body="hello", sign=name)
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("found", [None, ""])

@@ -37,7 +37,7 @@ def client() -> Client:
         rebound_example="127.0.0.1",
         mixed_example="::ffff:127.0.0.1",
     )
-    return Client(Guard(names, resolve=resolve))
+    return Client(Guard(names, resolve=resolve), secrets=["HOOK_SECRET"])
 
 
 def shop(server: Server, path: str = "/") -> str:

@@ -1,9 +1,11 @@
 """Processes that a command starts: what others on the machine can read of them."""
 
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
+from tests.app.waiting import eventually
 from tests.cli.test_up import TASKS, said, started, stopped
 
 
@@ -36,3 +38,55 @@ def commands() -> list[list[str]]:
             continue
         found.append([place.name, parent, *words])
     return found
+
+
+LOOKING = """
+import os
+from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
+from duly import Duly
+duly = Duly()
+
+def look(where: str) -> None:
+    known = [name for name, value in os.environ.items() if "LAUNCH" in name or "duly_" in value]
+    Path("seen").mkdir(exist_ok=True)
+    Path("seen", where).write_text(f"{known}")
+
+look("import")
+
+@duly.schedule("every 1s")
+@duly.task
+def here() -> None:
+    look("task")
+
+@duly.schedule("every 1s")
+@duly.task(executor="process")
+def there() -> None:
+    look("process")
+"""
+
+
+@pytest.mark.parametrize("command", ["up", "dev", "dev --no-reload"])
+def test_the_secret_of_the_dashboard_is_not_in_the_environment_of_tasks(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "tasks.py").write_text(LOOKING)
+    with started(
+        tmp_path, *command.split(), "--store", "duly.db", "--web", "--port", "0"
+    ) as process:
+        log = said(tmp_path, "/login?token=duly_")
+        link = log.partition("dashboard: ")[2].split()[0]
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(link, timeout=20) as page:  # it opens the dashboard all the same
+            assert page.status == 200
+            assert "login" not in page.url
+        seen = tmp_path / "seen"
+        for where in ("import", "task", "process"):
+            eventually((seen / where).exists, f"{where} to look at its environment")
+            assert eventually_text(seen / where) == "[]"
+        assert stopped(process) == 0
+
+
+def eventually_text(path: Path) -> str:
+    eventually(path.read_text, "it to be written")
+    return path.read_text()

@@ -100,13 +100,17 @@ def make_worker(
 
 
 def allow_builtin(
-    registry: Registry, allowed: Sequence[str], *, networks: Sequence[str] = ()
+    registry: Registry,
+    allowed: Sequence[str],
+    *,
+    networks: Sequence[str] = (),
+    secrets: Sequence[str] = (),
 ) -> None:
     """Let the worker run tasks of duly's own; none, unless its operator says so."""
     if allowed:
         from duly.builtin import definitions  # noqa: PLC0415 - for those who allow it
 
-        for definition in definitions(allowed, networks=networks):
+        for definition in definitions(allowed, networks=networks, secrets=secrets):
             registry.add(definition, local=True)
 
 

@@ -24,11 +24,14 @@ HTTP: Final = "duly.http"
 WORDS: Final = ("shell", "http")
 
 
-def definitions(allowed: Collection[str], *, networks: Sequence[str] = ()) -> list[Definition]:
+def definitions(
+    allowed: Collection[str], *, networks: Sequence[str] = (), secrets: Sequence[str] = ()
+) -> list[Definition]:
     """The tasks that are allowed.
 
     ``networks`` are those, as ``"10.1.0.0/16"``, and the names of hosts, as ``"hooks.internal"``,
-    that ``http`` may reach though they are not public.
+    that ``http`` may reach though they are not public; ``secrets`` are the environment variables
+    that it may sign requests with.
     """
     _check(allowed)
     found = []
@@ -41,7 +44,8 @@ def definitions(allowed: Collection[str], *, networks: Sequence[str] = ()) -> li
         ]
     guard = Guard(networks)
     if "http" in allowed:
-        found.append(define(Client(guard).http, name=HTTP, executor="async"))
+        client = Client(guard, secrets=frozenset(secrets))
+        found.append(define(client.http, name=HTTP, executor="async"))
     return found
 
 

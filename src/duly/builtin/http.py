@@ -48,8 +48,11 @@ _SHOWN: Final = 300
 class Client:
     """The task, with what the operator of the worker allows it."""
 
-    def __init__(self, guard: Guard, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, guard: Guard, *, secrets: Collection[str] = (), tls: ssl.SSLContext | None = None
+    ) -> None:
         self._guard = guard
+        self._secrets = secrets  # names of variables that requests may be signed with
         self._given_tls = tls
 
     async def http(
@@ -63,7 +66,8 @@ class Client:
         timeout: str = "30s",  # noqa: ASYNC109 - of the whole exchange, in words
         sign: str | None = None,
     ) -> dict[str, object]:
-        request = _request(url, method=method, headers=headers or {}, body=body, sign=sign)
+        secret = None if sign is None else self._secret(sign)
+        request = _request(url, method=method, headers=headers or {}, body=body, secret=secret)
         patience = _patience(timeout)
         began = boottime()
         try:
@@ -105,6 +109,24 @@ class Client:
                     return await connected(target, address, tls=tls)
         return await connected(target, last, tls=tls)
 
+    def _secret(self, name: str) -> str:
+        """Of the worker's variables, only those that its operator has named.
+
+        With any other, whoever may write a schedule could try what they hold by the signatures.
+        """
+        if name not in self._secrets:
+            raise Permanent(
+                f'sign="{name}": the operator of the worker has not allowed to sign with it: '
+                f"--allow-secrets {name}"
+            )
+        found = os.environ.get(name)
+        if not found:
+            raise Permanent(
+                f'sign="{name}": the worker has no environment variable of that name; set it to '
+                "the secret that the other side knows"
+            )
+        return found
+
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return self._given_tls or ssl.create_default_context()
@@ -130,7 +152,7 @@ def _becomes_get(method: str, status: int) -> bool:
 
 
 def _request(
-    url: str, *, method: str, headers: Mapping[str, str], body: str | None, sign: str | None
+    url: str, *, method: str, headers: Mapping[str, str], body: str | None, secret: str | None
 ) -> Request:
     if method.upper() not in METHODS:
         raise Permanent(f'method="{method}": one of {", ".join(METHODS)}')
@@ -140,22 +162,12 @@ def _request(
         making.checked(headers), body=body, key=None if number is None else str(number)
     )
     content = b"" if body is None else body.encode()
-    if sign is not None:
-        said |= making.signature(content, _secret(sign), now())
+    if secret is not None:
+        said |= making.signature(content, secret, now())
     has_body = body is not None or method.upper() in ("POST", "PUT", "PATCH")
     return Request(
         method=method.upper(), target=target, headers=said, body=content if has_body else None
     )
-
-
-def _secret(name: str) -> str:
-    found = os.environ.get(name)
-    if not found:
-        raise Permanent(
-            f'sign="{name}": the worker has no environment variable of that name; set it to the '
-            "secret that the other side knows"
-        )
-    return found
 
 
 def _patience(timeout: str) -> timedelta:

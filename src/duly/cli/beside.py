@@ -6,7 +6,7 @@ So that nobody who looks at it takes time from jobs. It lives and ends with them
 
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from duly.cli.streams import say
@@ -16,13 +16,30 @@ if TYPE_CHECKING:
     from duly.settings import Settings
 
 LAUNCH: Final = "DULY_LAUNCH"  # the secret of this start, for the web side
+_taken: list[str] = []
 
 
-def keep_secret() -> None:
-    """Have everything that is started from here open with one secret, however often it starts."""
+def take_secret() -> None:
+    """Take the secret out of the environment, before tasks and programs of others see it."""
+    if (found := os.environ.pop(LAUNCH, None)) is not None:
+        _taken[:] = [found]
+
+
+def given_secret() -> str | None:
+    """The secret that whoever started this process gave it."""
+    return _taken[0] if _taken else None
+
+
+def with_secret(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that serves the web side, or starts one.
+
+    There is one secret, however often such a process is started from here.
+    """
     from duly.app.access import new_secret
 
-    os.environ.setdefault(LAUNCH, new_secret())
+    if not _taken:
+        _taken.append(new_secret())
+    return {**environment, LAUNCH: _taken[0]}
 
 
 async def serve_with_web(
@@ -38,8 +55,7 @@ async def serve_with_web(
 
     from duly.app import SAID_BY_OPERATOR, Supervisor
 
-    keep_secret()
-    environment = {**os.environ, SAID_BY_OPERATOR: url}
+    environment = with_secret({**os.environ, SAID_BY_OPERATOR: url})
     words = ["--beside", "--host", settings.host, "--port", str(settings.port)]
     command = [sys.executable, "-m", "duly", "web", *([target] if target else []), *words]
     supervisor = Supervisor([command], environment=environment, emit=emit)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from duly.cli.beside import keep_secret
+from duly.cli.beside import with_secret
 from duly.cli.finding import app_of
 from duly.cli.options import (
     app_argument,
@@ -65,7 +65,6 @@ def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
             return
         settings = settled(app=app, **parted(words)[0])
         obey(settings)
-        keep_secret()
         raise SystemExit(_keep(app_of(settings, "dev"), words))
     except DulyError as error:
         refuse(error)
@@ -118,7 +117,8 @@ class Kept:
 
     def start(self) -> None:
         if not self._stop.is_set():
-            self._app = subprocess.Popen(self._command)  # noqa: S603 - ourselves
+            environment = with_secret(os.environ)
+            self._app = subprocess.Popen(self._command, env=environment)  # noqa: S603 - ourselves
 
     def until_changed(self, watched: "Watched") -> str | None:
         """The file that changed; None once we are told to stop, or it came to a good end."""

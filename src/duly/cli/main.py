@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from duly import __version__
+from duly.cli.beside import take_secret
 from duly.cli.options import elsewhere_options
 from duly.cli.streams import open_streams
 
@@ -47,6 +48,7 @@ RUNNING: Final = ("dev", "up", "worker", "scheduler")  # tasks, in their own pro
 
 class FrontDoor(click.Group):
     def main(self, *args: Any, **words: Any) -> Any:  # noqa: ANN401 - click's
+        take_secret()
         typed = next(iter(args), None) or words.get("args") or sys.argv[1:]
         named = next((word for word in typed if word in COMMANDS), "")
         with open_streams(shared=named in RUNNING):

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # What is typed is called as its setting, but for these.
 _NAMES: Final = {"store": "url"}
 _SETTINGS: Final = (
-    "store", "allow", "allow_networks", "log_level", "verbose",
+    "store", "allow", "allow_networks", "allow_secrets", "log_level", "verbose",
     "queues", "concurrency", "lease", "stop_timeout", "processes", "host", "port", "web",
     "hosts", "trust_header", "trust_networks", "trust_role",
 )  # fmt: skip
@@ -110,6 +110,11 @@ def serving_options(command: F) -> F:
             "--allow-networks",
             metavar="10.1.0.0/16,…",
             help="Private networks and hosts that http may reach.",
+        ),
+        click.option(
+            "--allow-secrets",
+            metavar="HOOK_SECRET,…",
+            help="Environment variables that http may sign requests with.",
         ),
         click.option(
             "--log-level", metavar="LEVEL", help="debug, info (the default), warning or error."

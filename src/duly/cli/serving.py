@@ -74,7 +74,8 @@ def serve_registry(
     said = dict(words)
     migrate = said.pop("migrate", False)
     app = None if target is None else find(target)
-    allow_builtin(registry, settings.allow, networks=settings.allow_networks)
+    networks, secrets = settings.allow_networks, settings.allow_secrets
+    allow_builtin(registry, settings.allow, networks=networks, secrets=secrets)
     options = None
     if worker:
         chosen: WorkerWords = {**worker_words(settings), **_worded(said)}

@@ -1,12 +1,11 @@
 """``duly web``: the dashboard and the HTTP API."""
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from duly.cli.beside import LAUNCH
+from duly.cli.beside import given_secret
 from duly.cli.finding import app_of, has_app, imported
 from duly.cli.options import app_argument, parted, serving_options, web_options
 from duly.cli.serving import address_of, obey, refuse_elsewhere, zone_of
@@ -95,5 +94,5 @@ def _serving(settings: "Settings") -> "Serving":
         proxy=Proxy(header=header or "", networks=networks, role=role)
         if header or networks
         else None,
-        launch=os.environ.pop(LAUNCH, None),
+        launch=given_secret(),
     )

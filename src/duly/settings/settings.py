@@ -187,6 +187,13 @@ class Settings:
             "Private networks that the http task may reach, as 10.0.0.0/8.", Networks("10.0.0.0/8")
         ),
     )
+    allow_secrets: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Environment variables of a worker that http may sign requests with (sign=).",
+            Names("HOOK_SECRET"),
+        ),
+    )
     keep_history: timedelta = field(
         default=timedelta(days=14),
         metadata=_about("How long jobs that have ended are kept.", Length(SHORTEST, LONGEST)),
