@@ -23,7 +23,7 @@ POSTGRES = Dialect("postgres")
 
 # What a worker asks for when it looks for work.
 WISH: dict[str, object] = {
-    "worker": 1, "fence": 1, "queue": "default", "tasks": ["work"], "limit": 100, "shelf": 0,
+    "worker": 1, "queue": "default", "tasks": ["work"], "limit": 100, "shelf": 0,
     "floor": 0, "free": '{"gpu": 1}',
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from duly.model.access import (
 from duly.model.payload import check_text
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Start, Value
+from duly.store.ids import Ids
 
 T = TypeVar("T")
 
@@ -114,10 +115,9 @@ def end_session(hash_of_secret: str) -> Operation[None]:
     yield Ask("end_session", {"hash": hash_of_secret})
 
 
-def audited(
-    start: Start[T], tell: Callable[[T], Deed], *, actor: Actor, number: int
-) -> Operation[T]:
+def audited(start: Start[T], tell: Callable[[T], Deed], *, actor: Actor, ids: Ids) -> Operation[T]:
     """Do it, and add to the audit log what it was, in one transaction."""
+    [number] = yield from ids.draw(1)
     result = yield from start()
     yield from append(actor, tell(result), number)
     return result

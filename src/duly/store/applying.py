@@ -124,7 +124,7 @@ class _Writing:
     def _add(self, step: ScheduleStep) -> Operation[None]:
         plans = [step.plan] if step.plan else []
         try:
-            added = yield from schedules.add(plans, list(self.ids.draw(len(plans))))
+            added = yield from schedules.add(plans, list((yield from self.ids.draw(len(plans)))))
         except ScheduleExists:
             raise _changed("schedule", step.name) from None
         for schedule in added:

@@ -72,7 +72,7 @@ def refused(done: Sequence[Done], kept: Sequence[int]) -> Operation[list[int]]:
 
 def claim(wish: Wish) -> Operation[list[Claimed]]:
     """From a queue that is plain; from any other nothing comes."""
-    asked = {**(yield from _asked(wish)), "floor": wish.floor}
+    asked = {**_asked(wish), "floor": wish.floor}
     return in_order((yield Ask("claim", asked)))
 
 
@@ -119,7 +119,7 @@ def _opens_in(flow: Flow, now: int) -> timedelta | None:
 def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[Taken]:
     if limit <= 0:
         return Taken()
-    asked = {**(yield from _asked(wish)), "limit": limit}
+    asked = {**_asked(wish), "limit": limit}
     turns = (yield from _turns(wish, limit)) if fair else Turns()
     if wish.shelf == CAREFUL:
         return (yield from _chosen(wish, limit, asked, turns))
@@ -208,8 +208,7 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
         freed = [*freed, wish.queue]  # there may be more behind those who wait elsewhere now
     if not admitted.ids:
         return Taken([], freed, admitted.opens)
-    values = {key: asked[key] for key in ("worker", "fence")}
-    claimed = yield Ask("claim_chosen", {**values, "ids": admitted.ids})
+    claimed = yield Ask("claim_chosen", {"worker": wish.worker, "ids": admitted.ids})
     missed = set(admitted.ids) - {row[0] for row in claimed}
     if missed:  # the lease has ended, and they stay ready; others may wait for their places
         unused = {number: text for number, _, text, *_ in found if number in missed and text}
@@ -219,11 +218,9 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
     return Taken(jobs, freed, admitted.opens)
 
 
-def _asked(wish: Wish) -> Operation[dict[str, Value]]:
-    [(fence,)] = yield Ask("next_fence")
+def _asked(wish: Wish) -> dict[str, Value]:
     return {
         "worker": wish.worker,
-        "fence": fence,
         "queue": wish.queue,
         "tasks": list(wish.tasks),
         "shelf": wish.shelf,

@@ -173,7 +173,7 @@ class _Writing:
     def _keep(self, plan: Plan, before: Values | None) -> Operation[None]:
         found = rows.schedules((yield Ask("named_schedules", {"names": [plan.name]})))
         if not found:
-            yield from schedules.add([plan], list(self.ids.draw(1)))
+            yield from schedules.add([plan], list((yield from self.ids.draw(1))))
             self.added.append(plan.name)
         elif found[0].owner != Owner.CODE:
             self.refused[plan.name] = f"one of that name was made by {_maker(found[0].owner)}"

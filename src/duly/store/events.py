@@ -25,7 +25,7 @@ from duly.policy.reacting import is_meant, reaction
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.event_rows import BEGINNING, Place, read, span
-from duly.store.ids import Ids
+from duly.store.ids import Ids, Kept
 from duly.store.protocol import EventPage, Reacted, Trust
 from duly.store.reactions import carry_out
 from duly.store.rows import ScheduleRow
@@ -48,9 +48,11 @@ def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
     return Ask("emit_events", {"batch": rows.packed(said)})
 
 
-def emitted(events: Sequence[Emitted], numbers: Sequence[int]) -> Operation[list[int]]:
-    yield emit(events, numbers)
-    return list(numbers)
+def emitted(events: Sequence[Emitted], *, ids: Kept) -> Operation[list[int]]:
+    """Remember events; a repeated call finds its own."""
+    numbers = list((yield from ids.draw(len(events))))
+    ids.all_new((yield emit(events, numbers)), len(events))
+    return numbers
 
 
 @dataclass(slots=True)

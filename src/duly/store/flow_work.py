@@ -16,7 +16,7 @@ from duly.store import flow_rows, retrying, rows
 from duly.store.database import Ask, Operation
 from duly.store.ending import Ending
 from duly.store.flow_rows import FlowRow
-from duly.store.ids import Ids
+from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.protocol import EVENTS, JOBS, WORKERS
 
 AT_ONCE = 5_000  # jobs in one statement
@@ -123,7 +123,7 @@ class Work:
     def _insert(
         self, number: int, plan: StoredPlan, jobs: Mapping[int, Filled], *, ids: Ids
     ) -> Operation[None]:
-        places = dict(zip(jobs, ids.draw(len(jobs)), strict=True))
+        places = dict(zip(jobs, (yield from ids.draw(len(jobs))), strict=True))
         values = [
             flow_rows.job_values(
                 plan, job, self.flow, {"id": places[part], "step": number, "part": part}
@@ -131,8 +131,10 @@ class Work:
             for part, job in jobs.items()
         ]
         for start in range(0, len(values), AT_ONCE):
-            batch = rows.packed(values[start : start + AT_ONCE])
-            yield Ask("enqueue_as", {"batch": batch})
+            batch = values[start : start + AT_ONCE]
+            all_new(
+                (yield Ask("enqueue_as", {"batch": rows.packed(batch), **CONFIRMED})), len(batch)
+            )
         yield from self._add_parts(number, places)
         if plan.awaited is not None:
             self.found.tells.add(EVENTS)  # it may have happened already

@@ -9,7 +9,7 @@ from duly.model.terms import Callback, Terms
 from duly.store import rows
 from duly.store.database import Ask, Operation
 from duly.store.ending import Ending
-from duly.store.ids import Ids
+from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.rows import HeldRow
 
 
@@ -20,12 +20,12 @@ def call_back(
     asked = [(row, callback) for row in held if (callback := _callback(row, endings[row.id].state))]
     if not asked:
         return []
-    numbers = ids.draw(len(asked))
+    numbers = yield from ids.draw(len(asked))
     calls = [
         rows.call_values(_following(row, callback), number, number)
         for (row, callback), number in zip(asked, numbers, strict=True)
     ]
-    yield Ask("enqueue_as", {"batch": rows.packed(calls)})
+    all_new((yield Ask("enqueue_as", {"batch": rows.packed(calls), **CONFIRMED})), len(calls))
     return [callback.queue for _, callback in asked]
 
 

@@ -7,30 +7,31 @@ way.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 from duly.errors import StoreUnavailable
-from duly.store.jobs import Wanted
+from duly.model.job import Call
 
 MOST = 5_000
 
-# What somebody asked for, and what tells them that it is written.
-Asked: TypeAlias = tuple[Sequence[Wanted], "asyncio.Future[None]"]
+# What somebody asked for, and what tells them the numbers under which it was written.
+Asked: TypeAlias = tuple[Sequence[Call], "asyncio.Future[list[int]]"]
 
 
 class Gathering:
-    def __init__(self, write: Callable[[Sequence[Wanted]], Awaitable[object]]) -> None:
+    def __init__(self, write: Callable[[Sequence[Call]], Awaitable[list[int]]]) -> None:
         self._write = write
         self._waiting: list[Asked] = []
         self._writer: asyncio.Task[None] | None = None
 
-    async def add(self, wanted: Sequence[Wanted]) -> None:
-        """Return when they are written, or raise what prevented it."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wanted, written))
+    async def add(self, calls: Sequence[Call]) -> list[int]:
+        """Return their numbers when they are written, or raise what prevented it."""
+        written: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((calls, written))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._work())
-        await written
+        return await written
 
     async def _work(self) -> None:
         try:
@@ -44,36 +45,32 @@ class Gathering:
         batch: list[Asked] = []
         count = 0
         while self._waiting and (not batch or count + len(self._waiting[0][0]) <= MOST):
-            wanted, written = self._waiting.pop(0)
+            calls, written = self._waiting.pop(0)
             if not written.done():
-                batch.append((wanted, written))
-                count += len(wanted)
+                batch.append((calls, written))
+                count += len(calls)
         return batch
 
-    async def _together(
-        self, batch: Sequence[tuple[Sequence[Wanted], asyncio.Future[None]]]
-    ) -> None:
+    async def _together(self, batch: Sequence[Asked]) -> None:
         try:
-            await self._write([one for wanted, _ in batch for one in wanted])
+            numbers = iter(await self._write([call for calls, _ in batch for call in calls]))
         except StoreUnavailable as error:
             for _, written in batch:  # it is nobody's fault, and would be the same for each alone
-                _settle(written, error)
+                _refuse(written, error)
         except Exception as error:  # noqa: BLE001 - it belongs to who asked
             if len(batch) == 1:
-                _settle(batch[0][1], error)
+                _refuse(batch[0][1], error)
                 return
             # It may be the fault of one of them, and the others do not have to pay for it.
             for one in batch:
                 await self._together([one])
         else:
-            for _, written in batch:
-                _settle(written, None)
+            for calls, written in batch:
+                mine = list(islice(numbers, len(calls)))
+                if not written.done():
+                    written.set_result(mine)
 
 
-def _settle(written: "asyncio.Future[None]", error: Exception | None) -> None:
-    if written.done():
-        return
-    if error is None:
-        written.set_result(None)
-    else:
+def _refuse(written: "asyncio.Future[list[int]]", error: Exception) -> None:
+    if not written.done():
         written.set_exception(error)

@@ -102,5 +102,5 @@ def skip_until(now: datetime, schedule: Schedule, row: ScheduleRow, ids: Ids) ->
     """Account for what fell into a pause so far: the cursor that follows."""
     [facts] = yield from ledger.known([schedule], [row])
     for entry in skipped_by_pause(schedule, now, facts.settled):
-        yield from record(schedule, entry, *ids.draw(1))
+        yield from record(schedule, entry, *(yield from ids.draw(1)))
     return to_us(max(now, schedule.cursor))

@@ -1,21 +1,39 @@
 """Numbers for new rows, made by the client before it writes.
 
-A process reserves a block of a thousand in a transaction of its own and then counts. So a call that
+A process reserves blocks of a thousand in a transaction of its own and then counts. So a call that
 is repeated after a lost answer carries the same numbers and finds what it has done; and numbers
-rise, are short, and are never used twice, because a block is never given back.
+rise and are short.
 
-An operation draws what it needs. If the block runs dry in the middle of one, it stops with ``Dry``,
+A database can go back: it is restored from a backup, or fails over to a standby that had not heard
+everything. It then hands out blocks that running processes still count in. So a reservation is a
+row, and whoever writes under reserved numbers asks in the same transaction whether that row is
+there (``Reservation.confirm``). If it is not, nothing that was written under these numbers is there
+either, since it was written later: the numbers are dropped (``Forgotten``) and others are drawn.
+
+An operation draws what it needs. If the blocks run dry in the middle of one, it stops with ``Dry``,
 nothing is written, and it is run again when there are more. What it had drawn by then is given back
-(``attempt``), and it says how many it needs in all: or one that draws several times might never
+(``Attempt``), and it says how many it needs in all: or one that draws several times might never
 find enough.
 """
 
-from collections.abc import Iterable, Iterator
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
+from typing import Final, TypeVar
 
-from duly.store.database import Ask, Operation
+from duly.clock import boottime
+from duly.errors import StoreUnavailable
+from duly.store.database import Ask, Operation, Row, Start, Value
+
+T = TypeVar("T")
 
 BLOCK = 1_000
+# Reservations are forgotten by the store after a day. Nobody counts in one that is nearly as old.
+LONGEST_USE: Final = 6 * 3_600.0  # seconds
+
+
+# For statements whose numbers the transaction has confirmed already.
+CONFIRMED: Final[Mapping[str, Value]] = {"holder": None, "block": None}
 
 
 class Dry(Exception):
@@ -26,15 +44,49 @@ class Dry(Exception):
         self.needed = needed
 
 
-class Ids:
-    """The numbers that this process has reserved and not used."""
+class Forgotten(Exception):
+    """The database does not know that it gave out these numbers."""
+
+    def __init__(self, ids: "Ids") -> None:
+        super().__init__("the database does not know that it gave out these numbers")
+        self.ids = ids
+
+
+class NumbersTaken(StoreUnavailable):
+    """Rows are there under numbers that were drawn for new ones."""
 
     def __init__(self) -> None:
+        super().__init__(
+            "the numbers for new rows are in use, and nothing was written: the sequence that gives "
+            "them out is behind the tables, as after a restore that left sequences out; on "
+            "PostgreSQL: select setval('duly.id_block', (select max(id) / 1000 + 1 from duly.job))"
+        )
+
+
+class Ids:
+    """The numbers that this process has reserved and not used.
+
+    ``holder`` names the reservation. Without one, numbers are for the transaction that reserved
+    them, and need not be confirmed.
+    """
+
+    def __init__(self, holder: str | None = None) -> None:
+        self.holder = holder
+        self._last = 0
         self._blocks: list[range] = []
+        self._fresh_until = 0.0
         self._lock = Lock()  # operations draw in the writer's thread, the loop adds in its own
 
-    def draw(self, count: int) -> Iterator[int]:
+    @classmethod
+    def held(cls) -> "Ids":
+        """A new and empty reservation."""
+        return cls(secrets.token_hex(12))
+
+    def take(self, count: int) -> list[int]:
+        """Numbers that are written only after ``confirm``; ``Dry`` if there are too few."""
         with self._lock:
+            if self.holder is not None and boottime() > self._fresh_until:
+                self._blocks.clear()
             if sum(map(len, self._blocks)) < count:
                 raise Dry(count)
             drawn: list[int] = []
@@ -44,11 +96,28 @@ class Ids:
                 drawn += block[:taken]
                 if taken < len(block):
                     self._blocks.insert(0, block[taken:])
-        return iter(drawn)
+        return drawn
+
+    def draw(self, count: int) -> Operation[Iterator[int]]:
+        found = self.take(count)
+        yield from self.confirm()
+        return iter(found)
 
     def add(self, block: int) -> None:
         with self._lock:
+            self._last = max(self._last, block)
+            self._fresh_until = boottime() + LONGEST_USE
             self._blocks.append(range(block * BLOCK, (block + 1) * BLOCK))
+
+    @property
+    def reservation(self) -> dict[str, Value]:
+        """What a statement needs to know in order to confirm."""
+        return {"holder": self.holder, "block": self._last}
+
+    def confirm(self) -> Operation[None]:
+        """Raise ``Forgotten`` unless the database knows the reservation."""
+        if self.holder is not None and not (yield Ask("confirm_ids", self.reservation)):
+            raise Forgotten(self)
 
     def attempt(self) -> "Attempt":
         """For one run of an operation, which may have to be run again."""
@@ -73,22 +142,90 @@ class Attempt(Ids):
         super().__init__()
         self._pool = pool
         self._drawn: list[int] = []
+        self._confirmed = False
 
-    def draw(self, count: int) -> Iterator[int]:
+    def draw(self, count: int) -> Operation[Iterator[int]]:
         try:
-            found = list(self._pool.draw(count))
+            found = self._pool.take(count)
         except Dry as dry:
             drawn, self._drawn = self._drawn, []
             self._pool.give_back(drawn)
             raise Dry(len(drawn) + dry.needed) from None
         self._drawn += found
+        if found and not self._confirmed:
+            yield from self._pool.confirm()
+            self._confirmed = True
         return iter(found)
 
 
-def reserve_many(blocks: int) -> Operation[list[int]]:
+class Kept(Ids):
+    """Numbers that stay the same however often an operation is run: so it finds what it has done.
+
+    ``pool`` is asked for the reservation in force, of which there is another when one is forgotten.
+    """
+
+    def __init__(self, pool: Callable[[], Ids]) -> None:
+        super().__init__()
+        self._pool = pool
+        self._from: Ids | None = None
+        self._numbers: list[int] = []
+        self.again = False  # these numbers may have been written under before
+
+    @classmethod
+    def again_from(cls, pool: Ids, numbers: list[int], following: Callable[[], Ids]) -> "Kept":
+        """Numbers that may have been written under already."""
+        kept = cls(following)
+        kept._from, kept._numbers = pool, numbers
+        return kept
+
+    def draw(self, count: int) -> Operation[Iterator[int]]:
+        if self._from is None:
+            pool = self._pool()
+            self._numbers = pool.take(count)
+            self._from, self.again = pool, False
+        else:
+            self.again = True
+        try:
+            yield from self._from.confirm()
+        except Forgotten:
+            self.drop()
+            raise
+        return iter(self._numbers)
+
+    def drop(self) -> None:
+        """Draw others the next time."""
+        self._from = None
+
+    def all_new(self, written: Sequence[Row], wanted: int) -> None:
+        """Refuse if rows were there that an earlier run of the operation cannot have written."""
+        if not self.again and len(written) < wanted:
+            self.drop()
+            raise NumbersTaken
+
+
+def numbered(kept: Kept, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
+    """Start ``work`` with ``count`` numbers, the same each time."""
+
+    def start() -> Operation[T]:
+        numbers = yield from kept.draw(count)
+        return (yield from work(list(numbers)))
+
+    return start
+
+
+def all_new(written: Sequence[Row], wanted: int) -> None:
+    """Refuse if rows were there before under numbers that were drawn for new ones."""
+    if len(written) < wanted:
+        raise NumbersTaken
+
+
+def reserve_many(blocks: int, holder: str | None) -> Operation[list[int]]:
+    """Reserve blocks; with a ``holder`` for use after this transaction, too."""
     found: list[int] = []
     while len(found) < blocks:
         found.append((yield from reserve()))
+    if holder is not None:
+        yield Ask("note_reservation", {"holder": holder, "block": max(found)})
     return found
 
 

@@ -18,7 +18,7 @@ from duly.model.states import WAITING, State
 from duly.store import flows, rows
 from duly.store.database import Ask, Operation, Start, Value
 from duly.store.ending import Ending
-from duly.store.ids import Ids
+from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.ledger import stop
 from duly.store.retrying import revive
 from duly.store.settling import end, stop_flow
@@ -58,11 +58,15 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
 
     The look comes after the insert, as a statement of its own: only then can a job not slip
     through between, ending after the look and before the insert.
+
+    The numbers were reserved in this transaction, or have been confirmed in it.
     """
     answers: dict[int, int] = {}
     plain = [one for one in wanted if one.call.key is None]
     if plain:
-        yield plainly(plain)
+        written = yield plainly(plain)
+        if not again:
+            all_new(written, len(plain))
         answers |= {one.number: one.number for one in plain}
     for batch in _distinct([one for one in wanted if one.call.key is not None]):
         answers |= yield from _enqueue_keyed(batch, again=again)
@@ -103,11 +107,14 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
     return answers
 
 
-def plainly(wanted: Sequence[Wanted]) -> Ask:
-    """Jobs without keys, which one statement makes; where one comes from another, a wider one."""
+def plainly(wanted: Sequence[Wanted], reservation: Mapping[str, Value] = CONFIRMED) -> Ask:
+    """Jobs without keys, which one statement makes; where one comes from another, a wider one.
+
+    With a ``reservation``, the statement confirms it, and makes no jobs if it is not there.
+    """
     wider = any(one.call.parent is not None for one in wanted)
     batch = rows.packed(one.values() for one in wanted)
-    return Ask("enqueue_as" if wider else "enqueue", {"batch": batch})
+    return Ask("enqueue_as" if wider else "enqueue", {"batch": batch, **reservation})
 
 
 def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:
@@ -143,7 +150,9 @@ def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[in
     if fresh:
         batch_text = rows.packed(one.values() for one in fresh)
         yield Ask("point_keys", {"batch": batch_text})
-        yield Ask("enqueue", {"batch": batch_text})
+        written = yield Ask("enqueue", {"batch": batch_text, **CONFIRMED})
+        if not again:
+            all_new(written, len(fresh))
         answers |= {one.number: one.number for one in fresh}
     return answers
 

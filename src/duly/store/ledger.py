@@ -25,7 +25,7 @@ from duly.policy.sentences import merged
 from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.ids import Ids
+from duly.store.ids import Ids, all_new
 from duly.store.protocol import Decide, Fired, Trust
 from duly.store.rows import ScheduleRow
 
@@ -159,7 +159,7 @@ def write(
     firings: Sequence[Firing], faults: Sequence[Fault] = (), *, zone_data: str, ids: Ids
 ) -> Operation[list[Firing]]:
     """Write decisions: those on schedules that were changed meanwhile are left out."""
-    numbers = ids.draw(2 * sum(len(firing.entries) for firing in firings))
+    numbers = yield from ids.draw(2 * sum(len(firing.entries) for firing in firings))
     numbered = [
         (f, [(entry, next(numbers), next(numbers)) for entry in f.entries]) for f in firings
     ]
@@ -198,7 +198,7 @@ def write_manual(
     schedule: Schedule, entries: Sequence[Entry], *, series: int, ids: Ids
 ) -> Operation[list[int]]:
     """Write fires that stand beside the clock: the cursor does not move. The jobs of each."""
-    numbers = ids.draw(2 * len(entries))
+    numbers = yield from ids.draw(2 * len(entries))
     kept = [(schedule, entry, next(numbers), next(numbers)) for entry in entries]
     fires = [
         fire_values(schedule, entry, fire_id, job_id=job_id, series=series)
@@ -226,7 +226,7 @@ def _hand_over(
         if entry.job
     ]
     if made:
-        yield Ask("hand_over", {"rows": rows.packed(made)})
+        all_new((yield Ask("hand_over", {"rows": rows.packed(made)})), len(made))
     taken = [(s, entry, w, n) for s, entry, n, _ in kept if (w := entry.takes_over)]
     if taken:
         newer = [_taken(s, entry, waiting, number) for s, entry, waiting, number in taken]

@@ -35,7 +35,7 @@ from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ending import Ending
 from duly.store.event_rows import read, span
-from duly.store.ids import Ids
+from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.key_holders import Holder, Revision, holders_in
 from duly.store.settling import end
 
@@ -95,7 +95,7 @@ def carry_out(
     """
     decided = yield from _without_called_off(decided)
     entries = [one for one in decided if not isinstance(one, Withdrawal)]
-    numbers = ids.draw(2 * len(entries))
+    numbers = yield from ids.draw(2 * len(entries))
     drawn = [(one, next(numbers), next(numbers)) for one in entries]
     wanted = {id(one): (again.get(one.event.id, row), job) for one, row, job in drawn}
     fresh = [_fire(one, *wanted[id(one)]) for one in entries if one.event.id not in again]
@@ -185,7 +185,8 @@ class _Work:
         self.revisions |= {one.id: one for one in revisions}
 
     def start(self, wanted: Sequence[Wanted]) -> Operation[None]:
-        yield Ask("enqueue_as", {"batch": rows.packed(one.values() for one in wanted)})
+        batch = rows.packed(one.values() for one in wanted)
+        all_new((yield Ask("enqueue_as", {"batch": batch, **CONFIRMED})), len(wanted))
         for one in wanted:
             self._count(one, one.job_id)
 

@@ -3,28 +3,43 @@
 And in whose name they change things, if it is somebody's.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from duly.errors import OutcomeUnknown
+from duly import clock
+from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.model.access import Actor, AuditEntry, Deed
 from duly.store import access
-from duly.store.database import Ask, Database, Row, Start
-from duly.store.ids import BLOCK, Attempt, Dry, Ids, reserve_many
+from duly.store.database import Ask, Database, Operation, Row, Start
+from duly.store.ids import (
+    BLOCK,
+    Attempt,
+    Dry,
+    Forgotten,
+    Ids,
+    Kept,
+    NumbersTaken,
+    numbered,
+    reserve_many,
+)
 from duly.store.protocol import READY
 
 T = TypeVar("T")
 
-# How often a write is repeated whose answer was lost, before the caller is told.
-PATIENCE = 5
+# How often a write is repeated whose answer was lost, or whose numbers are in use.
+TRIES: Final = 5
+# For how many seconds, and how often, a database that is away is asked whether a write was done.
+LOOKING: Final = 10.0
+BETWEEN_LOOKS: Final = 0.1
 MOST_BLOCKS = 16
 
 
 class Room:
     def __init__(self, database: Database, ids: Ids | None = None) -> None:
         self.database = database
-        self.ids = ids or Ids()
+        self.ids = ids or Ids.held()
         self._listeners: list[Callable[[str], None]] = []
         self._appetite = 1
         self.actor: Actor | None = None
@@ -36,36 +51,64 @@ class Room:
         return other
 
     async def write(self, start: Start[T]) -> T:
-        """Run an operation; if it runs out of numbers, get more and run it again."""
+        """Run an operation; run it again when it needs more numbers, or others."""
+        taken = 0
         while True:
             try:
                 return await self.database.write(start)
             except Dry as dry:
                 await self.more(dry.needed)
+            except Forgotten as forgotten:
+                self.drop(forgotten.ids)
+            except NumbersTaken:
+                taken += 1
+                if taken == TRIES:
+                    raise
+                self.drop(self.ids)
 
     async def write_one(self, ask: Ask) -> list[Row]:
         """A statement that is a transaction by itself."""
         return await self.database.write_one(ask)
 
-    async def insist(self, start: Start[T]) -> T:
-        """Run an operation that finds out by itself whether it was done before."""
-        for _ in range(PATIENCE):
+    async def insist(self, start: Start[T], *, unknown: OutcomeUnknown | None = None) -> T:
+        """Run an operation that finds out by itself whether it was done before.
+
+        From the first run whose outcome is unknown until one is answered, nobody can say that
+        nothing was done: not even if the database cannot be reached any more. ``unknown`` is the
+        outcome of a run before this call.
+        """
+        lost, gives_up = 0, 0.0
+        why: StoreUnavailable
+        while True:
             try:
                 return await self.write(start)
-            except OutcomeUnknown:
-                continue
-        return await self.write(start)
+            except OutcomeUnknown as error:
+                unknown, why = unknown or error, error
+                lost += 1
+            except StoreUnavailable as error:
+                if unknown is None:
+                    raise
+                why = error
+                await clock.sleep(BETWEEN_LOOKS)
+            loop = asyncio.get_running_loop()
+            gives_up = gives_up or loop.time() + LOOKING
+            if lost > TRIES or loop.time() >= gives_up:
+                raise OutcomeUnknown(f"{unknown}; nor could it be looked up: {why}") from why
 
-    async def audited(self, start: Start[T], tell: Callable[[T], Deed]) -> Start[T]:
+    def numbered(self, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
+        """Start ``work`` with ``count`` numbers: the same ones, however often it is run."""
+        return numbered(self.kept(), count, work)
+
+    def audited(self, start: Start[T], tell: Callable[[T], Deed]) -> Start[T]:
         """The same, and its entry in the audit log, if it is done in somebody's name.
 
-        Its number is drawn here: however often the whole is run, there is one entry.
+        However often the whole is run, there is one entry: its number stays the same.
         """
         actor = self.actor
         if actor is None:
             return start
-        [number] = await self.numbers(1)
-        return lambda: access.audited(start, tell, actor=actor, number=number)
+        kept = self.kept()
+        return lambda: access.audited(start, tell, actor=actor, ids=kept)
 
     async def announce(self, deed: Deed) -> None:
         """Enter what is about to be done, in more than one transaction."""
@@ -73,16 +116,19 @@ class Room:
             await self.entered(self.actor, deed)
 
     async def entered(self, actor: Actor, deed: Deed) -> AuditEntry:
-        [number] = await self.numbers(1)
-        return await self.insist(lambda: access.append(actor, deed, number))
+        return await self.insist(
+            self.numbered(1, lambda numbers: access.append(actor, deed, numbers[0]))
+        )
 
     async def read(self, start: Start[T]) -> T:
         return await self.database.read(start)
 
-    async def numbers(self, count: int) -> list[int]:
+    async def numbers(self, count: int) -> tuple[Ids, list[int]]:
+        """Numbers, and the reservation that they are from, which has to be confirmed."""
         while True:
+            ids = self.ids
             try:
-                return list(self.ids.draw(count))
+                return ids, ids.take(count)
             except Dry:
                 await self.more(count)
 
@@ -90,13 +136,32 @@ class Room:
         """Numbers for one run of an operation: asked for anew each time that it is run."""
         return self.ids.attempt()
 
+    def kept(self) -> Kept:
+        """Numbers for all runs of an operation."""
+        return Kept(lambda: self.ids)
+
+    def kept_from(self, ids: Ids, numbers: list[int]) -> Kept:
+        """The same, for an operation that may have been done under these numbers."""
+        return Kept.again_from(ids, numbers, lambda: self.ids)
+
+    def drop(self, ids: Ids) -> None:
+        """Never again use the numbers of a reservation."""
+        if self.ids is ids:
+            self.ids = Ids.held()
+
     async def more(self, needed: int) -> None:
         """Reserve numbers: more each time, since an operation that runs out is run again."""
         self._appetite = min(self._appetite * 2, MOST_BLOCKS)
-        for block in await self.database.write(
-            lambda: reserve_many(needed // BLOCK + self._appetite)
-        ):
-            self.ids.add(block)
+        ids = self.ids
+        blocks = needed // BLOCK + self._appetite
+        try:
+            found = await self.insist(lambda: reserve_many(blocks, ids.holder))
+        except OutcomeUnknown as error:  # of the reservation: what it was for has not begun
+            raise StoreUnavailable(
+                f"no numbers could be reserved; nothing was done: {error}"
+            ) from error
+        for block in found:
+            ids.add(block)
 
     def listen(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)

@@ -153,7 +153,7 @@ def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Oper
             continue
         yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(fire.due_at)})
         for entry in shorter:
-            yield from record(schedule, entry, *ids.draw(1))
+            yield from record(schedule, entry, *(yield from ids.draw(1)))
 
 
 def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:

@@ -304,6 +304,7 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
         "forget_workers": timedelta(hours=1),
         "prune_lanes": timedelta(hours=1),
         "prune_once": timedelta(days=1),
+        "prune_reservations": timedelta(days=1),
     }
     return [(name, now - length // MICROSECOND) for name, length in lengths.items()]
 

@@ -13,16 +13,40 @@ from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store import rows, worker_rows
 from duly.store.database import Ask, Operation, Row
+from duly.store.ids import Kept
 from duly.store.protocol import Beat
 
+MILLISECOND = 1_000  # in microseconds
 # How many jobs are told at once that their queue is fair.
 MOST_TOLD = 5_000
 
 
+def enlist(profile: Profile, *, lease: timedelta, now: int, ids: Kept) -> Operation[WorkerInfo]:
+    """Register a worker; a repeated call finds its own. ``now`` is when the first call was made.
+
+    The moment is part of the number, so that no worker ever gets the number of another: not even
+    in a database that was put back to a time at which it did not know the other, which may live
+    still, and would renew the lease and claim as if it were this one. Twelve bits tell those apart
+    that register in the same millisecond. Together it is less than 2**53, which JSON readers keep.
+    """
+    [drawn] = yield from ids.draw(1)
+    number = now // MILLISECOND % 2**40 << 12 | drawn % 2**12
+    ids.all_new((yield register_as(number, profile, lease=lease)), 1)
+    return (yield from _registered(number))
+
+
 def register(number: int, profile: Profile, *, lease: timedelta) -> Operation[WorkerInfo]:
+    yield register_as(number, profile, lease=lease)
+    return (yield from _registered(number))
+
+
+def register_as(number: int, profile: Profile, *, lease: timedelta) -> Ask:
     check_text(profile.name, "name")
     values = worker_rows.profile_values(profile)
-    yield Ask("register_worker", {"id": number, "lease": rows.microseconds(lease), **values})
+    return Ask("register_worker", {"id": number, "lease": rows.microseconds(lease), **values})
+
+
+def _registered(number: int) -> Operation[WorkerInfo]:
     found = yield Ask("list_workers")
     return next(worker_rows.worker(row) for row in found if row[0] == number)
 

@@ -11,6 +11,7 @@ from duly.model.event import Emitted
 from duly.store import events
 from duly.store.database import Operation
 from duly.store.foreign.talk import Talk, at_once, carry_out, driver_of, named, reserved
+from duly.store.ids import all_new
 
 
 def emit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
@@ -43,6 +44,6 @@ async def aemit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
 
 def _emit(said: Sequence[Emitted]) -> Operation[list[int]]:
     ids = yield from reserved(len(said))
-    numbers = list(ids.draw(len(said)))
-    yield events.emit(said, numbers)
+    numbers = ids.take(len(said))
+    all_new((yield events.emit(said, numbers)), len(said))
     return numbers

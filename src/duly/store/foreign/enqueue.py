@@ -51,7 +51,7 @@ def _enqueue(talk: Talk, calls: Sequence[Call]) -> Operation[list[int]]:
     So who enqueues one job after the other needs no savepoint.
     """
     ids = yield from reserved(len(calls))
-    numbers = ids.draw(len(calls))
+    numbers = ids.take(len(calls))
     wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
     if all(call.key is None for call in calls):
         return (yield from jobs.enqueue(wanted))

@@ -28,9 +28,11 @@ class SqlAccess:
         self._named = room.acting(self._actor)
 
     async def create_token(self, wanted: NewToken) -> Token:
-        [number] = await self._room.numbers(1)
-        start = await self._named.audited(
-            lambda: access.create_token(wanted, number, who=self._actor.who), deeds.token_created
+        start = self._named.audited(
+            self._room.numbered(
+                1, lambda numbers: access.create_token(wanted, *numbers, who=self._actor.who)
+            ),
+            deeds.token_created,
         )
         return await self._room.insist(start)
 
@@ -46,7 +48,7 @@ class SqlAccess:
         return await self._room.read(lambda: access.tokens(revoked=revoked))
 
     async def revoke_token(self, name: str) -> Token:
-        start = await self._named.audited(lambda: access.revoke_token(name), deeds.token_revoked)
+        start = self._named.audited(lambda: access.revoke_token(name), deeds.token_revoked)
         return await self._room.write(start)
 
     async def begin_session(self, hash_of_secret: str, *, holder: str, length: timedelta) -> None:
@@ -84,7 +86,7 @@ class SqlAccess:
         return seen.broken
 
     async def acknowledge(self, matter: Matter, *, note: str = "") -> Acknowledgement:
-        start = await self._named.audited(
+        start = self._named.audited(
             lambda: access.acknowledge(matter, who=self._actor.who, note=note), deeds.acknowledged
         )
         return await self._room.insist(start)
@@ -93,7 +95,7 @@ class SqlAccess:
         return await self._room.read(access.acknowledged)
 
     async def forget_acknowledgement(self, subject: str, kind: str) -> bool:
-        start = await self._named.audited(
+        start = self._named.audited(
             lambda: access.forget_acknowledgement(subject, kind),
             lambda _: deeds.deed("needs.forget", subject, kind=kind),
         )

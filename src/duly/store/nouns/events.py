@@ -31,17 +31,16 @@ class SqlEvents:
         self._room = room
 
     async def emit(self, events: Sequence[Emitted]) -> list[int]:
-        numbers = await self._room.numbers(len(events))
-        if events:
-            await self._room.insist(await self._audited(events, numbers))
-            self._room.nudge(EVENTS)
+        if not events:
+            return []
+        numbers = await self._room.insist(self._audited(events))
+        self._room.nudge(EVENTS)
         return numbers
 
     async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
         who = "" if self._room.actor is None else self._room.actor.who
         once = Once(who, check_text(key, "key"), check_text(mark, "mark"))
-        numbers = await self._room.numbers(len(events))
-        start = await self._audited(events, numbers)
+        start = self._audited(events)
         found = await self._room.insist(lambda: done_once(once, start))
         self._room.nudge(EVENTS)
         return found
@@ -156,9 +155,10 @@ class SqlEvents:
                 return _together(found, limit)
             place = place_of(events[-1])
 
-    async def _audited(self, events: Sequence[Emitted], numbers: list[int]) -> Start[list[int]]:
-        return await self._room.audited(
-            lambda: operations.emitted(events, numbers), lambda _: deeds.emitted(events)
+    def _audited(self, events: Sequence[Emitted]) -> Start[list[int]]:
+        kept = self._room.kept()
+        return self._room.audited(
+            lambda: operations.emitted(events, ids=kept), lambda _: deeds.emitted(events)
         )
 
     def _tell(self, done: Reacted | Round) -> None:

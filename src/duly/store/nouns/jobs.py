@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -18,8 +18,9 @@ from duly.store import (
     jobs,
     retrying,
 )
-from duly.store.database import Start
+from duly.store.database import Operation, Start
 from duly.store.gathering import Gathering
+from duly.store.ids import Kept, NumbersTaken
 from duly.store.jobs import EndedAlready, Once, Wanted
 from duly.store.nouns import deeds
 from duly.store.protocol import (
@@ -31,7 +32,7 @@ from duly.store.protocol import (
     Page,
 )
 from duly.store.retrying import BATCH
-from duly.store.room import PATIENCE, Room
+from duly.store.room import Room
 
 
 class SqlJobs:
@@ -40,50 +41,59 @@ class SqlJobs:
         self._gathering = Gathering(self._enqueue_plain)
 
     async def enqueue(self, calls: Sequence[Call]) -> list[int]:
-        numbers = await self._room.numbers(len(calls))
-        wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
         if any(call.key is not None for call in calls):
-            answers = await self._enqueue(wanted)
+            answers = await self._enqueue(calls)
         else:
-            await self._gathering.add(wanted)
-            answers = numbers
+            answers = await self._gathering.add(calls)
         self._room.nudge(*_topics(calls))
         return answers
 
     async def enqueue_once(self, calls: Sequence[Call], *, key: str, mark: str) -> list[int]:
         who = "" if self._room.actor is None else self._room.actor.who
         once = Once(who, check_text(key, "key"), check_text(mark, "mark"))
-        numbers = await self._room.numbers(len(calls))
-        wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
-        answers = await self._room.insist(lambda: jobs.enqueue_once(wanted, once))
+        start = self._room.numbered(
+            len(calls), lambda numbers: jobs.enqueue_once(_wanted(calls, numbers), once)
+        )
+        answers = await self._room.insist(start)
         self._room.nudge(*_topics(calls))
         return answers
 
-    async def _enqueue_plain(self, wanted: Sequence[Wanted]) -> None:
-        """One statement, and no transaction around it; several if its answer is lost."""
-        try:
-            await self._room.write_one(jobs.plainly(wanted))
-        except OutcomeUnknown:
-            await self._enqueue(wanted, again=True)
+    async def _enqueue_plain(self, calls: Sequence[Call]) -> list[int]:
+        """One statement, and no transaction around it; several if its answer is lost.
 
-    async def _enqueue(self, wanted: Sequence[Wanted], *, again: bool = False) -> list[int]:
-        """Insist, with the same numbers, until it is known that each was enqueued once."""
-        done: frozenset[int] = frozenset()
-        for _ in range(PATIENCE * 2):
-            left = [one for one in wanted if one.number not in done]
+        It writes nothing where the database does not know that it gave out the numbers.
+        """
+        ids, numbers = await self._room.numbers(len(calls))
+        wanted = _wanted(calls, numbers)
+        try:
+            written = await self._room.write_one(jobs.plainly(wanted, ids.reservation))
+        except OutcomeUnknown as unknown:
+            return await self._enqueue(calls, self._room.kept_from(ids, numbers), unknown=unknown)
+        if len(written) == len(calls):
+            return numbers
+        self._room.drop(ids)
+        there = {number for (number,) in written}
+        missing = [one.call for one in wanted if one.number not in there]
+        others = iter(await self._enqueue(missing))
+        return [number if number in there else next(others) for number in numbers]
+
+    async def _enqueue(
+        self,
+        calls: Sequence[Call],
+        kept: Kept | None = None,
+        *,
+        unknown: OutcomeUnknown | None = None,
+    ) -> list[int]:
+        """Enqueue in a transaction; repeat it until it is known that each was enqueued once.
+
+        ``kept`` are the numbers of an attempt whose outcome is ``unknown``.
+        """
+        enqueueing = _Enqueueing(calls, kept or self._room.kept())
+        while True:
             try:
-                answers = await self._room.write(lambda: jobs.enqueue(left, again=again))  # noqa: B023
-            except OutcomeUnknown:
-                again = True
+                return await self._room.insist(enqueueing.start, unknown=unknown)
             except EndedAlready as ended:
-                done |= ended.numbers
-            else:
-                found = dict(zip((one.number for one in left), answers, strict=True))
-                return [found.get(one.number, one.number) for one in wanted]
-        raise OutcomeUnknown(
-            f"{len(wanted)} jobs may or may not have been enqueued: the database's answer was lost "
-            f"{PATIENCE * 2} times"
-        )
+                enqueueing.ended |= ended.numbers
 
     async def get(self, number: int) -> Job:
         return await self._room.read(lambda: jobs.get(number))
@@ -111,7 +121,7 @@ class SqlJobs:
         return await self._room.read(lambda: flow_looks.progress(numbers))
 
     async def cancel(self, number: int, *, reason: str = "") -> State:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: jobs.cancel(number, reason, ids=self._room.attempt()),
             deeds.constant("jobs.cancel", f"job:{number}", reason=reason),
         )
@@ -123,7 +133,7 @@ class SqlJobs:
         return state
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: jobs.cancel_key(task, key, reason, ids=self._room.attempt()),
             deeds.constant("jobs.cancel", f"task:{task}", key=key, reason=reason),
         )
@@ -132,7 +142,7 @@ class SqlJobs:
         return there
 
     async def retry(self, number: int, *, who: str = "") -> Job:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: jobs.retry(number, who), deeds.constant("jobs.retry", f"job:{number}")
         )
         job = await self._room.write(start)
@@ -143,8 +153,8 @@ class SqlJobs:
         start = partial(retrying.revive, numbers, who)
         try:
             return await self._room.write(start)
-        except OutcomeUnknown:
-            await self._room.insist(start)
+        except OutcomeUnknown as unknown:
+            await self._room.insist(start, unknown=unknown)
             return list(numbers)  # by now all of them are, and nobody can tell by whose hand
 
     async def find(self, wanted: Filter, *, after: str | None = None, limit: int = 100) -> Page:
@@ -205,7 +215,7 @@ class SqlJobs:
         return True
 
     async def remove(self, number: int) -> None:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: jobs.remove(number), deeds.constant("jobs.remove", f"job:{number}")
         )
         await self._room.write(start)
@@ -236,9 +246,33 @@ class SqlJobs:
         start = partial(jobs.forget, numbers)
         try:
             return await self._room.write(start)
-        except OutcomeUnknown:
-            await self._room.insist(start)
+        except OutcomeUnknown as unknown:
+            await self._room.insist(start, unknown=unknown)
             return list(numbers)  # by now all of them are, and nobody can tell by whose hand
+
+
+@dataclass(slots=True)
+class _Enqueueing:
+    """One call of ``enqueue``, however often its transaction is run."""
+
+    calls: Sequence[Call]
+    kept: Kept
+    ended: frozenset[int] = frozenset()  # jobs that an earlier run has made, and that have ended
+
+    def start(self) -> Operation[list[int]]:
+        wanted = _wanted(self.calls, (yield from self.kept.draw(len(self.calls))))
+        left = [one for one in wanted if one.number not in self.ended]
+        try:
+            answers = yield from jobs.enqueue(left, again=self.kept.again)
+        except NumbersTaken:
+            self.kept.drop()
+            raise
+        found = dict(zip((one.number for one in left), answers, strict=True))
+        return [found.get(one.number, one.number) for one in wanted]
+
+
+def _wanted(calls: Sequence[Call], numbers: Iterable[int]) -> list[Wanted]:
+    return [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
 
 
 def _topics(calls: Iterable[Call]) -> list[str]:

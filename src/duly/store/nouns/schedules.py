@@ -50,12 +50,8 @@ class SqlSchedules:
         self._room = room
 
     async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
-        numbers = await self._room.numbers(len(plans))
-        added = await self._room.insist(
-            await self._room.audited(
-                lambda: schedules.add(plans, numbers), lambda _: deeds.added(plans)
-            )
-        )
+        start = self._room.numbered(len(plans), lambda numbers: schedules.add(plans, numbers))
+        added = await self._room.insist(self._room.audited(start, lambda _: deeds.added(plans)))
         self._room.nudge(SCHEDULES)
         return added
 
@@ -106,10 +102,12 @@ class SqlSchedules:
 
     async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
         steering.check_skipped(count)
-        numbers = await self._room.numbers(count)
-        start = await self._room.audited(
-            lambda: steering.skip_next(
-                name, numbers, who=who, decide=decide, ids=self._room.attempt()
+        start = self._room.audited(
+            self._room.numbered(
+                count,
+                lambda numbers: steering.skip_next(
+                    name, numbers, who=who, decide=decide, ids=self._room.attempt()
+                ),
             ),
             lambda moments: deeds.deed(
                 "schedules.skip_next", deeds.schedule(name), moments=moments
@@ -120,7 +118,7 @@ class SqlSchedules:
         return moments
 
     async def unskip(self, name: str, *, who: str = "") -> list[datetime]:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: steering.unskip(name, who=who, decide=decide, ids=self._room.attempt()),
             lambda moments: deeds.deed("schedules.unskip", deeds.schedule(name), moments=moments),
         )
@@ -135,9 +133,13 @@ class SqlSchedules:
         )
 
     async def run(self, name: str, *, who: str = "") -> Fire:
-        [series] = await self._room.numbers(1)
-        start = await self._room.audited(
-            lambda: steering.run(name, series, who=who, decide=decide, ids=self._room.attempt()),
+        start = self._room.audited(
+            self._room.numbered(
+                1,
+                lambda numbers: steering.run(
+                    name, *numbers, who=who, decide=decide, ids=self._room.attempt()
+                ),
+            ),
             lambda fire: deeds.deed(
                 "schedules.run", deeds.schedule(name), outcome=fire.outcome, job=fire.job_id
             ),
@@ -159,10 +161,13 @@ class SqlSchedules:
         wanted = backfilling.Request(name=name, since=since, until=until, who=who, again=again)
         if dry_run:
             return await self._room.read(lambda: backfilling.foresee(wanted, decide=decide))
-        [number] = await self._room.numbers(1)
-        mine = replace(wanted, number=number)
-        start = await self._room.audited(
-            lambda: backfilling.backfill(mine, decide=decide, ids=self._room.attempt()),
+        start = self._room.audited(
+            self._room.numbered(
+                1,
+                lambda numbers: backfilling.backfill(
+                    replace(wanted, number=numbers[0]), decide=decide, ids=self._room.attempt()
+                ),
+            ),
             lambda done: deeds.backfilled(done, again=again),
         )
         done = await self._room.insist(start)
@@ -205,10 +210,17 @@ class SqlSchedules:
     async def apply(
         self, file: str, *, expected: str | None, record: str, steps: Sequence[Step], who: str = ""
     ) -> None:
-        [number] = await self._room.numbers(1)
-        wanted = applying.Application(file, number, expected=expected, record=record, steps=steps)
-        start = await self._room.audited(
-            lambda: applying.apply(wanted, who=who, decide=decide, ids=self._room.attempt()),
+        wanted = applying.Application(file, 0, expected=expected, record=record, steps=steps)
+        start = self._room.audited(
+            self._room.numbered(
+                1,
+                lambda numbers: applying.apply(
+                    replace(wanted, number=numbers[0]),
+                    who=who,
+                    decide=decide,
+                    ids=self._room.attempt(),
+                ),
+            ),
             lambda _: deeds.applied(file, steps),
         )
         await self._room.insist(start)
@@ -219,7 +231,7 @@ class SqlSchedules:
                 after = await self._room.insist(partial(work.set_fair, queue, after=after))
 
     async def _changed(self, start: Start[T], tell: Callable[[T], Deed]) -> T:
-        changed = await self._room.write(await self._room.audited(start, tell))
+        changed = await self._room.write(self._room.audited(start, tell))
         self._room.nudge(SCHEDULES)
         return changed
 

@@ -48,8 +48,9 @@ class SqlWork:
         self._room = room
 
     async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
-        [number] = await self._room.numbers(1)
-        info = await self._room.insist(lambda: work.register(number, profile, lease=lease))
+        [(now,)] = await self._room.write_one(Ask("now"))
+        kept = self._room.kept()
+        info = await self._room.insist(lambda: work.enlist(profile, lease=lease, now=now, ids=kept))
         self._room.nudge(WORKERS)
         return info
 
@@ -70,7 +71,7 @@ class SqlWork:
         return work.found(await self._room.write_one(Ask("living_workers")))
 
     async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: work.tell(who, order, slots=slots),
             deeds.constant("workers.tell", f"worker:{who}", order=order, slots=slots),
         )
@@ -124,11 +125,11 @@ class SqlWork:
 
     async def _set_queue(self, queue: Queue) -> bool:
         """Whether it became fair, or is no more; if the answer was lost, it may have."""
-        start = await self._room.audited(lambda: work.set_queue(queue), deeds.queue_set(queue))
+        start = self._room.audited(lambda: work.set_queue(queue), deeds.queue_set(queue))
         try:
             return await self._room.write(start)
-        except OutcomeUnknown:
-            await self._room.insist(start)
+        except OutcomeUnknown as unknown:
+            await self._room.insist(start, unknown=unknown)
             return True
 
     async def queues(self) -> list[Queue]:
@@ -143,7 +144,7 @@ class SqlLimits:
         return await self._room.read(lambda: limits.listed(limit))
 
     async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: limits.set_rule(name, concurrency, rate),
             deeds.constant("limits.set", f"limit:{name}", concurrency=concurrency, rate=rate),
         )
@@ -151,7 +152,7 @@ class SqlLimits:
         self._room.nudge(READY)
 
     async def unset(self, name: str) -> None:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: limits.drop_rule(name), deeds.constant("limits.reset", f"limit:{name}")
         )
         await self._room.write(start)
@@ -174,8 +175,10 @@ class SqlJournal:
         begun: journal.Begun = {}
         try:
             return await self._room.write(lambda: journal.write(entries, begun))
-        except OutcomeUnknown:
-            return await self._room.insist(lambda: journal.write(entries, begun, again=True))
+        except OutcomeUnknown as unknown:
+            return await self._room.insist(
+                lambda: journal.write(entries, begun, again=True), unknown=unknown
+            )
 
     async def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
         return await self._room.read(lambda: journal.logs(job_id, after, limit))

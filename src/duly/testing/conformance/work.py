@@ -2,11 +2,19 @@
 
 from datetime import datetime, timedelta
 
+from duly.model.outcome import Returned
 from duly.policy.verdict import Verdict
 from duly.store.protocol import LostJob
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.registry import check
-from duly.testing.conformance.world import LEASE, MARGIN, MINUTE, START, World, judge_lost
+from duly.testing.conformance.world import (
+    LEASE,
+    MARGIN,
+    MINUTE,
+    START,
+    World,
+    judge_lost,
+)
 from duly.testing.factories import call, profile
 
 SECOND = timedelta(seconds=1)
@@ -76,11 +84,26 @@ async def a_job_is_claimed_once(world: World) -> None:
 
 
 @check
-async def a_fence_rises_with_every_claim(world: World) -> None:
-    await world.enqueue(*(call() for _ in range(4)))
+async def the_fence_of_a_job_rises_with_every_claim(world: World) -> None:
+    number = await world.enqueue(call())
     other = world.another_node()
-    fences = [(await node.begin()).fence for node in (world, other, world, other)]
-    equal(fences, sorted(set(fences)))
+    fences: list[int] = []
+    for node in (world, other, world, other):
+        job = await node.begin()
+        fences.append(job.fence)
+        await node.end(job, Returned())
+    equal(fences, sorted(set(fences)), "though no time passes")
+    equal((await world.job(number)).fence, fences[-1])
+
+
+@check
+async def a_fence_is_not_given_again_by_a_database_that_was_put_back(world: World) -> None:
+    await world.enqueue(call())
+    before = await world.begin()
+    world.wait(timedelta(milliseconds=1))
+    await world.enqueue(call())
+    after = await world.begin()
+    equal(after.fence - before.fence, 1_000, "it is the moment of the claim, in microseconds")
 
 
 @check

@@ -4,7 +4,7 @@ The checkers keep their own picture of the jobs and schedules, made from the cha
 and never from what the store answers. After each commit they hold the changes against the promises:
 
 * a job's state follows the state before by a row of the table, and a job that is gone has ended;
-* who settles a job shows the fence of its claim, and fences only rise;
+* who settles a job shows the fence of its claim, and fences of a job only rise;
 * nothing is begun early, nor by a worker without a lease, nor taken from one that has its lease;
 * of a schedule whose runs must not overlap, one job at most is past its waiting;
 * a due moment has one row, written when it was due, and a cursor never goes back.
@@ -97,7 +97,6 @@ class Checkers:
         self._holder_lives = holder_lives
         self._of_schedule: dict[int, dict[int, Known]] = {}  # those that live
         self._leases: dict[int, int] = {}
-        self._last_fence = self._claimed_with = 0
         self._latest = 0  # the store's clock at its highest
         self._touched: dict[int, None] = {}
         self._shown: dict[int, int] = {}  # the fences that this transaction shows
@@ -131,7 +130,6 @@ class Checkers:
         self._shown = _shown(transaction.asked)
         for table, before, after in transaction.changes:
             self._see(table, before, after)
-        self._last_fence = max(self._last_fence, self._claimed_with)
         self.lanes.judge(transaction.now)
         self._callbacks.judge()
         self.flows.judge()
@@ -269,9 +267,8 @@ class Checkers:
         if row.ready_at > self._latest and not known.returned:
             early = (row.ready_at - self._latest) / 1e6
             self.violated(f"job {row.id} was begun {early} s before it was to be ready")
-        if row.fence <= self._last_fence:
-            self.violated(f"fence {row.fence} comes after fence {self._last_fence}")
-        self._claimed_with = row.fence
+        if row.fence <= before.fence:
+            self.violated(f"job {row.id}: fence {row.fence} comes after fence {before.fence}")
         self.claimed.append((row.id, row.fence))
         if row.attempt != before.attempt + 1:
             self.violated(f"job {row.id}: after attempt {before.attempt} comes {row.attempt}")

@@ -168,7 +168,9 @@ class _Turn:
         rows = execute(self._connection, world.texts[ask.statement], ask.values, self._told)
         if len(rows) > 1 and world.unordered[ask.statement]:
             world.dice.shuffle(rows)
-        world.tell(self._host.name, ask.statement, f"{ask.values} → {rows}")
+        # Who holds numbers is named by real dice, and nothing depends on the name.
+        values = {name: value for name, value in ask.values.items() if name != "holder"}
+        world.tell(self._host.name, ask.statement, f"{values} → {rows}")
         self._asked.append(Asked(ask.statement, ask.values, len(rows)))
         return rows
 

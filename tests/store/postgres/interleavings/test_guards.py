@@ -98,8 +98,15 @@ GUARDS = (
         "a fence falls",
         job_cases.a_claim_and_one_that_is_given_back,
         "claim",
-        "and fence < :fence",
-        "and :fence > 0",
+        "greatest(job.fence + 1,",
+        "greatest(0,",
+    ),
+    Guard(
+        "a fence falls in passing",
+        turn_cases.a_turn_and_one_that_is_given_back,
+        "turn",
+        "greatest(job.fence + 1,",
+        "greatest(0,",
     ),
     Guard(
         "two workers take one job in passing",

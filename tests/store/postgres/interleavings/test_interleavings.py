@@ -44,8 +44,8 @@ async def stories(scene: Scene, **sessions: object) -> tuple[Explored, list[list
 
 
 async def test_every_order_of_the_steps_is_run_once(locking: Scene) -> None:
-    one = once(lambda: asking("next_fence", "next_fence"))
-    two = once(lambda: asking("next_fence", "next_fence"))
+    one = once(lambda: asking("reserve_ids", "reserve_ids"))
+    two = once(lambda: asking("reserve_ids", "reserve_ids"))
     found, told = await stories(locking, one=one, two=two)
     assert found.orders == 20  # 3 steps of 6
     assert len({tuple(story) for story in told}) == 20
@@ -113,7 +113,7 @@ async def test_an_update_that_is_lost_is_seen(locking: Scene) -> None:
 async def test_where_there_are_too_many_orders_the_fewest_switches_come_first(
     locking: Scene,
 ) -> None:
-    many = once(lambda: asking(*["next_fence"] * 8))
+    many = once(lambda: asking(*["reserve_ids"] * 8))
     await locking.stage.keep()
     seen: list[list[str]] = []
 
@@ -129,8 +129,8 @@ async def test_where_there_are_too_many_orders_the_fewest_switches_come_first(
 
 
 async def test_an_error_of_the_database_is_a_fault(locking: Scene) -> None:
-    with locking.stage.changed("next_fence", ("select", "select 1 / 0,")):
-        found = await locking.play(one=once(lambda: asking("next_fence")))
+    with locking.stage.changed("reserve_ids", ("select", "select 1 / 0,")):
+        found = await locking.play(one=once(lambda: asking("reserve_ids")))
     assert found.broken
     assert "division by zero" in str(found)
 

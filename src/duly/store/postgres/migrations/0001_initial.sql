@@ -10,7 +10,13 @@ create function duly.now_us() returns bigint
     as $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
 
 create sequence duly.id_block;
-create sequence duly.fence;
+
+-- Who counts in a block of numbers that was given out: see confirm_ids.
+create table duly.reservation (
+    holder text collate "C" primary key,
+    block  bigint not null,
+    at     bigint not null
+);
 
 create table duly.schedule (
     id            bigint primary key,

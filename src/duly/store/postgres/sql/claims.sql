@@ -1,9 +1,14 @@
 -- part: schedule_name
 (select name from duly.schedule where schedule.id = schedule_id)
 
+-- part: fence
+-- Rises with every claim of the job: whoever lost its lease holds a lower one. It is a moment, and
+-- not the next number: a database that was put back to an older state would give those again.
+greatest(job.fence + 1, {now})
+
 -- part: claimed
 update duly.job
-   set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence,
+   set state = 'running', attempt = attempt + 1, worker = :worker, fence = {fence},
        claimed_at = {now}, reason = ''
 
 -- part: alive
@@ -11,10 +16,7 @@ update duly.job
 exists (select from duly.worker where id = :worker and lease_until > {now})
 
 -- part: claimable
--- A job that somebody has had since our fence was drawn is left to the next claim: its fence must
--- not fall.
 state = 'ready'
-   and fence < :fence
    and {alive}
 
 -- part: plain
@@ -28,10 +30,6 @@ not exists (select
 /*[skip_locked]
               for no key update skip locked
 [skip_locked]*/
-
--- name: next_fence
--- Rises with every claim and for ever: whoever lost its lease holds an older one.
-select nextval('duly.fence');
 
 -- name: claim
 -- Jobs of the tasks that the worker knows, the most urgent first. The array keeps the plan on the
@@ -240,12 +238,10 @@ kept as (
       join unnest(:ids::bigint[], :results::text[], :keeps::bigint[]) as mine (id, result, keep)
         on mine.id = done.id
      cross join (select {now} as now offset 0) as clock),
-mark as materialized (select nextval('duly.fence') as number),
 taken as (
     update duly.job
-       set state = 'running', attempt = attempt + 1, worker = :worker, fence = mark.number,
+       set state = 'running', attempt = attempt + 1, worker = :worker, fence = {fence},
            claimed_at = {now}, reason = ''
-      from mark
      where id = any(array(
                select id
                  from duly.job
@@ -255,7 +251,6 @@ taken as (
                 limit :limit
                   {skipping}))
        and state = 'ready'
-       and job.fence < mark.number
        and {alive}
        and queue = :queue
        and {plain}

@@ -17,8 +17,32 @@ case when limits is not null or needs is not null then 3
 case when coalesce(result_until > {now}, true) then result end
 
 -- name: reserve_ids
--- A block is a thousand numbers, and never given twice.
+-- A block is a thousand numbers. One that is used up within the transaction leaves no trace.
 select nextval('duly.id_block');
+
+-- name: note_reservation
+-- A database that is restored, or fails over, hands out blocks again that running processes have.
+-- So whoever uses one in later transactions has a row, and asks in each of them whether it is there.
+insert into duly.reservation (holder, block, at)
+values (:holder, :block, {now})
+    on conflict (holder) do update
+   set block = greatest(reservation.block, excluded.block), at = excluded.at;
+
+-- name: confirm_ids
+select 1
+  from duly.reservation
+ where holder = :holder and block >= :block::bigint;
+
+-- name: prune_reservations
+delete from duly.reservation
+ where holder in (select holder from duly.reservation where at < :before limit :limit)
+returning holder;
+
+-- part: reserved
+-- No rows, where the database does not know that it gave out their numbers.
+(:holder::text is null or exists (select
+                                    from duly.reservation
+                                   where holder = :holder::text and block >= :block::bigint))
 
 -- name: enqueue
 -- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
@@ -39,6 +63,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                    run_at bigint, delay bigint, start_within bigint, late text, retry text,
                    request bigint, limits text, needs text, terms text),
                (select {now} as now offset 0) as clock) as asked
+ where {reserved}
     on conflict (id) do nothing
 returning id;
 
@@ -67,6 +92,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                    fire_id bigint, due_at bigint, parent bigint, step int, part int, waits text,
                    waits_for text, reason text, event bigint),
                (select {now} as now offset 0) as clock) as asked
+ where {reserved}
     on conflict (id) do nothing
 returning id;
 

@@ -7,7 +7,14 @@ create table duly_sequence (
     last integer not null
 ) strict, without rowid;
 
-insert into duly_sequence (name, last) values ('id_block', 0), ('fence', 0);
+insert into duly_sequence (name, last) values ('id_block', 0);
+
+-- Who counts in a block of numbers that was given out: see confirm_ids.
+create table duly_reservation (
+    holder text primary key,
+    block  integer not null,
+    at     integer not null
+) strict, without rowid;
 
 create table duly_schedule (
     id            integer primary key,

@@ -2,20 +2,15 @@
 (select name from duly_schedule where duly_schedule.id = schedule_id)
 
 -- part: claimed
+-- The fence rises with every claim of the job: whoever lost its lease holds a lower one. It is a
+-- moment, and not the next number: a file that was put back to an older state would give those again.
 update duly_job
-   set state = 'running', attempt = attempt + 1, worker = :worker, fence = :fence, claimed_at = :now,
-       reason = ''
+   set state = 'running', attempt = attempt + 1, worker = :worker, fence = max(fence + 1, :now),
+       claimed_at = :now, reason = ''
 
 -- part: alive
 -- Only for a worker whose lease is alive.
 exists (select 1 from duly_worker where id = :worker and lease_until > :now)
-
--- name: next_fence
--- Rises with every claim and for ever: whoever lost its lease holds an older one.
-update duly_sequence
-   set last = last + 1
- where name = 'fence'
-returning last;
 
 -- name: claim
 -- Jobs of the tasks that the worker knows, the most urgent first. A queue that is paused, limited

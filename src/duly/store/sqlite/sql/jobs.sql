@@ -24,6 +24,29 @@ update duly_sequence
  where name = 'id_block'
 returning last;
 
+-- name: note_reservation
+-- A file that is restored hands out blocks again that running processes have. So whoever uses one in
+-- later transactions has a row, and asks in each of them whether it is there.
+insert into duly_reservation (holder, block, at)
+values (:holder, :block, :now)
+    on conflict (holder) do update set block = max(block, excluded.block), at = excluded.at;
+
+-- name: confirm_ids
+select 1
+  from duly_reservation
+ where holder = :holder and block >= :block;
+
+-- name: prune_reservations
+delete from duly_reservation
+ where holder in (select holder from duly_reservation where at < :before limit :limit)
+returning holder;
+
+-- part: reserved
+-- No rows, where the database does not know that it gave out their numbers.
+(:holder is null or exists (select 1
+                              from duly_reservation
+                             where holder = :holder and block >= :block))
+
 -- name: enqueue
 -- Numbers are made by the caller, so that a repeated call after a lost answer finds its own jobs.
 -- The limit keeps the two queries apart: as one, each value would be looked up wherever it is used.
@@ -48,7 +71,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                value ->> 'needs' as needs, value ->> 'terms' as terms, 0 as crashes
           from json_each(:batch)
          limit -1) as asked
- where true
+ where {reserved}
     on conflict (id) do nothing
 returning id;
 
@@ -84,7 +107,7 @@ select id, task, args, queue, priority, tenant, submitter, title, tags, owner, v
                value ->> 'waits_for' as waits_for, coalesce(value ->> 'reason', '') as reason
           from json_each(:batch)
          limit -1) as asked
- where true
+ where {reserved}
     on conflict (id) do nothing
 returning id;
 
