@@ -17,8 +17,8 @@
     ├── JobFailed            a job whose result was waited for ended without one
     ├── LeaseLost            a job is no longer this worker's: another may run it by now
     ├── SchemaMismatch       the database's tables are older or newer than this duly
-    └── StoreUnavailable     the database did not answer; nothing was done
-        └── OutcomeUnknown   … or it was done, and the answer was lost
+    └── StoreUnavailable     the database did not answer, and nothing was done …
+        └── OutcomeUnknown   … or it may have been done: the answer to a commit was lost
 
 What a task may raise to say how it goes on, and what it may meet. These are no DulyErrors: who
 catches those in a task means what duly could not do, not what the task itself has to say.
@@ -139,7 +139,10 @@ class SchemaMismatch(DulyError):
 
 
 class StoreUnavailable(DulyError):
-    """The database did not answer, and nothing was done."""
+    """The database did not answer.
+
+    Nothing was done, unless it is an ``OutcomeUnknown``.
+    """
 
 
 class Busy(StoreUnavailable):
@@ -147,9 +150,9 @@ class Busy(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The answer to a commit was lost: it may have been done.
+    """The answer to a commit was lost, and it could not be found out whether it was done.
 
-    Every write of duly may be repeated after this: what was done is then found done.
+    To enqueue again without doing it twice, use the same ``idempotency_key`` both times.
     """
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from duly import Duly, JobFailed, NotInAJob, current
 from duly.clock import now
-from duly.errors import InvalidValue, KeyTaken, PayloadError
+from duly.errors import InvalidValue, KeyTaken, PayloadError, WrongState
 from duly.model.states import State
 from tests.app import shop
 from tests.app.waiting import eventually
@@ -258,3 +258,28 @@ def _number_of_one_that_failed(text: str) -> int:
     with pytest.raises(JobFailed):
         job.result("9s")
     return job.id
+
+
+def test_whoever_asks_again_under_an_idempotency_key_gets_the_same_job() -> None:
+    asking = shop.add.using(idempotency_key="order 7")
+    first = asking.enqueue(7)
+    with shop.duly.running():
+        assert first.result("9s") == 9
+    assert asking.using(run_after="1h").enqueue(7) == first, "also when it has ended"
+    assert asyncio.run(asking.aenqueue(7)) == first
+    with pytest.raises(WrongState, match='"order 7" was used for something else within a day'):
+        asking.enqueue(8)
+    assert shop.add.using(idempotency_key="order 8").enqueue(7) != first
+
+
+def test_many_are_enqueued_once_under_one_idempotency_key() -> None:
+    def ask() -> list[int]:
+        calls = [shop.add.bind(n) for n in range(3)]
+        return [job.id for job in shop.duly.enqueue_many(calls, idempotency_key="all of them")]
+
+    assert ask() == ask()
+    one = shop.add.using(idempotency_key="mine").bind(1)
+    with pytest.raises(InvalidValue, match=r"give it once: enqueue_many\(…, idempotency_key=…\)"):
+        shop.duly.enqueue_many([one])
+    with pytest.raises(InvalidValue, match="idempotency_key= and connection= exclude each other"):
+        shop.duly.enqueue_many([shop.add.bind(1)], idempotency_key="k", connection=object())

@@ -27,6 +27,7 @@ class Network(enum.Enum):
     BLACKHOLE = "everything is accepted and nothing arrives, either way"
     LOSE_COMMIT = "who says commit is cut off, and the server does not hear it"
     LOSE_ANSWER_TO_COMMIT = "the server hears commit, and its answer is lost with the connection"
+    LOSE_ANSWER_AND_CUT = "the same, and from then on nobody gets through"
     SWALLOW_ANSWER_TO_COMMIT = "the server hears commit, and no answer ever comes"
     DEAF = "notifications do not arrive, as behind a pooler"
 
@@ -50,6 +51,7 @@ class Proxy:
     dsn: str
     target: str
     network: Network = Network.PASS
+    committing: bytes = b"commit\0"  # what a client says, in small letters, when it commits
     connected: int = 0  # how many connections there have ever been
     another: asyncio.Condition = field(default_factory=asyncio.Condition)
     wires: list[Wire] = field(default_factory=list)
@@ -107,7 +109,7 @@ class Proxy:
 
     async def upstream(self, wire: Wire) -> None:
         while said := await wire.client[0].read(CHUNK):
-            commits = b"commit\0" in said.lower()
+            commits = self.committing in said.lower()
             match self.network:
                 case Network.CUT:
                     break
@@ -126,6 +128,10 @@ class Proxy:
                 case Network.CUT:
                     break
                 case Network.LOSE_ANSWER_TO_COMMIT if wire.committing:
+                    break
+                case Network.LOSE_ANSWER_AND_CUT if wire.committing:
+                    self.network = Network.CUT
+                    self.cut()
                     break
                 case Network.SWALLOW_ANSWER_TO_COMMIT if wire.committing:
                     continue

@@ -157,15 +157,35 @@ class Duly:
         return await aemit(self._home, said, connection=connection)
 
     def enqueue_many(
-        self, calls: Iterable[Call[R]], /, *, connection: object | None = None
+        self,
+        calls: Iterable[Call[R]],
+        /,
+        *,
+        idempotency_key: str | None = None,
+        connection: object | None = None,
     ) -> Sequence[Job[R]]:
-        """Promise to run them all, in one go; or none of them."""
-        return self._desk.enqueue(_all(calls), connection=connection, twin="duly.aenqueue_many()")
+        """Promise to run them all, in one go; or none of them.
+
+        Whoever asks again under the same ``idempotency_key`` within a day gets the same jobs.
+        """
+        return self._desk.enqueue(
+            _all(calls),
+            connection=connection,
+            idempotency_key=idempotency_key,
+            twin="duly.aenqueue_many()",
+        )
 
     async def aenqueue_many(
-        self, calls: Iterable[Call[R]], /, *, connection: object | None = None
+        self,
+        calls: Iterable[Call[R]],
+        /,
+        *,
+        idempotency_key: str | None = None,
+        connection: object | None = None,
     ) -> Sequence[Job[R]]:
-        return await self._desk.aenqueue(_all(calls), connection=connection)
+        return await self._desk.aenqueue(
+            _all(calls), connection=connection, idempotency_key=idempotency_key
+        )
 
     # Ask.
 
@@ -359,10 +379,11 @@ def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:
     for call in found:
         if not isinstance(call, Call):
             raise InvalidValue(f"{call!r} is no call: say task.bind(…)")
-        if call.connection is not None:
-            raise InvalidValue(
-                f"{call!r} has a connection of its own; give it once: enqueue_many(…, connection=…)"
-            )
+        for word in ("connection", "idempotency_key"):
+            if call.choices.get(word) is not None:
+                raise InvalidValue(
+                    f"{call!r} has a {word} of its own; give it once: enqueue_many(…, {word}=…)"
+                )
     return found
 
 

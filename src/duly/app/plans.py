@@ -46,7 +46,15 @@ class Startable(Protocol):
 RuleText: TypeAlias = str | Rule | Spaced
 
 # What is said of a single job, and means nothing for all jobs of a schedule.
-_OF_ONE_JOB = ("run_after", "key", "if_exists", "connection", "start_within", "late")
+_OF_ONE_JOB = (
+    "run_after",
+    "key",
+    "if_exists",
+    "idempotency_key",
+    "connection",
+    "start_within",
+    "late",
+)
 _LABEL = tuple(field.name for field in fields(Label))
 
 

@@ -21,6 +21,7 @@ _ONE_OF_ITS_FLOW: Final = (
 _REFUSED: Final = {
     "key": _ONE_OF_ITS_FLOW,
     "if_exists": _ONE_OF_ITS_FLOW,
+    "idempotency_key": "steps are made once; it itself: {flow}.using({word}=…)",
     "connection": "steps are written when the flow runs; it itself: {flow}.using({word}=…)",
 }
 

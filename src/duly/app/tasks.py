@@ -7,6 +7,7 @@ with its arguments, for whoever enqueues it later.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import update_wrapper
+from hashlib import sha256
 from typing import (
     Any,
     Concatenate,
@@ -33,6 +34,7 @@ from duly.registry.context import Context, current
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
 from duly.store.foreign import Verb, Work, aenqueue_on, enqueue_on
+from duly.store.protocol import Store
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -49,23 +51,36 @@ class Desk:
         self.home = home
 
     def enqueue(
-        self, calls: Sequence["Call[R]"], *, connection: object | None, twin: str
+        self,
+        calls: Sequence["Call[R]"],
+        *,
+        connection: object | None,
+        idempotency_key: str | None,
+        twin: str,
     ) -> list[Job[R]]:
         asked = [call.asked() for call in calls]
         if connection is None:
-            numbers = self.home.call(lambda store: store.jobs.enqueue(asked), twin=twin)
+            numbers = self.home.call(
+                lambda store: _enqueued(store, asked, idempotency_key), twin=twin
+            )
         else:
+            _refuse_both(idempotency_key)
             with told_which_database(self.home, connection):
                 numbers = enqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
 
     async def aenqueue(
-        self, calls: Sequence["Call[R]"], *, connection: object | None
+        self,
+        calls: Sequence["Call[R]"],
+        *,
+        connection: object | None,
+        idempotency_key: str | None,
     ) -> list[Job[R]]:
         asked = [call.asked() for call in calls]
         if connection is None:
-            numbers = await (await self.home.store()).jobs.enqueue(asked)
+            numbers = await _enqueued(await self.home.store(), asked, idempotency_key)
         else:
+            _refuse_both(idempotency_key)
             with told_which_database(self.home, connection):
                 numbers = await aenqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
@@ -78,6 +93,25 @@ class Desk:
             Job(self.home, number, Sight.promised(promise, now), call.definition)
             for call, promise, number in zip(calls, asked, numbers, strict=True)
         ]
+
+
+async def _enqueued(
+    store: Store, asked: Sequence[model.Call], idempotency_key: str | None
+) -> list[int]:
+    if idempotency_key is None:
+        return await store.jobs.enqueue(asked)
+    # What is asked is told by tasks and arguments: a moment may be another one when it is repeated.
+    said = repr([(call.task, call.args) for call in asked])
+    mark = sha256(said.encode()).hexdigest()
+    return await store.jobs.enqueue_once(asked, key=idempotency_key, mark=mark)
+
+
+def _refuse_both(idempotency_key: str | None) -> None:
+    if idempotency_key is not None:
+        raise InvalidValue(
+            "idempotency_key= and connection= exclude each other: a job that is enqueued in a "
+            "transaction of yours is there if that commits; keep the key in a table of yours"
+        )
 
 
 class Call(Generic[R_co]):
@@ -114,12 +148,21 @@ class Call(Generic[R_co]):
         """The caller's own, whose transaction the job is to be part of."""
         return self._using.get("connection")
 
-    def enqueue(self) -> Job[R_co]:
-        [job] = self._desk.enqueue([self], connection=self.connection, twin="aenqueue()")
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key under which it is enqueued once within a day, however often it is asked for."""
+        return self._using.get("idempotency_key")
+
+    def enqueue(self, *, twin: str = "aenqueue()") -> Job[R_co]:
+        [job] = self._desk.enqueue(
+            [self], connection=self.connection, idempotency_key=self.idempotency_key, twin=twin
+        )
         return job
 
     async def aenqueue(self) -> Job[R_co]:
-        [job] = await self._desk.aenqueue([self], connection=self.connection)
+        [job] = await self._desk.aenqueue(
+            [self], connection=self.connection, idempotency_key=self.idempotency_key
+        )
         return job
 
     def step(self) -> Step[R_co]:
@@ -133,7 +176,8 @@ class Call(Generic[R_co]):
         choices = {
             name: value
             for name, value in self._using.items()
-            if name != "connection" and not (name == "tenant" and value is None)
+            if name not in ("connection", "idempotency_key")
+            and not (name == "tenant" and value is None)
         }
         registry = self._desk.registry
         if not choices:
@@ -172,11 +216,7 @@ class Enqueueable(Generic[P, R_co]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         """Promise to run it. When this returns, the promise survives whatever happens here."""
-        call: Call[R_co] = self.bind(*args, **kwargs)
-        [job] = self._desk.enqueue(
-            [call], connection=call.connection, twin=f"{self.name}.aenqueue()"
-        )
-        return job
+        return self.bind(*args, **kwargs).enqueue(twin=f"{self.name}.aenqueue()")
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         return await self.bind(*args, **kwargs).aenqueue()

@@ -29,6 +29,7 @@ class Using(TypedDict, total=False):
     timeout: Duration | None
     title: str | None
     tags: Sequence[str]
+    idempotency_key: str | None
     connection: object | None
 
 

@@ -98,7 +98,7 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
         [(mark, numbers)] = yield Ask("made_once", values)
         if mark != once.mark:
             raise WrongState(
-                f'Idempotency-Key "{once.key}" was used for something else within a day: '
+                f'idempotency key "{once.key}" was used for something else within a day: '
                 "choose another for what is asked now"
             )
         return [int(number) for number in decode(numbers)]

@@ -93,7 +93,7 @@ class Room:
             loop = asyncio.get_running_loop()
             gives_up = gives_up or loop.time() + LOOKING
             if lost > TRIES or loop.time() >= gives_up:
-                raise OutcomeUnknown(f"{unknown}; nor could it be looked up: {why}") from why
+                raise OutcomeUnknown(f"{unknown}; it could not be looked up since") from why
 
     def numbered(self, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
         """Start ``work`` with ``count`` numbers: the same ones, however often it is run."""

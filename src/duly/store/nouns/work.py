@@ -105,7 +105,7 @@ class SqlWork:
         return await self._room.read(lambda: work.held(worker))
 
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        start = await self._room.audited(
+        start = self._room.audited(
             lambda: settle(settlements, ids=self._room.attempt()), deeds.settled(settlements)
         )
         settled = await self._room.write(start)
