@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from duly.model.job import is_built_in
 from duly.policy.printable import printable
 from duly.policy.redaction import redacted
 from duly.registry.context import current_or_none
@@ -29,7 +30,7 @@ def job_log(say: Say | None) -> Iterator[None]:
 
 
 class _Teller(logging.Handler):
-    """``job 42 duly.shell: 3 files written``, a line for every line."""
+    """``job 42 backup: 3 files written``, a line for every line."""
 
     def __init__(self, say: Say) -> None:
         super().__init__()
@@ -41,7 +42,9 @@ class _Teller(logging.Handler):
             return
         try:
             text = printable(redacted(self.format(record)))
-            who = printable(f"job {context.job.id} {context.job.task}")
+            job = context.job
+            called = job.title if job.title and is_built_in(job.task) else job.task
+            who = printable(f"job {job.id} {called}")
             self._say("\n".join(f"{who}: {line}" for line in text.split("\n")))
         except Exception:  # noqa: BLE001 - as every handler of logging: it is no fault of the task
             self.handleError(record)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duly.cli.flow_tree import flow_tree
 from duly.cli.formats import NOTHING, View
 from duly.cli.output import roughly, table
+from duly.model.job import is_built_in
 from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import hidden, hidden_call
 
@@ -76,7 +77,8 @@ def page(seen: Seen, view: View) -> str:
 def sentence(seen: Seen, view: View) -> str:
     """What became of it, in one line."""
     job = seen.job
-    name = f"job {job.id}, {job.task}{f' ({job.title})' if job.title else ''}"
+    first, second = (job.title, job.task) if is_built_in(job.task) else (job.task, job.title)
+    name = f"job {job.id}, {f'{first} ({second})' if job.title else job.task}"
     because = _because(job)
     match job.state.value:
         case "scheduled":

@@ -215,7 +215,7 @@ class Crew:
         self.running[job.id] = run
         self._seating.take(run.place)
         if self._verbose:
-            self._emit(JobStarted(job.id, job.task, job.attempt))
+            self._emit(JobStarted(job.id, job.called, job.attempt))
         self._execute(run, arguments)
 
     def _execute(self, run: Run, arguments: Mapping[str, object]) -> None:
@@ -240,7 +240,7 @@ class Crew:
 
     def _expired(self, run: Run) -> None:
         if run.is_thread and run.timeout is not None:
-            self._emit(TimeoutIgnored(run.job.id, run.job.task, run.timeout))
+            self._emit(TimeoutIgnored(run.job.id, run.job.called, run.timeout))
         self._stop(run, Why.EXPIRED)
 
     def _stop(self, run: Run, why: Why, reason: str = "") -> None:
@@ -252,7 +252,7 @@ class Crew:
 
     def _still_there(self, run: Run) -> None:
         if self.running.get(run.job.id) is run:
-            self._emit(JobStuck(run.job.id, run.job.task, run.reason))
+            self._emit(JobStuck(run.job.id, run.job.called, run.reason))
 
     def _over(self, run: Run, found: Outcome | Completed) -> None:
         """The executor says that it has ended, and how; on the event loop, and once."""
@@ -270,7 +270,7 @@ class Crew:
         outcome = run.outcome(found)
         if isinstance(outcome, Completed) and isinstance(found, Raised):
             error = f"{found.error}: {found.message}"
-            self._emit(FailedAfterwards(run.job.id, run.job.task, error))
+            self._emit(FailedAfterwards(run.job.id, run.job.called, error))
         self.ends.add(run.job, run.definition, outcome, seconds=seconds)
         if self.line:
             self._fill()

@@ -136,7 +136,7 @@ class Ends:
         self._emit(
             JobEnded(
                 job.id,
-                job.task,
+                job.called,
                 outcome=type(outcome).__name__.lower(),
                 reason=verdict.reason if verdict else done,
                 seconds=seconds,

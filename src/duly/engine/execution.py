@@ -31,10 +31,11 @@ def returned(value: object, definition: Definition) -> Succeeded | Raised:
 
 
 def raised(error: BaseException, retry: Retry, *, permanent: bool = False) -> Raised:
+    told = _is_told_by_a_built_in(error)
     return Raised(
-        error=type(error).__name__,
+        error="" if told else type(error).__name__,
         message=redacted(_message(error)),
-        traceback=redacted(_traceback(error)),
+        traceback="" if told else redacted(_traceback(error)),
         permanent=permanent or isinstance(error, Permanent),
         retry_after=_retry_after(error),
         retryable=_is_covered(error, retry),
@@ -66,6 +67,19 @@ def _traceback(error: BaseException) -> str:
         return "".join(traceback.format_exception(_below_us(error)))
     except BaseException as broken:  # noqa: BLE001 - the task's own class
         return f"(it cannot be shown: {type(broken).__name__})"
+
+
+def _is_told_by_a_built_in(error: BaseException) -> bool:
+    """Whether a program or a server failed, which a built-in task says in its own words.
+
+    The name of our error and the line that raised it would only be taken for a fault of duly.
+    """
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or "duly/builtin/" not in step.tb_frame.f_code.co_filename:
+        return False
+    return isinstance(error, Permanent) or type(error).__module__.startswith("duly.builtin")
 
 
 def _below_us(error: BaseException) -> BaseException:

@@ -12,7 +12,7 @@ import msgspec
 
 from duly.instants import from_us
 from duly.model.fire import DueMoment
-from duly.model.job import Job, Owner
+from duly.model.job import Job, Owner, is_built_in
 from duly.model.limit import lanes_from_json
 from duly.model.payload import Json
 from duly.model.states import State
@@ -59,6 +59,11 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     part: int | None
     rank: int
     schedule: str | None = None  # its name; None as well if it was removed
+
+    @property
+    def called(self) -> str:
+        """How a log calls it: by its task, or by its title if the task is one of duly's own."""
+        return self.title if self.title and is_built_in(self.task) else self.task
 
     @property
     def is_late(self) -> bool:

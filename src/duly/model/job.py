@@ -26,6 +26,11 @@ MOST_LANES = 8
 MOST_NEEDS = 16
 
 
+def is_built_in(task: str) -> bool:
+    """Whether it is a task of duly's own, as ``duly.shell``: its name tells nobody what it does."""
+    return task.startswith("duly.")
+
+
 class Owner(StrEnum):
     """Who decides about a schedule or a job."""
 

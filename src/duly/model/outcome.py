@@ -27,6 +27,8 @@ class Succeeded:
 class Raised:
     """The task raised an exception: ``error`` is the name of its type.
 
+    Of a built-in task it is empty: the program that it ran has failed, as ``message`` says.
+
     ``permanent`` and ``retry_after`` are what the task asked for, by ``Permanent`` and
     ``RetryAfter``. ``retryable`` is False if the error is outside the task's ``Retry(on=…)``, which
     the worker judges, because only it holds the exception itself.

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from duly.errors import DulyError, InvalidValue
 from duly.model.event import Event, matches
 from duly.model.fire import Cause
-from duly.model.job import Call
+from duly.model.job import Call, is_built_in
 from duly.model.limit import Lane
 from duly.model.outcome import storable
 from duly.model.payload import check_text, decode, encode
@@ -219,7 +219,7 @@ def _start(event: Event, schedule: Schedule, timing: On, now: datetime) -> Start
         priority=priority,
         tenant=plan.tenant or event.tenant,
         submitter=event.submitter or plan.submitter,
-        title=_title(plan.title, args),
+        title=_title(plan.title, args) or (plan.name if is_built_in(plan.task) else ""),
         tags=plan.tags,
         owner=plan.owner,
         version=plan.version,

@@ -153,16 +153,16 @@ def judge(  # noqa: PLR0911 - an answer for each member of the union
 
 
 def _raised(job: Attempted, raised: Raised, now: datetime, *, dice: float) -> Verdict:
-    error = f"{raised.error}: {raised.message}" if raised.message else raised.error
+    error = ": ".join(filter(None, (raised.error, raised.message)))
     shown = f"{error}\n\n{raised.traceback}" if raised.traceback else error
     if raised.permanent:
         return _failed(job, reason=f"failed for good: {_line(error)}", error=shown)
     if not raised.retryable:
         return _failed(job, reason=f"not retried: {_line(raised.error)} is not in on=", error=shown)
-    wait = _backoff(job, dice)
+    wait, verb = _backoff(job, dice), "raised" if raised.error else "failed:"
     if raised.retry_after is not None:
         wait = min(max(raised.retry_after, timedelta()), LONGEST_WAIT)
-    return _tried(job, now, happened=f"raised {_line(error)}", error=shown, wait=wait)
+    return _tried(job, now, happened=f"{verb} {_line(error)}", error=shown, wait=wait)
 
 
 def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: timedelta) -> Verdict:

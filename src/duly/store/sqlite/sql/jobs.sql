@@ -212,12 +212,14 @@ returning job_id;
 
 -- name: hand_over
 -- The jobs of fires: what they are to do is copied from their schedules. The request of a job is its
--- own number, or that of the backfill that asked for it.
+-- own number, or that of the backfill that asked for it. All commands are of one task: such a job is
+-- called by the name of its schedule, unless that has a title.
 insert into duly_job (id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
                       request, limits, needs, terms, fair, shelf)
-select made.id, task, args, queue, made.priority, tenant, submitter, title, tags, owner, version, null,
+select made.id, task, args, queue, made.priority, tenant, submitter,
+       case when title = '' and task like 'duly.%' then duly_schedule.name else title end, tags, owner, version, null,
        made.state, :now, made.due_at, made.ready_at, made.deadline, made.late, made.retry, 0, 0,
        null, 0, null, duly_schedule.id, made.fire_id, made.reason,
        max(made.ready_at, :now) - made.priority * 1000000, made.request, limits, needs, terms,
