@@ -8,7 +8,7 @@ one loses a line in a log, and nothing else.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,14 @@ class WorkerFenced:
 
 @dataclass(frozen=True, slots=True)
 class WorkerUnfenced:
-    """Jobs still run here though the lease is over: nothing can stop them but the process's end."""
+    """Jobs still run here though the lease is over: nothing can stop them but the process's end.
+
+    ``then`` is what the process does: stay, because it is somebody's application, end, or restart.
+    """
 
     worker: int
     jobs: Sequence[int]
+    then: Literal["stay", "end", "restart"]
 
 
 @dataclass(frozen=True, slots=True)

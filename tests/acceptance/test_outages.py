@@ -164,3 +164,65 @@ def test_a_warm_stop_turns_cold_when_its_time_is_over(tmp_path: Path) -> None:
         assert node.end() == 0
         assert "not finished within 1s: stopping 1 job" in node.said
         assert not (tmp_path / "sign.ended").exists()
+
+
+# A node that loses its lease while it runs what cannot be stopped: its process goes, it stays.
+
+
+def goes_on(node: Up, *, workers: int) -> None:
+    """Another process has taken the place of the one that ran the job, and does all that it did."""
+    node.hear("this process starts anew")
+    node.hear("is number", times=workers)
+    app = Duly(node.url)
+    try:
+        before = app.schedules.history("tick")[0].id
+        node.until(lambda: app.schedules.history("tick")[0].id != before, "a fire")
+        node.until(lambda: len(node.signs("sign")) > 1, "the job to begin again")
+        (node.folder / "sign").touch()
+        node.until((node.folder / "sign.ended").exists, "the job to end")
+        node.until(lambda: not app.jobs.count("state:running"), "nothing to run")
+    finally:
+        app.close()
+    assert (node.folder / "sign.ended").read_text() == "x", "it has ended once"
+    assert node.said.count("this process starts anew") == 1
+    assert "Traceback" not in node.said
+    assert node.end() == 0
+
+
+def test_an_outage_longer_than_the_lease_does_not_end_the_node(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with up(tmp_path, cluster.dsn, "--lease", "4s") as node:
+        node.enqueue("sign")
+        node.until(lambda: node.signs("sign"), "the job to begin")
+        cluster.stop()
+        node.hear("this process starts anew")
+        node.hear("the store does not answer (start)")
+        cluster.start()
+        goes_on(node, workers=2)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_node_that_was_suspended_past_its_lease_goes_on(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str
+) -> None:
+    cluster = request.getfixturevalue("cluster") if store == "postgres" else None
+    url = str(tmp_path / "duly.db") if cluster is None else cluster.dsn
+    with up(tmp_path, url, "--lease", "4s") as node:
+        node.enqueue("sign")
+        node.until(lambda: node.signs("sign"), "the job to begin")
+        node.process.send_signal(signal.SIGSTOP)
+        rest(7)
+        node.process.send_signal(signal.SIGCONT)
+        goes_on(node, workers=2)
+
+
+def test_a_node_can_be_stopped_while_it_waits_for_its_store_to_come_back(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with up(tmp_path, cluster.dsn, "--lease", "4s") as node:
+        node.enqueue("sign")
+        node.until(lambda: node.signs("sign"), "the job to begin")
+        cluster.stop()
+        node.hear("the store does not answer (start)")
+        assert node.end() == 0

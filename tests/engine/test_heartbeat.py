@@ -236,7 +236,8 @@ async def test_what_ignores_its_fence_ends_a_worker_or_is_told(
         care.line.faults.clear()
         await until(lambda: len(care.heard(WorkerEnlisted)) == 2)
     assert care.exits == ([EX_TEMPFAIL] if dedicated else [])
-    assert care.heard(WorkerUnfenced) == [WorkerUnfenced(ward.numbers[0], [1])]
+    then = "end" if dedicated else "stay"
+    assert care.heard(WorkerUnfenced) == [WorkerUnfenced(ward.numbers[0], [1], then)]
 
 
 async def test_a_worker_that_is_told_that_its_lease_is_over_does_not_wait_for_its_own_end_of_it(

@@ -16,7 +16,7 @@ from duly.app.talk import sentence
 from duly.app.tasks import AsyncTask, Call, Task
 from duly.app.worker_words import WorkerWords, worker_options
 from duly.app.workers import allow_builtin
-from duly.engine.supervisor import Supervisor, follow
+from duly.engine.supervisor import Supervisor, follow, was_started_anew
 from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.protocol import Store
 
@@ -49,5 +49,6 @@ __all__ = [
     "place",
     "sentence",
     "serve",
+    "was_started_anew",
     "worker_options",
 ]

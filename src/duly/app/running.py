@@ -19,11 +19,11 @@ from duly.app.job_log import job_log
 from duly.app.node import Node
 from duly.app.talk import job_count, level_of, sentence
 from duly.app.workers import WorkerOptions, make_worker
-from duly.clock import sleep
+from duly.clock import boottime, sleep
 from duly.engine.herald import Herald
 from duly.engine.worker import Worker
-from duly.errors import InvalidValue
-from duly.events import Emit, Event, StopOverdue
+from duly.errors import InvalidValue, StoreUnavailable
+from duly.events import Emit, Event, StopOverdue, StoreFound, StoreLost
 from duly.registry.registry import Registry
 from duly.rules import show_duration
 from duly.store.connect import is_remote, place
@@ -31,6 +31,7 @@ from duly.store.protocol import Retention, Store
 from duly.sync import Portal
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+AGAIN_SECONDS = 1.0  # between two attempts to open a store that is away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class Roles:
     announcement: Announcement | None = None  # the schedules that its code declares
     retention: Retention | None = None  # how long what is over is kept
     migrate: bool = False  # also the tables of a database that is its operator's
+    patient: bool = False  # wait at the start for a store that is away: it was there before
     stop_timeout: timedelta | None = None  # how long a warm stop may take; None: for ever
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ class Shift:
         self._roles = roles
         self._emit = emit
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self.is_open = asyncio.Event()
         self._store: Store | None = None
         self._node: Node | None = None
         self.worker: Worker | None = None
@@ -112,8 +115,22 @@ class Shift:
 
     async def open(self) -> None:
         """Open the store and get everything ready, or say why that cannot be."""
-        if self._store is not None:
-            return
+        began, lost = boottime(), False
+        while self._store is None and not (lost and self._stop.is_set()):
+            try:
+                await self._open()
+            except StoreUnavailable as error:
+                if not self._roles.patient:
+                    raise
+                if not lost:
+                    self._emit(StoreLost("start", error))
+                lost = True
+                await sleep(AGAIN_SECONDS)
+        if lost and self._store is not None:
+            self._emit(StoreFound(timedelta(seconds=boottime() - began)))
+        self.is_open.set()
+
+    async def _open(self) -> None:
         store = await open_or_make_store(self._roles.url, migrate=self._roles.migrate)
         try:
             self.worker = self._make_worker(store)
@@ -136,7 +153,8 @@ class Shift:
     async def work(self) -> None:
         """Work until stopped."""
         await self.open()
-        assert self._store is not None  # noqa: S101 - just opened
+        if self._store is None:
+            return  # told to stop while it waited for the store
         assert self._node is not None  # noqa: S101
         deadline = asyncio.create_task(self._halt_in_time())
         try:

@@ -80,10 +80,18 @@ def _fenced(event: events.WorkerFenced) -> str | None:
 
 
 def _unfenced(event: events.WorkerUnfenced) -> str:
+    numbers = ", ".join(map(str, event.jobs[:MOST_NAMED]))
     return (
-        f"{job_count(len(event.jobs))} still run here though the lease is over, and cannot be "
-        f"stopped: {', '.join(map(str, event.jobs[:10]))}"
+        f"{job_count(len(event.jobs))} cannot be stopped though the lease is over ({numbers}): "
+        f"{_THEN[event.then]}"
     )
+
+
+_THEN: Final = {
+    "stay": "they may run twice, here and elsewhere",
+    "end": "this process ends",
+    "restart": "this process starts anew",
+}
 
 
 def _taken_back(event: events.JobsTakenBack) -> str:

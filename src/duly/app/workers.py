@@ -44,6 +44,7 @@ class WorkerOptions:
     lease: timedelta = LEASE
     plans: Plans = NO_PLANS
     dedicated: bool = False  # the process is nothing but a worker: it may end itself
+    restart: Callable[[int], object] | None = None  # … and this has another one take its place
     verbose: bool = False  # every job is told of
 
     def __post_init__(self) -> None:
@@ -140,6 +141,7 @@ def _setup(options: WorkerOptions) -> Setup:
         resources=options.resources,
         lease=options.lease,
         dedicated=options.dedicated,
+        restart=options.restart,
         plans=options.plans,
         version=duly.__version__,
         verbose=options.verbose,

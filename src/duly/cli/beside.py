@@ -6,12 +6,13 @@ So that nobody who looks at it takes time from jobs. It lives and ends with them
 
 import os
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from duly.cli.streams import say
 
 if TYPE_CHECKING:
+    from duly.app import Shift
     from duly.events import Emit
     from duly.settings import Settings
 
@@ -43,28 +44,34 @@ def with_secret(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 async def serve_with_web(
-    work: Coroutine[Any, Any, None],
+    shift: "Shift",
     settings: "Settings",
     emit: "Emit",
     *,
     target: str | None,
     url: str,
 ) -> None:
-    """Do the work, with the web side beside it."""
+    """Do the work, with the web side beside it as soon as there is a store to show."""
     import asyncio
 
-    from duly.app import SAID_BY_OPERATOR, Supervisor
+    from duly.app import SAID_BY_OPERATOR, Supervisor, serve
 
     environment = with_secret({**os.environ, SAID_BY_OPERATOR: url})
     words = ["--beside", "--host", settings.host, "--port", str(settings.port)]
     command = [sys.executable, "-m", "duly", "web", *([target] if target else []), *words]
     supervisor = Supervisor([command], environment=environment, emit=emit)
-    beside = asyncio.create_task(supervisor.run())
+
+    async def show() -> int:
+        await shift.is_open.wait()
+        return await supervisor.run()
+
+    beside = asyncio.create_task(show())
     beside.add_done_callback(_tell)
     try:
-        await work
+        await serve(shift, say)
     finally:
         supervisor.stop()
+        shift.is_open.set()
         await beside
 
 

@@ -31,16 +31,25 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
     typed, rest = parted(words)
     settings = settled(schedules_file=file, **typed)
     sheet = read_sheet(file)
-    obey(settings)
+    process = obey(settings)
     target = settings.app
     registry = Registry() if target is None else imported(target, settings)
     url = address_of(None if target is None else find(target), settings)
     refuse_elsewhere(url)
     tasks = None if target is None else registry
     migrate = rest.get("migrate", False)
-    run(_applied(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))
-    _warn_of_what_is_off(sheet, settings)
-    serve_registry(registry, settings, target=target, worker=worker, scheduler=True, words=rest)
+    if not process.is_anew:
+        run(_applied(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))
+        _warn_of_what_is_off(sheet, settings)
+    serve_registry(
+        registry,
+        settings,
+        process=process,
+        target=target,
+        worker=worker,
+        scheduler=True,
+        words=rest,
+    )
 
 
 async def _applied(

@@ -1,7 +1,8 @@
 """Running an app, or a file of schedules, until it is told to stop."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from duly.cli.beside import serve_with_web
@@ -28,21 +29,36 @@ def serve_app(
     typed, rest = parted(words)
     settings = settled(app=app, **typed)
     target = app_of(settings, command)
-    obey(settings)
+    process = obey(settings)
     registry = imported(target, settings)
     serve_registry(
-        registry, settings, target=target, worker=worker, scheduler=scheduler, words=rest
+        registry,
+        settings,
+        process=process,
+        target=target,
+        worker=worker,
+        scheduler=scheduler,
+        words=rest,
     )
 
 
-def obey(settings: "Settings") -> None:
-    """What was said about the store counts for everything that is started, whatever code says."""
-    from duly.app import SAID_BY_OPERATOR, follow
+@dataclass(frozen=True, slots=True)
+class Process:
+    """This process, as one of the service that it belongs to."""
 
-    follow()
+    restart: "Callable[[int], object]"  # end it, and have another take its place
+    is_anew: bool  # it has taken the place of another
+
+
+def obey(settings: "Settings") -> Process:
+    """What was said about the store counts for everything that is started, whatever code says."""
+    from duly.app import SAID_BY_OPERATOR, follow, was_started_anew
+
+    process = Process(follow(), was_started_anew())
     if settings.origin("url") == "--store":
         os.environ[SAID_BY_OPERATOR] = settings.url
     refuse_elsewhere(os.environ.get(SAID_BY_OPERATOR, ""))
+    return process
 
 
 def refuse_elsewhere(url: str) -> None:
@@ -60,6 +76,7 @@ def serve_registry(
     registry: "Registry",
     settings: "Settings",
     *,
+    process: Process,
     target: str | None,
     worker: bool,
     scheduler: bool,
@@ -80,7 +97,8 @@ def serve_registry(
     if worker:
         chosen: WorkerWords = {**worker_words(settings), **_worded(said)}
         verbose = tells_of_jobs(settings)
-        options = worker_options(dedicated=True, verbose=verbose, **chosen)
+        chosen_options = worker_options(dedicated=True, verbose=verbose, **chosen)
+        options = replace(chosen_options, restart=process.restart)
     roles = Roles(
         url=address_of(app, settings),
         registry=registry,
@@ -90,16 +108,23 @@ def serve_registry(
         announcement=app.announcement() if scheduler and isinstance(app, Duly) else None,
         retention=retention_of(settings),
         migrate=migrate,
+        patient=process.is_anew,
         stop_timeout=settings.stop_timeout,
     )
-    say(f"store: {place(roles.url)}")
-    if options is not None and settings.log_level in ("debug", "info"):
-        say(_introduced(registry, options.queues, options.concurrency))
+    if not process.is_anew:
+        say(f"store: {place(roles.url)}")
+        if options is not None and settings.log_level in ("debug", "info"):
+            say(_introduced(registry, options.queues, options.concurrency))
     emit = teller(settings)
-    work = serve(Shift(roles, emit), say)
-    if worker and scheduler and settings.web:
-        work = serve_with_web(work, settings, emit, target=target, url=roles.url)
-    run(work)
+
+    async def work() -> None:
+        shift = Shift(roles, emit)
+        if worker and scheduler and settings.web:
+            await serve_with_web(shift, settings, emit, target=target, url=roles.url)
+        else:
+            await serve(shift, say)
+
+    run(work())
 
 
 def address_of(app: object, settings: "Settings") -> str:

@@ -35,9 +35,13 @@ def up(app: str | None, **words: Any) -> None:
       duly up shop.tasks --allow shell,http  with duly's own tasks
       duly up schedules.toml --allow shell   a file, and no Python
 
+    A database that goes away while it runs does not end it: it goes on when the database is back.
+    If jobs cannot be stopped when the lease is lost, the process replaces itself and says so.
+
     \b
     Exit codes: 0 it was told to stop, 1 something needs you, 2 something in the command line is
-    wrong, 3 there is no such app or file, 5 the store cannot be reached.
+    wrong, 3 there is no such app or file, 5 the store cannot be reached at the start, 75 jobs could
+    not be stopped after the lease was lost, and the process could not be replaced.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         _serve(app, words, command="up", worker=True)

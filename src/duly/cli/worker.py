@@ -57,7 +57,8 @@ def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
 
     \b
     Exit codes: 0 it ended as it should, 1 something needs you, 2 something in the command line is
-    wrong, 3 there is no such app, 5 the store cannot be reached.
+    wrong, 3 there is no such app, 5 the store cannot be reached at the start, 75 jobs could not be
+    stopped after the lease was lost, and the process could not be replaced.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         settings = settled(app=app, **parted(words)[0])

@@ -5,8 +5,8 @@ must not cost the lease of all the others, and a loop that is blocked cannot sto
 there can be no thread (a store in memory, a simulated world) it lives on the loop.
 
 A worker that is not sure of its lease stops its jobs before the store gives them to others, and
-takes a new number. If it cannot stop them all, a process that is nothing but a worker ends itself;
-one that is somebody's application says so.
+takes a new number. If it cannot stop them all, a process that is nothing but a worker ends itself,
+and another one takes its place; one that is somebody's application says so.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 from duly.clock import Timeout, boottime
 from duly.engine.kin import show_number
@@ -85,6 +85,7 @@ class Terms:
     lease: timedelta = LEASE
     dedicated: bool = False  # whether the process is nothing but a worker, and may end itself
     exit: Callable[[int], object] = os._exit
+    restarts: bool = False  # whether another process takes its place then
 
 
 class Heartbeat:
@@ -243,9 +244,14 @@ class Heartbeat:
         left = self._ward.running()
         if not left:
             return
-        self._emit(WorkerUnfenced(worker, left))
+        self._emit(WorkerUnfenced(worker, left, self._what_follows()))
         if self._terms.dedicated:
             self._terms.exit(EX_TEMPFAIL)
+
+    def _what_follows(self) -> Literal["stay", "end", "restart"]:
+        if not self._terms.dedicated:
+            return "stay"
+        return "restart" if self._terms.restarts else "end"
 
     async def _let_go(self, store: Store, worker: int) -> None:
         with contextlib.suppress(StoreUnavailable, TimeoutError):

@@ -6,14 +6,19 @@ lives. One that ends by itself with success has done what it was started for.
 
 They have sessions of their own, so that Ctrl-C reaches only the supervisor, which passes it on
 once. They do not outlive it: see ``follow``.
+
+A process without a supervisor replaces itself where it has to go and its service may not: see
+``start_anew``.
 """
 
 import asyncio
 import contextlib
 import os
 import signal
+import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from duly.clock import boottime
@@ -23,6 +28,8 @@ from duly.events import Emit, ProcessReplaced, TickFailed, nobody
 
 # Under this name a process finds whom it belongs to.
 SUPERVISOR: Final = "DULY_SUPERVISOR"
+# Under this name a process finds that it takes the place of one that had to go.
+STARTED_ANEW: Final = "DULY_STARTED_ANEW"
 # What lived this long was able to start. Its death is the first one again, also if somebody kills
 # them one after the other.
 WELL_SECONDS = 2.0
@@ -31,11 +38,44 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0
 HOPELESS = (2, 3)
 
 
-def follow() -> None:
-    """In a process of a supervisor: die with it, however it ends (Linux)."""
+def follow() -> Callable[[int], object]:
+    """Die with the supervisor of this process, if it has one, however that ends (Linux).
+
+    Return how this process may end itself such that the service goes on.
+    """
     parent = os.environ.pop(SUPERVISOR, None)
-    if parent is not None:
-        die_with_parent(parent)
+    if parent is None:
+        return partial(start_anew, folder=os.getcwd())  # noqa: PTH109
+    die_with_parent(parent)
+    return os._exit  # and is replaced
+
+
+def start_anew(code: int, *, folder: str) -> None:
+    """Replace this process by a fresh one of the same command; exit with ``code`` if that fails.
+
+    Nothing of this one is left: its threads and memory are gone, its children are killed by the
+    kernel (Linux) because the thread that started them ends. To whoever started it, the service is
+    still the same process. From any thread but the main one, which has started the children.
+    """
+    os.environ[STARTED_ANEW] = "1"
+    try:
+        os.chdir(folder)  # where the words of the command mean what they meant
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - ourselves
+    except OSError:
+        os._exit(code)
+
+
+def was_started_anew() -> bool:
+    """Whether this process takes the place of one that had to go; to be asked once, at the start.
+
+    The children of that one are ours, and dead: they are waited for, so that none stays a zombie.
+    """
+    if os.environ.pop(STARTED_ANEW, None) is None:
+        return False
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    return True
 
 
 class Supervisor:

@@ -7,6 +7,7 @@ comes to its end. Cold: what runs is stopped, too.
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -47,6 +48,7 @@ class Setup:
     resources: Mapping[str, int] = field(default_factory=dict)
     lease: timedelta = LEASE
     dedicated: bool = False  # the process is nothing but a worker
+    restart: Callable[[int], object] | None = None  # how it ends itself, and another takes over
     plans: Plans = NO_PLANS
     version: str = ""
     verbose: bool = False  # every job is told of
@@ -114,7 +116,12 @@ class Worker:
             setup.profile(signatures, isolates=self.crew.isolates),
             connect=connect,
             store=store,
-            terms=LeaseTerms(lease=setup.lease, dedicated=setup.dedicated),
+            terms=LeaseTerms(
+                lease=setup.lease,
+                dedicated=setup.dedicated,
+                exit=setup.restart or os._exit,
+                restarts=setup.restart is not None,
+            ),
             emit=emit,
             steady=time,
         )

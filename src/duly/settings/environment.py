@@ -13,6 +13,7 @@ PREFIX: Final = "DULY_"
 # No settings, but names that duly itself gives a meaning to. Whoever adds one says so here.
 OTHERS: Final = frozenset({
     "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
+    "DULY_STARTED_ANEW",
     "DULY_SUPERVISOR",
     "DULY_LAUNCH",
     "DULY_JOB_ID",  # a job, to the program that it runs
