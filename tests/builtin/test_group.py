@@ -5,18 +5,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly.app import migrate_store
 from duly.builtin.group import Command, Group
 from duly.builtin.output import LINGER
 from duly.builtin.process import shell
-from duly.clock import boottime
+from duly.clock import boottime, now, sleep
+from duly.model.payload import encode
+from duly.model.states import State
+from duly.store.protocol import Store
+from duly.testing.factories import call
 from tests.builtin.programs import is_alive, is_dead, number_in
-from tests.engine.workshop import until
+from tests.engine.workshop import opened, until
 
 FAMILY = "sleep 300 & echo $! > child; echo $$ > parent; wait"
 
@@ -124,15 +130,113 @@ async def test_no_descriptor_and_no_process_is_left_of_many() -> None:
     assert count_of_descriptors() == descriptors
 
 
-async def test_a_worker_that_is_killed_takes_its_programs_with_it(tmp_path: Path) -> None:
-    program = (
-        f"import asyncio; from duly.builtin.process import shell; asyncio.run(shell({FAMILY!r}))"
+WORKER = """
+import asyncio, os, sys, time
+from datetime import timedelta
+from pathlib import Path
+from duly import Duly
+from duly.app import Node, connect
+from duly.app.workers import WorkerOptions, allow_builtin, make_worker
+
+app = Duly()
+
+@app.task
+def fork(note: str) -> None:
+    if not os.fork():
+        time.sleep(300)
+        os._exit(0)
+    Path(note).touch()
+
+async def work(url):
+    store = connect(url, create=False)
+    await store.open()
+    allow_builtin(app.registry, ["shell"])
+    options = WorkerOptions(lease=timedelta(seconds=4))
+    worker = make_worker(
+        store, app.registry, options, url=url, target=None, on_stop=lambda: None
     )
-    with started(program, tmp_path) as worker:
-        numbers = [await number_in(tmp_path / name) for name in ("child", "parent")]
-        await until(lambda: has_minder(worker.pid))
-        assert all(map(is_alive, numbers))
-        worker.kill()
+    await Node(store, worker=worker, scheduler=False).run(asyncio.Event(), asyncio.Event())
+
+asyncio.run(work(sys.argv[1]))
+"""
+
+
+class Shop:
+    """A worker as a process that runs a program and what that has started."""
+
+    def __init__(self, store: Store, worker: "subprocess.Popen[bytes]", folder: Path) -> None:
+        self.store = store
+        self.worker = worker
+        self.folder = folder
+
+    async def program(self) -> tuple[int, list[int]]:
+        """The job, and the processes that it has started."""
+        for name in ("child", "parent"):
+            (self.folder / name).unlink(missing_ok=True)
+        args = {"line": f"echo begun; {FAMILY}", "cwd": str(self.folder)}
+        [job] = await self.store.jobs.enqueue([call("duly.shell", args=encode(args))])
+        numbers = [await number_in(self.folder / name) for name in ("child", "parent")]
+        while not await self.store.journal.logs(job):  # what it says is read once it is guarded
+            await sleep(0.02)
+        return job, numbers
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    url = str(tmp_path / "duly.db")
+    await migrate_store(url)
+    with started(url, tmp_path) as worker:
+        try:
+            async with opened(url) as store:
+                yield Shop(store, worker, tmp_path)
+        finally:
+            os.killpg(worker.pid, signal.SIGKILL)  # and what it has forked
+
+
+async def test_a_worker_that_is_killed_takes_its_programs_with_it(shop: Shop) -> None:
+    _, numbers = await shop.program()
+    assert all(map(is_alive, numbers))
+    shop.worker.kill()
+    for number in numbers:
+        await is_dead(number)
+
+
+async def test_a_fork_of_the_worker_does_not_keep_its_programs_alive(shop: Shop) -> None:
+    note = shop.folder / "forked"
+    _, numbers = await shop.program()  # whose guard is there before the fork
+    await shop.store.jobs.enqueue([call("fork", args=encode({"note": str(note)}))])
+    await until(note.exists)
+    [fork] = [one for one in children(shop.worker.pid) if is_fork(one, of=shop.worker.pid)]
+    shop.worker.kill()
+    for number in numbers:
+        await is_dead(number)
+    assert is_alive(fork)
+
+
+async def test_a_worker_that_is_stopped_has_no_program_when_its_lease_ends(shop: Shop) -> None:
+    job, numbers = await shop.program()
+    [begun] = await shop.store.work.living()
+    await until(lambda: now() > begun.lease_until + timedelta(seconds=1))
+    assert all(map(is_alive, numbers)), "they run on while the lease is renewed"
+    shop.worker.send_signal(signal.SIGSTOP)
+    [stopped] = await shop.store.work.living()
+    for number in numbers:
+        await is_dead(number)
+    assert now() < stopped.lease_until
+    for name in ("child", "parent"):
+        (shop.folder / name).unlink()
+    shop.worker.send_signal(signal.SIGCONT)
+    await number_in(shop.folder / "parent")  # it runs again
+    found = await shop.store.jobs.get(job)
+    assert (found.state, found.attempt - found.crashes) == (State.RUNNING, 1), "at no cost"
+
+
+async def test_a_guard_that_is_killed_is_replaced(shop: Shop) -> None:
+    _, numbers = await shop.program()
+    [watchdog] = watchdogs(shop.worker.pid)
+    os.kill(watchdog, signal.SIGKILL)
+    await until(lambda: watchdogs(shop.worker.pid) not in ([], [watchdog]))
+    shop.worker.kill()
     for number in numbers:
         await is_dead(number)
 
@@ -148,8 +252,9 @@ def deaf(folder: Path) -> Command:
     )
 
 
-def started(program: str, folder: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-c", program], cwd=folder)
+def started(url: str, folder: Path) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-c", WORKER, url]
+    return subprocess.Popen(words, cwd=folder, start_new_session=True)
 
 
 def count_of_descriptors() -> int:
@@ -161,7 +266,17 @@ def children(of: int) -> set[int]:
     return {int(child) for file in listed for child in file.read_text().split()}
 
 
-def has_minder(worker: int) -> bool:
-    return any(
-        b"duly-minder" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children(worker)
-    )
+def is_fork(number: int, *, of: int) -> bool:
+    return command_of(number) == command_of(of)
+
+
+def watchdogs(worker: int) -> list[int]:
+    """Those of its children that guard what it starts."""
+    return [one for one in children(worker) if b"watchdog" in command_of(one) and is_alive(one)]
+
+
+def command_of(number: int) -> bytes:
+    try:
+        return Path(f"/proc/{number}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -44,6 +44,8 @@ class Recorder:
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self.told.append((percent, message, meta))
 
+    def guard(self) -> None: ...
+
     def transaction(self, context: Context) -> Any:  # noqa: ANN401
         return nullcontext(context.job.id)
 

@@ -5,15 +5,13 @@ except what has left the group on purpose (``setsid``). It is asked to end (SIGT
 ``grace`` for that, all of it and not only its leader: the shell around a program dies at once, and
 the program may have to tidy up. Then it is killed.
 
-A worker that is killed cannot end anything. Therefore a *minder*, a shell outside of the group,
-waits on a pipe whose other end only this process has: when that closes, it kills the group. The job
-will run again elsewhere, and must not run beside itself.
+A worker that is killed or stopped cannot end anything, and the job will run again elsewhere. It
+must not run beside itself, so its worker has the group guarded by a process outside of both.
 """
 
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,14 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from duly.builtin import job
 from duly.clock import boottime, sleep
+from duly.registry.context import Guard
 
 _LOOK_EVERY: Final = 0.05
 _REAPED_WITHIN: Final = 1.0
 _PROC: Final = Path("/proc")
 _DEAD: Final = ("Z", "X")
-_SHELL: Final = "/bin/sh"
-_MINDER: Final = 'read -r word; kill -KILL "-$1"'
+_FENCED_WITHIN: Final = 30.0  # seconds; whoever finds the lease over stops the job, much sooner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +43,18 @@ class Command:
 class Group:
     """To be entered at once: it is gone where it is left."""
 
-    def __init__(self, leader: asyncio.subprocess.Process, *, grace: float) -> None:
+    def __init__(
+        self, leader: asyncio.subprocess.Process, *, grace: float, guard: Guard | None
+    ) -> None:
         self._leader = leader
         self._grace = grace
-        self._minder = _minder(leader.pid)
+        self._guard = guard
+        if guard is not None:
+            guard.watch(leader.pid)
 
     @classmethod
     async def start(cls, command: Command, *, grace: float) -> Self:
+        guard = job.guard()
         leader = await asyncio.create_subprocess_exec(
             *command.argv,
             cwd=command.cwd,
@@ -60,7 +64,7 @@ class Group:
             stderr=command.stderr,
             start_new_session=True,
         )
-        return cls(leader, grace=grace)
+        return cls(leader, grace=grace, guard=guard)
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,13 +80,21 @@ class Group:
         finally:
             # Also if it is asked to stop once more: then there is no grace any more.
             self._send(signal.SIGKILL)
-            _dismiss(self._minder)
+            if self._guard is not None:
+                self._guard.release()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._leader.wait(), _REAPED_WITHIN)
 
     async def ended(self) -> int:
-        """The exit status of its leader, or the number of the signal as its negative."""
-        return await self._leader.wait()
+        """The exit status of its leader, or the number of the signal as its negative.
+
+        What was killed because the lease is over has no status of its own: the worker stops the job
+        as soon as it runs again, and then it costs no try.
+        """
+        status = await self._leader.wait()
+        if self._guard is not None and self._guard.lease_is_over:
+            await sleep(_FENCED_WITHIN)
+        return status
 
     async def is_alive(self) -> bool:
         """Whether anybody in it is. Who is dead and not yet waited for receives signals, too."""
@@ -124,25 +136,3 @@ def _processes() -> Iterator[tuple[str, int]]:
             # The name, in parentheses, may hold anything, also spaces and parentheses.
             found = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
             yield found[0], int(found[2])
-
-
-def _minder(group: int) -> "subprocess.Popen[bytes] | None":
-    with suppress(OSError):  # no shell here, or no more processes: then there is none
-        return subprocess.Popen(  # noqa: S603 - our own line
-            [_SHELL, "-c", _MINDER, "duly-minder", str(group)],
-            env={},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    return None
-
-
-def _dismiss(minder: "subprocess.Popen[bytes] | None") -> None:
-    """Killed before its pipe is closed: it must not act any more, the number may be another's."""
-    if minder is not None:
-        minder.kill()
-        minder.wait()
-        if minder.stdin is not None:
-            minder.stdin.close()

@@ -2,7 +2,7 @@
 
 import logging
 
-from duly.registry.context import current_or_none
+from duly.registry.context import Guard, current_or_none
 
 
 def log() -> logging.Logger:
@@ -14,6 +14,12 @@ def log() -> logging.Logger:
 def number() -> int | None:
     context = current_or_none()
     return None if context is None else context.job.id
+
+
+def guard() -> Guard | None:
+    """Whoever kills a process group when the worker dies or its lease ends; None outside of one."""
+    context = current_or_none()
+    return None if context is None else context.port.guard()
 
 
 def variables() -> dict[str, str]:

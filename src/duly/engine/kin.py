@@ -79,6 +79,27 @@ def _thread_name(worker: int) -> str:
     return f"duly-{worker}"[-_LONGEST_NAME:]
 
 
+def close_in_forks(descriptor: int) -> None:
+    """Let no fork of this process inherit it: its other end must notice when this process ends."""
+    _NOT_INHERITED.add(descriptor)
+
+
+def may_be_inherited(descriptor: int) -> None:
+    """To be said before it is closed: its number may be another's then."""
+    _NOT_INHERITED.discard(descriptor)
+
+
+def _close_inherited() -> None:
+    for descriptor in _NOT_INHERITED:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _NOT_INHERITED.clear()
+
+
+_NOT_INHERITED: set[int] = set()
+os.register_at_fork(after_in_child=_close_inherited)
+
+
 def die_with_parent(parent: str) -> None:
     """Have the kernel kill this process when its parent dies (Linux); end if that is gone already.
 

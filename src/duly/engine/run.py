@@ -22,7 +22,7 @@ from duly.model.outcome import (
     TimedOut,
 )
 from duly.model.payload import Json
-from duly.registry.context import Context
+from duly.registry.context import Context, Guard
 from duly.registry.definition import Definition
 from duly.registry.registry import Completion
 
@@ -50,6 +50,12 @@ class Home(Protocol):
     def transaction(self, run: "Run", /) -> Completion: ...
 
 
+class Watchdog(Protocol):
+    """Who kills process groups when this worker dies or its lease ends."""
+
+    def guard(self) -> Guard: ...
+
+
 class Run:
     """Also the port through which the task's context reaches further."""
 
@@ -67,6 +73,7 @@ class Run:
         "reason",
         "stopper",
         "timeout",
+        "watchdog",
         "why",
     )
 
@@ -82,6 +89,7 @@ class Run:
         self.alarm: asyncio.TimerHandle | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.is_thread = False
+        self.watchdog: Watchdog | None = None  # who guards what it starts
         self.knows = False  # whether the task has seen that it should stop
         self.completion: Completion | None = None  # the transaction in which it ends itself
         self.timeout = job.terms.timeout if job.terms_text else definition.timeout
@@ -128,6 +136,9 @@ class Run:
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self._home.scribe.note(self.job, percent, message=message, meta=meta)
+
+    def guard(self) -> Guard | None:
+        return None if self.watchdog is None else self.watchdog.guard()
 
     def said(self, at_us: int, level: str, text: str) -> None:
         """Something was logged while it is current."""

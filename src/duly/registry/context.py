@@ -25,6 +25,23 @@ from duly.policy.verdict import Tried
 LONGEST_MESSAGE = 1_000
 
 
+class Guard(Protocol):
+    """Whoever kills a process group when the worker dies or its lease ends."""
+
+    @property
+    def lease_is_over(self) -> bool:
+        """Whether it was killed, or is about to be, because the lease has ended."""
+        ...
+
+    def watch(self, group: int) -> None:
+        """Guard this group from now on."""
+        ...
+
+    def release(self) -> None:
+        """Guard it no more; to be said before the group's number may be another's."""
+        ...
+
+
 class Port(Protocol):
     """What whoever runs the task does for it."""
 
@@ -33,6 +50,10 @@ class Port(Protocol):
         ...
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None: ...
+
+    def guard(self) -> Guard | None:
+        """Get ready to guard a process group that the task will start; None where nobody does."""
+        ...
 
     def transaction(self, context: "Context") -> Any:  # noqa: ANN401 - for `with` and `async with`
         ...

@@ -27,6 +27,9 @@ class Rehearsal:
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self.told.append((percent, message, meta))
 
+    def guard(self) -> None:
+        """Nobody: there is no worker that could die."""
+
     def transaction(self, context: Context) -> object:
         raise InvalidValue(f"{context.job.task} is rehearsed: there is no job to complete")
 

@@ -8,12 +8,16 @@ from typing import cast
 
 from duly.engine.execution import raised, returned
 from duly.engine.executors.protocol import OnLoop, Over
+from duly.engine.executors.watchdog import Watchdog
 from duly.engine.run import Run
 from duly.model.outcome import Outcome, Raised
 from duly.registry.context import Context, surrounding
 
 
 class Coroutines(OnLoop):
+    def __init__(self) -> None:
+        self._watchdog = Watchdog()
+
     def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
         definition = run.definition
         context = Context(run.job, run.definition.retry, run)
@@ -21,13 +25,21 @@ class Coroutines(OnLoop):
         work = _survived(partial(definition.function, *given, **arguments))
         task = asyncio.get_running_loop().create_task(work, context=surrounding(context))
         run.stopper = task.cancel
+        run.watchdog = self._watchdog
         task.add_done_callback(lambda task: over(run, _outcome(run, task)))
 
     def kill(self) -> None:
-        """A coroutine belongs to its loop: only the loop's own thread can cancel it."""
+        """End the programs that coroutines have started.
+
+        A coroutine itself belongs to its loop: only the loop's own thread can cancel it.
+        """
+        self._watchdog.kill()
+
+    def lease_until(self, moment: float) -> None:
+        self._watchdog.lease_until(moment)
 
     async def close(self) -> None:
-        pass
+        self._watchdog.close()
 
 
 @dataclass(frozen=True, slots=True)

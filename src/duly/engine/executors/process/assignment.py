@@ -72,6 +72,9 @@ class Assignment:
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self._line.send(Progressed(percent, message, meta))
 
+    def guard(self) -> None:
+        """Nobody: what a child starts is in its own group, which ends with it."""
+
     def transaction(self, context: Context) -> object:
         if self.completion is None or not self.completion.completed:
             self.completion = self._opened(context)

@@ -27,6 +27,7 @@ from duly.engine.executors.process.frames import (
 from duly.engine.executors.process.run import Run
 from duly.engine.executors.process.spawning import spawn
 from duly.engine.executors.process.wire import Wire
+from duly.engine.kin import close_in_forks, may_be_inherited
 from duly.model.outcome import Completed, Outcome
 
 _TAIL = 8 * 1024  # bytes of what it wrote outside of jobs
@@ -54,6 +55,7 @@ class Minder:
         self._output.release()
         self.body = spawned.body
         self._lifeline: int | None = spawned.lifeline
+        close_in_forks(spawned.lifeline)
         self._until: float | None = None  # what it runs may do so, if that is limited
         self._wire = Wire(spawned.socket, hear=self._hear, lost=self._hung_up)
         try:
@@ -112,6 +114,7 @@ class Minder:
             os.close(self._pidfd)
             self._pidfd = None
         if self._lifeline is not None:
+            may_be_inherited(self._lifeline)
             os.close(self._lifeline)
             self._lifeline = None
 

@@ -1,0 +1,139 @@
+"""Kills the process groups of jobs when their worker dies, or when its lease ends without a word.
+
+A program that a job has started must not run beside the same job elsewhere. A worker that is killed
+cannot end anything, and neither can one that is stopped (SIGSTOP, a frozen container) while its
+lease runs out. So a process beside it does: one for each worker, started for the first group.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from duly.clock import boottime
+from duly.engine.kin import close_in_forks, identity, may_be_inherited
+
+_PROGRAM = Path(__file__).with_name("watchdog_process.py")
+_END_SECONDS = 1.0
+
+
+class Watchdog:
+    """Everything may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._groups: set[int] = set()
+        self._until: float | None = None
+
+    def guard(self) -> "Guard":
+        """Get ready to guard a group that is about to be started."""
+        with self._lock:
+            if self._process is None:
+                self._start()
+        return Guard(self)
+
+    def watch(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            if not self._send(f"+{group}"):
+                self._start()
+
+    def release(self, group: int) -> None:
+        """Before its number may be another's."""
+        with self._lock:
+            self._groups.discard(group)
+            self._send(f"-{group}")
+
+    def lease_until(self, moment: float) -> None:
+        with self._lock:
+            self._until = moment
+            if not self._send(f"={moment!r}") and self._groups:
+                self._start()  # somebody has killed it
+
+    @property
+    def lease_is_over(self) -> bool:
+        return self._until is not None and boottime() >= self._until
+
+    def kill(self) -> None:
+        """Kill every group at once."""
+        with self._lock:
+            self._send("!")
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        """Start the process, or go without one where there can be no more."""
+        self._end()
+        with contextlib.suppress(OSError):
+            reading, writing = os.pipe()
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
+                    # By --parent, whoever finds this worker dead finds what is left of it.
+                    [sys.executable, "-I", "-S", _PROGRAM, "--parent", identity(os.getpid())],
+                    stdin=reading,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except BaseException:
+                os.close(writing)
+                raise
+            finally:
+                os.close(reading)
+            os.set_blocking(writing, False)
+            close_in_forks(writing)
+            self._pipe = writing
+            if self._until is not None:
+                self._send(f"={self._until!r}")
+            for group in self._groups:
+                self._send(f"+{group}")
+
+    def _send(self, line: str) -> bool:
+        """Whether there is somebody to read it. A line is short, so it is written whole."""
+        if self._process is None:
+            return False
+        try:
+            os.write(self._pipe, f"{line}\n".encode())
+        except OSError:
+            return False
+        return True
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        may_be_inherited(self._pipe)
+        os.close(self._pipe)
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Guard:
+    """One group, as long as it is guarded."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
+        self._group: int | None = None
+
+    def watch(self, group: int) -> None:
+        """Have the group killed when this process dies or its lease ends."""
+        self._group = group
+        self._watchdog.watch(group)
+
+    @property
+    def lease_is_over(self) -> bool:
+        """Whether the group was killed, or is about to be, because the lease has ended."""
+        return self._watchdog.lease_is_over
+
+    def release(self) -> None:
+        if self._group is not None:
+            self._watchdog.release(self._group)
