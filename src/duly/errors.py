@@ -18,6 +18,7 @@
     ├── LeaseLost            a job is no longer this worker's: another may run it by now
     ├── SchemaMismatch       the database's tables are older or newer than this duly
     └── StoreUnavailable     the database did not answer, and nothing was done …
+        ├── WriteBlocked     … because another program holds the write lock of the SQLite file
         └── OutcomeUnknown   … or it may have been done: the answer to a commit was lost
 
 What a task may raise to say how it goes on, and what it may meet. These are no DulyErrors: who
@@ -147,6 +148,19 @@ class StoreUnavailable(DulyError):
 
 class Busy(StoreUnavailable):
     """Somebody holds what was asked for, in a transaction that is still open; nothing was done."""
+
+
+class WriteBlocked(StoreUnavailable):
+    """A program that is not duly holds the write lock of the SQLite file; nothing was done.
+
+    No process of duly can write meanwhile, so leases stand still: by ``seconds`` so far, in a time
+    that began at ``since``, on ``duly.clock.boottime``.
+    """
+
+    def __init__(self, message: str, *, since: float, seconds: float) -> None:
+        super().__init__(message)
+        self.since = since
+        self.seconds = seconds
 
 
 class OutcomeUnknown(StoreUnavailable):

@@ -6,6 +6,7 @@ Everything here is real: the command, its threads, signals, a PostgreSQL that is
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 
 from duly import Duly
 from duly.clock import boottime
+from duly.model.states import State
 from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
 from tests.infrastructure.postgres import CHOSEN
 
@@ -226,3 +228,32 @@ def test_a_node_can_be_stopped_while_it_waits_for_its_store_to_come_back(
         cluster.stop()
         node.hear("the store does not answer (start)")
         assert node.end() == 0
+
+
+def test_a_write_lock_held_by_another_program_costs_no_job_its_run(tmp_path: Path) -> None:
+    url = str(tmp_path / "duly.db")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        up(tmp_path / "one", url, "--lease", "4s") as node,
+        up(tmp_path / "two", url, "--lease", "4s", "--queues", "other") as other,
+    ):
+        job = node.enqueue("sign")
+        node.until(lambda: node.signs("sign"), "the job to begin")
+        with contextlib.closing(sqlite3.connect(url, isolation_level=None)) as shell:
+            shell.execute("begin immediate")
+            rest(10)  # longer than the lease, and than what anybody grants it
+            shell.execute("rollback")
+        app = Duly(url)
+        fired = app.schedules.history("tick")[0].id
+        node.until(lambda: app.schedules.history("tick")[0].id > fired, "somebody to write again")
+        (node.folder / "sign").touch()
+        try:
+            node.until(lambda: app.jobs.get(job).state is State.SUCCEEDED, "the job to succeed")
+        finally:
+            app.close()
+        assert len(node.signs("sign")) == 1, "it has begun once"
+        for one in (node, other):
+            assert "lease" not in one.said
+            assert "took" not in one.said
+            assert one.end() == 0

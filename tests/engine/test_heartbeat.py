@@ -236,8 +236,10 @@ async def test_what_ignores_its_fence_ends_a_worker_or_is_told(
         care.line.faults.clear()
         await until(lambda: len(care.heard(WorkerEnlisted)) == 2)
     assert care.exits == ([EX_TEMPFAIL] if dedicated else [])
-    then = "end" if dedicated else "stay"
-    assert care.heard(WorkerUnfenced) == [WorkerUnfenced(ward.numbers[0], [1], then)]
+    [unfenced] = care.heard(WorkerUnfenced)
+    assert isinstance(unfenced, WorkerUnfenced)
+    assert (unfenced.worker, unfenced.jobs) == (ward.numbers[0], [1])
+    assert unfenced.then == ("end" if dedicated else "stay")
 
 
 async def test_a_worker_that_is_told_that_its_lease_is_over_does_not_wait_for_its_own_end_of_it(

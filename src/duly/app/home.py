@@ -47,10 +47,11 @@ def address(given: str | None) -> str:
     return url if is_postgres(url) or is_remote(url) else place(url, folder=configured().folder)
 
 
-async def open_or_make_store(url: str, *, migrate: bool = False) -> Store:
+async def open_or_make_store(url: str, *, migrate: bool = False, create: bool = True) -> Store:
     """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready.
 
-    Unless its operator says otherwise, by ``migrate``.
+    Unless its operator says otherwise, by ``migrate``. Without ``create``, a file that is not there
+    is not made.
     """
     if url == ":memory:":
         raise InvalidValue(
@@ -59,7 +60,7 @@ async def open_or_make_store(url: str, *, migrate: bool = False) -> Store:
         )
     if is_remote(url) or (is_postgres(url) and not migrate):
         return await open_store(url)
-    store = connect(url)
+    store = connect(url, create=create)
     await store.open()
     try:
         await migrate_tables(store)

@@ -131,7 +131,9 @@ class Shift:
         self.is_open.set()
 
     async def _open(self) -> None:
-        store = await open_or_make_store(self._roles.url, migrate=self._roles.migrate)
+        store = await open_or_make_store(
+            self._roles.url, migrate=self._roles.migrate, create=not self._roles.patient
+        )
         try:
             self.worker = self._make_worker(store)
             herald = self._make_herald(store)

@@ -22,7 +22,7 @@ from duly.clock import Timeout, boottime
 from duly.engine.kin import show_number
 from duly.engine.lease import LEASE, PATIENCE, Lease
 from duly.engine.wake import Wake
-from duly.errors import StoreUnavailable
+from duly.errors import StoreUnavailable, WriteBlocked
 from duly.events import (
     Emit,
     Event,
@@ -199,6 +199,9 @@ class Heartbeat:
                 async with Timeout(min(PATIENCE.total_seconds(), lease.doubtful_at() - now)):
                     beat = await self._beat(store, worker, renewing=renewing)
             except Exception as error:  # noqa: BLE001 - whatever it is, the lease is not renewed
+                if isinstance(error, WriteBlocked):
+                    lease.stood_still(error.since, error.seconds)
+                    self._ward.lease_until(lease.last_moment())
                 await self._failed(error, pause=AGAIN_SECONDS)
                 continue
             if beat is None:

@@ -21,9 +21,22 @@ class Lease:
     def __init__(self, length: timedelta, sent: float) -> None:
         self._seconds = length.total_seconds()
         self._confirmed = sent
+        self._stall: tuple[float, float] = (0.0, 0.0)
 
     def renewed(self, sent: float) -> None:
         self._confirmed = sent
+        self._stall = (0.0, 0.0)
+
+    def stood_still(self, since: float, seconds: float) -> None:
+        """Nobody could write for so long, in a time that began at ``since``: it does not count.
+
+        The same time may be told again, grown longer. One that began after the lease is too late.
+        """
+        if since >= self.last_moment() and since != self._stall[0]:
+            return
+        before = self._stall[1] if self._stall[0] == since else 0.0
+        self._confirmed += max(seconds - before, 0.0)
+        self._stall = (since, max(seconds, before))
 
     def lost(self) -> None:
         """The store says that it is over: what runs has to stop now."""

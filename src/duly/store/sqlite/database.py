@@ -8,6 +8,7 @@ import os
 import shlex
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +25,7 @@ from duly.store.sqlite.connection import (
     apply_migration,
     run,
 )
-from duly.store.sqlite.lock import FileLock
+from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import ConnectionThread, Work
 from duly.store.sqlite.wake import Wake
 from duly.store.sqlite.writer import Reader, Writer
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 # There is one writer at a time, so there are no locked rows to skip.
 SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, turns=False)
+PROLONG = "update duly_worker set lease_until = lease_until + :stalled where lease_until > :since"
 ANY_TOPIC = "*"  # something changed, and whoever changed it did not say what
 DEADLINE = timedelta(seconds=30)
 
@@ -69,7 +71,11 @@ class SqliteDatabase:
         self._lock = FileLock(Path(f"{self._path}.lock")) if self._path else None
         self._wake = Wake(Path(f"{self._path}-wake"), self._hear) if self._path else None
         self._duty = Writer(
-            self._path or MEMORY, self._lock, synchronous=synchronous, patience=deadline
+            self._path or MEMORY,
+            self._lock,
+            synchronous=synchronous,
+            patience=deadline,
+            make_up=self._prolong_leases,
         )
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
@@ -145,6 +151,13 @@ class SqliteDatabase:
         return lambda connection: run(
             connection, start(), texts=self._texts, now_us=to_us(self._clock())
         )
+
+    def _prolong_leases(self, connection: sqlite3.Connection, stall: Stall) -> None:
+        """Leases that were alive when nobody could write any more have stood still since."""
+        now_us = to_us(self._clock())
+        since = now_us - round((wall.boottime() - stall.since) * 1_000_000)
+        with suppress(sqlite3.OperationalError):  # there are no tables yet
+            connection.execute(PROLONG, {"since": since, "stalled": round(stall.seconds * 1e6)})
 
     async def _ask_reader(self, work: Work[T]) -> T:
         if self._path is None:

@@ -6,6 +6,11 @@ SQLite's own waiting knows: its naps grow to 100 ms, and whoever naps is overtak
 
 The kernel releases the lock when its holder dies, however it dies. It belongs to the open file, and
 a forked child has that file open too: it must close it, and must not unlock it.
+
+Other programs do not know this lock. While one of them holds SQLite's own (a VACUUM, a transaction
+that is left open in a shell), whoever of ours holds this one waits, and the others wait for it.
+That is noted in the file as a ``Stall``: nobody of ours could write, so no lease could be renewed
+and no job could be taken, and leases are prolonged by as much before anything else is written.
 """
 
 import fcntl
@@ -13,14 +18,36 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from time import monotonic
 
-from duly.errors import StoreUnavailable
+from duly.clock import boottime
+from duly.errors import StoreUnavailable, WriteBlocked
 
 _CLOSED = -1
+_LONGEST = 200  # bytes of a note
+# Whoever waits for another program says so more often than this.
+_FRESH_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A time in which nobody of ours could write; on ``duly.clock.boottime``."""
+
+    since: float
+    until: float  # it was seen last
+    seconds: float  # of it that somebody has waited
+
+    def blocked(self, path: Path) -> WriteBlocked:
+        return WriteBlocked(
+            f"another program has held the write lock of {path} for {self.seconds:.0f} s, and "
+            f"nothing was written; find it with: fuser {path}",
+            since=self.since,
+            seconds=self.seconds,
+        )
 
 
 class FileLock:
@@ -42,6 +69,19 @@ class FileLock:
             os.close(self._file)
             self._file = _CLOSED
 
+    def stall(self) -> Stall | None:
+        """What is noted, if anything is; with the lock or without."""
+        found = os.pread(self._file, _LONGEST, 0).split()
+        return Stall(*map(float, found)) if len(found) == 3 else None
+
+    def note(self, stall: Stall | None) -> None:
+        """Note that another program lets nobody write, or that this is over; with the lock."""
+        if stall is None:
+            os.ftruncate(self._file, 0)
+        else:
+            said = f"{stall.since!r} {stall.until!r} {stall.seconds!r}"
+            os.pwrite(self._file, said.ljust(_LONGEST - 1).encode() + b"\n", 0)
+
     @contextmanager
     def held(self, patience: timedelta) -> Iterator[None]:
         """Hold the lock, or raise ``StoreUnavailable`` when patience ends."""
@@ -58,6 +98,9 @@ class FileLock:
         """
         while not self._acquired():
             if monotonic() >= until:
+                stall = self.stall()
+                if stall is not None and boottime() - stall.until < _FRESH_SECONDS:
+                    raise stall.blocked(self.path.with_suffix(""))
                 raise StoreUnavailable(
                     f"another process has held {self.path} for {patience.total_seconds():g} s, "
                     f"and nothing was written; find it with: fuser {self.path}"

@@ -5,6 +5,7 @@ callers a commit costs each of them a fraction of an fsync, and with one caller 
 Each operation has a savepoint, so that one which fails is undone alone.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -12,20 +13,24 @@ from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
+from duly.clock import boottime
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import (
+    MEMORY,
     Synchronous,
     connect,
     connect_to_read,
     primary_code,
     told,
 )
-from duly.store.sqlite.lock import FileLock
+from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import Request, Take
 
 # The right to write is taken before the first read: nobody writes between what an operation reads
 # and what it writes because of it.
 BEGIN = "begin immediate"
+# How long SQLite itself waits for the write lock, before we note that another program has it.
+BUSY = timedelta(milliseconds=250)
 MOST_OPERATIONS = 256
 WATCH_SECONDS = 0.1
 IDLE_SECONDS = 1.0
@@ -47,9 +52,12 @@ class Writer:
         *,
         synchronous: Synchronous,
         patience: timedelta,
+        make_up: Callable[[sqlite3.Connection, Stall], None] = lambda *_: None,
     ) -> None:
         self.pulse = IDLE_SECONDS
         self._path = path
+        self._file = OpenedFile(path)
+        self._make_up = make_up
         self._lock = lock
         self._synchronous = synchronous
         self._patience = patience
@@ -65,18 +73,45 @@ class Writer:
     def connect(self) -> sqlite3.Connection:
         with self._locked():
             connection = connect(self._path, self._synchronous, busy=self._patience / 2)
+        connection.execute(f"pragma busy_timeout = {_milliseconds(BUSY)}")
+        self._file.opened()
         self._version = _version(connection)
         return connection
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
         """Nothing is taken before the transaction is ours: until then it can be taken back."""
         with self._locked():
-            connection.execute(BEGIN)
+            self._file.check()
+            self._begin(connection)
             try:
                 write(connection, take())
             finally:
                 roll_back(connection)
+            self._file.check()  # what was written into a file without a name is not there
             self._truncate_a_large_log(connection)
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begin to write; make up for the time in which nobody could, before anything else."""
+        lock = self._lock
+        if lock is None:
+            connection.execute(BEGIN)
+            return
+        began = boottime()
+        asked = began
+        while not _begun(connection):
+            before, now = lock.stall(), boottime()
+            since, seconds = (asked, 0.0) if before is None else (before.since, before.seconds)
+            stall = Stall(since, now, seconds + now - asked)
+            lock.note(stall)
+            asked = now
+            if now - began >= self._patience.total_seconds() / 2:
+                raise stall.blocked(Path(self._path))
+        stall_over = lock.stall()
+        if stall_over is not None:
+            self._make_up(connection, stall_over)
+            connection.execute("commit")
+            lock.note(None)
+            self._begin(connection)
 
     def look(self, connection: sqlite3.Connection, /) -> None:
         if self._foreign is None:
@@ -101,7 +136,10 @@ class Writer:
         last.close()
 
     def _locked(self, patience: timedelta | None = None) -> AbstractContextManager[None]:
-        return nullcontext() if self._lock is None else self._lock.held(patience or self._patience)
+        if self._lock is None:
+            return nullcontext()
+        # Half: an error that says what is in the way comes before the one that says it is late.
+        return self._lock.held(patience or self._patience / 2)
 
     def _truncate_a_large_log(self, connection: sqlite3.Connection) -> None:
         """Large it is after a large commit, or if readers never let a checkpoint finish."""
@@ -111,7 +149,7 @@ class Writer:
         with suppress(sqlite3.Error):  # what was asked is committed all the same
             connection.execute(f"pragma busy_timeout = {_milliseconds(TRUNCATE_PATIENCE)}")
             connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-            connection.execute(f"pragma busy_timeout = {_milliseconds(self._patience / 2)}")
+            connection.execute(f"pragma busy_timeout = {_milliseconds(BUSY)}")
 
     def _log_bytes(self) -> int:
         # Never opened: closing it would drop every lock that SQLite has on it in this process.
@@ -130,12 +168,16 @@ class Reader:
 
     def __init__(self, path: Path, patience: timedelta) -> None:
         self._path = path
+        self._file = OpenedFile(path)
         self._patience = patience
 
     def connect(self) -> sqlite3.Connection:
-        return connect_to_read(self._path, busy=self._patience / 2)
+        connection = connect_to_read(self._path, busy=self._patience / 2)
+        self._file.opened()
+        return connection
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
+        self._file.check()
         for request in take():
             connection.execute("begin")
             try:
@@ -148,6 +190,54 @@ class Reader:
 
     def close(self, connection: sqlite3.Connection, /) -> None:
         connection.close()
+
+
+class OpenedFile:
+    """The file as it was opened. Its name may lead to another one later, or to none.
+
+    What is written then goes into a file that nobody will open again, and so does what is written
+    into a log whose name is gone.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._paths = () if str(path) == MEMORY else (str(path), f"{path}-wal")
+        self._known: list[tuple[int, int] | None] = []
+
+    def opened(self) -> None:
+        """Remember the file that was just opened."""
+        self._known = [_identity(path) for path in self._paths]
+
+    def check(self) -> None:
+        """Refuse to go on if the names do not lead to what was opened."""
+        for number, (path, known) in enumerate(zip(self._paths, self._known, strict=True)):
+            found = _identity(path)
+            if known is None:
+                self._known[number] = found  # a log is made by the first who needs one
+            elif found != known:
+                what = "was deleted or moved" if found is None else "was replaced by another file"
+                raise StoreUnavailable(
+                    f"{path} {what} while this process had it open, and nothing is written any "
+                    "more: put the file back, or restart every process that uses it"
+                )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """The device and the number of a file; never opened, which would drop SQLite's locks."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a path that is asked for with every commit
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _begun(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute(BEGIN)
+    except sqlite3.OperationalError as error:
+        if primary_code(error) != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
 
 
 def write(connection: sqlite3.Connection, requests: list[Request]) -> None:
