@@ -26,6 +26,7 @@ from duly.registry.context import current
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
 from duly.store.protocol import Store, Wish
+from duly.testing.clock import VirtualClock
 from duly.testing.factories import call, profile
 
 E = TypeVar("E")
@@ -54,8 +55,8 @@ PAUSE = threading.Event()  # which nobody ever sets
 
 
 @asynccontextmanager
-async def memory_store() -> AsyncIterator[Store]:
-    store = connect(":memory:")
+async def memory_store(clock: VirtualClock | None = None) -> AsyncIterator[Store]:
+    store = connect(":memory:", clock=clock)
     await store.open()
     try:
         await migrate_tables(store)

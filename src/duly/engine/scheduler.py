@@ -18,6 +18,7 @@ from duly.store.protocol import Fired as Pass
 # do not wait long, and that a crash repeats little.
 BATCH = 200
 A_MINUTE = timedelta(minutes=1)
+REFRESH_SECONDS = 10.0  # between looks for moments that older zone data gave
 NO_REST = timedelta(0)
 # Overdue and not ours: another node holds it, or is the one with the right zone data. Look again
 # soon, then less and less soon.
@@ -51,6 +52,7 @@ class Scheduler:
         self._steady = steady
         self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
         self._stale_after: int | None = 0
+        self._refresh_at = 0.0
         self._held = HELD_ELSEWHERE
         self._back = NO_REST
         self._due_at = float("inf")
@@ -86,6 +88,12 @@ class Scheduler:
         return held
 
     async def _refresh(self) -> None:
-        """Once after the start, work out anew what older zone data gave, a page at each tick."""
+        """Work out anew what older zone data gave, a page at each tick.
+
+        After the start, and again and again: a node with older data may write at any time.
+        """
+        if self._stale_after is None and self._steady() >= self._refresh_at:
+            self._stale_after = 0
         if self._stale_after is not None:
             self._stale_after = await self._store.ledger.refresh(after=self._stale_after)
+            self._refresh_at = self._steady() + REFRESH_SECONDS
