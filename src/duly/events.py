@@ -286,6 +286,13 @@ class ProcessReplaced:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreOutgrown:
+    """Somebody migrated the store to tables that this version cannot use: the node stops."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pruned:
     """History older than its retention was removed."""
 
@@ -324,6 +331,7 @@ Event: TypeAlias = (
     | SettlementFailed
     | ChildNotStarted
     | ProcessReplaced
+    | StoreOutgrown
     | Pruned
 )
 

@@ -95,6 +95,9 @@ class Mortal:
     async def applied(self) -> list[int]:
         raise NotImplementedError
 
+    async def minimum(self) -> int:
+        raise NotImplementedError
+
     async def apply(self, migration: Migration, /) -> bool:
         raise NotImplementedError
 

@@ -80,7 +80,8 @@ async def test_an_empty_database_that_another_prepares_just_now_is_no_obstacle(
     async with await psycopg.AsyncConnection.connect(pg_dsn) as another:
         await another.execute(
             "create schema duly;"
-            " create table duly.migration (number int primary key, name text, applied_at bigint)"
+            " create table duly.migration (number int primary key, name text, applied_at bigint,"
+            " minimum int)"
         )
         migrating = asyncio.create_task(migrate(database, known=STEPS))
         await is_waiting_for_a_lock(pg_dsn)
@@ -196,6 +197,29 @@ def test_a_schema_says_what_is_wrong_and_what_to_run(
 ) -> None:
     schema = Schema(applied=applied, expected=expected)
     assert (schema.problem, schema.ok) == (problem, problem is None)
+
+
+async def test_a_database_may_be_too_new(database: PostgresDatabase) -> None:
+    breaking = Migration(3, "breaking", "alter table duly.a drop column x", minimum=3)
+    await migrate(database, known=[*STEPS, breaking])
+    told = "the database is too new for this duly: it needs one that knows migration 3, and this "
+    assert (await check(database, known=STEPS)).problem == f"{told}one knows 2; upgrade duly here"
+    for refused in (require, migrate):
+        with pytest.raises(SchemaMismatch, match=f"^{told}one knows 2; upgrade duly here$"):
+            await refused(database, known=STEPS)
+    await require(database, known=[*STEPS, breaking])
+    later = Migration(4, "later", "create table duly.d ()")
+    await migrate(database, known=[*STEPS, breaking, later])
+    await require(database, known=[*STEPS, breaking])
+    with pytest.raises(SchemaMismatch, match="needs one that knows migration 3"):
+        await require(database, known=STEPS)
+
+
+def test_a_file_says_from_which_migration_on_nodes_may_use_the_database(tmp_path: Path) -> None:
+    (tmp_path / "0001_tables.sql").write_text("first")
+    (tmp_path / "0002_breaking.sql").write_text("-- It drops a column.\n-- minimum: 0002\nsecond")
+    found = read_migrations(tmp_path, Dialect("postgres"))
+    assert [one.minimum for one in found] == [0, 2]
 
 
 def test_migrations_are_read_from_files_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ beside other code, on the loop or in a thread. ``serve`` does one until a signal
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -17,13 +18,14 @@ from duly.app.declared import Announcement
 from duly.app.home import open_or_make_store
 from duly.app.job_log import job_log
 from duly.app.node import Node
+from duly.app.stores import outgrown
 from duly.app.talk import job_count, level_of, sentence
 from duly.app.workers import WorkerOptions, make_worker
 from duly.clock import boottime, sleep
 from duly.engine.herald import Herald
 from duly.engine.worker import Worker
-from duly.errors import InvalidValue, StoreUnavailable
-from duly.events import Emit, Event, StopOverdue, StoreFound, StoreLost
+from duly.errors import InvalidValue, SchemaMismatch, StoreUnavailable
+from duly.events import Emit, Event, StopOverdue, StoreFound, StoreLost, StoreOutgrown
 from duly.registry.registry import Registry
 from duly.rules import show_duration
 from duly.store.connect import is_remote, place
@@ -32,6 +34,7 @@ from duly.sync import Portal
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 AGAIN_SECONDS = 1.0  # between two attempts to open a store that is away
+SCHEMA_SECONDS: Final = 5.0  # between looks whether the store was migrated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,7 @@ class Shift:
         self.is_open = asyncio.Event()
         self._store: Store | None = None
         self._node: Node | None = None
+        self._outgrown: str | None = None
         self.worker: Worker | None = None
 
     @property
@@ -159,6 +163,7 @@ class Shift:
             return  # told to stop while it waited for the store
         assert self._node is not None  # noqa: S101
         deadline = asyncio.create_task(self._halt_in_time())
+        watch = asyncio.create_task(self._stop_if_outgrown(self._store))
         try:
             await self._node.run(self._stop, self._hurry)
         except BaseException:
@@ -170,7 +175,20 @@ class Shift:
             raise
         finally:
             deadline.cancel()
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
             await self._store.close()
+        if self._outgrown is not None:
+            raise SchemaMismatch(self._outgrown)
+
+    async def _stop_if_outgrown(self, store: Store) -> None:
+        """Stop warm when the store was migrated to tables that this version cannot use."""
+        while self._outgrown is None:
+            await sleep(SCHEMA_SECONDS)
+            with contextlib.suppress(StoreUnavailable):
+                self._outgrown = await outgrown(store)
+        self._emit(StoreOutgrown(self._outgrown))
+        self._stop.set()
 
     async def _halt_in_time(self) -> None:
         """Turn a warm stop into a cold one when its time is over."""

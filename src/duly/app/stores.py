@@ -53,6 +53,11 @@ async def migrate_store(
         await there.close()
 
 
+async def outgrown(store: Store) -> str | None:
+    """Why this version of duly must not use an open store any more, if it must not."""
+    return (await check(store.database)).too_new if isinstance(store, SqlStore) else None
+
+
 async def check_store(url: str) -> StoreReport:
     """Look at a store that is there; nothing is made or changed."""
     store = connect(url, create=False, writes=False)
@@ -78,7 +83,7 @@ async def open_store(url: str) -> Store:
         await require(store.database)
     except BaseException as error:
         await store.close()
-        if isinstance(error, SchemaMismatch):
+        if isinstance(error, SchemaMismatch) and str(error).endswith("duly db migrate"):
             raise SchemaMismatch(f"{error} --store {shlex.quote(place(url))}") from None
         raise
     return store

@@ -182,6 +182,7 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     ),
     events.ChildNotStarted: _not_started,
     events.ProcessReplaced: lambda e: f"process {e.pid} {e.reason}; another one took its place",
+    events.StoreOutgrown: lambda e: f"{e.reason}; finishing what runs, and stopping",
 }
 
 _JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {
@@ -203,5 +204,6 @@ _LEVELS: Final[dict[type[Any], Level]] = {
     events.ScheduleFaulted: "error",
     events.WorkerUnfenced: "error",
     events.SettlementFailed: "error",
+    events.StoreOutgrown: "error",
     events.ChildNotStarted: "error",
 }

@@ -89,6 +89,7 @@ class Migration(NamedTuple):
     number: int
     name: str
     script: str
+    minimum: int = 0  # a node must know this migration to use the database from then on
 
 
 class Database(Protocol):
@@ -122,6 +123,10 @@ class Database(Protocol):
 
     async def applied(self) -> list[int]:
         """The numbers of the migrations that this database has; none at all in an empty one."""
+        ...
+
+    async def minimum(self) -> int:
+        """The migration that a node must know to use this database; 0 for none."""
         ...
 
     async def apply(self, migration: "Migration", /) -> bool:

@@ -1,7 +1,9 @@
 """The schema of a database, brought to what this version of duly works with.
 
 Migrations are files ``NNNN_name.sql`` in the dialect's folder. They only go forward, in one
-transaction each, and each leaves the database usable for the version of duly before it.
+transaction each. One leaves the database usable for the versions of duly before it, unless its file
+says ``-- minimum: NNNN``: from then on a node must know that migration. Older ones refuse to start,
+and those that run stop in order.
 """
 
 import re
@@ -18,6 +20,7 @@ from duly.store.statements import with_features
 NO_TABLES = "the database has no duly tables: run duly db migrate"
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_MINIMUM = re.compile(r"^-- minimum: (\d{4})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Schema:
 
     applied: tuple[int, ...]
     expected: tuple[int, ...]
+    minimum: int = 0  # the migration that one must know to use the database
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -38,11 +42,24 @@ class Schema:
 
     @property
     def ok(self) -> bool:
-        return not self.missing
+        return self.problem is None
+
+    @property
+    def too_new(self) -> str | None:
+        """Why this version of duly must not use the database, if it must not."""
+        known = max(self.expected, default=0)
+        if self.minimum <= known:
+            return None
+        return (
+            f"the database is too new for this duly: it needs one that knows migration "
+            f"{self.minimum}, and this one knows {known}; upgrade duly here"
+        )
 
     @property
     def problem(self) -> str | None:
-        """What is wrong and what to run, in a sentence; none if nothing is wrong."""
+        """What is wrong and what to do, in a sentence; none if nothing is wrong."""
+        if self.too_new:
+            return self.too_new
         if self.missing and not self.applied:
             return NO_TABLES
         if self.missing:
@@ -75,7 +92,10 @@ async def migrate(
 
     ``known`` stands in for the dialect's own. ``report`` is told of each when it is done.
     """
-    there = set(await database.applied())
+    schema = await check(database, known=known)
+    if schema.too_new:
+        raise SchemaMismatch(schema.too_new)
+    there = set(schema.applied)
     done: list[Migration] = []
     for migration in _known(database, known):
         if migration.number not in there and await _applied(database, migration):
@@ -100,13 +120,15 @@ async def _applied(database: Database, migration: Migration) -> bool:
 
 async def check(database: Database, *, known: Sequence[Migration] | None = None) -> Schema:
     expected = tuple(migration.number for migration in _known(database, known))
-    return Schema(applied=tuple(sorted(await database.applied())), expected=expected)
+    applied = tuple(sorted(await database.applied()))
+    return Schema(applied, expected, await database.minimum())
 
 
 async def require(database: Database, *, known: Sequence[Migration] | None = None) -> None:
-    """Refuse to go on with a database that is older than this duly.
+    """Refuse to go on with a database that is older than this duly, or too new for it.
 
-    A newer one is not refused: during a deploy, the nodes before it go on, and may start again.
+    One that is newer, and not too new, is not refused: during a deploy, the nodes before it go on,
+    and may start again.
     """
     problem = (await check(database, known=known)).problem
     if problem:
@@ -134,8 +156,10 @@ def _read(file: Traversable, dialect: Dialect) -> Migration:
     name = _FILE.fullmatch(file.name)
     if not name:
         raise ValueError(f"{file.name}: a migration is named as in 0001_tables.sql")
+    text = file.read_text(encoding="utf-8")
+    minimum = _MINIMUM.search(text)
     return Migration(
-        int(name[1]), name[2], with_features(file.read_text(encoding="utf-8"), dialect)
+        int(name[1]), name[2], with_features(text, dialect), int(minimum[1]) if minimum else 0
     )
 
 

@@ -18,6 +18,8 @@ async def schema(patient: Patient) -> Finding:
 
 
 def judge_schema(found: Schema) -> Finding:
+    if found.too_new:
+        return problem(found.too_new.partition(":")[0], "upgrade duly on this machine")
     if found.problem:
         return problem(found.problem.partition(":")[0], "duly db migrate")
     if found.note:

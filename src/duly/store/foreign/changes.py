@@ -133,6 +133,9 @@ class _Guest:
     async def applied(self) -> list[int]:
         raise WrongState("a connection of yours is not migrated; run duly db migrate")
 
+    async def minimum(self) -> int:
+        raise WrongState("a connection of yours is not migrated; run duly db migrate")
+
     async def apply(self, migration: Migration, /) -> bool:  # noqa: ARG002
         raise WrongState("a connection of yours is not migrated; run duly db migrate")
 

@@ -118,6 +118,11 @@ class PostgresDatabase:
             lambda call: self._transaction(call, self._begin_read, schema.applied)
         )
 
+    async def minimum(self) -> int:
+        return await self._call(
+            lambda call: self._transaction(call, self._begin_read, schema.minimum)
+        )
+
     async def apply(self, migration: Migration, /) -> bool:
         return await self._call(
             lambda call: self._migrated(call, migration), deadline=_MIGRATION_DEADLINE

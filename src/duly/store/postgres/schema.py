@@ -23,7 +23,8 @@ create schema if not exists duly;
 create table if not exists duly.migration (
     number     int    primary key,
     name       text   not null,
-    applied_at bigint not null
+    applied_at bigint not null,
+    minimum    int    not null
 )
 """
 
@@ -36,9 +37,10 @@ lock table duly.migration in share row exclusive mode
 """
 
 _RECORD = b"""
-insert into duly.migration (number, name, applied_at)
+insert into duly.migration (number, name, applied_at, minimum)
 values (%(number)s, %(name)s,
-        coalesce(%(now)s::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
+        coalesce(%(now)s::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint),
+        %(minimum)s)
 """
 
 
@@ -60,12 +62,25 @@ async def applied(connection: Connection) -> list[int]:
     return [number for (number,) in await asked.fetchall()]
 
 
+async def minimum(connection: Connection) -> int:
+    if not await is_prepared(connection):
+        return 0
+    asked = await connection.execute(b"select coalesce(max(minimum), 0) from duly.migration")
+    found = await asked.fetchone()
+    return found[0] if found else 0
+
+
 async def apply(connection: Connection, migration: Migration, *, now: int | None) -> bool:
     """Inside a transaction: whether the migration was applied, rather than found applied."""
     await connection.execute(_LOCK)
     if migration.number in await applied(connection):
         return False
     await connection.execute(migration.script.encode())
-    values = {"number": migration.number, "name": migration.name, "now": now}
+    values = {
+        "number": migration.number,
+        "name": migration.name,
+        "minimum": migration.minimum,
+        "now": now,
+    }
     await connection.execute(_RECORD, values)
     return True

@@ -96,11 +96,23 @@ def run(
 
 
 def applied_migrations(connection: sqlite3.Connection) -> list[int]:
-    named = "select count(*) from sqlite_master where type = 'table' and name = 'duly_migration'"
-    if connection.execute(named).fetchone() == (0,):
+    if not _has_migrations(connection):
         return []
     recorded = connection.execute("select number from duly_migration order by number")
     return [number for (number,) in recorded]
+
+
+def minimum_migration(connection: sqlite3.Connection) -> int:
+    """The migration that a node must know to use this database; 0 for none."""
+    if not _has_migrations(connection):
+        return 0
+    asked = connection.execute("select coalesce(max(minimum), 0) from duly_migration")
+    return int(asked.fetchone()[0])
+
+
+def _has_migrations(connection: sqlite3.Connection) -> bool:
+    named = "select count(*) from sqlite_master where type = 'table' and name = 'duly_migration'"
+    return bool(connection.execute(named).fetchone() == (1,))
 
 
 def apply_migration(connection: sqlite3.Connection, migration: Migration, now_us: int) -> bool:
@@ -109,13 +121,14 @@ def apply_migration(connection: sqlite3.Connection, migration: Migration, now_us
         return False
     connection.execute(
         "create table if not exists duly_migration"
-        " (number integer primary key, name text not null, applied_at integer not null)"
+        " (number integer primary key, name text not null, applied_at integer not null,"
+        " minimum integer not null)"
     )
     for statement in split_script(migration.script):
         connection.execute(statement)
     connection.execute(
-        "insert into duly_migration (number, name, applied_at) values (?, ?, ?)",
-        (migration.number, migration.name, now_us),
+        "insert into duly_migration (number, name, applied_at, minimum) values (?, ?, ?, ?)",
+        (migration.number, migration.name, now_us, migration.minimum),
     )
     return True
 

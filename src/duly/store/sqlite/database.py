@@ -23,6 +23,7 @@ from duly.store.sqlite.connection import (
     Synchronous,
     applied_migrations,
     apply_migration,
+    minimum_migration,
     run,
 )
 from duly.store.sqlite.lock import FileLock, Stall
@@ -123,6 +124,9 @@ class SqliteDatabase:
 
     async def applied(self) -> list[int]:
         return await self._ask_reader(applied_migrations)
+
+    async def minimum(self) -> int:
+        return await self._ask_reader(minimum_migration)
 
     async def apply(self, migration: Migration, /) -> bool:
         return await self._ready(self._writer).ask(

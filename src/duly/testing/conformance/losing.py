@@ -59,6 +59,9 @@ class LosingAnswers:
     async def applied(self) -> list[int]:
         return await self._inside.applied()
 
+    async def minimum(self) -> int:
+        return await self._inside.minimum()
+
     async def apply(self, migration: Migration, /) -> bool:
         return await self._inside.apply(migration)
 

@@ -57,6 +57,9 @@ class SimulatedDatabase:
     async def applied(self) -> list[int]:
         raise NotImplementedError("the world makes its tables itself")
 
+    async def minimum(self) -> int:
+        return 0
+
     async def apply(self, migration: Migration, /) -> bool:
         raise NotImplementedError("the world makes its tables itself")
 
