@@ -39,10 +39,15 @@ MOST_BLOCKS = 16
 class Room:
     def __init__(self, database: Database, ids: Ids | None = None) -> None:
         self.database = database
-        self.ids = ids or Ids.held()
+        self._pool = [ids or Ids.held()]  # shared with those who act in somebody's name
         self._listeners: list[Callable[[str], None]] = []
         self._appetite = 1
         self.actor: Actor | None = None
+
+    @property
+    def ids(self) -> Ids:
+        """The reservation in force."""
+        return self._pool[0]
 
     def acting(self, actor: Actor) -> "Room":
         """The same room, numbers and listeners and all, in somebody's name."""
@@ -147,7 +152,7 @@ class Room:
     def drop(self, ids: Ids) -> None:
         """Never again use the numbers of a reservation."""
         if self.ids is ids:
-            self.ids = Ids.held()
+            self._pool[0] = Ids.held()
 
     async def more(self, needed: int) -> None:
         """Reserve numbers: more each time, since an operation that runs out is run again."""

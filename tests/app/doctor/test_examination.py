@@ -75,16 +75,23 @@ async def test_a_migration_that_is_missing_is_a_problem_and_a_newer_one_is_worth
 ) -> None:
     await migrate_store(url)
     with sqlite3.connect(url) as file:
-        file.execute("insert into duly_migration values (999, 'future', 0)")
+        file.execute("insert into duly_migration values (999, 'future', 0, 0)")
     file.close()
     [newer] = [one for one in await examine(url) if one.check == "schema"]
     assert (newer.level, "a newer duly" in newer.said) == ("warning", True)
     with sqlite3.connect(url) as file:
-        file.execute("delete from duly_migration where number = 4")
+        file.execute("update duly_migration set minimum = 999 where number = 999")
+    file.close()
+    outgrown = (await examine(url))[-1]
+    assert (outgrown.level, outgrown.fix) == ("problem", "upgrade duly on this machine")
+    assert outgrown.said == "the database is too new for this duly"
+    with sqlite3.connect(url) as file:
+        file.execute("update duly_migration set minimum = 0")
+        file.execute("delete from duly_migration where number = 1")
     file.close()
     older = (await examine(url))[-1]
     assert (older.check, older.level, older.fix) == ("schema", "problem", "duly db migrate")
-    assert "migration 4 is missing" in older.said
+    assert "migration 1 is missing" in older.said
 
 
 async def test_a_check_that_cannot_be_made_is_a_finding(url: str) -> None:

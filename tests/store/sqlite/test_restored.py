@@ -3,12 +3,14 @@
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
+from duly.model.access import Actor, NewToken
 from duly.model.event import Emitted
 from duly.store.connect import connect
 from duly.store.protocol import Done, Wish
-from duly.testing.factories import call, profile
+from duly.testing.factories import call, plan, profile
 from tests.store.homes import furnish
 
 LEASE = timedelta(minutes=10)
@@ -44,6 +46,16 @@ async def test_what_is_acknowledged_after_a_restore_is_there(tmp_path: Path) -> 
             for number in await store.events.emit([Emitted(name="said")] * 50)
         ]
         assert sorted(said) == sorted(event.id for event in (await new.events.page()).events)
+        for store, name in ((new, "new"), (old, "old")):
+            acting = store.acting(Actor(name, "person"))
+            for n in range(20):
+                secret = sha256(f"{name} {n}".encode()).hexdigest()
+                wanted = NewToken(name=f"{name}-{n}", role="viewer", hash=secret)
+                await store.access.create_token(wanted)
+                await acting.schedules.add([plan(f"{name}-{n}", "every 1h")])
+        assert len(await new.access.tokens()) == 40
+        assert len(await new.access.audit(limit=100)) == 80
+        assert await new.access.verify_audit() is None
         known = await new.work.register(profile("new", tasks=TASKS), lease=LEASE)
         assert known.id != forgotten.id
         assert await old.work.renew(forgotten.id, LEASE) is None
