@@ -46,6 +46,34 @@ HIDDEN = {
     "X-Auth-Key: abc": "X-Auth-Key: ***",
     "AWS_SESSION=abc AWS_SESSION_TOKEN=def": "AWS_SESSION=*** AWS_SESSION_TOKEN=***",
     "sessionid=abc; x": "sessionid=***; x",
+    "pass=hunter2 x": "pass=*** x",
+    "DB_PASS: hunter2": "DB_PASS: ***",
+    '{"userPass": "hunter2"}': '{"userPass": "***"}',
+    "smtp-pass=hunter2": "smtp-pass=***",
+    "passcode=1 passkey=2": "passcode=*** passkey=***",
+    "PIN: 1234": "PIN: ***",
+    "card_pin=1234, x": "card_pin=***, x",
+    '"cardPin": 1234}': '"cardPin": ***}',
+    "pin_code=1234": "pin_code=***",
+    "otp=123456&x": "otp=***&x",
+    "OTP_CODE=123456": "OTP_CODE=***",
+    "jwt: ey.ab.cd": "jwt: ***",
+    "id-jwt=ey.ab.cd": "id-jwt=***",
+    "auth=abc": "auth=***",
+    "basic_auth: 'ada:x'": "basic_auth: '***'",
+    "X-Auth-Header: abc": "X-Auth-Header: ***",
+    "oauth=abc httpAuth=abc": "oauth=*** httpAuth=***",
+    "SENTRY_DSN=https://abc@o1.example/2": "SENTRY_DSN=***",
+    "dsn: 'host=db password=x'": "dsn: '***'",
+    "signing_key=abc": "signing_key=***",
+    "ssh-key: abc": "ssh-key: ***",
+    "STRIPE_KEY_LIVE=abc": "STRIPE_KEY_LIVE=***",
+    '"encryptionKey": "abc"': '"encryptionKey": "***"',
+    "signing_keys=['a', 'b'], c": "signing_keys=***], c",
+    'tokens=abc, "tokens": ["a", "b"]': 'tokens=***, "tokens": ***]',
+    "refresh_tokens: abc": "refresh_tokens: ***",
+    "tokens: 7f3a": "tokens: ***",
+    "run --pass abc --pin 1234 --ssh-key ~/.ssh/id": "run --pass *** --pin *** --ssh-key ***",
 }
 
 
@@ -67,6 +95,13 @@ def test_the_value_behind_a_name_like_a_secrets_is_hidden(text: str) -> None:
         "http://host:80/path@place",
         "mail to a@b.example: sent",
         "--no-token -x",
+        "author: Ada, authority=x, authored: 1",
+        "compass=n bypass: yes passed: 12 passengers=3 tests passed=7",
+        "ping=3 shipping: yes spin=2 pinned: no pins=4 opinion: x",
+        "key=order:7 --key 7 keyboard: de monkey=1 keys: 3",
+        "the key: 7",
+        "max_tokens=512 total_tokens: 7.5, {'prompt_tokens': 7}",
+        "authenticated: yes jwtish=1 adsn=3",
     ],
 )
 def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
@@ -77,7 +112,8 @@ def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
     "piece",
     ["a", "-", " --", '"', "\\", "@", ")", ",", "token", "token=", "token ", "token=,", "token=[",
      "token=a)", "token=\\", 'token="\\"', "token\\", "--token ", " --aaaaaaaaaaaaaaaaaaaa",
-     "cookie", "cookie: ", "cookie:'", "x-auth",
+     "cookie", "cookie: ", "cookie:'", "x-auth", "pass", "pass=", "aPin", "_key", "_key_", "a_key=",
+     "tokens=", "tokens=1", "tokens:", "auth-", "Key",
      "bearer ", "://", "://a:", "://a:b", "://a:@", "password: x "],
 )  # fmt: skip
 def test_a_line_of_a_megabyte_costs_no_more_than_its_length(piece: str) -> None:
@@ -94,6 +130,16 @@ def test_what_is_named_like_a_secret_is_hidden_wherever_it_is_in_a_value() -> No
         "api_key": "***",
         "deep": [{"Cookie": "***", "text": "token=*** d"}],
         "no": None,
+    }
+
+
+def test_a_number_of_tokens_is_no_secret_and_a_pin_is_one() -> None:
+    found = {"max_tokens": 512, "pin": 1234, "tokens": ["a"], "usage": {"tokens": 7, "otp": 1}}
+    assert hidden(found) == {
+        "max_tokens": 512,
+        "pin": "***",
+        "tokens": "***",
+        "usage": {"tokens": 7, "otp": "***"},
     }
 
 

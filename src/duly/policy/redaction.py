@@ -27,22 +27,31 @@ from typing import Any, Final
 HIDDEN: Final = "***"
 SHORTEST_SECRET: Final = 6  # shorter ones would hide words
 
-_NAMES = (
-    "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "api_key", "api-key",
-    "accesskey", "access_key", "access-key", "privatekey", "private_key", "private-key",
-    "authorization", "credential", "cookie", "x-auth", "x_auth", "aws_session", "sessionid",
-    "session_id", "session-id",
+# Looked for as they are first: that is a hundred times faster than a pattern, and most texts have
+# none of them. A part of every name below is among them.
+_HINTS = (
+    "pass", "pwd", "secret", "token", "key", "credential", "cookie", "auth", "aws_session",
+    "sessionid", "session_id", "session-id", "pin", "otp", "jwt", "dsn", "bearer", "://",
 )  # fmt: skip
 
-# Looked for as they are first: that is a hundred times faster than a pattern, and most texts have
-# none of them.
-_HINTS = (*_NAMES, "bearer", "://")
-
-_NAME = (
-    r"(?:pass(?:word|wd|phrase)|pwd|secret|token(?!s)|api[_-]?key|access[_-]?key|private[_-]?key"
-    r"|credential|cookie|x[_-]auth|aws_session|session[_-]?id)"
-    r"[\w-]{0,40}+"  # token_value, but not max_tokens=512
+# A word that is a secret's whatever stands around it: DB_PASSWORD, token_value.
+_LONG = (
+    r"(?:pass(?:word|wd|phrase|code|key)|pwd|secret|token(?!s)|api[_-]?key|access[_-]?key"
+    r"|private[_-]?key|credential|cookie|x[_-]auth|aws_session|session[_-]?id)"
+    r"[\w-]{0,40}+"
 )
+# A short one, which other words hold too, is a part of a name of its own: db_pass, userPin, but
+# neither compass nor author. Of a key, something says what it opens: signing_key, but not key.
+_SHORT = (
+    r"(?:(?<![a-z0-9])(?:pass|pin|otp|jwt|o?auth|dsn)"
+    r"|(?-i:(?<=[a-z0-9])(?:Pass|Pin|PIN|Otp|OTP|Jwt|JWT|O?Auth|Dsn|DSN)))"
+    r"(?:[_-]?(?:code|value|header|hash|string))?"
+)
+_KEY = (
+    r"(?:(?<=[a-z0-9][_-])keys?|(?-i:(?<=[a-z0-9])Keys?(?![a-z])))"
+    r"(?:[_-][\w-]{0,40}+)?"
+)
+_NAME = rf"(?:{_LONG}|{_SHORT}|{_KEY})"
 _SCHEME = r"(?>(?:(?:bearer|basic|digest|token|negotiate)[ \t]{1,8}+)?)"
 # A closing bracket or a comma belongs to the value where the value goes on behind it. The lazy loop
 # cannot backtrack: the end of the text ends a value too.
@@ -61,11 +70,16 @@ _VALUE = rf"""
       | {_SCHEME}{_BARE}
     )
 """
+_IS = r"""\\*+["']?+ [ \t]{0,8}+ (?:=>|[:=]) [ \t]{0,8}+"""
+_NUMBER = r"""\d{1,20}+ (?:\.\d{1,20}+)? (?:[\s,;&"'>)\]}] | \Z)"""
 _NAMED = re.compile(
     rf"""
       (?P<cookie> cookie \\*+["']?+ [ \t]{{0,8}}+ : [ \t]{{0,8}}+ (?>(?:\\*+["'])?) ) [^\r\n"'\\]++
-    | (?P<name> (?:{_NAME}|authorization) \\*+["']?+ [ \t]{{0,8}}+ (?:=>|[:=]) [ \t]{{0,8}}+ )
-      {_VALUE}
+    | (?P<name>
+        (?: (?:{_NAME}|authorization) {_IS}
+          | tokens {_IS} (?!{_NUMBER})  # of a list of them, but not of max_tokens=512
+        )
+      ) {_VALUE}
     | (?P<option> (?<![\w-]) --[\w-]{{0,20}}?{_NAME} [ \t]{{1,8}}+ ) (?!-){_BARE}
     | (?P<bearer> \bbearer [ \t]{{1,8}}+ ) [\w.~+/=-]++
     | (?P<user> ://[^\s/:@?\#]*+: ) [^\s/?\#]*@
@@ -127,7 +141,7 @@ def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
     match value:
         case Mapping():
             return {
-                name: HIDDEN if is_secretive(str(name)) else hidden(inner)
+                name: HIDDEN if _is_secret(str(name), inner) else hidden(inner)
                 for name, inner in value.items()
             }
         case list() | tuple():
@@ -177,9 +191,15 @@ def hidden_url(url: str) -> str:
     )
 
 
-def is_secretive(name: str) -> bool:
+def is_secretive(name: str, value: str = "it") -> bool:
     """Whether it is a name that secrets have."""
-    return redacted(f"{name}=it") != f"{name}=it"
+    return redacted(f"{name}={value}") != f"{name}={value}"
+
+
+def _is_secret(name: str, value: object) -> bool:
+    """The same of a name with its value: ``max_tokens`` is none where it is a number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_secretive(name, str(value) if is_number else "it")
 
 
 def _hidden(found: re.Match[str]) -> str:
