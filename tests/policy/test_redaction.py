@@ -100,6 +100,7 @@ def test_the_value_behind_a_name_like_a_secrets_is_hidden(text: str) -> None:
         "ping=3 shipping: yes spin=2 pinned: no pins=4 opinion: x",
         "key=order:7 --key 7 keyboard: de monkey=1 keys: 3",
         "the key: 7",
+        "idempotency_key=order-7 Idempotency-Key: 7 public_key=abc primary_key: 7 foreign_keys=on",
         "max_tokens=512 total_tokens: 7.5, {'prompt_tokens': 7}",
         "authenticated: yes jwtish=1 adsn=3",
     ],

@@ -41,14 +41,16 @@ _LONG = (
     r"[\w-]{0,40}+"
 )
 # A short one, which other words hold too, is a part of a name of its own: db_pass, userPin, but
-# neither compass nor author. Of a key, something says what it opens: signing_key, but not key.
+# neither compass nor author. Of a key, something says what it opens: signing_key, but neither key
+# nor public_key.
 _SHORT = (
     r"(?:(?<![a-z0-9])(?:pass|pin|otp|jwt|o?auth|dsn)"
     r"|(?-i:(?<=[a-z0-9])(?:Pass|Pin|PIN|Otp|OTP|Jwt|JWT|O?Auth|Dsn|DSN)))"
     r"(?:[_-]?(?:code|value|header|hash|string))?"
 )
 _KEY = (
-    r"(?:(?<=[a-z0-9][_-])keys?|(?-i:(?<=[a-z0-9])Keys?(?![a-z])))"
+    r"(?:(?<=[a-z0-9][_-])(?<!idempotency[_-])(?<!public[_-])(?<!primary[_-])(?<!foreign[_-])keys?"
+    r"|(?-i:(?<=[a-z0-9])Keys?(?![a-z])))"
     r"(?:[_-][\w-]{0,40}+)?"
 )
 _NAME = rf"(?:{_LONG}|{_SHORT}|{_KEY})"

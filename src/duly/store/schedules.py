@@ -7,7 +7,7 @@ from duly.errors import InvalidValue, ScheduleExists
 from duly.instants import from_us, to_us
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import Firing, first_moment
-from duly.rules import Spaced, zone_data_version
+from duly.rules import Budget, Spaced, zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.held import get, held, note, number_of, skip_until, unknown, values_of, write_change
@@ -20,17 +20,18 @@ def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[Schedul
     """Remember new schedules; a repeated call finds its own and changes nothing."""
     [(instant,)] = yield Ask("now")
     now = from_us(instant)
-    added = [
-        Schedule(
-            id=number,
-            plan=plan,
-            created_at=now,
-            cursor=now,
-            next_at=first_moment(plan, now),
-            zone_data=zone_data_version(),
-        )
-        for plan, number in zip(plans, numbers, strict=True)
-    ]
+    with Budget():  # one for all of them: they are added in one transaction
+        added = [
+            Schedule(
+                id=number,
+                plan=plan,
+                created_at=now,
+                cursor=now,
+                next_at=first_moment(plan, now),
+                zone_data=zone_data_version(),
+            )
+            for plan, number in zip(plans, numbers, strict=True)
+        ]
     wanted = list(dict.fromkeys(plan.name for plan in plans))
     there: dict[str, ScheduleRow] = {}
     while len(there) < len(wanted):  # again, if a name was taken and is removed meanwhile

@@ -8,9 +8,12 @@ from urllib.parse import urlencode
 import pytest
 
 from duly.app.home import open_or_make_store
+from duly.app.remote.writing import writer
 from duly.app.schedule_facts import rule_facts
 from duly.clock import now, sleep
 from duly.errors import RuleError
+from duly.model.schedule import Plan
+from duly.testing.factories import plan
 from tests.web.api.conftest import Api
 
 NIGHTLY = {"name": "nightly", "rule": "02:00", "task": "send", "args": {"to": "ada"}}
@@ -179,6 +182,25 @@ def test_a_rule_that_takes_too_long_is_refused_with_the_reason(api: Api) -> None
             f"{page}?{urlencode({'rule': rule})}", headers=api.headers("admin")
         )
         assert (found.status_code, "takes too long to evaluate" in found.text) == (200, True), page
+
+
+def test_many_costly_rules_cost_no_more_than_one(api: Api) -> None:
+    """Each alone would be read or timed within its budget."""
+    jitters = "".join(f") jitter=10m seed={level:x}" for level in range(12))
+    slow = [f"{'(' * 12}every {n}h{jitters} start=2026-01-01T00:00Z count=9" for n in range(1, 301)]
+    text = "\n".join(
+        f'[schedules.s{n}]\nrule = "{rule}"\ntask = "send"' for n, rule in enumerate(slow)
+    )
+    status, said = api.refused("POST", "/plan", {"text": text})
+    assert (status, "takes too long to evaluate" in said) == (422, True)
+    made = writer(Plan)(plan("x", "every 1h"))
+    plans = [{**made, "name": f"s{n}", "rule": rule} for n, rule in enumerate(slow)]
+    assert api.refused("POST", "/store/schedules/add", {"plans": plans})[0] == 422
+    costly = [
+        {**made, "name": f"c{n}", "rule": f"{costly_rule()} | every {n}h"} for n in range(300)
+    ]
+    assert api.refused("POST", "/store/schedules/add", {"plans": costly})[0] == 422
+    assert api.get("/schedules")["items"] == []
 
 
 def test_a_rule_from_outside_is_evaluated_beside_the_loop(tmp_path: Path) -> None:

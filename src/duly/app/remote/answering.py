@@ -4,6 +4,7 @@ It knows no web framework. Whoever serves HTTP says who asks, and hands over the
 path and the body; what cannot be done is raised as it would be here.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +21,7 @@ from duly.model.access import Role, User
 from duly.model.event import Emitted
 from duly.model.job import Label
 from duly.model.schedule import Plan, Schedule
+from duly.rules import Budget
 from duly.store.protocol import Store
 
 FORM: Final = 1  # of what goes to and fro: another number is another language
@@ -36,7 +38,9 @@ async def answer(store: Store, noun: str, verb: str, body: bytes, *, user: User)
     """
     call = call_of(noun, verb)
     permit(user, call.role, what=f"{noun}.{verb}")
-    words = _signed(call, _read(call, body), user.name)
+    # Plans are read with their rules, which may take a second, or be refused.
+    read = await asyncio.to_thread(_read, call, body) if call.changes else _read(call, body)
+    words = _signed(call, read, user.name)
     asked = _OTHERWISE.get((noun, verb)) or getattr(getattr(store, noun), verb)
     found = await (asked(store, **words) if (noun, verb) in _OTHERWISE else asked(**words))
     # Whoever may change a plan has to see all of it.
@@ -71,7 +75,8 @@ def _read(call: RemoteCall, body: bytes) -> dict[str, Any]:
         raise InvalidValue(f"{what}: {', '.join(sorted(unknown))}: there is no such argument")
     if missing := call.required - said.keys():
         raise InvalidValue(f"{what}: {', '.join(sorted(missing))}: missing")
-    words = {name: reader(call.parameters[name])(value, name) for name, value in said.items()}
+    with Budget():  # one for all that is said
+        words = {name: reader(call.parameters[name])(value, name) for name, value in said.items()}
     for name, value in words.items():
         _check_number(name, value)
     return words

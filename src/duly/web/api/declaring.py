@@ -6,8 +6,10 @@ from typing import Final
 from duly.app.applying import Draft, apply, draft
 from duly.app.exporting import exported
 from duly.declare.reading import read
+from duly.declare.sheet import Sheet as ReadSheet
 from duly.declare.writing import write
 from duly.model.payload import check_text
+from duly.rules import Budget
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.declaring import Export, Plan, Sheet
 from duly.web.asking import Ask
@@ -35,10 +37,15 @@ async def _draft(ask: Ask, body: Sheet) -> Draft:
     check_text(body.text, "text", longest=LONGEST)
     place = check_text(body.name, "name")
     # Beside the others who ask: a file that is written to be slow is slow for its author alone.
-    sheet = await to_thread(read, body.text, place=place, zone=ask.front.lobby.zone)
+    sheet = await to_thread(_read, body.text, place, ask.front.lobby.zone)
     return await ask.front.ask(
         draft, sheet, file=body.name, prune=body.prune, take_back=body.take_back
     )
+
+
+def _read(text: str, place: str, zone: str | None) -> ReadSheet:
+    with Budget():  # one for all rules of the file
+        return read(text, place=place, zone=zone)
 
 
 _EXAMPLE: Final = {
