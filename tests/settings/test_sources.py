@@ -126,7 +126,7 @@ EXAMPLES = {
         (("10.0.0.0/8",), ("192.168.1.7/32",), ("fd00::/8", "10.1.0.0/16")),
         (),
     ),
-    "allow_secrets": Example(
+    "allow_signing": Example(
         "HOOK_SECRET",
         "HOOK_SECRET, DIGEST_SECRET",
         '["OTHER_SECRET"]',

@@ -117,7 +117,7 @@ class Client:
         if name not in self._secrets:
             raise Permanent(
                 f'sign="{name}": the operator of the worker has not allowed to sign with it: '
-                f"--allow-secrets {name}"
+                f"--allow-signing {name}"
             )
         found = os.environ.get(name)
         if not found:

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # What is typed is called as its setting, but for these.
 _NAMES: Final = {"store": "url"}
 _SETTINGS: Final = (
-    "store", "allow", "allow_networks", "allow_secrets", "log_level", "verbose",
+    "store", "allow", "allow_networks", "allow_signing", "log_level", "verbose",
     "queues", "concurrency", "lease", "stop_timeout", "processes", "host", "port", "web",
     "hosts", "trust_header", "trust_networks", "trust_role",
 )  # fmt: skip
@@ -112,7 +112,7 @@ def serving_options(command: F) -> F:
             help="Private networks and hosts that http may reach.",
         ),
         click.option(
-            "--allow-secrets",
+            "--allow-signing",
             metavar="HOOK_SECRET,…",
             help="Environment variables that http may sign requests with.",
         ),

@@ -91,7 +91,7 @@ def serve_registry(
     said = dict(words)
     migrate = said.pop("migrate", False)
     app = None if target is None else find(target)
-    networks, secrets = settings.allow_networks, settings.allow_secrets
+    networks, secrets = settings.allow_networks, settings.allow_signing
     allow_builtin(registry, settings.allow, networks=networks, secrets=secrets)
     options = None
     if worker:

@@ -187,7 +187,7 @@ class Settings:
             "Private networks that the http task may reach, as 10.0.0.0/8.", Networks("10.0.0.0/8")
         ),
     )
-    allow_secrets: tuple[str, ...] = field(
+    allow_signing: tuple[str, ...] = field(
         default=(),
         metadata=_about(
             "Environment variables of a worker that http may sign requests with (sign=).",
