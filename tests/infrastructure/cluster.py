@@ -96,6 +96,25 @@ class Cluster:
         self._as_its_user("cp", "-a", f"{self.directory}/backup", f"{self.directory}/data")
         self.start()
 
+    def copy_while_it_runs(self) -> None:
+        """Take a base backup, as a standby begins."""
+        settings = self.directory / "data" / "postgresql.auto.conf"
+        said = "wal_level = replica\nmax_wal_senders = 2\n"
+        self._as_its_user("sh", "-c", f"printf '{said}' >>{settings}")
+        self._control("restart", "--mode=fast", f"--log={self.directory}/log")
+        target = f"{self.directory}/backup"
+        words = ["-h", str(self.directory), "-U", "postgres", "-X", "stream", "-c", "fast"]
+        self._as_its_user(str(self.programs / "pg_basebackup"), "-D", target, *words)
+
+    def fail_over(self) -> None:
+        """Crash, and let the copy take its place, promoted: what it had not heard is lost."""
+        self.stop()
+        self._as_its_user("rm", "-rf", f"{self.directory}/data")
+        self._as_its_user("mv", f"{self.directory}/backup", f"{self.directory}/data")
+        self._as_its_user("touch", f"{self.directory}/data/standby.signal")
+        self.start()
+        self._control("promote")
+
     def _as_its_user(self, *words: str) -> None:
         subprocess.run([*unprivileged(self.programs / "pg_ctl"), *words], cwd="/", check=True)
 

@@ -83,6 +83,31 @@ async def test_every_enqueue_that_is_acknowledged_after_a_restore_is_there(
         assert {job.id: job.title for job in await new.jobs.page(limit=2_000)} == titles
 
 
+async def test_every_enqueue_that_is_acknowledged_after_a_failover_is_there(
+    cluster: Cluster,
+) -> None:
+    await furnish(cluster.dsn)
+    cluster.copy_while_it_runs()
+    async with process(cluster) as old, process(cluster) as new:
+        lost = await old.jobs.enqueue([call(title="the standby did not hear of it")] * 1_500)
+        cluster.fail_over()
+        with psycopg.connect(cluster.dsn) as connection:
+            lived = connection.execute("select timeline_id from pg_control_checkpoint()").fetchone()
+        assert lived == (2,)
+        for store in (old, new):
+            await reached(store)
+        numbers = [
+            number
+            for _ in range(3)
+            for store in (new, old)
+            for number in await store.jobs.enqueue([call(title="after it")] * 600)
+        ]
+        assert len(set(numbers)) == len(numbers)
+        assert set(numbers) & set(lost), "the standby gives numbers again that were given before"
+        found = [job.id for job in await new.jobs.page(limit=5_000)]
+        assert sorted(numbers) == found
+
+
 async def test_whatever_else_is_acknowledged_after_a_restore_is_there(cluster: Cluster) -> None:
     await backed_up(cluster)
     async with process(cluster) as old, process(cluster) as new:
@@ -185,3 +210,29 @@ def test_the_sequence_goes_back_as_it_does_in_life(cluster: Cluster) -> None:
             drawn.append(connection.execute("select nextval('block')").fetchone())
         cluster.restore()
     assert drawn == [(1,), (1,)]
+
+
+async def test_a_sequence_that_was_left_out_of_a_restore_costs_no_jobs(pg_dsn: str) -> None:
+    """As after a logical restore or replication, where nobody set the sequences."""
+    await furnish(pg_dsn)
+    old, new = connect(pg_dsn), connect(pg_dsn)
+    for store in (old, new):
+        await store.open()
+    try:
+        titles: dict[int, str] = {}
+        for n in range(30):  # some of the first numbers of the first block, and others
+            titles |= dict.fromkeys(await old.jobs.enqueue([call(title=f"old {n}")]), f"old {n}")
+        said = await old.events.emit([Emitted(name="said")] * 40)
+        with psycopg.connect(pg_dsn, autocommit=True) as connection:
+            connection.execute("select setval('duly.id_block', 1, false)")
+        calls = [call(title=f"new {n}", key="k" if n == 10 else None) for n in range(50)]
+        for batch in (calls[:10], calls[10:]):
+            numbers = await new.jobs.enqueue(batch)
+            titles |= dict(zip(numbers, [one.title for one in batch], strict=True))
+        said += await new.events.emit([Emitted(name="said")] * 40)
+        assert {job.id: job.title for job in await new.jobs.page(limit=200)} == titles
+        assert len(titles) == 80
+        assert len(set(said)) == len((await new.events.page(limit=200)).events) == 80
+    finally:
+        for store in (old, new):
+            await store.close()
