@@ -85,7 +85,7 @@ NOT_REMOTE: Final[Mapping[str, Mapping[str, str]]] = {
         "schedules": "declare",
         "ledger": "fire refresh",
         "events": "react",
-        "upkeep": "dispatch answer sweep hold_unknown free_unfit take_back prune",
+        "upkeep": "dispatch answer sweep hold_unknown free_unfit take_back prune make_days",
     },
     "a worker's": {
         "work": "register renew listen_to end_lease turn claim has_room ready held settle",
