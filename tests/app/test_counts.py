@@ -20,7 +20,7 @@ SKIPPED, QUEUED, MERGED = Outcome.SKIPPED, Outcome.QUEUED, Outcome.MERGED
         (QUEUED, None, State.FAILED, "not kept"),
         (QUEUED, None, State.CANCELLED, "none"),
         (QUEUED, None, State.RUNNING, "under way"),
-        (MERGED, Cause.OVERLAP, State.SUCCEEDED, "kept"),
+        (MERGED, Cause.OVERLAP, State.SUCCEEDED, "none"),
         (QUEUED, None, None, "kept"),
     ],
 )

@@ -133,8 +133,8 @@ async def test_what_was_kept_at_a_later_attempt_names_the_error_of_the_first(wor
     await keep(world, timedelta(seconds=2))
     sentence, _, attempt, *_ = await why(world)
     assert sentence.startswith(
-        "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and ran on time (0 ms late, took 2 s), "
-        "at attempt 2 of 3."
+        "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and ran 10 s late "
+        "(started 02:00:10, took 2 s), at attempt 2 of 3."
     )
     assert attempt == "  attempt 1, 02:00 to 02:00: ConnectionError: refused"
 

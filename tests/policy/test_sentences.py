@@ -133,6 +133,12 @@ def test_what_a_clock_change_did_is_told_as_history() -> None:
     )
 
 
+def test_what_somebody_runs_by_hand_was_not_due_by_the_clock() -> None:
+    assert sentences.by_hand("ada", "queued on time") == "run by hand by ada"
+    assert sentences.by_hand("", "queued on time; waits") == "run by hand; waits"
+    assert sentences.by_hand("", 'overlap="queue_one": …') == 'run by hand; overlap="queue_one": …'
+
+
 def test_every_sentence_is_tested_here() -> None:
     said = {
         name

@@ -27,6 +27,7 @@ class Counts:
     under_way: int = 0
     not_kept: int = 0
     overdue: int = 0  # no scheduler has fired them
+    merged: int = 0  # another run stands for them: it is counted, and they are not
     on_purpose: int = 0  # skipped because somebody wanted it so, or called off: not counted as due
 
     @property
@@ -53,6 +54,7 @@ class Counts:
             under_way=sum(part.under_way for part in parts),
             not_kept=sum(part.not_kept for part in parts),
             overdue=sum(part.overdue for part in parts),
+            merged=sum(part.merged for part in parts),
             on_purpose=sum(part.on_purpose for part in parts),
         )
 
@@ -61,6 +63,8 @@ def kept_word(
     outcome: Outcome, cause: Cause | None, state: State | None, *, late: bool = False
 ) -> Kept:
     """In a word; ``none``: nobody wanted it kept. A job that is forgotten by now has not failed."""
+    if outcome is Outcome.MERGED:
+        return "none"  # the run that stands for it has a word of its own
     if outcome is Outcome.SKIPPED:
         return "none" if cause in _ON_PURPOSE else "not kept"
     if state in (State.FAILED, State.EXPIRED):
@@ -74,7 +78,11 @@ def kept_word(
 
 def counted(tallies: Iterable[Tally]) -> Counts:
     found: Counter[Kept] = Counter()
+    merged = 0
     for tally in tallies:
+        if tally.outcome is Outcome.MERGED:
+            merged += tally.moments
+            continue
         word = kept_word(tally.outcome, tally.cause, tally.state)
         found[word] += tally.moments
         found["late"] += tally.late if word == "kept" else 0
@@ -83,5 +91,6 @@ def counted(tallies: Iterable[Tally]) -> Counts:
         late=found["late"],
         under_way=found["under way"],
         not_kept=found["not kept"],
+        merged=merged,
         on_purpose=found["none"],
     )

@@ -11,7 +11,7 @@ from duly.clock import boottime
 from duly.model.fire import Fire
 from duly.store.protocol import Store
 
-MOST = 3
+MOST = 10
 PAUSE_SECONDS = 10.0
 
 

@@ -248,7 +248,7 @@ async def _job(store: Store, number: int | None) -> Job | None:
 async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: datetime) -> JobEvidence:
     workers = {info.id: info for info in await store.work.workers()}
     runner = None if job.worker is None else workers.get(job.worker)
-    tried = job.attempt > 1 or job.state in (State.FAILED, State.SCHEDULED)
+    tried = job.fence > 1 or job.state not in (State.SUCCEEDED, State.RUNNING)
     found = JobEvidence(
         job=job,
         now=now,

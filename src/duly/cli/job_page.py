@@ -197,7 +197,8 @@ def _good_attempt(seen: Seen, view: View) -> list[tuple[str, ...]]:
     if job.claimed_at is None or seen.flow or state not in ("succeeded", "running"):
         return []
     began, took = view.moment(job.claimed_at), length_of(job, view.now)
-    return [(str(job.attempt), began, took, _name(seen, job.worker), state, "")]
+    number = max([job.attempt, *(one.number + 1 for one in seen.attempts)])
+    return [(str(number), began, took, _name(seen, job.worker), state, "")]
 
 
 def _name(seen: Seen, worker: int | None) -> str:

@@ -107,6 +107,8 @@ def _counts(found: "Status") -> Iterator[str]:
     if late or others:
         parts = ", ".join([f"{counts.kept:,} kept{late}", *others])
         said.append(f"{counts.due:,} due: {parts}")
+    if counts.merged:
+        said.append(f"{counts.merged:,} merged into another run")
     if counts.on_purpose:
         said.append(f"{counts.on_purpose:,} not wanted: skipped on purpose or called off")
     if said:
@@ -174,6 +176,7 @@ def _plain(found: "Status", zone: str) -> dict[str, object]:
         "late": counts.late,
         "under_way": counts.under_way,
         "not_kept": counts.not_kept,
+        "merged": counts.merged,
         "overdue": counts.overdue,
         "on_purpose": counts.on_purpose,
         "needs": [_plain_need(need) for need in found.needs],

@@ -19,10 +19,11 @@ then stands at now: a moment is decided once, whatever the clock does afterwards
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 
 from duly.instants import to_us
-from duly.model.fire import Cause, Fire
+from duly.model.fire import Cause, Fire, Outcome
 from duly.model.schedule import Plan, Schedule
 from duly.policy import sentences
 from duly.policy.decision import Entry, Facts, Firing, NewJob
@@ -139,10 +140,13 @@ def shortened(
     ]
 
 
-def manual(facts: Facts, now: datetime) -> tuple[Entry, list[int]]:
+def manual(facts: Facts, now: datetime, *, who: str = "") -> tuple[Entry, list[int]]:
     """The fire that a person asks for now, under the schedule's own overlap policy."""
     lineup = Lineup(facts.schedule.plan, now, list(facts.live))
-    return lineup.fire(now, now), lineup.stopping
+    entry = lineup.fire(now, now)
+    if entry.outcome is Outcome.QUEUED:
+        entry = replace(entry, reason=sentences.by_hand(who, entry.reason))
+    return entry, lineup.stopping
 
 
 def _undecided(schedule: Schedule, next_at: datetime | None) -> Firing:

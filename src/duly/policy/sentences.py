@@ -24,6 +24,13 @@ def queued(moment: datetime, now: datetime, blocked: str) -> str:
     return f"queued {on_time}; {blocked}" if blocked else f"queued {on_time}"
 
 
+def by_hand(who: str, queued: str) -> str:
+    """The same of a run that somebody asked for: it was due when they did."""
+    blocked = queued.partition("; ")[2] if queued.startswith("queued ") else queued
+    said = f"run by hand by {who}" if who else "run by hand"
+    return f"{said}; {blocked}" if blocked else said
+
+
 def merged(plan: Plan, into: datetime) -> str:
     return f"merged into the run of {shown(into, plan)}"
 

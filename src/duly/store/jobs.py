@@ -6,7 +6,9 @@ Locks go down in one order everywhere: schedules, keys, jobs. Whoever ends a job
 its key: see ``settling``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -23,6 +25,7 @@ from duly.store.ledger import stop
 from duly.store.retrying import revive
 from duly.store.settling import end, stop_flow
 
+_TRY: Final = re.compile(r"^attempt (\d+ of \d+)")
 KNOWN_FOR: Final = timedelta(days=1)  # the key of an enqueue
 MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has made
 
@@ -207,8 +210,15 @@ def ended(state: State, since: datetime | None, limit: int) -> Operation[list[Jo
 
 
 def attempts(number: int) -> Operation[list[Attempt]]:
+    """What a person retried begins at 1 again: its numbers go on behind those before."""
     found = yield Ask("list_attempts", {"job_id": number})
-    return [rows.attempt(row) for row in found]
+    counted: list[Attempt] = []
+    before = last = 0
+    for one in (rows.attempt(row) for row in found):
+        before, last = before + (last if one.number <= last else 0), one.number
+        reason = _TRY.sub(r"attempt \1 since it was retried", one.reason) if before else one.reason
+        counted.append(replace(one, number=before + one.number, reason=reason))
+    return counted
 
 
 def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:

@@ -181,7 +181,7 @@ def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operat
     if done:  # a repeated call: it was written, and the answer was lost
         return rows.fire(done[0])
     [facts] = yield from ledger.known([schedule], [row])
-    entry, stopping = manual(replace(facts, settled=frozenset()), now)
+    entry, stopping = manual(replace(facts, settled=frozenset()), now, who=who)
     yield from ledger.write_manual(schedule, [entry], series=series, ids=ids)
     if stopping:
         yield from ledger.stop(stopping, "replaced by a manual run of its schedule")

@@ -75,9 +75,10 @@ def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each sta
 
 def _succeeded(found: JobEvidence) -> Clause:
     job, clock = found.job, found.clock
-    started, ended = found.started_at or job.due_at, job.ended_at or found.now
+    # What counts is the run that succeeded; those before it are told below.
+    started, ended = job.claimed_at or job.due_at, job.ended_at or found.now
     late = max(started - job.due_at, timedelta())
-    took = f"took {about(ended - (job.claimed_at or started))}"
+    took = f"took {about(ended - started)}"
     if late < ON_TIME:
         ran = f"ran on time ({about(late)} late, {took})"
     else:

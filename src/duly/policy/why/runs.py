@@ -77,13 +77,24 @@ class JobEvidence:
 
     @property
     def tries(self) -> str:
-        """``attempt 2 of 3``; those that crashed with a worker cost no try, and it says so."""
+        """``attempt 2 of 3``; those that crashed with a worker cost no try, and it says so.
+
+        Whoever retries a job by hand gives it all its tries again.
+        """
         job, most = self.job, Tried.of(self.job).retry.attempts
-        number = max(1, job.attempt - job.crashes)
-        if job.crashes:
-            one = job.crashes == 1
-            lost = "1 was lost with its worker" if one else f"{job.crashes} were lost with workers"
-            return f"attempt {max(1, job.attempt)} ({lost}: try {number} of {most})"
+        at = max(1, job.attempt)
+        goes_on = job.state in (State.RUNNING, State.SUCCEEDED)  # it is not among the attempts
+        before = max(0, len(self.attempts) - (at - 1 if goes_on else at))
+        # A job that has succeeded has forgotten its crashes.
+        lost = sum(one.outcome == "lost" for one in self.attempts[before:])
+        crashes = max(job.crashes, lost)
+        number = max(1, at - crashes)
+        if crashes:
+            one = crashes == 1
+            told = "1 was lost with its worker" if one else f"{crashes} were lost with workers"
+            return f"attempt {before + at} ({told}: try {number} of {most})"
+        if before:
+            return f"attempt {before + at} ({number} of {most} since it was retried)"
         return f"attempt {number} of {most}" if number <= most else f"attempt {number}"
 
     @property

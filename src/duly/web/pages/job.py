@@ -83,7 +83,7 @@ def tries(seen: JobSeen) -> Iterator[Mapping[str, Any]]:
     job = seen.job
     if job.claimed_at is not None and job.state in (State.RUNNING, State.SUCCEEDED):
         yield {
-            "number": job.attempt,
+            "number": max([job.attempt, *(one.number + 1 for one in seen.attempts)]),
             "started_at": job.claimed_at,
             "took": length_of(job, seen.now),
             "worker": seen.worker(job.worker),

@@ -303,7 +303,7 @@ select {job}, null::text, null::text, ended_at, {result}, error
 select job_id, number, worker, fence, started_at, ended_at, outcome, reason, error
   from duly.attempt
  where job_id = :job_id
- order by number, fence;
+ order by fence;
 
 -- name: take_once
 -- Take a key that nobody has used within a day: nothing, if somebody has. Who asks at the same time

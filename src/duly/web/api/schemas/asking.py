@@ -119,6 +119,7 @@ class Status(Said, frozen=True):
     under_way: int
     not_kept: int
     overdue: Annotated[int, Meta(description="Due, and no scheduler has fired them.")]
+    merged: Annotated[int, Meta(description="Another run stands for them: not counted as due.")]
     on_purpose: Annotated[int, Meta(description="Not wanted: not counted as due.")]
     needs: list[Need]
     running: list[Running]
@@ -140,6 +141,7 @@ class Status(Said, frozen=True):
             under_way=counts.under_way,
             not_kept=counts.not_kept,
             overdue=counts.overdue,
+            merged=counts.merged,
             on_purpose=counts.on_purpose,
             needs=[Need.of(need) for need in found.needs],
             running=[Running.of(job) for job in found.running],
