@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -213,20 +214,25 @@ def test_postgres_finds_its_rows_through_an_index(postgres: psycopg.Connection, 
 
 def explained(connection: psycopg.Connection, name: str, mode: str) -> str:
     """The plan, with sequential scans allowed to win only where no index could serve."""
-    text = statements(POSTGRES)[name]
-    names = list(dict.fromkeys(re.findall(r"(?<!:):(\w+)", text)))
-    for place, key in enumerate(names, 1):
-        text = re.sub(rf"(?<!:):{key}\b", f"${place}", text)
-    given: dict[str, object] = {**HOT[name][1], "now": NOW}
-    values = ", ".join(literal(given[key]) for key in names)
     connection.execute(f"set plan_cache_mode = {mode}".encode())
     # On a table of a page or two the planner is right to read it whole; the question is whether
     # the statement can be answered through an index at all.
     connection.execute("set enable_seqscan = off")
+    with prepared(connection, name, HOT[name][1]) as call:
+        return "\n".join(row[0] for row in connection.execute(f"explain {call}".encode()))
+
+
+@contextmanager
+def prepared(connection: psycopg.Connection, name: str, given: dict[str, object]) -> Iterator[str]:
+    """Prepare a statement; yield the text that executes it with these values."""
+    text = statements(POSTGRES)[name]
+    names = list(dict.fromkeys(re.findall(r"(?<!:):(\w+)", text)))
+    for place, key in enumerate(names, 1):
+        text = re.sub(rf"(?<!:):{key}\b", f"${place}", text)
+    values = ", ".join(literal({**given, "now": NOW}[key]) for key in names)
     connection.execute(f"prepare hot as {text}".encode())
     try:
-        call = f"explain execute hot{f'({values})' if values else ''}"
-        return "\n".join(row[0] for row in connection.execute(call.encode()))
+        yield f"execute hot{f'({values})' if values else ''}"
     finally:
         connection.execute("deallocate hot")
 

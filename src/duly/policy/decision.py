@@ -15,8 +15,11 @@ class Facts:
     """What must be known about a schedule to decide."""
 
     schedule: Schedule
-    live: tuple[LiveJob, ...] = ()  # its jobs that have not ended, oldest first
+    live: tuple[LiveJob, ...] = ()  # its jobs that have not ended and matter here, oldest first
+    waiting: int = 0  # how many further jobs of the clock wait
     settled: frozenset[datetime] = frozenset()  # moments after the cursor that are in the ledger
+    # Decide only up to here: what the ledger has behind it was not read. None: up to now.
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

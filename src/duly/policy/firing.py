@@ -16,6 +16,10 @@ away as **one** entry that covers them all, and hands the rest on:
 
 What passes all of them gets a job. Every due moment is covered by exactly one entry, and the cursor
 then stands at now: a moment is decided once, whatever the clock does afterwards.
+
+Where the ledger already has many rows between the cursor and now, as after a rewind, the decision
+is made in portions, oldest first: each goes up to the last row that was read (``Facts.until``), and
+the policies see one portion at a time.
 """
 
 from collections.abc import Collection
@@ -66,7 +70,7 @@ def decide(facts: Facts, now: datetime) -> Firing:
         sieve.paused(pause.until)
     sieve.late()
     sieve.missed()
-    cursor = max(now, schedule.cursor)
+    cursor = max(sieve.until, schedule.cursor)
     return Firing(
         schedule=schedule,
         entries=sieve.entries(),
@@ -142,7 +146,7 @@ def shortened(
 
 def manual(facts: Facts, now: datetime, *, who: str = "") -> tuple[Entry, list[int]]:
     """The fire that a person asks for now, under the schedule's own overlap policy."""
-    lineup = Lineup(facts.schedule.plan, now, list(facts.live))
+    lineup = Lineup(facts.schedule.plan, now, list(facts.live), facts.waiting)
     entry = lineup.fire(now, now)
     if entry.outcome is Outcome.QUEUED:
         entry = replace(entry, reason=sentences.by_hand(who, entry.reason))
@@ -158,7 +162,7 @@ def _undecided(schedule: Schedule, next_at: datetime | None) -> Firing:
 def _decide_spaced(facts: Facts, now: datetime) -> Firing:
     """A fixed delay has one moment at a time: the end of its job decides the next one."""
     schedule, plan = facts.schedule, facts.schedule.plan
-    lineup = Lineup(plan, now, list(facts.live))
+    lineup = Lineup(plan, now, list(facts.live), facts.waiting)
     due = schedule.next_at if schedule.pause is None else _due_after_pause(schedule, now)
     made, next_at = False, due
     if due is not None and due <= now:

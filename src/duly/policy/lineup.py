@@ -26,6 +26,7 @@ class Lineup:
     plan: Plan
     now: datetime
     live: list[LiveJob]
+    waiting: int = 0  # jobs of the clock that wait and are not in ``live``
     entries: list[Entry] = field(default_factory=list)
     stopping: list[int] = field(default_factory=list)
     # Entries whose job went on to the next: all but the last are merged into the last. There is
@@ -35,7 +36,7 @@ class Lineup:
 
     def fire(self, moment: datetime, ready: datetime) -> Entry:
         """Let one due moment meet the jobs that have not ended."""
-        decision = self._full or answer(self.plan.policies.overlap, self.live)
+        decision = self._full or answer(self.plan.policies.overlap, self.live, self.waiting)
         match decision:
             case Start():
                 entry = self._queue(moment, ready)

@@ -33,9 +33,12 @@ class Picked:
     left: Stretch | None  # the older ones, which do not
 
 
-def pick(missed: Missed, rule: Rule, *, after: datetime, now: datetime) -> Picked:
-    """Choose among the moments after ``after`` until ``now``."""
-    latest = newest(rule, after, now)
+def pick(
+    missed: Missed, rule: Rule, *, after: datetime, now: datetime, until: datetime | None = None
+) -> Picked:
+    """Choose among the moments after ``after`` until ``until``, or until ``now``."""
+    until = now if until is None else until
+    latest = newest(rule, after, until)
     if latest is None:
         return Picked([], None)
     match missed.policy:
@@ -46,7 +49,7 @@ def pick(missed: Missed, rule: Rule, *, after: datetime, now: datetime) -> Picke
                 return Picked([], stretch(rule, after, latest))
             return Picked([latest], stretch(rule, after, latest - MICROSECOND))
         case "all":
-            return _pick_all(missed.at_most, rule, after=after, now=now)
+            return _pick_all(missed.at_most, rule, after=after, until=until)
         case _:
             assert_never(missed.policy)
 
@@ -68,9 +71,9 @@ def stretch(rule: Rule, after: datetime, until: datetime) -> Stretch | None:
         return Stretch(first, last, None)
 
 
-def _pick_all(at_most: int, rule: Rule, *, after: datetime, now: datetime) -> Picked:
+def _pick_all(at_most: int, rule: Rule, *, after: datetime, until: datetime) -> Picked:
     moments: list[datetime] = []
-    found = newest(rule, after, now)
+    found = newest(rule, after, until)
     while found is not None and len(moments) < at_most:
         moments.append(found)
         found = newest(rule, after, found - MICROSECOND)

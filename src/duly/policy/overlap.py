@@ -70,8 +70,11 @@ class Full:
 Answer: TypeAlias = Start | Wait | TakeOver | Skip | Full
 
 
-def answer(overlap: Overlap, live: Sequence[LiveJob]) -> Answer:
-    """What to do about a due moment, given the earlier jobs that have not ended."""
+def answer(overlap: Overlap, live: Sequence[LiveJob], waiting: int = 0) -> Answer:
+    """Return what to do about a due moment, given the earlier jobs that have not ended.
+
+    ``waiting`` counts jobs of the clock that wait and are not among ``live``.
+    """
     if not live:
         return Start()
     match overlap:
@@ -85,7 +88,7 @@ def answer(overlap: Overlap, live: Sequence[LiveJob]) -> Answer:
             stopping = tuple(job for job in live if job.started and not job.backfilled)
             return _newest_waits(live, stopping)
         case "queue_all":
-            waiting = sum(not job.started and not job.backfilled for job in live)
+            waiting += sum(not job.started and not job.backfilled for job in live)
             return Full(waiting) if waiting >= MOST_QUEUED else Wait(live[-1])
         case _:
             assert_never(overlap)

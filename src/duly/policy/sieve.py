@@ -37,11 +37,13 @@ class Sieve:
     timing: Rule  # when it is due
     kept: Rule  # … and not left out
     lineup: Lineup = field(init=False)
+    until: datetime = field(init=False)  # what is decided ends here: now, or where a portion ends
     after: datetime = field(init=False)  # what is not dealt with begins behind this moment
     covered: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lineup = Lineup(self.plan, self.now, list(self.facts.live))
+        self.lineup = Lineup(self.plan, self.now, list(self.facts.live), self.facts.waiting)
+        self.until = self.facts.until or self.now
         self.after = self.facts.schedule.cursor
         if self.facts.settled:
             settled = Moments(tuple(sorted(map(to_us, self.facts.settled))))
@@ -55,10 +57,11 @@ class Sieve:
 
     def excluded(self) -> None:
         if self.timing is not self.kept:
-            found = left_out(self.timing, self.kept, after=self.after, until=self.now)
+            found = left_out(self.timing, self.kept, after=self.after, until=self.until)
             self._cover(found, Cause.EXCLUDED, sentences.excluded(self.plan))
 
     def paused(self, end: datetime) -> None:
+        end = min(end, self.until)
         found = stretch(self.kept, self.after, end)
         self._cover(found, Cause.PAUSED, sentences.paused(self.facts.schedule))
         self.after = max(self.after, end)
@@ -67,14 +70,14 @@ class Sieve:
         within = self.plan.policies.start_within
         if within is None or self.plan.policies.late != "skip":
             return
-        too_old = self.now - within - MICROSECOND
+        too_old = min(self.now - within - MICROSECOND, self.until)
         found = stretch(self.kept, self.after, too_old)
         self._cover(found, Cause.LATE, sentences.late(within))
         self.after = max(self.after, too_old)
 
     def missed(self) -> None:
         missed = self.plan.policies.missed
-        picked = self._alone() or pick(missed, self.kept, after=self.after, now=self.now)
+        picked = self._alone() or self._pick()
         fired = self._fire(picked.moments)
         if picked.left is None:
             return
@@ -91,13 +94,17 @@ class Sieve:
         found = sorted([*self.covered, *self.lineup.decided()], key=_due)
         return sorted(self._noted(found), key=_due) if self._clock_changed() else found
 
+    def _pick(self) -> Picked:
+        missed = self.plan.policies.missed
+        return pick(missed, self.kept, after=self.after, until=self.until, now=self.now)
+
     def _alone(self) -> Picked | None:
         """What is picked in the usual case, quickly: the one moment there is, in good time."""
         only = self.kept.after(self.after)
-        if only is None or only > self.now:
+        if only is None or only > self.until:
             return Picked([], None)
         following = self.kept.after(only)
-        if following is not None and following <= self.now:
+        if following is not None and following <= self.until:
             return None
         missed = self.plan.policies.missed
         too_old = missed.policy == "skip" and self.now - only > missed.grace
@@ -135,7 +142,7 @@ class Sieve:
         if self.kept.zone is None:  # no clock on a wall, or more than one
             return self.kept.compound
         segment = zone_named(self.kept.zone).segment
-        return segment(to_us(self.facts.schedule.cursor)) != segment(to_us(self.now))
+        return segment(to_us(self.facts.schedule.cursor)) != segment(to_us(self.until))
 
     def _noted(self, entries: list[Entry]) -> list[Entry]:
         """Say what clock changes did: each is told once, by the first entry after it."""
@@ -143,7 +150,7 @@ class Sieve:
         noted = [entry for entry in entries if entry.cause is Cause.EXCLUDED]
         told = self.facts.schedule.cursor
         for entry in telling:
-            until = self.now if entry is telling[-1] else entry.due_at
+            until = self.until if entry is telling[-1] else entry.due_at
             notes = sentences.clock_changes(
                 clock_change_notes(self.kept, told, within=until - told)
             )

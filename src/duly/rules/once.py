@@ -6,6 +6,7 @@ time: should the zone's law change before it comes, the instant moves with the c
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -30,6 +31,11 @@ class Moments(Rule):
 
     instants: tuple[int, ...]
     zone = None
+    expands = True
+
+    @property
+    def size(self) -> int | None:
+        return len(self.instants)
 
     def after_us(self, instant: int) -> int | None:
         at = bisect_right(self.instants, instant)
@@ -41,6 +47,14 @@ class Moments(Rule):
 
     def count_us(self, after: int, until: int) -> int:
         return bisect_right(self.instants, until) - bisect_right(self.instants, after)
+
+    def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
+        """Look each instant up in the others: there may be few of them, and many of theirs."""
+        first, end = bisect_right(self.instants, after), bisect_right(self.instants, until)
+        return sum(
+            all(other.at_or_before_us(instant) == instant for other in others)
+            for instant in self.instants[first:end]
+        )
 
     def explain(self) -> str:
         shown = [f"{from_us(instant):%Y-%m-%d %H:%M:%S}" for instant in self.instants[:3]]

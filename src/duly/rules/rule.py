@@ -116,6 +116,11 @@ class Rule(ABC):
         """Whether its moments begin stretches, as holidays do, instead of being points."""
         return False
 
+    @property
+    def size(self) -> int | None:
+        """How many moments it has, if they are listed."""
+        return None
+
     def blocked_until_us(self, instant: int) -> int | None:
         """As something to subtract: the end of the stretch that holds ``instant``, if one does.
 
@@ -365,7 +370,9 @@ class Minus(Rule):
 
     @property
     def _tries(self) -> int:
-        return self.MOST_STRETCHES if self.exclusion.has_stretches else self.FEW_POINTS
+        if self.exclusion.has_stretches:
+            return self.MOST_STRETCHES
+        return self.FEW_POINTS if self.exclusion.size is None else self.exclusion.size + 1
 
     def _nothing_found(self, instant: int) -> RuleError:
         return RuleError(

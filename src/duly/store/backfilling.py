@@ -62,7 +62,7 @@ def foresee(request: Request, *, decide: Decide) -> Operation[Backfill]:
     schedule, now = rows.schedule(found[0]), from_us(instant)
     cursor, coming = schedule.cursor, list[LeftAlone]()
     if schedule.next_at is not None and schedule.next_at <= now:
-        [facts] = yield from ledger.known([schedule], found, hold=False)
+        [facts] = yield from ledger.known([schedule], found, now=now, hold=False)
         firing = decide(facts, now)
         cursor = firing.cursor
         coming = [

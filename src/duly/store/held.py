@@ -5,10 +5,11 @@ time. What was due before a change is decided before the change, by the plan tha
 edit or a pause neither swallows a moment nor invents one.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
 
-from duly.errors import NotFound
+from duly.errors import NotFound, WrongState
 from duly.instants import from_us, to_us
 from duly.model.payload import check_text
 from duly.model.schedule import Schedule
@@ -20,6 +21,8 @@ from duly.store.ids import Ids
 from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
 
+# So many portions of settled moments are gone through before a change; a scheduler does the rest.
+MOST_PORTIONS = 50
 # What no change sets.
 KEPT = ("created_at", "revision", "now")
 
@@ -57,8 +60,15 @@ def held(
         yield from unknown(name)
     [row] = found
     now = from_us(row.now)
-    if row.next_at is not None and row.next_at <= row.now:
-        firings, faults = yield from ledger.decided(found, decide, now)
+    portions = 0
+    while row.next_at is not None and row.next_at <= to_us(now):
+        portions += 1
+        if portions > MOST_PORTIONS:
+            raise WrongState(
+                f'"{name}" was rewound, and the moments since are still being gone through: '
+                "try again in a minute"
+            )
+        firings, faults = yield from ledger.decided([row], decide, now)
         yield from ledger.write(firings, faults, zone_data=zone_data_version(), ids=ids)
         [row] = rows.schedules((yield named))
     return row, rows.schedule(row), now
@@ -99,8 +109,13 @@ def note(schedule: Schedule, who: str, what: str) -> Operation[None]:
 
 
 def skip_until(now: datetime, schedule: Schedule, row: ScheduleRow, ids: Ids) -> Operation[int]:
-    """Account for what fell into a pause so far: the cursor that follows."""
-    [facts] = yield from ledger.known([schedule], [row])
-    for entry in skipped_by_pause(schedule, now, facts.settled):
-        yield from record(schedule, entry, *(yield from ids.draw(1)))
-    return to_us(max(now, schedule.cursor))
+    """Account for what fell into a pause so far, and return the cursor that follows."""
+    while True:
+        settled, until = frozenset[datetime](), None
+        if (row.settled_until or 0) > to_us(schedule.cursor):
+            settled, until = yield from ledger.settled_moments(schedule.id, schedule.cursor, now)
+        for entry in skipped_by_pause(schedule, until or now, settled):
+            yield from record(schedule, entry, *(yield from ids.draw(1)))
+        if until is None:
+            return to_us(max(now, schedule.cursor))
+        schedule = replace(schedule, cursor=until)

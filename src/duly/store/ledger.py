@@ -8,19 +8,24 @@
     hand over the jobs of the rows that were recorded
 
 A crash before the commit leaves nothing, a crash after it leaves everything.
+
+Many schedules share a transaction, and the past of one must not delay the present of another. So
+what is read about each is bounded, whatever its jobs and its ledger hold. A schedule whose ledger
+has rows behind the cursor, as after a rewind, is decided apart from the others and in portions; a
+decision with very many entries is written alone.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause
 from duly.model.outcome import storable
-from duly.model.schedule import Schedule
+from duly.model.schedule import Pause, Schedule
 from duly.model.states import State
 from duly.policy.firing import Entry, Facts, Firing, NewJob
-from duly.policy.overlap import LiveJob
+from duly.policy.overlap import MOST_QUEUED, LiveJob
 from duly.policy.sentences import merged
 from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
@@ -31,29 +36,37 @@ from duly.store.rows import ScheduleRow
 
 # A schedule that cannot be decided is tried again as long after as it has been overdue, between:
 SOONEST_AGAIN, LATEST_AGAIN = 60_000_000, 3_600_000_000
-# So many ledger rows are written in one transaction, give or take one schedule's: catching up for
-# many schedules at once must not take longer than a transaction may.
+# So many ledger rows are written in one transaction, unless one schedule alone has more: catching
+# up for many schedules at once must not take longer than a transaction may.
 MOST_ENTRIES = 2_000
+# So many moments that are in the ledger already are read for one decision, and in one transaction.
+PORTION = 1_000
 # So long a schedule computed with newer zone data is left to the nodes that have it.
 PATIENCE = timedelta(seconds=60)
 
 
-def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) -> Operation[Fired]:
-    """Fire what is due, at most ``limit`` schedules."""
+def fire(
+    decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust, settled: bool = False
+) -> Operation[Fired]:
+    """Fire what is due, at most ``limit`` schedules: those with ``settled`` moments, or the others.
+
+    Settled moments are behind the cursor and in the ledger already.
+    """
     asked: dict[str, Value] = {
         "limit": limit,
         "zone_data": zone_data,
         "patience": rows.microseconds(PATIENCE),
     }
-    due = rows.schedules((yield Ask("due_schedules", asked)))
+    statement = "due_with_settled" if settled else "due_schedules"
+    due = rows.schedules((yield Ask(statement, asked)))
     if not due or not trust(from_us(due[0].now)):
-        [(rest,)] = yield Ask("next_due")
-        return Fired(rest=rows.length(rest), distrusted=bool(due))
+        [(rest, more)] = yield Ask("next_due")
+        return Fired(rest=rows.length(rest), distrusted=bool(due), settled=bool(more))
     now = from_us(due[0].now)
     firings, faults = yield from decided(due, decide, now)
     written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
     made = [job for firing in written for job in firing.jobs]
-    [(rest,)] = yield Ask("next_due")  # asked last: what passes until then is not rested
+    [(rest, more)] = yield Ask("next_due")  # asked last: what passes until then is not rested
     return Fired(
         schedules=len(written),
         fires=sum(len(firing.entries) for firing in written),
@@ -62,6 +75,7 @@ def fire(decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust) 
         faults=[(fault.name, fault.reason) for fault in faults],
         lateness=max(now - from_us(row.next_at or row.now) for row in due),
         rest=rows.length(rest),
+        settled=bool(more),
     )
 
 
@@ -95,20 +109,22 @@ def decided(
             schedules.append(rows.schedule(row))
         except Exception as error:  # noqa: BLE001 - one bad row must not stop its batch
             faults.append(_fault(row, error))
-    facts = yield from known(schedules, due)
+    facts = yield from known(schedules, due, now=now)
     entries = steps = 0
     for fact in facts:
-        if entries >= MOST_ENTRIES or steps >= MOST_STEPS:
-            break  # the others stay due, and are decided by the next tick
         budget = Budget()
         try:
             with budget:
                 firing = decide(fact, now)
-            firings.append(firing)
             entries += len(firing.entries)
+            if firings and entries > MOST_ENTRIES:
+                break  # this one and those behind it stay due, and are decided by the next tick
+            firings.append(firing)
         except Exception as error:  # noqa: BLE001 - as above
             faults.append(_fault(by_id[fact.schedule.id], error))
         steps += budget.spent
+        if steps >= MOST_STEPS:
+            break
     return firings, faults
 
 
@@ -119,40 +135,76 @@ def _fault(row: ScheduleRow, error: Exception) -> Fault:
 
 
 def known(
-    schedules: Sequence[Schedule], due: Sequence[ScheduleRow], *, hold: bool = True
+    schedules: Sequence[Schedule],
+    due: Sequence[ScheduleRow],
+    *,
+    now: datetime | None = None,
+    hold: bool = True,
 ) -> Operation[list[Facts]]:
-    """What must be known about each schedule: its jobs that live, its moments that are settled.
+    """Read what decisions depend on: jobs that have not ended, and settled moments until ``now``.
 
-    Jobs that may be given to a newer moment are held, unless nothing is going to be written.
+    Jobs that may be given to a newer moment are held, unless nothing is going to be written. A
+    portion of settled moments is read: a schedule for which nothing is left of it is left out.
     """
+    live = yield from _live(schedules, hold=hold)
+    full = [s.id for s in schedules if s.plan.policies.overlap == "queue_all"]
+    waiting: dict[int, int] = {}
+    if full:
+        waiting = dict((yield Ask("waiting_jobs", {"ids": full, "most": MOST_QUEUED})))
+    settled_until = {row.id: row.settled_until or 0 for row in due}
+    facts: list[Facts] = []
+    read = 0
+    for schedule in schedules:
+        jobs = live.get(schedule.id, [])
+        told = sum(not job.started and not job.backfilled for job in jobs)
+        fact = Facts(
+            schedule=schedule,
+            live=tuple(jobs),
+            waiting=max(0, waiting.get(schedule.id, 0) - told),
+        )
+        if now is not None and settled_until[schedule.id] > to_us(schedule.cursor):
+            if read >= PORTION:
+                continue
+            settled, until = yield from settled_moments(schedule.id, schedule.cursor, now)
+            read += len(settled)
+            fact = replace(fact, settled=settled, until=until)
+        facts.append(fact)
+    return facts
+
+
+def _live(schedules: Sequence[Schedule], *, hold: bool) -> Operation[dict[int, list[LiveJob]]]:
+    """Read the jobs by which decisions about each schedule are made, oldest first."""
     taking = ("queue_one", "replace") if hold else ()
     held = [s.id for s in schedules if s.plan.policies.overlap in taking]
     read = [s.id for s in schedules if s.plan.policies.overlap not in ("allow", *taking)]
-    live: list[Row] = []
+    found: list[Row] = []
     if held:
-        live += yield Ask("hold_live_jobs", {"ids": held})
+        found += yield Ask("hold_live_jobs", {"ids": held})
     if read:
-        live += yield Ask("live_jobs", {"ids": read})
-    ahead = [row.id for row in due if (row.settled_until or 0) > row.cursor]
-    settled: list[Row] = []
-    if ahead:
-        settled = yield Ask("settled_fires", {"ids": ahead})
+        found += yield Ask("live_jobs", {"ids": read})
     jobs: dict[int, list[LiveJob]] = {}
-    for schedule_id, number, state, due_at, fire_id, request in live:
+    for schedule_id, number, state, due_at, fire_id, request in found:
         asked = request != number
-        found = LiveJob(number, State(state), from_us(due_at), fire_id, backfilled=asked)
-        jobs.setdefault(schedule_id, []).append(found)
-    moments: dict[int, set[datetime]] = {}
-    for schedule_id, due_at in settled:
-        moments.setdefault(schedule_id, set()).add(from_us(due_at))
-    return [
-        Facts(
-            schedule=schedule,
-            live=tuple(jobs.get(schedule.id, ())),
-            settled=frozenset(moments.get(schedule.id, ())),
-        )
-        for schedule in schedules
-    ]
+        job = LiveJob(number, State(state), from_us(due_at), fire_id, backfilled=asked)
+        jobs.setdefault(schedule_id, []).append(job)
+    return jobs
+
+
+def settled_moments(
+    schedule_id: int, after: datetime, until: datetime
+) -> Operation[tuple[frozenset[datetime], datetime | None]]:
+    """Read a portion of a schedule's moments that are in the ledger, and where it ends.
+
+    None instead of an end: these are all.
+    """
+    values: dict[str, Value] = {
+        "schedule_id": schedule_id,
+        "after": to_us(after),
+        "until": to_us(until),
+        "limit": PORTION,
+    }
+    found = [from_us(due_at) for (due_at,) in (yield Ask("settled_fires", values))]
+    return frozenset(found), found[-1] if len(found) == PORTION else None
 
 
 def write(
@@ -240,6 +292,7 @@ def _hand_over(
 def _advance(
     firing: Firing, entries: Sequence[tuple[Entry, int, int]], zone_data: str
 ) -> dict[str, object]:
+    pause = firing.schedule.pause
     # Without a next moment, whoever was waited for is waited for still.
     awaiting = firing.schedule.awaiting if firing.next_at is None else None
     if firing.awaits:
@@ -252,9 +305,16 @@ def _advance(
         "next_at": rows.instant(firing.next_at),
         "awaiting": awaiting,
         "fault": None,
-        "pause": None,
+        "pause": rows.pause_text(pause) if pause and _goes_on(pause, firing) else None,
         "zone_data": zone_data,
     }
+
+
+def _goes_on(pause: Pause, firing: Firing) -> bool:
+    """Whether a pause that is over still has moments to be decided, in the portions to come."""
+    if pause.until is None or firing.next_at is None:
+        return False
+    return firing.cursor < pause.until
 
 
 def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:

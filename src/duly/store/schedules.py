@@ -101,7 +101,7 @@ def _left_out(
     schedule: Schedule, row: ScheduleRow, now: datetime, *, decide: Decide, ids: Ids
 ) -> Operation[None]:
     """Enter what the old plan has left out since the cursor; what it had due was fired before."""
-    [facts] = yield from ledger.known([schedule], [row])
+    [facts] = yield from ledger.known([schedule], [row], now=now)
     firing = decide(facts, now)
     if firing.entries:
         yield from ledger.write([firing], zone_data=schedule.zone_data, ids=ids)
@@ -131,7 +131,8 @@ def foresee(name: str, decide: Decide) -> Operation[Firing]:
     if not found:
         yield from unknown(name)
     [(now,)] = yield Ask("now")
-    [facts] = yield from ledger.known([rows.schedule(found[0])], found, hold=False)
+    schedule = rows.schedule(found[0])
+    [facts] = yield from ledger.known([schedule], found, now=from_us(now), hold=False)
     return decide(facts, from_us(now))
 
 

@@ -1,7 +1,6 @@
 """What people do with a schedule as it is: pause, resume, skip ahead, rewind, run by hand."""
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -14,7 +13,7 @@ from duly.policy.firing import Entry, manual, moment_after_end, shortened
 from duly.policy.sentences import asked, shown_whole, skipped_moments
 from duly.rules import Spaced
 from duly.store import ledger, rows
-from duly.store.database import Ask, Operation, Row, Value
+from duly.store.database import Ask, Operation, Value
 from duly.store.held import get, held, note, record, skip_until, values_of, write_change
 from duly.store.ids import Ids
 from duly.store.protocol import Decide
@@ -79,11 +78,7 @@ def skip_next(
     done = yield Ask("recorded_fires", mine)
     if done:  # a repeated call: it was written, and the answer was lost
         return [from_us(moment) for (moment,) in done]
-    settled: list[Row] = []
-    if (row.settled_until or 0) > row.cursor:
-        settled = yield Ask("settled_fires", {"ids": [schedule.id]})
-    left_out = {from_us(moment) for _, moment in settled}
-    moments = _ahead(schedule, max(now, schedule.cursor), len(numbers), left_out)
+    moments = yield from _ahead(schedule, max(now, schedule.cursor), len(numbers))
     for number, moment in zip(numbers, moments, strict=False):
         entry = Entry(
             due_at=moment,
@@ -181,7 +176,7 @@ def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operat
     if done:  # a repeated call: it was written, and the answer was lost
         return rows.fire(done[0])
     [facts] = yield from ledger.known([schedule], [row])
-    entry, stopping = manual(replace(facts, settled=frozenset()), now, who=who)
+    entry, stopping = manual(facts, now, who=who)
     yield from ledger.write_manual(schedule, [entry], series=series, ids=ids)
     if stopping:
         yield from ledger.stop(stopping, "replaced by a manual run of its schedule")
@@ -199,14 +194,19 @@ def _next_after(schedule: Schedule, cursor: datetime, now: datetime) -> datetime
     )
 
 
-def _ahead(
-    schedule: Schedule, after: datetime, count: int, left_out: AbstractSet[datetime]
-) -> list[datetime]:
-    """So many moments to come that are not left out."""
+def _ahead(schedule: Schedule, after: datetime, count: int) -> Operation[list[datetime]]:
+    """Return so many moments to come that the ledger does not have yet."""
     kept = schedule.plan.kept
-    if isinstance(kept, Spaced):
-        due = schedule.next_at
-        return [] if due is None or due in left_out else [due]
-    most = count + sum(moment > after for moment in left_out)
-    ahead = kept.between(after, after + timedelta(days=366 * 30), most)
-    return [moment for moment in ahead if moment not in left_out][:count]
+    end = after + timedelta(days=366 * 30)
+    moments: list[datetime] = []
+    until: datetime | None = after
+    while until is not None and len(moments) < count:
+        after = until
+        settled, until = yield from ledger.settled_moments(schedule.id, after, end)
+        if isinstance(kept, Spaced):
+            due = schedule.next_at
+            return [] if due is None or due in settled else [due]
+        wanted = count - len(moments) + len(settled)
+        ahead = kept.between(after, until or end, wanted)
+        moments += [moment for moment in ahead if moment not in settled]
+    return moments[:count]

@@ -241,10 +241,24 @@ class SqlLedger:
         self._room = room
 
     async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> Fired:
+        fired = await self._fire(decide, limit=limit, trust=trust)
+        if fired.settled and not fired.distrusted:
+            # In a transaction of its own: it may be slow, and the others are written already.
+            fired += await self._fire(decide, limit=limit, trust=trust, settled=True)
+        return fired
+
+    async def _fire(
+        self, decide: Decide, *, limit: int, trust: Trust, settled: bool = False
+    ) -> Fired:
         release = zone_data_version()
         fired = await self._room.write(
             lambda: ledger.fire(
-                decide, limit=limit, zone_data=release, ids=self._room.attempt(), trust=trust
+                decide,
+                limit=limit,
+                zone_data=release,
+                ids=self._room.attempt(),
+                trust=trust,
+                settled=settled,
             )
         )
         if fired.later:

@@ -49,6 +49,21 @@ class Fired:
     lateness: timedelta = timedelta(0)  # of the most overdue
     rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
     distrusted: bool = False  # some were due, and the clock was not believed
+    settled: bool = False  # some are due still whose ledger has rows behind the cursor
+
+    def __add__(self, later: "Fired") -> "Fired":
+        """Return what two passes came to, one after the other."""
+        return Fired(
+            schedules=self.schedules + later.schedules,
+            fires=self.fires + later.fires,
+            jobs=self.jobs + later.jobs,
+            later=self.later + later.later,
+            faults=[*self.faults, *later.faults],
+            lateness=max(self.lateness, later.lateness),
+            rest=later.rest,
+            distrusted=self.distrusted or later.distrusted,
+            settled=later.settled,
+        )
 
 
 class WantedSchedule(NamedTuple):

@@ -46,6 +46,7 @@ create table duly.schedule (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 create index schedule_next on duly.schedule (next_at) where next_at is not null;
+create index schedule_settled on duly.schedule (next_at) where settled_until > cursor;
 create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
 create index schedule_fault on duly.schedule (name) where fault is not null;
 create index schedule_zone_data on duly.schedule (zone_data, id);
@@ -121,6 +122,8 @@ create index job_running on duly.job (worker, id) where state = 'running';
 create index job_deadline on duly.job (deadline) where deadline is not null;
 create index job_moved on duly.job (request) where request <> id;
 create index job_schedule on duly.job (schedule_id, due_at, id) where schedule_id is not null;
+-- … without what somebody asked for: a backfill makes thousands of jobs that a fire need not look at.
+create index job_clock on duly.job (schedule_id, due_at, id) where schedule_id is not null and request = id;
 
 -- Who holds a key: its row is locked by whoever asks for the key, before the job is looked at.
 create table duly.job_key (
@@ -391,6 +394,8 @@ drop index duly.job_running;
 create index job_ready on duly.job (queue, shelf, rank, id) where state = 'ready';
 create index job_fair on duly.job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
 create index job_running on duly.job (queue, id) where state = 'running';
+create index job_unblocked on duly.job (schedule_id, due_at, id)
+    where schedule_id is not null and (state <> 'blocked' or waits is not null);
 create index job_waits on duly.job (waits, waits_for, rank, id) where waits is not null;
 create index job_unfit on duly.job (task, waits, waits_for, id) where waits in ('worker', 'signature');
 

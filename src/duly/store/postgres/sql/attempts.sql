@@ -105,6 +105,8 @@ select job_id, number, worker, fence, started_at, {now}, outcome, reason, error
 -- name: free_blocked
 -- The oldest job that waits behind a schedule whose other jobs have all ended. Its schedule is
 -- held, and this is a statement of its own: it sees what was committed before the lock was given.
+-- Where no job is unblocked, the first of all is the first that waits: so each is found in one step
+-- of an index, however many wait.
 update duly.job
    set state = case when ready_at > {now} then 'scheduled' else 'ready' end, reason = '',
        rank = greatest(ready_at, {now}) - priority * 1000000::bigint
@@ -115,14 +117,14 @@ update duly.job
              from unnest(:ids::bigint[]) as freed (id)
             cross join lateral (select job.id
                                   from duly.job
-                                 where job.schedule_id = freed.id and job.state = 'blocked'
-                                   and job.waits is null
+                                 where job.schedule_id = freed.id
                                  order by job.due_at, job.id
                                  limit 1) as waiting
-            where not exists (select
-                                from duly.job
-                               where job.schedule_id = freed.id
-                                 and (job.state <> 'blocked' or job.waits is not null))))
+            where (select job.id
+                     from duly.job
+                    where job.schedule_id = freed.id
+                      and (job.state <> 'blocked' or job.waits is not null)
+                    limit 1) is null))
 returning id;
 
 -- name: whose

@@ -23,13 +23,12 @@ update duly.fire
    and fire.id = older.fire_id;
 
 -- name: settled_fires
-select fire.schedule_id, fire.due_at
-  from duly.schedule
-  join duly.fire on fire.schedule_id = schedule.id
-                and fire.due_at > schedule.cursor and fire.due_at <= schedule.settled_until
- where schedule.id = any(:ids::bigint[])
-   and fire.series = 0
- order by fire.schedule_id, fire.due_at;
+-- Moments of a schedule behind an instant that are in the ledger already, the oldest first.
+select due_at
+  from duly.fire
+ where schedule_id = :schedule_id and due_at > :after and due_at <= :until and series = 0
+ order by due_at
+ limit :limit;
 
 -- name: skipped_ahead
 -- Of each schedule, the moments to come that somebody has skipped in advance.

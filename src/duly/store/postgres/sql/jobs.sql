@@ -245,28 +245,62 @@ update duly.job
 returning job.id;
 
 -- part: telling
--- Of thousands that wait because somebody asked for their moments, the first and the last tell enough.
-(request = id or state = 'running'
-        or not exists (select from duly.job as other
-                        where other.schedule_id = job.schedule_id
-                          and (other.due_at, other.id) < (job.due_at, job.id))
-        or not exists (select from duly.job as other
-                        where other.schedule_id = job.schedule_id
-                          and (other.due_at, other.id) > (job.due_at, job.id)))
+-- The jobs of each schedule that a decision depends on: the first and the last, the newest of the
+-- clock that has not started, and those of the clock that run. Each is found through its index: of
+-- thousands that wait behind them, as after a backfill, none is read.
+select found.id
+  from unnest(:ids::bigint[]) as asked (number)
+ cross join lateral ((select id
+                        from duly.job
+                       where schedule_id = asked.number
+                       order by due_at, id
+                       limit 1)
+                      union all
+                     (select id
+                        from duly.job
+                       where schedule_id = asked.number
+                       order by due_at desc, id desc
+                       limit 1)
+                      union all
+                     (select id
+                        from duly.job
+                       where schedule_id = asked.number and request = id and state <> 'running'
+                       order by due_at desc, id desc
+                       limit 1)
+                      union all
+                     (select id
+                        from (select id, state, request
+                                from duly.job
+                               where schedule_id = asked.number
+                                 and (state <> 'blocked' or waits is not null)
+                               order by due_at, id
+                               limit 1000) as unblocked
+                       where state = 'running' and request = id)) as found
 
 -- name: live_jobs
 select schedule_id, id, state, due_at, fire_id, request
   from duly.job
- where schedule_id = any(:ids::bigint[]) and {telling}
+ where id = any(array({telling}))
  order by schedule_id, due_at, id;
 
 -- name: hold_live_jobs
 -- The same, and nobody begins one of them before the decision about them is written.
 select schedule_id, id, state, due_at, fire_id, request
   from duly.job
- where schedule_id = any(:ids::bigint[]) and {telling}
+ where id = any(array({telling}))
  order by schedule_id, due_at, id
    for no key update;
+
+-- name: waiting_jobs
+-- How many jobs of the clock wait in each schedule, up to a limit.
+select asked.number,
+       (select count(*)
+          from (select
+                  from duly.job
+                 where schedule_id = asked.number and request = id and state <> 'running'
+                 order by due_at desc, id desc
+                 limit :most) as waiting)
+  from unnest(:ids::bigint[]) as asked (number);
 
 -- name: live_job
 select {job}, waits, waits_for, null::bigint, null::text, null::text

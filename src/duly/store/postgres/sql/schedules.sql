@@ -97,6 +97,21 @@ select {schedule}, {now}
   from duly.schedule
  where next_at <= {now}
    and (zone_data <= :zone_data::text or next_at <= {now} - :patience::bigint)
+   and (settled_until > cursor) is not true
+ order by next_at
+ limit :limit
+/*[skip_locked]
+   for no key update skip locked
+[skip_locked]*/
+
+-- name: due_with_settled
+-- Due schedules whose ledger has rows behind the cursor: after a rewind there may be very many, and
+-- reading them must not hold up the others.
+select {schedule}, {now}
+  from duly.schedule
+ where next_at <= {now}
+   and (zone_data <= :zone_data::text or next_at <= {now} - :patience::bigint)
+   and settled_until > cursor
  order by next_at
  limit :limit
 /*[skip_locked]
@@ -104,8 +119,10 @@ select {schedule}, {now}
 [skip_locked]*/
 
 -- name: next_due
--- How long until the next schedule is due; below zero if one is overdue.
-select min(next_at) - {now}
+-- How long until the next schedule is due, below zero if one is overdue; and whether one is due whose
+-- ledger has rows behind the cursor.
+select min(next_at) - {now},
+       exists (select from duly.schedule where next_at <= {now} and settled_until > cursor)
   from duly.schedule
  where next_at is not null;
 

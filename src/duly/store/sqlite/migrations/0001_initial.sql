@@ -44,6 +44,7 @@ create table duly_schedule (
 ) strict;
 
 create index duly_schedule_next on duly_schedule (next_at) where next_at is not null;
+create index duly_schedule_settled on duly_schedule (next_at) where settled_until > cursor;
 create index duly_schedule_awaiting on duly_schedule (awaiting) where awaiting is not null;
 create index duly_schedule_fault on duly_schedule (name) where fault is not null;
 create index duly_schedule_zone_data on duly_schedule (zone_data, id);
@@ -118,6 +119,9 @@ create index duly_job_running on duly_job (worker) where state = 'running';
 create index duly_job_deadline on duly_job (deadline) where deadline is not null;
 create index duly_job_moved on duly_job (request) where request <> id;
 create index duly_job_schedule on duly_job (schedule_id, due_at, id) where schedule_id is not null;
+-- … without what somebody asked for: a backfill makes thousands of jobs that a fire need not look at.
+create index duly_job_clock on duly_job (schedule_id, due_at, id)
+    where schedule_id is not null and request = id;
 
 -- Who holds a key: its row is locked by whoever asks for the key, before the job is looked at.
 create table duly_job_key (
@@ -278,6 +282,8 @@ drop index duly_job_running;
 create index duly_job_ready on duly_job (queue, shelf, rank, id) where state = 'ready';
 create index duly_job_fair on duly_job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
 create index duly_job_running on duly_job (queue, id) where state = 'running';
+create index duly_job_unblocked on duly_job (schedule_id, due_at, id)
+    where schedule_id is not null and (state <> 'blocked' or waits is not null);
 create index duly_job_waits on duly_job (waits, waits_for, rank, id) where waits is not null;
 create index duly_job_unfit on duly_job (task, waits, waits_for, id)
     where waits in ('worker', 'signature');

@@ -110,7 +110,8 @@ select value ->> 'job_id', value ->> 'number', value ->> 'worker', value ->> 'fe
     on conflict do nothing;
 
 -- name: free_blocked
--- The oldest job that waits behind a schedule whose other jobs have all ended.
+-- The oldest job that waits behind a schedule whose other jobs have all ended. Where no job is
+-- unblocked, the first of all is the first that waits: each is found in one step of an index.
 update duly_job
    set state = case when ready_at > :now then 'scheduled' else 'ready' end, reason = '',
        rank = max(ready_at, :now) - priority * 1000000
@@ -118,8 +119,7 @@ update duly_job
    and waits is null
    and id in (select (select waiting.id
                         from duly_job as waiting
-                       where waiting.schedule_id = freed.value and waiting.state = 'blocked'
-                         and waiting.waits is null
+                       where waiting.schedule_id = freed.value
                        order by waiting.due_at, waiting.id
                        limit 1)
                 from json_each(:ids) as freed

@@ -25,13 +25,12 @@ update duly_fire
    and duly_fire.id = older.fire_id;
 
 -- name: settled_fires
-select duly_fire.schedule_id, duly_fire.due_at
+-- Moments of a schedule behind an instant that are in the ledger already, the oldest first.
+select due_at
   from duly_fire
-  join duly_schedule on duly_schedule.id = duly_fire.schedule_id
- where duly_fire.schedule_id in (select value from json_each(:ids))
-   and duly_fire.due_at > duly_schedule.cursor
-   and duly_fire.series = 0
- order by duly_fire.schedule_id, duly_fire.due_at;
+ where schedule_id = :schedule_id and due_at > :after and due_at <= :until and series = 0
+ order by due_at
+ limit :limit;
 
 -- name: skipped_ahead
 -- Of each schedule, the moments to come that somebody has skipped in advance.

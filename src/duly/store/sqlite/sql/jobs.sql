@@ -251,27 +251,58 @@ update duly_job
 returning duly_job.id;
 
 -- part: telling
--- Of thousands that wait because somebody asked for their moments, the first and the last tell enough.
-(request = id or state = 'running'
-        or not exists (select 1 from duly_job as other
-                        where other.schedule_id = duly_job.schedule_id
-                          and (other.due_at, other.id) < (duly_job.due_at, duly_job.id))
-        or not exists (select 1 from duly_job as other
-                        where other.schedule_id = duly_job.schedule_id
-                          and (other.due_at, other.id) > (duly_job.due_at, duly_job.id)))
+-- The jobs of each schedule that a decision depends on: the first and the last, the newest of the
+-- clock that has not started, and those of the clock that run. Each is found through its index: of
+-- thousands that wait behind them, as after a backfill, none is read.
+select (select id
+          from duly_job
+         where schedule_id = asked.value
+         order by due_at, id
+         limit 1)
+  from json_each(:ids) as asked
+ union all
+select (select id
+          from duly_job
+         where schedule_id = asked.value
+         order by due_at desc, id desc
+         limit 1)
+  from json_each(:ids) as asked
+ union all
+select (select id
+          from duly_job
+         where schedule_id = asked.value and request = id and state <> 'running'
+         order by due_at desc, id desc
+         limit 1)
+  from json_each(:ids) as asked
+ union all
+select running.id
+  from json_each(:ids) as asked
+ cross join duly_job as running on running.schedule_id = asked.value
+ where (running.state <> 'blocked' or running.waits is not null)
+   and running.state = 'running' and running.request = running.id
 
 -- name: live_jobs
 select schedule_id, id, state, due_at, fire_id, request
   from duly_job
- where schedule_id in (select value from json_each(:ids)) and {telling}
+ where id in ({telling})
  order by schedule_id, due_at, id;
 
 -- name: hold_live_jobs
 -- The same, and nobody begins one of them before the decision about them is written.
 select schedule_id, id, state, due_at, fire_id, request
   from duly_job
- where schedule_id in (select value from json_each(:ids)) and {telling}
+ where id in ({telling})
  order by schedule_id, due_at, id;
+
+-- name: waiting_jobs
+-- How many jobs of the clock wait in each schedule, up to a limit.
+select asked.value,
+       (select count(*)
+          from (select 1
+                  from duly_job
+                 where schedule_id = asked.value and request = id and state <> 'running'
+                 limit :most))
+  from json_each(:ids) as asked;
 
 -- name: live_job
 select {job}, waits, waits_for, null, null, null

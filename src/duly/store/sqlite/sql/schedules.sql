@@ -71,12 +71,25 @@ select {schedule}
 select {schedule}, :now
   from duly_schedule
  where next_at <= :now and (zone_data <= :zone_data or next_at <= :now - :patience)
+   and (settled_until > cursor) is not true
+ order by next_at
+ limit :limit;
+
+-- name: due_with_settled
+-- Due schedules whose ledger has rows behind the cursor: after a rewind there may be very many, and
+-- reading them must not hold up the others.
+select {schedule}, :now
+  from duly_schedule
+ where next_at <= :now and (zone_data <= :zone_data or next_at <= :now - :patience)
+   and settled_until > cursor
  order by next_at
  limit :limit;
 
 -- name: next_due
--- How long until the next schedule is due; below zero if one is overdue.
-select min(next_at) - :now
+-- How long until the next schedule is due, below zero if one is overdue; and whether one is due whose
+-- ledger has rows behind the cursor.
+select min(next_at) - :now,
+       exists (select 1 from duly_schedule where next_at <= :now and settled_until > cursor)
   from duly_schedule
  where next_at is not null;
 
