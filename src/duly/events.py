@@ -192,6 +192,14 @@ class LoopStalled:
 
 
 @dataclass(frozen=True, slots=True)
+class InterpreterHeld:
+    """No other thread could run for so long, because code of these jobs did not release the GIL."""
+
+    seconds: float
+    jobs: Sequence[tuple[int, str]]  # numbers and tasks; nobody, if that cannot be known
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted:
     job: int
     task: str
@@ -321,6 +329,7 @@ Event: TypeAlias = (
     | WorkerUnfenced
     | WorkerDied
     | LoopStalled
+    | InterpreterHeld
     | JobStarted
     | JobEnded
     | StopOverdue

@@ -47,10 +47,10 @@ def hold(sign: str) -> None:
 class Up:
     """``duly up`` on the tasks above, and what it says."""
 
-    def __init__(self, folder: Path, url: str, *words: str) -> None:
+    def __init__(self, folder: Path, url: str, *words: str, more: str = "") -> None:
         self.folder = folder
         self.url = url
-        (folder / "tasks.py").write_text(TASKS)
+        (folder / "tasks.py").write_text(TASKS + more)
         self._log = folder / "log"
         command = [sys.executable, "-m", "duly", "up", "tasks.py", "--store", url, "--migrate"]
         with self._log.open("wb") as log:
@@ -87,6 +87,20 @@ class Up:
         finally:
             app.close()
 
+    def crunch(self, rounds: int) -> int:
+        app = Duly(self.url)
+        try:
+            return app.task(crunch).enqueue(rounds).id
+        finally:
+            app.close()
+
+    def has_ended(self, job: int) -> bool:
+        app = Duly(self.url)
+        try:
+            return app.jobs.get(job).state in (State.SUCCEEDED, State.FAILED)
+        finally:
+            app.close()
+
     def signs(self, of: str) -> list[str]:
         return sorted(path.name for path in self.folder.glob(f"{of}.*.began"))
 
@@ -104,13 +118,17 @@ def hold(sign: str) -> None:
     """The task of that name above, for whoever only asks for a job."""
 
 
+def crunch(rounds: int) -> None:
+    """… and one that a test adds."""
+
+
 def rest(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
 @contextlib.contextmanager
-def up(folder: Path, url: str, *words: str) -> Iterator[Up]:
-    there = Up(folder, url, *words)
+def up(folder: Path, url: str, *words: str, more: str = "") -> Iterator[Up]:
+    there = Up(folder, url, *words, more=more)
     try:
         there.hear("is number")
         yield there
@@ -257,3 +275,21 @@ def test_a_write_lock_held_by_another_program_costs_no_job_its_run(tmp_path: Pat
             assert "lease" not in one.said
             assert "took" not in one.said
             assert one.end() == 0
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_task_that_holds_the_interpreter_past_the_lease_is_named(
+    tmp_path: Path, kind: str
+) -> None:
+    crunch = f"\n@duly.task\n{kind} crunch(rounds: int) -> None:\n    sum(range(rounds))\n"
+    with up(tmp_path, str(tmp_path / "duly.db"), "--lease", "2s", more=crunch) as node:
+        holds = [node.enqueue("one"), node.enqueue("two")]
+        node.until(lambda: node.signs("one") and node.signs("two"), "two others to begin")
+        job, rounds = 0, 10**8
+        while "held the interpreter" not in node.said:
+            job = node.crunch(rounds)
+            node.until(lambda job=job: node.has_ended(job) or "held the" in node.said, "an end")
+            rounds *= 2  # this machine is faster than that
+        line, *_ = [one for one in node.said.splitlines() if "held the interpreter" in one]
+        assert line.startswith(f"job {job} crunch held the interpreter (the GIL) for ")
+        assert not any(str(other) in line for other in holds)

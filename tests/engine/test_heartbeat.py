@@ -60,6 +60,9 @@ class Ward:
     def pulse(self) -> float:
         return self.turned_at
 
+    def jobs_of(self, thread: int) -> list[tuple[int, str]]:
+        return [(job, f"in {thread}") for job in self.jobs]
+
     def lease_until(self, moment: float) -> None:
         self.leases.append(moment)
 

@@ -87,6 +87,15 @@ def _unfenced(event: events.WorkerUnfenced) -> str:
     )
 
 
+def _held(event: events.InterpreterHeld) -> str:
+    named = [f"job {job} {task}" for job, task in event.jobs[:MOST_NAMED]]
+    return (
+        f"{' or '.join(named) or 'something'} held the interpreter (the GIL) for "
+        f"{event.seconds:.0f} s: nothing else ran here, and the lease was not renewed; such a task "
+        'needs executor="process"'
+    )
+
+
 _THEN: Final = {
     "stay": "they may run twice, here and elsewhere",
     "end": "this process ends",
@@ -167,6 +176,7 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
         "worker runs what was stopped again"
     ),
     events.WorkerDied: lambda e: f"worker {e.name} ({e.worker}) of this machine is gone",
+    events.InterpreterHeld: _held,
     events.LoopStalled: lambda e: f"the event loop has not turned for {e.seconds:.0f} s",
     events.WriteRefused: lambda e: f"refused: job {e.job} is not this worker's any more",
     events.TimeoutIgnored: lambda e: (

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Protocol
 
-from duly.clock import Timeout, boottime
-from duly.engine.kin import show_number
+from duly.clock import Timeout, boottime, sleep
+from duly.engine.kin import show_number, thread_times
 from duly.engine.lease import LEASE, PATIENCE, Lease
 from duly.engine.wake import Wake
 from duly.errors import StoreUnavailable, WriteBlocked
 from duly.events import (
     Emit,
     Event,
+    InterpreterHeld,
     LoopStalled,
     TickFailed,
     WorkerEnlisted,
@@ -69,6 +70,10 @@ class Ward(Protocol):
 
     def pulse(self) -> float:
         """When the loop has last turned. From any thread."""
+        ...
+
+    def jobs_of(self, thread: int) -> list[tuple[int, str]]:
+        """Numbers and tasks of what the thread of this native number runs. From any thread."""
         ...
 
     def lease_until(self, moment: float) -> None:
@@ -145,6 +150,33 @@ class Heartbeat:
 
     async def _live_apart(self) -> None:
         self._here = asyncio.get_running_loop()
+        watch = asyncio.create_task(self._watch_interpreter())
+        try:
+            await self._live_with_store()
+        finally:
+            watch.cancel()
+
+    async def _watch_interpreter(self) -> None:
+        """Tell who held the GIL, if this thread could not run for long though the process did.
+
+        A process that was stopped, or waited for a processor, has not used the time.
+        """
+        limit = self._terms.lease.total_seconds() / 3
+        while True:
+            before, asleep = thread_times(), self._steady()
+            await sleep(LISTEN_SECONDS)
+            held = self._steady() - asleep - LISTEN_SECONDS
+            if held < limit:
+                continue
+            used = {
+                thread: seconds - before.get(thread, 0.0)
+                for thread, seconds in thread_times().items()
+            }
+            holder = max(used, key=used.__getitem__, default=0)
+            if used.get(holder, 0.0) >= held / 2:
+                self._emit(InterpreterHeld(held, self._ward.jobs_of(holder)))
+
+    async def _live_with_store(self) -> None:
         store: Store | None = None
         while store is None and not self._stopping:
             try:

@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _LONGEST_NAME = 15
 # In /proc/PID/stat, counted behind the name of the program.
-_STATE, _BORN = 0, 19
+_STATE, _USER, _SYSTEM, _BORN = 0, 11, 12, 19
 _GONE = ("Z", "X")
 
 
@@ -77,6 +77,19 @@ def shows_number(pid: int, worker: int) -> bool:
 
 def _thread_name(worker: int) -> str:
     return f"duly-{worker}"[-_LONGEST_NAME:]
+
+
+def thread_times() -> dict[int, float]:
+    """CPU seconds of each thread of this process, by its native number; none if nothing tells."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for thread in (PROC / "self/task").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+                text = (thread / "stat").read_text(encoding="utf-8", errors="replace")
+                ticks = text.rpartition(")")[2].split()
+                used = int(ticks[_USER]) + int(ticks[_SYSTEM])
+                found[int(thread.name)] = used / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def close_in_forks(descriptor: int) -> None:

@@ -72,6 +72,7 @@ class Run:
         "place",
         "reason",
         "stopper",
+        "thread",
         "timeout",
         "watchdog",
         "why",
@@ -89,6 +90,7 @@ class Run:
         self.alarm: asyncio.TimerHandle | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.is_thread = False
+        self.thread: int | None = None  # the native number of the thread that runs it
         self.watchdog: Watchdog | None = None  # who guards what it starts
         self.knows = False  # whether the task has seen that it should stop
         self.completion: Completion | None = None  # the transaction in which it ends itself

@@ -8,6 +8,7 @@ comes to its end. Cold: what runs is stopped, too.
 import asyncio
 import contextlib
 import os
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -126,6 +127,8 @@ class Worker:
             steady=time,
         )
         self._ear = Ear()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # the native number of the loop's
         self._stopping = False
         self._asked = 0  # how often it was asked to stop through the store
         store.listen(self.desk.hear)
@@ -139,6 +142,7 @@ class Worker:
     async def start(self, nudge: Callable[[str], None]) -> None:
         """Begin; ``nudge`` wakes the services of a topic."""
         self._wake = nudge
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_native_id()
         self.desk.pulse = self.crew.time()
         self._ear.__enter__()
         await self._heartbeat.start()
@@ -223,6 +227,17 @@ class Worker:
 
     def pulse(self) -> float:
         return self.desk.pulse
+
+    def jobs_of(self, thread: int) -> list[tuple[int, str]]:
+        running = list(self.crew.running.values())
+        if thread == self._thread:
+            on_loop = [run for run in running if run.place == "async"]
+            task = None if self._loop is None else asyncio.current_task(self._loop)
+            turning = [run for run in on_loop if getattr(run.stopper, "__self__", self) is task]
+            found = turning or on_loop
+        else:
+            found = [run for run in running if run.thread == thread]
+        return [(run.job.id, run.job.task) for run in found]
 
     def lease_until(self, moment: float) -> None:
         for executor in self._executors.values():

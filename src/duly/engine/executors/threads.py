@@ -73,6 +73,7 @@ class Threads(OnLoop):
 
 def _work(run: Run, call: Callable[[], object], tell: Callable[[Outcome], None]) -> None:
     outcome: Outcome
+    run.thread = threading.get_native_id()
     try:
         outcome = returned(call(), run.definition)
     except BaseException as error:  # noqa: BLE001 - also what would end an interpreter
