@@ -192,3 +192,29 @@ def test_a_program_that_ends_leaves_one_file(tmp_path: Path) -> None:
         "duly.db",
         "duly.db.lock",
     ]
+
+
+def test_an_app_does_not_start_beside_another_that_has_a_task_of_the_same_name(url: str) -> None:
+    """On this database each would run jobs of the other with its own code."""
+    apps = [Duly(url, name=name) for name in ("shop", "billing", "shop")]
+    for app in apps:
+        app.task(name="send")(_send)
+    shop_of_one, billing, shop_of_two = apps
+    with shop_of_one.running(name="shop-1"):
+        eventually(shop_of_one.workers.list, "the first app's worker")
+        with pytest.raises(InvalidValue) as refused, billing.running():
+            pass
+        assert str(refused.value).startswith(
+            'the app billing has a task called "send", and so has the app shop, whose worker '
+            'shop-1 takes jobs from the same queue, "default": each would run jobs of the other.'
+        )
+        with shop_of_two.running(), billing.running(queues=("billing",)):
+            pass
+    with billing.running():
+        pass
+    for app in apps:
+        app.close()
+
+
+def _send() -> None:
+    """Nothing."""

@@ -38,7 +38,7 @@ from duly.registry import context
 from duly.registry.context import Context
 from duly.registry.definition import Definition
 from duly.registry.loading import import_all
-from duly.registry.options import Duration, length_of
+from duly.registry.options import Duration, length_of, name_of
 from duly.registry.registry import Completion, Registry
 from duly.store.connect import place
 
@@ -57,16 +57,24 @@ Auth: TypeAlias = (
 class Duly:
     """``url`` is where jobs are kept, as "duly.db" or "postgresql://…".
 
+    ``name`` is what the app is called where others use the same database; else it is the module
+    and the name of this object, as "shop.tasks:duly". Apps of one name share their tasks.
     ``zone`` is for rules that name none. ``imports`` are modules that declare tasks of this app:
     whoever runs them imports those first. What is not said here is a setting: DULY_URL, or
     ``url = "…"`` in duly.toml, or ./duly.db.
     """
 
     def __init__(
-        self, url: str | None = None, *, zone: str | None = None, imports: Sequence[str] = ()
+        self,
+        url: str | None = None,
+        *,
+        name: str | None = None,
+        zone: str | None = None,
+        imports: Sequence[str] = (),
     ) -> None:
         if isinstance(imports, str):
             raise InvalidValue(f'imports="{imports}": several modules, as ("shop.tasks",)')
+        self._app = None if name is None else name_of("name", name)
         self._zone = zone
         self._imports = tuple(imports)
         self.registry = Registry()
@@ -319,6 +327,7 @@ class Duly:
             retention=retention_of(settings),
             scheduler=scheduler,
             target=self._target(),
+            app=self.name or "",
             announcement=self._announced(whole=dedicated) if scheduler else None,
             stop_timeout=settings.stop_timeout if dedicated else None,
         )
@@ -330,7 +339,7 @@ class Duly:
 
     def announcement(self) -> Announcement | None:
         """What its code declares, under the name of the app; None: it is nobody's by name."""
-        app = self._name()
+        app = self.name
         if app is None:
             if len(self.declarations):
                 raise InvalidValue(
@@ -340,8 +349,11 @@ class Duly:
             return None
         return self.declarations.announcement(app)
 
-    def _name(self) -> str | None:
+    @property
+    def name(self) -> str | None:
         """``shop.tasks:duly``: the same in a script, a worker and the command."""
+        if self._app is not None:
+            return self._app
         target = self._target()
         if target is not None:
             place, _, name = target.rpartition(":")

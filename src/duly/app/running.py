@@ -26,6 +26,7 @@ from duly.engine.herald import Herald
 from duly.engine.worker import Worker
 from duly.errors import InvalidValue, SchemaMismatch, StoreUnavailable
 from duly.events import Emit, Event, StopOverdue, StoreFound, StoreLost, StoreOutgrown
+from duly.model.worker import refuse_another_app
 from duly.registry.registry import Registry
 from duly.rules import show_duration
 from duly.store.connect import is_remote, place
@@ -46,6 +47,7 @@ class Roles:
     worker: WorkerOptions | None
     scheduler: bool
     target: str | None  # what a child imports to find the same tasks
+    app: str = ""  # whose tasks they are
     announcement: Announcement | None = None  # the schedules that its code declares
     retention: Retention | None = None  # how long what is over is kept
     migrate: bool = False  # also the tables of a database that is its operator's
@@ -140,6 +142,8 @@ class Shift:
         )
         try:
             self.worker = self._make_worker(store)
+            if self.worker is not None:
+                refuse_another_app(self.worker.profile, await store.work.living())
             herald = self._make_herald(store)
             if herald is not None:
                 await herald.tick()  # what cannot be declared is said before anything runs
@@ -210,6 +214,7 @@ class Shift:
             roles.worker,
             url=roles.url,
             target=roles.target,
+            app=roles.app,
             on_stop=self._told_to_stop,
             emit=self._emit,
         )

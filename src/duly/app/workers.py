@@ -64,6 +64,7 @@ def make_worker(
     url: str | None,
     target: str | None,
     on_stop: Callable[[], None],
+    app: str = "",
     emit: Emit = nobody,
 ) -> Worker:
     """A worker on an open store.
@@ -90,7 +91,7 @@ def make_worker(
     return Worker(
         store,
         registry,
-        _setup(options),
+        _setup(options, app),
         executors=executors,
         dice=random.random,
         on_stop=on_stop,
@@ -133,7 +134,7 @@ def _processes(
     }
 
 
-def _setup(options: WorkerOptions) -> Setup:
+def _setup(options: WorkerOptions, app: str) -> Setup:
     return Setup(
         name=options.name or f"{platform.node()}-{os.getpid()}",
         queues=options.queues,
@@ -144,5 +145,6 @@ def _setup(options: WorkerOptions) -> Setup:
         restart=options.restart,
         plans=options.plans,
         version=duly.__version__,
+        app=app,
         verbose=options.verbose,
     )

@@ -105,6 +105,7 @@ def serve_registry(
         worker=options,
         scheduler=scheduler,
         target=target,
+        app=(app.name or "") if isinstance(app, Duly) else "",
         announcement=app.announcement() if scheduler and isinstance(app, Duly) else None,
         retention=retention_of(settings),
         migrate=migrate,

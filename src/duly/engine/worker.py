@@ -52,6 +52,7 @@ class Setup:
     restart: Callable[[int], object] | None = None  # how it ends itself, and another takes over
     plans: Plans = NO_PLANS
     version: str = ""
+    app: str = ""
     verbose: bool = False  # every job is told of
     host: Host | None = None  # None: this process
 
@@ -66,6 +67,7 @@ class Setup:
             isolates=isolates,
             host=self.host or this_process(),
             version=self.version,
+            app=self.app,
         )
 
 
@@ -112,9 +114,10 @@ class Worker:
         }
         self.desk = Desk(store, self.crew, queues=setup.queues, tasks=tuple(signatures))
         self.desk.scribe = self._scribe
+        self.profile = setup.profile(signatures, isolates=self.crew.isolates)
         self._heartbeat = Heartbeat(
             self,
-            setup.profile(signatures, isolates=self.crew.isolates),
+            self.profile,
             connect=connect,
             store=store,
             terms=LeaseTerms(

@@ -4,10 +4,12 @@ Its number comes from the database and is never used twice. The name is for peop
 with one name are still two workers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+from duly.errors import InvalidValue
 
 Order = Literal["run", "drain", "stop", "kill"]
 
@@ -37,6 +39,7 @@ class Profile:
     isolates: bool = False  # jobs that crashed with a worker run in a process of their own here
     host: Host = NOWHERE
     version: str = ""
+    app: str = ""  # whose tasks these are, as "shop.tasks:duly"; nothing where nobody says
     holder: str = ""  # who registered it over HTTP; nobody else speaks for it. Empty: native
 
     @property
@@ -66,3 +69,24 @@ class WorkerInfo:
     @property
     def tasks(self) -> tuple[str, ...]:
         return self.profile.tasks
+
+
+def refuse_another_app(profile: Profile, living: Iterable[WorkerInfo]) -> None:
+    """Raise if a worker of another app takes jobs of an equally named task from the same queue.
+
+    Each of the two would run jobs of the other with its own code.
+    """
+    for other in living:
+        queues = sorted({*profile.queues} & {*other.queues})
+        tasks = sorted(
+            name for name in {*profile.tasks} & {*other.tasks} if not name.startswith("duly.")
+        )
+        strange = profile.app and other.profile.app and profile.app != other.profile.app
+        if strange and queues and tasks:
+            raise InvalidValue(
+                f'the app {profile.app} has a task called "{tasks[0]}", and so has the app '
+                f"{other.profile.app}, whose worker {other.name} takes jobs from the same queue, "
+                f'"{queues[0]}": each would run jobs of the other. Give one task another name, or '
+                "the apps queues of their own; if they share their tasks on purpose, give both one "
+                'name: Duly(name="…")'
+            )

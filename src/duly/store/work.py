@@ -10,7 +10,7 @@ from datetime import timedelta
 from duly.model.claimed import Claimed
 from duly.model.payload import check_text
 from duly.model.queue import Queue
-from duly.model.worker import Order, Profile, WorkerInfo
+from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app
 from duly.store import rows, worker_rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Kept
@@ -29,6 +29,8 @@ def enlist(profile: Profile, *, lease: timedelta, now: int, ids: Kept) -> Operat
     still, and would renew the lease and claim as if it were this one. Twelve bits tell those apart
     that register in the same millisecond. Together it is less than 2**53, which JSON readers keep.
     """
+    yield Ask("lock_registration")
+    refuse_another_app(profile, found((yield Ask("living_workers"))))
     [drawn] = yield from ids.draw(1)
     number = now // MILLISECOND % 2**40 << 12 | drawn % 2**12
     ids.all_new((yield register_as(number, profile, lease=lease)), 1)
@@ -47,8 +49,8 @@ def register_as(number: int, profile: Profile, *, lease: timedelta) -> Ask:
 
 
 def _registered(number: int) -> Operation[WorkerInfo]:
-    found = yield Ask("list_workers")
-    return next(worker_rows.worker(row) for row in found if row[0] == number)
+    known = yield Ask("list_workers")
+    return next(worker_rows.worker(row) for row in known if row[0] == number)
 
 
 def renew(worker: int, lease: timedelta, *, running: int) -> Operation[Beat | None]:

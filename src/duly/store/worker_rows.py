@@ -24,6 +24,7 @@ def profile_values(profile: Profile) -> dict[str, Value]:
         "isolates": int(profile.isolates),
         "host": json.dumps(asdict(profile.host)),
         "version": profile.version,
+        "app": profile.app,
         "holder": profile.holder,
     }
 
@@ -31,7 +32,7 @@ def profile_values(profile: Profile) -> dict[str, Value]:
 def worker(row: Row) -> WorkerInfo:
     (
         number, name, queues, signatures, slots, resources, isolates, host, version,
-        holder, started, lease, beat, running, told, told_slots,
+        app, holder, started, lease, beat, running, told, told_slots,
     ) = row  # fmt: skip
     return WorkerInfo(
         id=number,
@@ -44,6 +45,7 @@ def worker(row: Row) -> WorkerInfo:
             isolates=bool(isolates),
             host=Host(**json.loads(host)),
             version=version,
+            app=app,
             holder=holder,
         ),
         started_at=from_us(started),

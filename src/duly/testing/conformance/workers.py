@@ -3,12 +3,13 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from duly.errors import InvalidValue
 from duly.model.outcome import Returned
 from duly.model.states import State
 from duly.model.worker import Host, Profile, WorkerInfo
 from duly.policy.verdict import HAUNTED, POISON
 from duly.store.protocol import Beat
-from duly.testing.conformance.expect import equal, holds
+from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import LEASE, MARGIN, MINUTE, START, World
 from duly.testing.factories import call
@@ -23,6 +24,7 @@ DISTINCT = Profile(
     isolates=True,
     host=Host(boot="the boot", space="the space", pid=13, born=17),
     version="the version",
+    app="the app",
 )
 
 
@@ -200,3 +202,25 @@ async def what_a_worker_held_is_known_until_it_is_settled_or_taken_back(world: W
     equal(len(await world.store.work.held(worker)), 2, "though its lease is over")
     await world.take_back()
     equal(await world.store.work.held(worker), [])
+
+
+@check
+async def a_worker_whose_task_another_app_runs_from_the_same_queue_is_refused(world: World) -> None:
+    work = world.store.work
+    ours = replace(DISTINCT, app="tasks:duly", queues=("a", "b"))
+    theirs = replace(DISTINCT, app="billing:duly", queues=("b", "c"))
+    first = await work.register(ours, lease=LEASE)
+    with refused(InvalidValue, "tasks:duly"):
+        await work.register(theirs, lease=LEASE)
+    for harmless in (
+        ours,
+        replace(theirs, queues=("c",)),
+        replace(theirs, signatures={"another task": "its signature", "duly.shell": ""}),
+        replace(theirs, app=""),
+    ):
+        await work.register(harmless, lease=LEASE)
+    equal(len(await work.living()), 5, "nothing of the one that was refused is kept")
+    for info in await work.living():
+        await work.end_lease(info.id)
+    equal((await work.register(theirs, lease=LEASE)).profile, theirs)
+    equal(first.profile.app, "tasks:duly")

@@ -445,6 +445,7 @@ alter table duly.worker
     add column isolates boolean not null default false,
     add column host text not null default '{}',
     add column version text not null default '',
+    add column app text not null default '',
     add column holder text not null default '',
     add column running int not null default 0,
     add column beat_at bigint not null default 0,

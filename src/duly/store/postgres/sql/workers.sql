@@ -1,8 +1,12 @@
+-- name: lock_registration
+-- Until the end of the transaction: of two workers that register at once, one sees the other.
+select pg_advisory_xact_lock(hashtextextended('duly.worker', 0));
+
 -- name: register_worker
 insert into duly.worker (id, name, queues, tasks, signatures, slots, resources, isolates, host, version,
-                         holder, running, beat_at, told, told_slots, started_at, lease_until)
+                         app, holder, running, beat_at, told, told_slots, started_at, lease_until)
 select :id, :name, :queues, :tasks, :signatures, :slots, :resources, :isolates::int::boolean, :host,
-       :version, :holder, 0, now, 'run', null, now, now + :lease::bigint
+       :version, :app, :holder, 0, now, 'run', null, now, now + :lease::bigint
   from (select {now} as now offset 0) as clock
     on conflict (id) do nothing
 returning id;
@@ -34,13 +38,13 @@ select told, told_slots
  where id = :id and lease_until > {now};
 
 -- name: list_workers
-select id, name, queues, signatures, slots, resources, isolates, host, version, holder,
+select id, name, queues, signatures, slots, resources, isolates, host, version, app, holder,
        started_at, lease_until, beat_at, running, told, told_slots
   from duly.worker
  order by id;
 
 -- name: living_workers
-select id, name, queues, signatures, slots, resources, isolates, host, version, holder,
+select id, name, queues, signatures, slots, resources, isolates, host, version, app, holder,
        started_at, lease_until, beat_at, running, told, told_slots
   from duly.worker
  where lease_until > {now}

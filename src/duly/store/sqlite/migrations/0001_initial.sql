@@ -332,6 +332,7 @@ alter table duly_worker add column resources text not null default '{}';
 alter table duly_worker add column isolates integer not null default 0;
 alter table duly_worker add column host text not null default '{}';
 alter table duly_worker add column version text not null default '';
+alter table duly_worker add column app text not null default '';
 alter table duly_worker add column holder text not null default '';
 alter table duly_worker add column running integer not null default 0;
 alter table duly_worker add column beat_at integer not null default 0;

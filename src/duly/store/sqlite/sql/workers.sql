@@ -1,8 +1,12 @@
+-- name: lock_registration
+-- There is one writer at a time anyway.
+select 1;
+
 -- name: register_worker
 insert into duly_worker (id, name, queues, tasks, signatures, slots, resources, isolates, host, version,
-                         holder, running, beat_at, told, told_slots, started_at, lease_until)
+                         app, holder, running, beat_at, told, told_slots, started_at, lease_until)
 values (:id, :name, :queues, :tasks, :signatures, :slots, :resources, :isolates, :host, :version,
-        :holder, 0, :now, 'run', null, :now, :now + :lease)
+        :app, :holder, 0, :now, 'run', null, :now, :now + :lease)
     on conflict (id) do nothing
 returning id;
 
@@ -33,13 +37,13 @@ select told, told_slots
  where id = :id and lease_until > :now;
 
 -- name: list_workers
-select id, name, queues, signatures, slots, resources, isolates, host, version, holder,
+select id, name, queues, signatures, slots, resources, isolates, host, version, app, holder,
        started_at, lease_until, beat_at, running, told, told_slots
   from duly_worker
  order by id;
 
 -- name: living_workers
-select id, name, queues, signatures, slots, resources, isolates, host, version, holder,
+select id, name, queues, signatures, slots, resources, isolates, host, version, app, holder,
        started_at, lease_until, beat_at, running, told, told_slots
   from duly_worker
  where lease_until > :now
