@@ -228,6 +228,22 @@ def test_the_tables_of_django_celery_beat_are_imported_planned_and_applied(store
     assert imported("celery-beat", "nowhere.sqlite3").exit_code == 3
 
 
+def test_an_entry_of_beat_with_positional_arguments_is_applied_paused(store: str) -> None:
+    Path("beat_of_mail.py").write_text(
+        BEAT.replace('"shop.tick",', '"shop.mail", "args": ("ada",),')
+    )
+    result = imported("celery-beat", "beat_of_mail:App")
+    assert "until then it is paused" in result.stderr
+    Path("schedules.toml").write_text(result.stdout)
+    Path("shop_of_mail.py").write_text(
+        "from duly import Duly\napp = Duly()\n"
+        '@app.task(name="shop.mail")\ndef mail(to: str) -> None: ...\n'
+    )
+    said("apply", "--app", "shop_of_mail.py")
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+    assert plan(store, "every-minute").task == "shop.mail"
+
+
 def test_a_job_store_of_apscheduler_is_never_opened() -> None:
     connection = sqlite3.connect("jobs.sqlite")
     connection.execute(

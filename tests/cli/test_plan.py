@@ -424,3 +424,59 @@ def test_secrets_do_not_end_in_the_log_of_a_build(store: str) -> None:
         lines = "\n".join(said(*words))
         assert "env" in lines
         assert "hunter" not in lines
+
+
+REACTIONS = """\
+[defaults]
+zone = "Europe/Berlin"
+
+[schedules.thank]
+rule = "on customer.*"
+task = "greet"
+
+[schedules.renamed]
+rule = "on customer.left"
+task = "greet"
+args = { name = { "$event" = "customer" }, day = { "$event" = "day" } }
+
+[schedules.note]
+rule = "on customer.*"
+shell = "echo somebody came"
+overlap = "allow"
+"""
+
+
+def test_a_file_with_reactions_to_events_is_applied_and_then_nothing_is_left_to_do(
+    store: str, shop: str
+) -> None:
+    write(REACTIONS)
+    said("apply", "--app", shop)
+    assert said("plan") == ["nothing to do: 3 unchanged"]
+    assert json.loads(plan(store, "thank").args)["name"] == {"$event": "name"}
+    edit('task = "greet"\n\n', 'task = "greet"\nargs = { name = { "$event" = "name" } }\n\n')
+    assert said("plan") == ["nothing to do: 3 unchanged"]
+    edit('{ "$event" = "name" }', '"ada"')
+    assert said("plan")[-1] == "1 to change, 2 unchanged"
+    said("apply", "--app", shop)
+    assert said("plan") == ["nothing to do: 3 unchanged"]
+    person_sets(store, "note", queue="vip")
+    assert said("plan", exit_code=6)[-1].startswith("1 drifted")
+    said("apply", "--app", shop, "--take-back", "--yes")
+    assert said("plan") == ["nothing to do: 3 unchanged"]
+
+
+def test_arguments_have_to_fit_when_an_entry_is_no_longer_paused(store: str, shop: str) -> None:
+    """An importer leaves out what it cannot name, and pauses the entry until somebody does."""
+    write('[schedules.ada]\nrule = "every 1h"\ntask = "greet"\npaused = true\n')
+    said("apply", "--app", shop)
+    kept = plan(store, "ada")
+    assert (kept.queue, kept.args) == ("mail", "{}")
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+    edit("paused = true\n", "")
+    refused = duly("apply", "--app", shop)
+    assert (refused.exit_code, "args has no `name`" in refused.output) == (2, True)
+    edit('task = "greet"\n', 'task = "greet"\nargs = { name = "ada" }\n')
+    said("apply", "--app", shop)
+    kept = plan(store, "ada")
+    assert (kept.args, kept.title, kept.queue) == ('{"name":"ada"}', "greet ada", "mail")
+    assert [lane.name for lane in kept.limits] == ["greet:ada"]

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from duly.app.calling import started
 from duly.app.exporting import live_sheet
+from duly.app.reactions import reaction_call
 from duly.declare.changes import Change
 from duly.declare.keeping import decided_of, plan_of
 from duly.declare.notation import table
@@ -27,10 +29,12 @@ from duly.declare.recording import (
 from duly.declare.sheet import KINDS, Entry, LimitEntry, QueueEntry, Sheet
 from duly.declare.writing import write
 from duly.errors import DulyError, InvalidValue, SignatureChanged
-from duly.model.job import Owner
+from duly.model.job import Call, Owner
 from duly.model.limit import Rate
+from duly.model.payload import decode
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
+from duly.registry.definition import Definition
 from duly.registry.registry import Registry
 from duly.store.protocol import (
     LaneRule,
@@ -200,8 +204,7 @@ def filled(entry: Entry, tasks: Registry | None) -> Plan:
         raise InvalidValue(f'{place} task = "{entry.task}": name the app that has it')
     try:
         definition = tasks.get(made.task)
-        values = definition.signature.decode(made.args)
-        call = tasks.call(definition, (), values, **_said(entry))
+        call = _call(tasks, definition, made, entry)
     except SignatureChanged as error:
         _, _, why = str(error).partition(", the task is ")
         spoken_of = why.replace("the job has", "args has")
@@ -213,6 +216,7 @@ def filled(entry: Entry, tasks: Registry | None) -> Plan:
         retry = replace(definition.retry, attempts=entry.attempts).as_json()
     return replace(
         made,
+        args=call.args,
         queue=call.queue,
         priority=call.priority,
         title=call.title,
@@ -221,6 +225,20 @@ def filled(entry: Entry, tasks: Registry | None) -> Plan:
         terms=call.terms,
         policies=replace(made.policies, retry=retry),
     )
+
+
+def _call(tasks: Registry, definition: Definition, made: Plan, entry: Entry) -> Call:
+    """The jobs of an entry. Arguments need not fit while it is paused, as an importer leaves it."""
+    if made.reaction is not None:
+        return started(tasks, made.rule, made.task, decode(made.args), **_said(entry))
+    try:
+        values = definition.signature.decode(made.args)
+    except SignatureChanged:
+        if not entry.paused:
+            raise
+        bare = reaction_call(tasks, definition, {}, _said(entry))
+        return replace(bare, args=made.args, title=entry.title, limits=())
+    return replace(tasks.call(definition, (), values, **_said(entry)), args=made.args)
 
 
 def _said(entry: Entry) -> dict[str, Any]:
@@ -234,7 +252,8 @@ def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -
     taken = _changed(change)
     if "owner" in taken:
         return filled(wanted, tasks)
-    by_task = taken & {*_WHAT_RUNS, *DECIDED}
+    resumed = "paused" in taken and not wanted.paused  # its arguments may never have been checked
+    by_task = resumed or taken & {*_WHAT_RUNS, *DECIDED}
     source = filled(wanted, tasks) if by_task else plan_of(wanted)
     if taken & _WHAT_RUNS:
         # Another task decides anew; the same one names its jobs by their arguments.

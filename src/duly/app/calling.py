@@ -174,7 +174,7 @@ def plan_named(
 ) -> Plan:
     """What somebody asks for by names; ``words`` are those of ``duly.app.steering.new_plan``."""
     label = {word: words.get(word) for word in ("queue", "priority", "title", "tags")}
-    call = _started(registry, rule, task, args, submitter=who, **label)
+    call = started(registry, rule, task, args, submitter=who, **label)
     plan = new_plan(name, rule, task=call.task, args=args, words=words)
     policies = replace(plan.policies, retry=call.retry)
     said = {field: getattr(call, field) for field in _LABEL} | {"owner": owner}
@@ -203,7 +203,7 @@ def change_named(
         if args is None:
             return other
         meant = unhidden(registry, plan.task, args, decode(plan.args))
-        call = _started(registry, other.rule, plan.task, meant)
+        call = started(registry, other.rule, plan.task, meant)
         said: dict[str, Any] = {"args": call.args}
         if plan.task in registry:
             said = {field: getattr(call, field) for field in _OF_THE_TASK}
@@ -213,7 +213,7 @@ def change_named(
     return change
 
 
-def _started(registry: Registry, rule: str, task: str, args: Args, **words: Any) -> Call:
+def started(registry: Registry, rule: str, task: str, args: Args, **words: Any) -> Call:
     """What a schedule starts; of what events start, they say what is not said here."""
     if not rule.startswith(BEGINNING) or task not in registry:
         return call_named(registry, task, args, **words)

@@ -13,7 +13,9 @@ from duly.declare.changes import Action, Change, Difference, Kind
 from duly.declare.meaning import LIMIT, QUEUE, SCHEDULE, Reader, meaning
 from duly.declare.recording import DECIDED, Decided
 from duly.declare.sheet import Entry, LimitEntry, QueueEntry
+from duly.policy.reacting import FIELD
 from duly.policy.retry import Retry
+from duly.rules.on import BEGINNING
 
 T = TypeVar("T", Entry, QueueEntry, LimitEntry)
 Unit: TypeAlias = tuple[str, ...]
@@ -39,6 +41,8 @@ class Shape:
         found = getattr(thing, name)
         # Why it is paused is nothing to compare while it is not.
         idle = name == "note" and not getattr(thing, "paused", True)
+        if isinstance(thing, Entry) and thing.rule.startswith(BEGINNING):
+            found = _said_of_reaction(thing, name)
         return self.unsaid.get(name) if idle or found in _NOTHING else found
 
     def meant(self, thing: object, unit: Unit) -> tuple[object, ...]:
@@ -166,6 +170,19 @@ class Comparison(Generic[T]):
 
     def _change(self, name: str, action: Action, **facts: Any) -> Change:
         return Change(kind=self.shape.kind, name=name, action=action, **facts)
+
+
+def _said_of_reaction(entry: Entry, name: str) -> object:
+    """What is meant where an entry for events says nothing: see ``Plan``, ``reaction_call``."""
+    if name == "overlap":
+        return entry.overlap or "allow"
+    if name == "args":
+        return {
+            parameter: value
+            for parameter, value in entry.args.items()
+            if not (isinstance(value, Mapping) and value.get(FIELD) == parameter)
+        }
+    return getattr(entry, name)
 
 
 def _each(*names: str) -> tuple[Unit, ...]:
