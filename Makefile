@@ -22,8 +22,8 @@ endif
 help: ## List these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/installed-base ## See it work, until Ctrl-C
-	@sh scripts/demo
+demo: .venv/installed-base ## See it work, with its dashboard, until Ctrl-C (ARGS=--once: for half a minute)
+	@sh scripts/demo $(ARGS)
 
 test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)

@@ -42,7 +42,7 @@ def test_asking_never_makes_a_store(tmp_path: Path) -> None:
     done = duly("db", "check", "--store", str(path))
     assert (done.exit_code, done.stdout) == (5, "")
     assert done.stderr == (
-        f"store: {path}\nError: no store at {path}; name another (--store, DULY_STORE), or make "
+        f"store: {path}\nError: no store at {path}; name another (--store, DULY_URL), or make "
         f"this one: duly db migrate --store {path}\n"
     )
     assert list(tmp_path.iterdir()) == []

@@ -50,10 +50,53 @@ def test_no_store_is_here(folder: Path, words: list[str]) -> None:
     assert told(*words) == (
         5,
         f"store: {folder}/duly.db\n"
-        "Error: no store at ./duly.db; name another (--store, DULY_STORE), or make this one: "
+        "Error: no store at ./duly.db; name another (--store, DULY_URL), or make this one: "
         "duly db migrate --store ./duly.db\n",
     )
     assert list(folder.iterdir()) == []
+
+
+def test_a_command_is_about_the_store_of_the_app_that_is_here(folder: Path) -> None:
+    (folder / "tasks.py").write_text('from duly import Duly\n\nduly = Duly("mydata.db")\n')
+    assert told("queues", "set", "mail", "--concurrency", "3")[0] == 0
+    assert (folder / "mydata.db").exists()
+    for words in (["status"], ["jobs"], ["schedules"], ["workers"], ["doctor"]):
+        assert f"{folder}/mydata.db" in told(*words)[1]
+    assert told("jobs", "--store", "other.db")[1].startswith(f"store: {folder}/other.db\n")
+    assert not (folder / "duly.db").exists()
+
+
+def test_an_app_that_cannot_be_imported_does_not_hide_the_store(folder: Path) -> None:
+    (folder / "tasks.py").write_text("1 / 0\n")
+    assert told("jobs")[1].startswith(
+        "note: tasks.py cannot be imported (ZeroDivisionError: division by zero), so the store "
+        f"that it names is not known; this is {folder}/duly.db. Say --store, or set DULY_URL\n"
+        f"store: {folder}/duly.db\n"
+    )
+
+
+def test_an_app_that_nobody_would_find_is_named(folder: Path) -> None:
+    (folder / "shop.py").write_text('from duly import Duly\n\nduly = Duly("mydata.db")\n')
+    note = (
+        "note: Duly() is created in shop.py; if its store is meant, say --store, or set "
+        "DULY_APP=shop.py\n"
+    )
+    assert told("status")[1].startswith(note)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["schedules", "add", "every 1h", "--name", "tick", "--", "date"],
+        ["queues", "set", "mail", "--concurrency", "3"],
+        ["limits", "set", "crm", "--concurrency", "3"],
+        ["events", "emit", "order.paid"],
+        ["tokens", "create", "ci", "--role", "viewer"],
+    ],
+)
+def test_the_first_thing_that_is_written_makes_the_store(folder: Path, words: list[str]) -> None:
+    assert told(*words)[0] == 0
+    assert (folder / "duly.db").exists()
 
 
 @pytest.mark.parametrize("words", [["jobs"], ["why", "report"], ["worker", "tasks.py"]])

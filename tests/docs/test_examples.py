@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -92,7 +93,9 @@ def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
     app.close()
 
 
-def test_the_demo_is_for_whoever_looks_and_ends_by_itself_where_nobody_does(tmp_path: Path) -> None:
+def test_the_demo_is_for_whoever_looks_and_ends_by_itself_if_it_is_to_be_shown_once(
+    tmp_path: Path,
+) -> None:
     """Both at once: most of it is waiting for what the shop does meanwhile."""
     with unwatched_demo(tmp_path) as unwatched:
         stays_open_until_ctrl_c()
@@ -105,7 +108,11 @@ def unwatched_demo(folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
         (folder / "said").open("wb") as said,
         (folder / "talk").open("wb") as talk,
         subprocess.Popen(
-            ["sh", "scripts/demo"], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=talk
+            ["sh", "scripts/demo", "--once"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=talk,
         ) as demo,
     ):
         try:
@@ -132,11 +139,34 @@ def ends_by_itself(demo: "subprocess.Popen[bytes]", folder: Path) -> None:
     assert "stays open" not in said
 
 
+def test_the_demo_serves_its_dashboard_without_a_terminal_and_says_where_first() -> None:
+    asked = {**os.environ, "DULY_WEB": "yes", "DULY_PORT": "0"}
+    with subprocess.Popen(
+        ["sh", "scripts/demo"],
+        cwd=ROOT,
+        env=asked,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        try:
+            first = demo.stdout.readline()
+            [address] = re.findall(r"^dashboard: (http://\S+)$", first, re.MULTILINE)
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with browser.open(address) as answer:
+                assert b"</html>" in answer.read()
+        finally:
+            demo.terminate()
+        assert demo.wait(30) == 143
+
+
 def stays_open_until_ctrl_c() -> None:
     with terminal(["/bin/sh", "scripts/demo"], ROOT) as shown:
         shown.until("#] 100 % page 10 of 10")
         told = shown.until("duly jobs state:failed", within=90)
-        [store] = re.findall(r"export DULY_STORE=(\S+)", told)
+        [store] = re.findall(r"export DULY_URL=(\S+)", told)
         shown.shown = ""
         shown.until("heartbeat")  # what happens, in lines
         asked = [sys.executable, "-m", "duly", "why", "rollup", "--store", store]

@@ -5,9 +5,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from duly import Duly, clock, current
 from duly.errors import InvalidValue, NotFound
+from duly.model.states import State
 from duly.testing import Sandbox
 
 duly = Duly()
@@ -213,6 +219,39 @@ def test_nothing_runs_by_itself_in_a_sandbox() -> None:
         app.running(),
     ):
         pass
+
+
+def test_an_application_is_asked_in_a_sandbox_as_its_users_ask_it() -> None:
+    """Its lifespan starts no worker there: ``box.run()`` runs what it has enqueued."""
+    app = Duly()
+    double = app.task(name="double")(_double)
+
+    async def enqueue(request: Request) -> Response:
+        return PlainTextResponse(str((await double.aenqueue(4)).id))
+
+    def enqueue_plainly(request: Request) -> Response:
+        return PlainTextResponse(str(double.enqueue(5).id))
+
+    routes = [Route("/", enqueue), Route("/plain", enqueue_plainly)]
+    site = Starlette(routes=routes, lifespan=app.lifespan)
+    with Sandbox(app, now=NEW_YEAR) as box, TestClient(site) as client:
+        numbers = [int(client.get(path).text) for path in ("/", "/plain")]
+        assert [job.id for job in box.jobs()] == numbers
+        assert [job.state for job in box.jobs()] == [State.READY, State.READY]
+        assert [job.result() for job in box.run()] == [8, 10]
+
+
+def _double(number: int) -> int:
+    return number * 2
+
+
+def test_a_sandbox_begins_now_unless_it_is_told_when() -> None:
+    before = clock.now()
+    with Sandbox(Duly()) as box:
+        assert before <= box.now <= clock.now()
+        began = box.now
+        box.travel("6h")
+        assert box.now - began == timedelta(hours=6)
 
 
 def test_what_rules_cannot_say_is_refused_here_too() -> None:

@@ -91,7 +91,9 @@ class Draft:
             if change.kind == "schedule"
             and change.action in ("add", "change")
             and self.sheet.schedules[change.name].kind == "task"
-            and (change.action == "add" or _changed(change) & {*_WHAT_RUNS, *DECIDED, "owner"})
+            and (
+                change.action == "add" or _asks_the_task(change, self.sheet.schedules[change.name])
+            )
         ]
 
     def steps(self, tasks: Registry | None = None) -> list[Step]:
@@ -252,9 +254,7 @@ def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -
     taken = _changed(change)
     if "owner" in taken:
         return filled(wanted, tasks)
-    resumed = "paused" in taken and not wanted.paused  # its arguments may never have been checked
-    by_task = resumed or taken & {*_WHAT_RUNS, *DECIDED}
-    source = filled(wanted, tasks) if by_task else plan_of(wanted)
+    source = filled(wanted, tasks) if _asks_the_task(change, wanted) else plan_of(wanted)
     if taken & _WHAT_RUNS:
         # Another task decides anew; the same one names its jobs by their arguments.
         decides: tuple[str, ...] = ("title",) if wanted.kind == "task" else ()
@@ -275,6 +275,13 @@ def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -
         chosen["retry"] = source.policies.retry
     policies = replace(live.policies, **chosen)
     return replace(live, owner=Owner.FILE, terms=terms, policies=policies, **fields)
+
+
+def _asks_the_task(change: Change, wanted: Entry) -> bool:
+    """Whether the task has a say in it. Of an entry that was paused the arguments may not fit."""
+    taken = _changed(change)
+    resumed = "paused" in taken and not wanted.paused
+    return resumed or bool(taken & {*_WHAT_RUNS, *DECIDED, "owner"})
 
 
 def _changed(change: Change) -> set[str]:

@@ -31,14 +31,36 @@ def has_app(settings: "Settings") -> bool:
     return settings.app is not None or Path(TASKS).is_file()
 
 
+def address_at_hand(settings: "Settings") -> str:
+    """The store of the app that ``duly up`` would run here; or the configured one, without it."""
+    from duly.app import address
+    from duly.registry.loading import find
+
+    if not has_app(settings):
+        if not Path(settings.url).exists() and (likely := _likely_app()):
+            click.echo(
+                f"note: Duly() is created in {likely}; if its store is meant, say --store, or set "
+                f"DULY_APP={likely}",
+                err=True,
+            )
+        return settings.url
+    target = app_of(settings, "up")
+    try:
+        _load(target, settings)
+        return str(getattr(find(target), "url", None) or address(settings.url))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the application does
+        click.echo(
+            f"note: {target} cannot be imported ({type(error).__name__}: {error}), so the store "
+            f"that it names is not known; this is {settings.url}. Say --store, or set DULY_URL",
+            err=True,
+        )
+        return settings.url
+
+
 def imported(target: str, settings: "Settings") -> "Registry":
     """The tasks of an app; or what its author has to know."""
-    from duly.registry.loading import load
-
-    if settings.file is not None and str(settings.folder) not in sys.path:
-        sys.path.insert(0, str(settings.folder))
     try:
-        return load(target)
+        return _load(target, settings)
     except DulyError as error:
         line = _line_of_theirs(error)
         if line is None:
@@ -47,6 +69,14 @@ def imported(target: str, settings: "Settings") -> "Registry":
         raise SystemExit(USAGE) from None
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
         raise SystemExit(_not_imported(target, error)) from None
+
+
+def _load(target: str, settings: "Settings") -> "Registry":
+    from duly.registry.loading import load
+
+    if settings.file is not None and str(settings.folder) not in sys.path:
+        sys.path.insert(0, str(settings.folder))
+    return load(target)
 
 
 def _line_of_theirs(error: DulyError) -> str | None:

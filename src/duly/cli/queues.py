@@ -105,7 +105,7 @@ def _change(url: str, change: "Callable[[Queues], Awaitable[Queue]]") -> None:
         queue = await change(Queues(Borrowed(store)))
         return queue, await unheard_queue(store, queue.name)
 
-    queue, note = ask(url, changed)
+    queue, note = ask(url, changed, make=True)
     click.echo("  ".join(one_line(cell) for cell in _row(queue) if cell))
     if note:
         click.echo(f"note: {one_line(note)}", err=True)

@@ -13,7 +13,7 @@ import click
 
 from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused, roughly, table
-from duly.cli.store import settled
+from duly.cli.store import settled, store_of
 from duly.clock import now
 from duly.errors import DulyError, RuleError, ZoneMissing
 from duly.rules import On, Rule, Spaced, at, clock_change_notes, local_time, parse
@@ -93,9 +93,10 @@ def next_moments(
         try:
             found = parse(rule, zone=zone, dst=dst, name=name)
         except RuleError as error:
-            known = _schedule(rule, settings.url)
+            url = store_of(settings)
+            known = _schedule(rule, url)
             if known is None:
-                raise _neither(error, rule, url=settings.url) from None
+                raise _neither(error, rule, url=url) from None
             found, skipped = known
         after = _moment(start, found.stated_zone or zone) if start else now()
         if isinstance(found, Spaced):

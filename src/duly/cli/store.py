@@ -31,12 +31,24 @@ def settled(**flags: object) -> "Settings":
         refuse(error)
 
 
+def _meant(context: click.Context, _option: click.Parameter, value: str | None) -> str:
+    """The store that was named or configured; else that of the app that ``duly up`` would run."""
+    settings = settled(url=value, app=context.params.get("app"))
+    return settings.url if context.resilient_parsing else store_of(settings)
+
+
+def store_of(settings: "Settings") -> str:
+    from duly.cli.finding import address_at_hand
+
+    return settings.url if settings.origin("url") != "default" else address_at_hand(settings)
+
+
 store_option = click.option(
     "--store",
-    callback=lambda _context, _option, value: settled(url=value).url,
+    callback=_meant,
     metavar="URL",
     help="Where duly remembers: a path, sqlite:///path, postgresql://…, or https://… of a duly "
-    "elsewhere; else DULY_STORE, url in duly.toml, or duly.db here.",
+    "elsewhere; else DULY_URL, url in duly.toml, that of the app here, or duly.db.",
 )
 output_option = click.option(
     "-o",
@@ -58,13 +70,17 @@ def name_store(store: str) -> None:
         raise click.BadParameter(str(error), param_hint="--store") from None
 
 
-def ask(url: str, question: "Callable[[Store], Awaitable[T]]") -> T:
-    """Open a store that is there, and do something with it in the name of who typed that."""
+def ask(url: str, question: "Callable[[Store], Awaitable[T]]", *, make: bool = False) -> T:
+    """Open a store, and do something with it in the name of who typed that.
+
+    ``make``: a file of SQLite that is not there is made, as ``duly up`` would.
+    """
     from duly.app import open_store
     from duly.app.access import commanded
+    from duly.app.home import open_or_make_store
 
     async def asked() -> T:
-        store = await open_store(url)
+        store = await (open_or_make_store(url) if make else open_store(url))
         try:
             return await question(commanded(store))
         finally:

@@ -95,7 +95,11 @@ def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str
     end: Any = None
     if expires != NEVER:
         end = read_when(expires, zone=machine_zone(), option="--expires")
-    made = _ask(store, lambda people: people.acreate(name, role=role, tenant=tenant, expires=end))
+    made = _ask(
+        store,
+        lambda people: people.acreate(name, role=role, tenant=tenant, expires=end),
+        make=True,
+    )
     token = made.token
     whose = f", of what is {token.tenant}'s" if token.tenant else ""
     until = f"until {View().moment(token.expires_at)}" if token.expires_at else "and never expires"
@@ -120,14 +124,14 @@ def revoke(name: str, store: str) -> None:
 _ROLES = {"viewer": "a viewer", "operator": "an operator", "admin": "an admin"}
 
 
-def _ask(url: str, what: "Callable[[Tokens], Awaitable[T]]") -> T:
+def _ask(url: str, what: "Callable[[Tokens], Awaitable[T]]", *, make: bool = False) -> T:
     async def asked(store: "Store") -> T:
         from duly.app.access import Tokens
         from duly.app.home import Borrowed
 
         return await what(Tokens(Borrowed(store)))
 
-    return ask(url, asked)
+    return ask(url, asked, make=make)
 
 
 def _row(token: "Token", view: View) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OpenSandbox(Protocol):
-    def __call__(self, app: "Duly", *, now: "datetime | str") -> "Sandbox": ...
+    def __call__(self, app: "Duly", *, now: "datetime | str | None" = None) -> "Sandbox": ...
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def duly_sandbox() -> Iterator[OpenSandbox]:
 
     with ExitStack() as stack:
 
-        def open_sandbox(app: "Duly", *, now: "datetime | str") -> Sandbox:
+        def open_sandbox(app: "Duly", *, now: "datetime | str | None" = None) -> Sandbox:
             return stack.enter_context(Sandbox(app, now=now))
 
         yield open_sandbox

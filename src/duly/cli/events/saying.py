@@ -53,7 +53,7 @@ def emit_command(
 
         return await said(opened, [event], who=who())
 
-    [number] = ask(store, emitted)
+    [number] = ask(store, emitted, make=True)
     click.echo(number)
 
 

@@ -135,7 +135,7 @@ def add(
         [schedule] = await there.schedules.add([plan])
         return schedule, problem if start.unchecked else None
 
-    schedule, note = ask(store, added)
+    schedule, note = ask(store, added, make=True)
     _tell("added", schedule, utc=utc)
     if command:
         note = "workers run commands only if they may: duly up --allow shell"

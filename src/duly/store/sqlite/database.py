@@ -230,7 +230,7 @@ def _missing(path: Path) -> str:
     """Of a file in this folder, that it is here: perhaps it is the folder that is wrong."""
     shown = f"./{path.name}" if path.parent == Path.cwd() else str(path)
     return (
-        f"no store at {shown}; name another (--store, DULY_STORE), or make this one: "
+        f"no store at {shown}; name another (--store, DULY_URL), or make this one: "
         f"duly db migrate --store {shlex.quote(shown)}"
     )
 

@@ -44,13 +44,17 @@ NAME = "sandbox"
 
 
 class Sandbox:
-    """``with`` it, or ``async with`` it: the same, and on a loop ``atravel`` and ``arun`` wait."""
+    """``with`` it, or ``async with`` it: the same, and on a loop ``atravel`` and ``arun`` wait.
 
-    def __init__(self, app: Duly, *, now: datetime | str) -> None:
+    ``now`` is the moment it begins at; else it is what the machine's clock says.
+    """
+
+    def __init__(self, app: Duly, *, now: datetime | str | None = None) -> None:
         if not isinstance(app, Duly):
             raise InvalidValue(f"Sandbox({app!r}): your app, as in  from tasks import duly")
         self._app = app
-        self._clock = VirtualClock(passing.moment_of("now", now))
+        began = clock.now() if now is None else passing.moment_of("now", now)
+        self._clock = VirtualClock(began)
         self._place = Place(self._clock)
         self._portal = Portal("duly-sandbox-tasks")
         self._home: Home | None = None  # of the app, while it is away from it
