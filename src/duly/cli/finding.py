@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.store import NEEDS_YOU, USAGE
 from duly.errors import DulyError, InvalidValue, NotFound
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def imported(target: str, settings: "Settings") -> "Registry":
         if line is None:
             raise
         click.echo(f"Error: {line}: {error}", err=True)
-        raise SystemExit(USAGE) from None
+        raise SystemExit(click.UsageError.exit_code) from None
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
         raise SystemExit(_not_imported(target, error)) from None
 
@@ -95,7 +94,7 @@ def _not_imported(target: str, error: Exception) -> int:
         step = step.tb_next
     said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
     click.echo(f"Error: {target} cannot be imported:\n{said.rstrip()}", err=True)
-    return NEEDS_YOU
+    return click.ClickException.exit_code
 
 
 def _is_no_step_of_theirs(file: str) -> bool:
