@@ -62,6 +62,13 @@ async def deploy(world: World, version: Version) -> list[str]:
     return [str(sentence(event)) for event in said]
 
 
+def herald_of(world: World, version: Version) -> Herald:
+    app = Duly()
+    version(app)
+    said = app.declarations.announcement(APP)
+    return Herald(world.store, app=APP, mark=said.mark, wanted=said.wanted)
+
+
 def report(rule: str, **words: Any) -> Version:
     """A version in which the report is due by that rule."""
 
@@ -108,6 +115,37 @@ async def test_rule_changed(world: World) -> None:
     assert moments(await world.fires()) == moments(before) == ["Tue 02:00 queued"]
     changed = await world.schedule()
     assert (changed.id, changed.next_at) == (known.id, datetime(2027, 1, 6, 9, tzinfo=UTC))
+
+
+async def test_half_a_minute_without_the_database_does_not_undo_a_deploy(world: World) -> None:
+    old, new = herald_of(world, report("02:00 UTC")), herald_of(world, report("09:00 UTC"))
+    for herald in (old, new):
+        await herald.tick()
+        world.wait(timedelta(seconds=10))
+    world.wait(timedelta(seconds=30))
+    for _ in range(10):
+        await old.tick()
+        await new.tick()
+        assert (await world.schedule()).plan.rule == "09:00 UTC"
+        world.wait(timedelta(seconds=10))
+
+
+async def test_new_code_that_is_cut_off_for_a_while_is_not_superseded_for_ever(
+    world: World,
+) -> None:
+    old, new = herald_of(world, report("02:00 UTC")), herald_of(world, report("09:00 UTC"))
+    await old.tick()
+    world.wait(timedelta(seconds=10))
+    await new.tick()
+    for _ in range(10):
+        await old.tick()
+        world.wait(timedelta(seconds=10))
+    assert (await world.schedule()).plan.rule == "02:00 UTC"
+    for _ in range(10):
+        await new.tick()
+        await old.tick()
+        assert (await world.schedule()).plan.rule == "09:00 UTC"
+        world.wait(timedelta(seconds=10))
 
 
 async def test_zone_changed(world: World) -> None:

@@ -1,7 +1,8 @@
 """The herald: says again and again which schedules the code of this node declares.
 
 The store writes the newest set that any living node holds, and tells an older one that it is. So a
-rolling deploy changes each schedule once, in whatever order nodes come and go.
+rolling deploy changes each schedule once, in whatever order nodes come and go. A herald whose set
+has held the word says so: if an older one has it now, that one only did not hear us.
 """
 
 from collections.abc import Sequence
@@ -40,12 +41,14 @@ class Herald:
         self._whole = whole
         self._emit = emit
         self._superseded = False
+        self._held = False
         self._removed: Sequence[str] = ()
 
     async def tick(self) -> timedelta:
         declared = await self._store.schedules.declare(
-            self._app, self._mark, self._wanted, whole=self._whole
+            self._app, self._mark, self._wanted, whole=self._whole, held=self._held
         )
+        self._held = self._held or (self._whole and not declared.superseded)
         self._tell(declared)
         return EVERY
 

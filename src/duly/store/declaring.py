@@ -2,7 +2,12 @@
 
 A set of schedules has a mark. The newest set that any living node holds speaks for its app; a node
 that restarts with an older one, in the middle of a rolling deploy, changes nothing. If nobody with
-the newer set was heard for a while, the deploy was rolled back, and the older set is the newest.
+the newer set was heard for a while, the deploy was rolled back, and the older set speaks.
+
+Silence counts only while somebody could have been heard: whoever wants to speak must have announced
+its own set without a pause for as long. After an outage everybody was silent, and the wait begins
+anew. And whoever held the word and lost it to an older set was there all the time, only not heard:
+it takes the word back.
 
 A program that runs schedules beside its own work may have imported half of them, and is a guest: it
 says nothing while a whole set is held somewhere, and it never pauses what it does not know.
@@ -15,9 +20,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from duly.instants import EPOCH, from_us
+from duly.instants import EPOCH, from_us, to_us
 from duly.model.job import Owner
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.store import rows, schedules, steering
@@ -29,6 +34,8 @@ from duly.store.rows import ScheduleRow
 
 # So long after its last word, a set has nobody any more who holds it.
 SILENCE = timedelta(seconds=30)
+# An announcement is made every ten seconds. What comes later than this was held up by something.
+PAUSE = timedelta(seconds=15)
 BY = "code"
 GUEST = "~"  # before the marks of those who may know only a part
 
@@ -41,32 +48,56 @@ _NOWHERE = ScheduleRow._make([0] * len(ScheduleRow._fields))._replace(
 )
 
 
+class Heard(NamedTuple):
+    """When a set was announced: at first, at last, and since when without a pause."""
+
+    first: datetime
+    last: datetime
+    since: datetime
+
+    def steady_since(self, now: datetime) -> datetime:
+        """Return since when it is announced without a pause, if it is announced now."""
+        # Below zero: the clock was set back, and nobody knows how long ago it was.
+        return self.since if timedelta(0) <= now - self.last <= PAUSE else now
+
+    def is_silent(self, now: datetime, *, listener: datetime) -> bool:
+        """Return whether it should have been heard by whoever has listened since then."""
+        last = self.last if self.last <= now else listener
+        return now - max(last, listener) >= SILENCE
+
+
 def declare(
     app: str,
     mark: str,
     wanted: Sequence[WantedSchedule],
     *,
     whole: bool,
+    held: bool,
     decide: Decide,
     ids: Ids,
 ) -> Operation[Declared]:
-    """Announce a set, and write it if it speaks for the app and was not written yet."""
+    """Announce a set, and write it if it speaks for the app and was not written yet.
+
+    ``held``: the process that announces it has held the word before.
+    """
     mark = mark if whole else f"{GUEST}{mark}"
     [(holds, since, instant)] = yield Ask("hold_app", {"app": app})
     now = from_us(instant)
     found = yield Ask("known_declarations", {"app": app, "marks": [mark, holds]})
-    known = {one: (from_us(first), from_us(seen)) for one, first, seen in found}
-    if not whole and _is_held_whole(known, holds, now):
-        return Declared(since=from_us(since))
-    first_seen = known[mark][0] if mark in known else now
-    if holds not in ("", mark) and _is_superseded(known, mark, holds, now):
-        yield from _announce(app, mark, first_seen)
-        return Declared(superseded=True, since=from_us(since))
+    known = {one: Heard(*map(from_us, moments)) for one, *moments in found}
+    mine, holder = known.get(mark), known.get(holds)
+    steady = now if mine is None else mine.steady_since(now)
+    yield Ask("announce_declaration", {"app": app, "mark": mark, "since": to_us(steady)})
     if holds == mark:
-        yield from _announce(app, mark, first_seen)
         gone = yield from removed(app)
         return Declared(since=from_us(since), removed=[name for name, _ in gone])
-    yield from _announce(app, mark, now)
+    if holder is not None and not holder.is_silent(now, listener=steady):
+        if not whole and not holds.startswith(GUEST):
+            return Declared(since=from_us(since))
+        is_new = mine is None or (whole and holds.startswith(GUEST))
+        was_unheard = held and mine is not None and mine.first > holder.first
+        if not is_new and not was_unheard:
+            return Declared(superseded=True, since=from_us(since))
     written = yield from _Writing(app, now, decide, ids).write(wanted, whole=whole)
     yield Ask("set_app", {"app": app, "mark": mark})
     return written
@@ -93,28 +124,6 @@ def removed(app: str = "") -> Operation[list[tuple[str, str]]]:
     """The schedules, each with its app, that code declares and that somebody has removed."""
     found = yield Ask("removed_declared", {"app": app, "limit": MOST_REMOVED})
     return [(name, whose) for name, whose in found]
-
-
-def _is_held_whole(
-    known: Mapping[str, tuple[datetime, datetime]], holds: str, now: datetime
-) -> bool:
-    is_whole = holds in known and not holds.startswith(GUEST)
-    return is_whole and now - known[holds][1] < SILENCE
-
-
-def _is_superseded(
-    known: Mapping[str, tuple[datetime, datetime]], mark: str, holds: str, now: datetime
-) -> bool:
-    if mark not in known or holds not in known:
-        return False  # it is new
-    if holds.startswith(GUEST) and not mark.startswith(GUEST):
-        return False
-    return known[mark][0] <= known[holds][0] and now - known[holds][1] < SILENCE
-
-
-def _announce(app: str, mark: str, first_seen: datetime) -> Operation[None]:
-    instant = rows.instant(first_seen)
-    yield Ask("announce_declaration", {"app": app, "mark": mark, "first_seen": instant})
 
 
 @dataclass(slots=True)

@@ -184,11 +184,23 @@ class SqlSchedules:
         return await self._room.read(lambda: schedules.changes(name, limit))
 
     async def declare(
-        self, app: str, mark: str, wanted: Sequence[WantedSchedule], *, whole: bool = True
+        self,
+        app: str,
+        mark: str,
+        wanted: Sequence[WantedSchedule],
+        *,
+        whole: bool = True,
+        held: bool = False,
     ) -> Declared:
         declared = await self._room.insist(
             lambda: declaring.declare(
-                app, mark, wanted, whole=whole, decide=decide, ids=self._room.attempt()
+                app,
+                mark,
+                wanted,
+                whole=whole,
+                held=held,
+                decide=decide,
+                ids=self._room.attempt(),
             )
         )
         if declared.written:

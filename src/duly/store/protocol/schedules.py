@@ -83,11 +83,18 @@ class Schedules(Protocol):
     async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]: ...
 
     async def declare(
-        self, app: str, mark: str, wanted: Sequence[WantedSchedule], *, whole: bool = True
+        self,
+        app: str,
+        mark: str,
+        wanted: Sequence[WantedSchedule],
+        *,
+        whole: bool = True,
+        held: bool = False,
     ) -> Declared:
         """Say again and again which set of schedules an app's code has; the newest is written.
 
-        Unless it is ``whole``, others may know more: it yields to them, and pauses nothing.
+        Unless it is ``whole``, others may know more: it yields to them, and pauses nothing. Whoever
+        has ``held`` the word before takes it back from an older set.
         """
         ...
 

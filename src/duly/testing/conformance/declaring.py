@@ -22,12 +22,18 @@ def code(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan:
 
 
 async def declare(
-    world: World, mark: str, *plans: Plan, app: str = APP, whole: bool = True, **aliases: str
+    world: World,
+    mark: str,
+    *plans: Plan,
+    app: str = APP,
+    whole: bool = True,
+    held: bool = False,
+    **aliases: str,
 ) -> Declared:
     wanted = [
         WantedSchedule(one, (aliases[one.name],) if one.name in aliases else ()) for one in plans
     ]
-    return await world.store.schedules.declare(app, mark, wanted, whole=whole)
+    return await world.store.schedules.declare(app, mark, wanted, whole=whole, held=held)
 
 
 @check
@@ -136,6 +142,83 @@ async def a_deploy_that_was_rolled_back_is_rolled_back_here(world: World) -> Non
 
 
 @check
+async def an_outage_does_not_give_the_word_to_old_code(world: World) -> None:
+    old, new = code(rule="every 1h"), code(rule="every 2h")
+    await declare(world, "old", old)
+    await declare(world, "new", new)
+    world.wait(TEN_SECONDS)
+    await declare(world, "old", old)
+    world.wait(5 * MINUTE)  # in which nobody could write
+    for _ in range(5):
+        holds((await declare(world, "old", old)).superseded, "the old one is heard first")
+        holds(not (await declare(world, "new", new)).superseded, "the new one is still there")
+        world.wait(TEN_SECONDS)
+    equal((await world.schedule()).plan.rule, "every 2h")
+
+
+@check
+async def a_clock_that_jumps_does_not_give_the_word_to_old_code(world: World) -> None:
+    old, new = code(rule="every 1h"), code(rule="every 2h")
+    await declare(world, "old", old)
+    await declare(world, "new", new)
+    for jump in (HOUR, -HOUR):
+        world.wait(jump)
+        for _ in range(5):
+            holds((await declare(world, "old", old)).superseded, "the clock is no rollback")
+            await declare(world, "new", new)
+            world.wait(TEN_SECONDS)
+    superseded = []
+    for _ in range(5):  # and now it is rolled back
+        superseded.append((await declare(world, "old", old)).superseded)
+        world.wait(TEN_SECONDS)
+    equal(superseded, [True, True, False, False, False])
+
+
+@check
+async def code_that_was_silent_since_the_clock_was_ahead_can_be_rolled_back(world: World) -> None:
+    old, new = code(rule="every 1h"), code(rule="every 2h")
+    await declare(world, "old", old)
+    world.wait(HOUR)
+    await declare(world, "new", new)
+    world.wait(-HOUR)
+    superseded = []
+    for _ in range(4):
+        superseded.append((await declare(world, "old", old)).superseded)
+        world.wait(TEN_SECONDS)
+    equal(superseded, [True, True, True, False])
+
+
+@check
+async def new_code_that_was_not_heard_takes_the_word_back(world: World) -> None:
+    old, new = code(rule="every 1h"), code(rule="every 2h")
+    await declare(world, "old", old)
+    world.wait(TEN_SECONDS)
+    await declare(world, "new", new)
+    for _ in range(6):  # the new node is cut off from the database
+        await declare(world, "old", old, held=True)
+        world.wait(TEN_SECONDS)
+    equal((await world.schedule()).plan.rule, "every 1h")
+    for _ in range(6):
+        holds(not (await declare(world, "new", new, held=True)).superseded, "it is newer")
+        holds((await declare(world, "old", old, held=True)).superseded, "it is older")
+        world.wait(TEN_SECONDS)
+    equal((await world.schedule()).plan.rule, "every 2h")
+
+
+@check
+async def a_rollback_waits_until_somebody_has_listened_for_the_newer_code(world: World) -> None:
+    old, new = code(rule="every 1h"), code(rule="every 2h")
+    await declare(world, "old", old)
+    await declare(world, "new", new)
+    world.wait(HOUR)
+    superseded = []
+    for _ in range(4):
+        superseded.append((await declare(world, "old", old)).superseded)
+        world.wait(TEN_SECONDS)
+    equal(superseded, [True, True, True, False])
+
+
+@check
 async def a_new_name_keeps_the_history_of_an_old_one(world: World) -> None:
     await declare(world, "one", code())
     await world.fire_after(MINUTE)
@@ -169,8 +252,13 @@ async def who_knows_only_a_part_pauses_nothing_and_is_silent_beside_who_knows_al
     said = await declare(world, "half", code("one", rule="every 5m"), whole=False)
     equal((said.written, said.superseded), (False, False), "somebody who knows all is there")
     equal((await world.schedule("one")).plan.rule, "every 1m")
+    half = (code("one", rule="every 5m"), code("new"))
     world.wait(MINUTE)
-    said = await declare(world, "half", code("one", rule="every 5m"), code("new"), whole=False)
+    for _ in range(3):
+        said = await declare(world, "half", *half, whole=False)
+        holds(not said.written, "whether somebody who knows all is there is not known yet")
+        world.wait(TEN_SECONDS)
+    said = await declare(world, "half", *half, whole=False)
     equal((said.changed, said.added, said.paused), (["one"], ["new"], []), "nobody is")
     equal((await world.schedule("two")).pause, None)
     world.wait(TEN_SECONDS)

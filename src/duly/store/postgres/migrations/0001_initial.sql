@@ -491,6 +491,7 @@ create table duly.declaration (
     mark       text not null,
     first_seen bigint not null,
     seen_at    bigint not null,
+    since      bigint not null, -- announced without a pause
     primary key (app, mark)
 );
 

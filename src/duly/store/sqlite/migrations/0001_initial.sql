@@ -378,6 +378,7 @@ create table duly_declaration (
     mark       text not null,
     first_seen integer not null,
     seen_at    integer not null,
+    since      integer not null, -- announced without a pause
     primary key (app, mark)
 ) strict, without rowid;
 

@@ -6,14 +6,14 @@ values (:app, '', 0)
 returning mark, since, :now;
 
 -- name: known_declarations
-select mark, first_seen, seen_at
+select mark, first_seen, seen_at, since
   from duly_declaration
  where app = :app and mark in (select value from json_each(:marks));
 
 -- name: announce_declaration
-insert into duly_declaration (app, mark, first_seen, seen_at)
-values (:app, :mark, :first_seen, :now)
-    on conflict (app, mark) do update set first_seen = excluded.first_seen, seen_at = excluded.seen_at;
+insert into duly_declaration (app, mark, first_seen, seen_at, since)
+values (:app, :mark, :now, :now, :since)
+    on conflict (app, mark) do update set seen_at = excluded.seen_at, since = excluded.since;
 
 -- name: set_app
 update duly_app set mark = :mark, since = :now where name = :app;
