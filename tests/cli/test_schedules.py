@@ -5,15 +5,17 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.app import Store, migrate_store, open_store
+from duly.app import Store, connect, migrate_store, open_store
 from duly.app.steering import login
 from duly.cli import main
+from duly.clock import now
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
 from tests.infrastructure.moments import every_hour
@@ -75,6 +77,64 @@ def shown(name: str) -> Any:  # noqa: ANN401 - JSON
 
 def fire(url: str) -> None:
     on(url, lambda there: there.ledger.fire(decide, limit=10, trust=lambda _: True))
+
+
+def fire_two_hours_ahead(url: str) -> None:
+    """Fire as a scheduler does while the store's clock is wrong."""
+
+    async def fired() -> None:
+        store = connect(url, clock=lambda: now() + timedelta(hours=2))
+        await store.open()
+        try:
+            await store.ledger.fire(decide, limit=10, trust=lambda _: True)
+        finally:
+            await store.close()
+
+    asyncio.run(fired())
+
+
+def test_schedules_that_a_wrong_clock_left_ahead_are_seen_and_rewound_in_one_step(
+    store: str,
+) -> None:
+    for name in ("one", "two", "three"):
+        done("add", "every 1m", "--task", name)
+    fire_two_hours_ahead(store)
+    said = {
+        command: CliRunner().invoke(main, [command, *words]).stdout
+        for command, *words in (["status"], ["why", "one"], ["doctor"])
+    }
+    assert "duly schedules rewind one" in said["status"]
+    assert "3 promises need you" in said["status"]
+    assert "one fires nothing until" in said["why"]
+    assert "the store's clock was ahead" in said["why"]
+    assert "duly schedules rewind one" in said["why"]
+    assert "duly schedules rewind --ahead" in said["doctor"]
+    assert done("rewind", "one").startswith("rewound  one  next ")
+    rewound = done("rewind", "--ahead").splitlines()
+    assert [line.split()[1] for line in rewound] == ["three", "two"]
+    assert done("rewind", "--ahead") == "no schedule is ahead of the clock\n"
+    for name in ("one", "two", "three"):
+        who, what = changes(store, name)[0]
+        assert (who, what.startswith("rewound to ")) == (login(), True)
+        due = on(store, lambda there: there.schedules.get(name)).next_at  # noqa: B023
+        assert due is not None
+        assert due < now() + timedelta(minutes=2)
+    entries = on(store, lambda there: there.access.audit(limit=10))
+    assert [entry.action for entry in entries].count("schedules.rewind") == 3
+
+
+@pytest.mark.parametrize("words", [[], ["one", "--ahead"], ["--ahead", "--to", "2h"]])
+def test_a_rewind_is_of_one_schedule_or_of_all_that_are_ahead(words: list[str]) -> None:
+    done("add", "every 1m", "--task", "one")
+    assert duly("rewind", *words).exit_code == 2
+
+
+def test_a_rewind_to_a_time_decides_anew_what_was_due_since(store: str) -> None:
+    done("add", "every 1m", "--task", "one")
+    cursor = on(store, lambda there: there.schedules.get("one")).cursor
+    done("rewind", "one", "--to", "1h")
+    rewound = on(store, lambda there: there.schedules.get("one")).cursor
+    assert timedelta(minutes=59) < cursor - rewound < timedelta(minutes=61)
 
 
 def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:

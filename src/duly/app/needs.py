@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from duly.app.drift import removed_schedules
 from duly.app.overdue import Overdue
 from duly.app.presence import present
-from duly.app.why import answer_moment
+from duly.app.why import answer_moment, silent_until
 from duly.errors import NotFound
 from duly.instants import EPOCH
 from duly.model.access import Matter
@@ -29,7 +29,8 @@ class Need:
     """Something that was not kept, or cannot be, and what it needs."""
 
     name: str  # of the schedule, or of the task
-    # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault" or "removed"
+    # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault", "ahead" or
+    # "removed"
     kind: str
     sentence: str
     due_at: datetime | None = None
@@ -72,6 +73,7 @@ async def needs(
     found = [
         *_overdue(progress, overdue),
         *await _faulty(store, progress),
+        *await _ahead(store, progress),
         *await _removed(store, progress.now),
         *await _left_behind(store),
         *await without_worker(store),
@@ -144,6 +146,22 @@ async def _faulty(store: Store, progress: Progress) -> list[Need]:
         need = Need(name=name, kind="fault", sentence=said, commands=(show,), matter=matter)
         found += [] if matter in known else [need]
     return found[:MOST_NEEDS]
+
+
+async def _ahead(store: Store, progress: Progress) -> list[Need]:
+    """Schedules whose cursor a wrong clock has left in the future."""
+    known = [one.matter for one in await store.access.acknowledged()] if progress.ahead else []
+    found = []
+    for name in progress.ahead[:MOST_NEEDS]:
+        try:
+            schedule = await store.schedules.get(name)
+        except NotFound:
+            continue
+        matter = Matter(subject=f"schedule:{name}", kind="ahead", until=schedule.cursor)
+        said, commands = silent_until(schedule, progress.now)
+        need = Need(name=name, kind="ahead", sentence=said, commands=commands, matter=matter)
+        found += [] if matter in known else [need]
+    return found
 
 
 async def _removed(store: Store, now: datetime) -> list[Need]:

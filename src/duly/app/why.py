@@ -1,5 +1,6 @@
 """Why: gathers what is known of a moment or a job, and lets ``policy.why`` explain it."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,9 +22,11 @@ from duly.policy.why import (
     Asked,
     Change,
     Clock,
+    Command,
     JobEvidence,
     LaneEvidence,
     MomentEvidence,
+    about,
     explain_absence,
     explain_job,
     explain_moment,
@@ -31,7 +34,7 @@ from duly.policy.why import (
 )
 from duly.policy.why.showing import plural
 from duly.rules import Spaced, clock_change_notes
-from duly.store.protocol import Store
+from duly.store.protocol import AHEAD, Store
 
 ENOUGH_RUNS = 3  # to say what is usual
 # So near to a moment, what the clocks on the walls did belongs to its story.
@@ -111,9 +114,27 @@ async def answer_moment(
     )
 
 
+def silent_until(schedule: Schedule, now: datetime) -> tuple[str, tuple[Command, ...]]:
+    """Say why a schedule fires nothing whose cursor is in the future, and what helps."""
+    clock = Clock(schedule.plan.shown_zone, now)
+    ahead = about(schedule.cursor - now)
+    said = (
+        f"fires nothing until {clock.whole(schedule.cursor)}: it was fired while the store's clock "
+        f"was ahead, which was set back since, and is dealt with for the next {ahead}"
+    )
+    name = schedule.plan.name
+    return said, (
+        Command("let it go on from now", f"duly schedules rewind {shlex.quote(name)}"),
+        Command("let all such schedules go on", "duly schedules rewind --ahead"),
+    )
+
+
 async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
     """Explain the oldest run that is overdue; if none is, the last one that was due."""
     latest = (await store.ledger.latest([schedule.id])).get(schedule.id)
+    if schedule.next_at is not None and schedule.cursor > now + AHEAD:
+        silent, commands = silent_until(schedule, now)
+        return Answer(sentence=f"{schedule.plan.name} {silent}.", commands=commands)
     overdue = (await upcoming_one(store, schedule)).overdue_at(now)
     if overdue is not None:
         asked = Asked(start=overdue, until=overdue + MICROSECOND, text="")

@@ -115,7 +115,8 @@ def unskip(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[list[d
 def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
     check_moment("to", to)
     row, schedule, now = yield from held(name, decide, ids, who=who)
-    if isinstance(schedule.plan.kept, Spaced):
+    spaced = isinstance(schedule.plan.kept, Spaced)
+    if spaced and schedule.cursor <= now:
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
     if schedule.plan.reaction is not None:
         raise WrongState(f'"{name}" reacts to events, and has no moments to go back to')
@@ -124,14 +125,15 @@ def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Op
         raise InvalidValue(f"to={wanted}: a rewind goes back, and the cursor is at {cursor}")
     moment = min(to, now, schedule.cursor)
     until = max(to_us(max(schedule.cursor, now)), row.settled_until or 0)
-    next_at = schedule.pause.until if schedule.pause else schedule.plan.kept.after(moment)
+    next_at = schedule.pause.until if schedule.pause else _next_after(schedule, moment, now)
     values: dict[str, Value] = {
         "id": schedule.id,
         "cursor": to_us(moment),
         "next_at": rows.instant(next_at),
         "settled_until": until,  # what is in the ledger up to the old cursor, or ahead, is settled
     }
-    yield from _take_back_stretches(schedule, moment, ids)
+    if not spaced:
+        yield from _take_back_stretches(schedule, moment, ids)
     yield Ask("rewind_schedule", values)
     yield from note(schedule, who, f"rewound to {shown_whole(moment, schedule.plan)}")
     return (yield from get(name))

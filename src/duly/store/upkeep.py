@@ -16,6 +16,7 @@ from duly.store.database import Ask, Operation, Row, Value, as_of
 from duly.store.ending import Ending
 from duly.store.ids import Ids
 from duly.store.protocol import (
+    AHEAD,
     Judge,
     LostJob,
     Progress,
@@ -323,6 +324,7 @@ def prune_keys(limit: int) -> Operation[int]:
 def progress() -> Operation[Progress]:
     [(now, unfired, undispatched, ready, running)] = yield Ask("progress")
     faulty = yield Ask("faulty_schedules", {"limit": MOST_FAULTY})
+    ahead = yield Ask("schedules_ahead", {"limit": MOST_FAULTY, "ahead": rows.microseconds(AHEAD)})
     return Progress(
         now=from_us(now),
         oldest_unfired=rows.moment(unfired),
@@ -330,4 +332,5 @@ def progress() -> Operation[Progress]:
         ready=ready,
         running=running,
         faulty=[name for (name,) in faulty],
+        ahead=[name for (name,) in ahead],
     )

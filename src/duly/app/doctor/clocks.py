@@ -18,6 +18,8 @@ from duly.store.protocol import OVERDUE, Progress
 ROUND_TRIPS: Final = 5
 SKEW_SEEN: Final = timedelta(seconds=1)
 SKEW_BAD: Final = timedelta(seconds=30)
+REWIND: Final = "duly schedules rewind --ahead"
+RESTS: Final = "fired while the clock was ahead, silent until it is there again"
 SET_CLOCK: Final = "have the clock set by the network: timedatectl set-ntp true, or chrony"
 
 
@@ -72,7 +74,7 @@ def judge_newest(newest: datetime | None, now: datetime) -> Finding | None:
     return problem(
         f"something was written {about(newest - now)} from now: the clock that the store goes by "
         "was ahead then, or was set back",
-        f"{SET_CLOCK}; schedules that were fired ahead of time rest until the clock is there again",
+        f"{SET_CLOCK}; then let schedules that were fired ahead of time go on: {REWIND}",
     )
 
 
@@ -112,6 +114,11 @@ def judge_moments(progress: Progress) -> Finding:
     if waiting is not None and progress.now - waiting > OVERDUE:
         return problem(
             f"a job was due {_at(waiting, progress)} and nobody has made it ready", start
+        )
+    if progress.ahead:
+        return problem(
+            f"{plural(len(progress.ahead), 'schedule')} {RESTS}: {', '.join(progress.ahead[:5])}",
+            f"once the clock is right: {REWIND}",
         )
     return fine("nothing is due that nobody has dealt with")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from duly.app import Store
     from duly.app.views import Schedule
+    from duly.model.schedule import Schedule as StoredSchedule
 
 NAME = click.argument("name", metavar="NAME")
 MOST_SKIPPED = 100
@@ -130,6 +131,54 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
     for moment in moments:
         done = "taken back" if undo else "skipped"
         click.echo(f"{done}  {View(utc=utc).moment(moment, zone)}")
+
+
+@click.command("rewind")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option(
+    "--to", metavar="TIME", help="Decide anew what was due since then; without it, go on from now."
+)
+@click.option("--ahead", is_flag=True, help="Every schedule that a wrong clock has left ahead.")
+@utc_option
+@store_option
+def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: str) -> None:
+    """Set a schedule back: the cure after the store's clock was ahead.
+
+    \b
+      duly schedules rewind --ahead                     all that are silent because of it
+      duly schedules rewind nightly                     one of them
+      duly schedules rewind nightly --to "2026-11-16 09:00"
+
+    A schedule that was fired while the clock was ahead is silent until the clock is there again.
+    What it has fired already is not fired twice.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    if (name is None) is not ahead:
+        raise click.UsageError("give the NAME of a schedule, or --ahead for all that are")
+    if ahead and to is not None:
+        raise click.UsageError("--to goes with a NAME; --ahead lets schedules go on from now")
+
+    async def rewound(there: "Store") -> "list[StoredSchedule]":
+        from datetime import timedelta
+
+        from duly.app.steering import login, zone_of
+
+        progress = await there.upkeep.progress()
+        names = progress.ahead if name is None else [name]
+        moment = progress.now
+        if name is not None and to is not None:
+            zone = await zone_of(there, name) or machine_zone() or "UTC"
+            when = read_when(to, zone=zone, option="--to")
+            moment = progress.now - when if isinstance(when, timedelta) else when
+        return [await there.schedules.rewind(one, to=moment, who=login()) for one in names]
+
+    from duly.app.steering import own_zone
+
+    done = ask(store, rewound)
+    for one in done:
+        shown = View(utc=utc).moment(one.next_at, own_zone(one.plan))
+        click.echo(f"rewound  {one.plan.name}  next {shown}")
+    if not done:
+        click.echo("no schedule is ahead of the clock")
 
 
 @click.command("take-back")

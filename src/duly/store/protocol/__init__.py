@@ -34,6 +34,7 @@ from duly.store.protocol.nouns import (
 from duly.store.protocol.schedules import Ledger, Schedules
 from duly.store.protocol.surroundings import BadDay, Orphans, Surroundings, WantedTask
 from duly.store.protocol.values import (
+    AHEAD,
     CAREFUL,
     EVENTS,
     IDLE,
@@ -77,6 +78,7 @@ from duly.store.protocol.values import (
 )
 
 __all__ = [
+    "AHEAD",
     "CAREFUL",
     "EVENTS",
     "IDLE",

@@ -22,6 +22,8 @@ Trust: TypeAlias = Callable[[datetime], bool]
 
 # What has been overdue for so long is nobody's business by now.
 OVERDUE = timedelta(seconds=30)
+# A cursor that is further in the future was left there by a clock that was ahead.
+AHEAD = timedelta(minutes=5)
 
 # What a nudge is about.
 SCHEDULES = "schedules"  # a schedule may be due earlier than it was
@@ -268,6 +270,7 @@ class Progress:
     ready: int
     running: int
     faulty: Sequence[str] = ()  # schedules that stand still until somebody mends them
+    ahead: Sequence[str] = ()  # schedules that rest until a clock that was ahead is there again
 
     @property
     def unfired_for(self) -> timedelta:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from duly.errors import InvalidValue, NotFound, ScheduleExists
+from duly.errors import InvalidValue, NotFound, ScheduleExists, WrongState
 from duly.model.policies import Missed
 from duly.testing.conformance.expect import equal, holds, refused
 from duly.testing.conformance.registry import check
@@ -234,6 +234,22 @@ async def a_rewind_cures_a_cursor_that_a_wrong_clock_left_in_the_future(world: W
     equal((await world.schedule()).next_at, START + 2 * MINUTE)
     fired = await world.fired_after(MINUTE)
     equal([(f.due_at, str(f.outcome)) for f in fired], [(START + 2 * MINUTE, "queued")])
+
+
+@check
+async def a_fixed_delay_that_a_wrong_clock_left_in_the_future_is_rewound_too(world: World) -> None:
+    await world.add(plan(rule="spaced 1m"))
+    world.wait(timedelta(days=365))
+    await world.fire()
+    await world.end(await world.begin())
+    world.clock.set(START + MINUTE)
+    equal((await world.store.upkeep.progress()).ahead, ["report"])
+    await world.store.schedules.rewind("report", to=world.now)
+    equal((await world.store.upkeep.progress()).ahead, [])
+    await world.fire_after(MINUTE)
+    equal(len(await world.live()), 1)
+    with refused(WrongState):
+        await world.store.schedules.rewind("report", to=world.now)
 
 
 @check

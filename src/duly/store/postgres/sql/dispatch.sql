@@ -76,6 +76,14 @@ select clock.now,
        (select count(*) from (select from duly.job where state = 'running' limit 10001) as running)
   from (select {now} as now offset 0) as clock;
 
+-- name: schedules_ahead
+-- A cursor never passes now. One that is ahead was moved there by a clock that was set back since.
+select name
+  from duly.schedule
+ where next_at is not null and cursor > {now} + :ahead::bigint
+ order by name
+ limit :limit;
+
 -- name: faulty_schedules
 select name
   from duly.schedule

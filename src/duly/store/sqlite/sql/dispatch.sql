@@ -62,6 +62,14 @@ select :now,
        (select count(*) from (select 1 from duly_job where state = 'ready' limit 10001) as ready),
        (select count(*) from (select 1 from duly_job where state = 'running' limit 10001) as running);
 
+-- name: schedules_ahead
+-- A cursor never passes now. One that is ahead was moved there by a clock that was set back since.
+select name
+  from duly_schedule
+ where next_at is not null and cursor > :now + :ahead
+ order by name
+ limit :limit;
+
 -- name: faulty_schedules
 select name
   from duly_schedule
