@@ -161,7 +161,13 @@ class Guests:
         await self.store.work.end_lease(info.id)
 
     async def has_row(self, worker: int, *, holder: str) -> bool:
-        """Whether it has a row, dead or alive; a number that is not this holder's is refused."""
+        """Whether it has a row, dead or alive; a number that is not this holder's is refused.
+
+        Whoever has claimed here is known: a number is given to one worker only.
+        """
+        desk = self._desks.get(worker)
+        if desk is not None and desk.profile.holder == holder:
+            return True
         for info in await self.store.work.workers():
             if info.id == worker:
                 self._check(info, holder)
