@@ -20,7 +20,7 @@ from duly.model.claimed import Claimed
 from duly.model.states import Move
 from duly.model.worker import Profile
 from duly.policy.verdict import Verdict
-from duly.store.protocol import SUSPECT, Settlement, Store, Wish
+from duly.store.protocol import CLOCK, SUSPECT, Settlement, Store, Wish
 from tests.acceptance.opening import opened
 
 TASK = "witness"
@@ -52,7 +52,8 @@ async def be_a_worker(store: Store, file: int, woken: asyncio.Event) -> None:
     wish = Wish(worker=worker.id, queue="default", tasks=[TASK], limit=100)
     while await store.work.renew(worker.id, LEASE):
         woken.clear()
-        jobs = (await store.work.turn([], wish)).jobs
+        jobs = (await store.work.turn([], replace(wish, shelf=CLOCK))).jobs
+        jobs = jobs or (await store.work.turn([], wish)).jobs
         # What was lost with another one lies elsewhere.
         jobs = jobs or (await store.work.claim(replace(wish, shelf=SUSPECT))).jobs
         if not jobs:

@@ -18,7 +18,7 @@ def begun(app: Duly, *, ended: bool) -> None:
         tasks = {"report": "", "other": ""}
         profile = Profile(name="web-1", queues=("default",), signatures=tasks, slots=10)
         worker = await store.work.register(profile, lease=HOUR)
-        for queue, shelf in await store.work.ready(["default"]):
+        for queue, shelf, _ in await store.work.ready(["default"], [*tasks]):
             wish = Wish(worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=10)
             await store.work.claim(wish)
         held = await store.work.held(worker.id) if ended else []

@@ -26,7 +26,7 @@ from duly.app import connect
 from duly.cli.main import main
 from duly.model.job import Job
 from duly.policy.firing import decide
-from duly.store.protocol import NORMAL
+from duly.store.protocol import CLOCK
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance.world import World
 from tests.app.fixtures import programs
@@ -204,7 +204,7 @@ async def _two_weeks(url: str) -> list[tuple[str, tuple[str, str]]]:
 async def _passed(world: World) -> list[Job]:
     """From one due moment to the next; a worker ends each job before the next is due."""
     ran: list[Job] = []
-    wish = await world.wish(100, tasks=["duly.shell"], shelf=NORMAL)
+    wish = await world.wish(100, tasks=["duly.shell"], shelf=CLOCK)
     while True:
         fired = await world.store.ledger.fire(decide, limit=100, trust=lambda _: True)
         jobs = [claimed.job for claimed in (await world.store.work.claim(wish)).jobs]

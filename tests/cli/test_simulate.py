@@ -27,7 +27,7 @@ from duly.model.outcome import Succeeded
 from duly.model.worker import Profile
 from duly.policy.firing import decide
 from duly.policy.verdict import Tried, judge
-from duly.store.protocol import NORMAL, Settlement, Wish
+from duly.store.protocol import CLOCK, Settlement, Wish
 
 T = TypeVar("T")
 
@@ -213,7 +213,7 @@ async def _run_once(store: Store) -> None:
     """A job, however long that takes: more than nothing."""
     profile = Profile(name="w", queues=("default",), signatures={"work": ""})
     worker = await store.work.register(profile, lease=timedelta(minutes=1))
-    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=1, shelf=NORMAL)
+    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=1, shelf=CLOCK)
     await store.schedules.run("often")
     [job] = (await store.work.claim(wish)).jobs
     verdict = judge(Tried.of(job), Succeeded(), job.moment(0), dice=0.0)

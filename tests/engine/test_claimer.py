@@ -21,7 +21,7 @@ from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.protocol import QUEUES, Done, Settlement, Store, Wish
-from duly.testing.factories import call, profile
+from duly.testing.factories import call, plan, profile
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -197,6 +197,35 @@ async def test_low_work_is_done_during_a_flood(store: Store) -> None:
     assert await counter.states([low]) == {State.SUCCEEDED}
 
 
+async def test_a_moment_of_a_schedule_does_not_wait_behind_a_flood(store: Store) -> None:
+    ran: list[str] = []
+
+    async def flood() -> None:
+        ran.append("flood")
+
+    async def moment() -> None:
+        ran.append("moment")
+
+    counter = await Counter(store, flood, moment, slots=10).open()
+    await counter.enqueue(*["flood"] * 4_000)
+    await counter.tick()
+    await store.schedules.add([plan(task="moment")])
+    await store.schedules.run("report")
+    await counter.work()
+    assert len(ran) == 4_001
+    assert ran.index("moment") < 3_000  # what was claimed before it, and a batch or two
+
+
+async def test_a_worker_finds_its_jobs_among_a_crowd_of_others(store: Store) -> None:
+    counter = await Counter(store, nothing, five, slots=10).open()
+    await counter.enqueue(*["stranger"] * 500, priority=50)
+    mine = await counter.enqueue("five", "nothing", "five")
+    await counter.work()
+    assert await counter.states(mine) == {State.SUCCEEDED}
+    asked = [await counter.desk.ask(5) for _ in range(16)]
+    assert [found for found in asked if found] == []  # what is left is for others
+
+
 async def test_two_claimers_do_every_job_once(store: Store) -> None:
     ran: list[int] = []
 
@@ -221,7 +250,7 @@ async def test_only_one_of_two_claimers_asks_for_what_needs_care(store: Store) -
     counter.desk.nudged = True
     asked = [await counter.desk.ask(5, plain=True) for _ in range(16)]
     assert {found[1].shelf for found in asked if found} <= {0}
-    counter.desk.rota.seen(await store.work.ready(["default"]))
+    counter.desk.rota.seen(await store.work.ready(["default"], ["nothing"]))
     assert await counter.desk.ask(5, plain=True) is None
     assert await counter.desk.ask(5) is not None
 
@@ -490,7 +519,7 @@ async def test_what_cannot_be_claimed_here_is_not_asked_for_all_the_time(store: 
     wish = Wish(worker=other.id, queue="full", tasks=["nothing"], limit=1)
     assert len((await store.work.claim(wish)).jobs) == 1
     queues = ("unknown", "paused", "needs", "full")
-    assert len(await store.work.ready(queues)) == 6
+    assert len(await store.work.ready(queues, ["nothing", "stranger"])) == 6
     line = Line(store)
     async with at_work(line.store, nothing, slots=100, queues=queues) as shift:
         assert await calls_in_a_second(line) <= 40

@@ -3,7 +3,7 @@
 import pytest
 
 from duly.engine.rota import Place, Rota
-from duly.store.protocol import CAREFUL, IDLE, LOW, NORMAL, SUSPECT
+from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, Ready
 
 
 def looks(rota: Rota, count: int, *, suspects: bool = True) -> list[tuple[str, int] | None]:
@@ -98,3 +98,21 @@ def test_what_a_peek_does_not_show_is_not_there() -> None:
     assert looks(rota, 2) == [("b", LOW)] * 2
     rota.seen([])
     assert rota.knows_nothing
+
+
+def test_neither_moments_of_schedules_nor_enqueued_work_starve_behind_the_other() -> None:
+    rota = Rota(["a"])
+    rota.seen([("a", NORMAL), ("a", CLOCK)])
+    shelves = [place.shelf for _ in range(16) if (place := rota.next())]
+    assert shelves.count(CLOCK) == 6
+    assert shelves.count(NORMAL) == 10
+    assert shelves[0] == CLOCK
+
+
+def test_tasks_are_remembered_where_jobs_of_others_were_seen() -> None:
+    rota = Rota(["a", "b"])
+    rota.seen([Ready("a", NORMAL, ("mail",)), Ready("b", NORMAL)])
+    assert rota.among(Place("a", NORMAL)) == ("mail",)
+    assert rota.among(Place("b", NORMAL)) == ()
+    rota.seen([Ready("a", NORMAL)])
+    assert rota.among(Place("a", NORMAL)) == ()

@@ -15,6 +15,7 @@ import pytest
 
 from duly.store.database import Dialect
 from duly.store.migrate import migrations
+from duly.store.postgres.connections import PLANS
 from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
 
@@ -40,9 +41,11 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "claim": ("job", WISH),
     "claim_held": ("job", WISH),
     "turn": ("job", {**WISH, "ids": [7], "fences": [1], "results": ["1"], "keeps": [1]}),
-    "ready_shelves": ("job", {"queues": ["default", "other"]}),
-    "candidates": ("job", WISH),
-    "passed_limits": ("job", WISH),
+    "ready_shelves": ("job", {"queues": ["default", "other"], "tasks": ["work"]}),
+    "claim_of_tasks": ("job", {**WISH, "among": ["work"], "share": 100, "held": 0}),
+    "kinds": ("job", WISH),
+    "candidates": ("job", {**WISH, "kinds": '[{"task": "work", "kind": "+"}]', "share": 100}),
+    "passed_limits": ("job", {**WISH, "kinds": '[{"task": "work", "kind": "+"}]', "share": 20}),
     "claim_of_tenants": ("job", {**WISH, "tenants": ["one", "two"], "share": 10}),
     "waiting_tenants": ("job", {**WISH, "start": ""}),
     "running_in_queue": ("job", {"queue": "default"}),
@@ -51,7 +54,10 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
         "job",
         {"queue": "default", "tasks": ["work"], "patience": 1, "limit": 100},
     ),
-    "free_parked": ("job", {"rows": '[{"lane": "lane 3", "count": 2}]', "tasks": ["work"]}),
+    "free_parked": (
+        "job",
+        {"rows": '[{"lane": "lane 3", "count": 2}]', "tasks": ["work"], "most": 100},
+    ),
     "any_unfit": ("job", {}),
     "free_unfit_jobs": (
         "job",
@@ -82,9 +88,11 @@ MADE_FOR = {
     "claim": "job_ready",
     "claim_held": "job_ready",
     "turn": "job_ready",
-    "ready_shelves": "job_ready",
-    "candidates": "job_ready",
-    "passed_limits": "job_ready",
+    "ready_shelves": "job_task",
+    "claim_of_tasks": "job_task",
+    "kinds": "job_needs",
+    "candidates": "job_needs",
+    "passed_limits": "job_needs",
     "busy_queues": "job_ready",
     "waiting_tenants": "job_fair",
     "claim_of_tenants": "job_fair",
@@ -213,11 +221,9 @@ def test_postgres_finds_its_rows_through_an_index(postgres: psycopg.Connection, 
 
 
 def explained(connection: psycopg.Connection, name: str, mode: str) -> str:
-    """The plan, with sequential scans allowed to win only where no index could serve."""
-    connection.execute(f"set plan_cache_mode = {mode}".encode())
-    # On a table of a page or two the planner is right to read it whole; the question is whether
-    # the statement can be answered through an index at all.
-    connection.execute("set enable_seqscan = off")
+    """The plan, under the settings of the store's own connections."""
+    for setting, value in {**PLANS, "plan_cache_mode": mode}.items():
+        connection.execute(f"set {setting} = {value}".encode())
     with prepared(connection, name, HOT[name][1]) as call:
         return "\n".join(row[0] for row in connection.execute(f"explain {call}".encode()))
 

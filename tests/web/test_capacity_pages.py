@@ -39,7 +39,7 @@ class Shop:
                 name=name, queues=("mail",), signatures=tasks, slots=3, version=version
             )
             worker = await store.work.register(profile, lease=LEASE)
-            for queue, shelf in await store.work.ready(["mail"]) if take else ():
+            for queue, shelf, _ in await store.work.ready(["mail"], [*tasks]) if take else ():
                 wish = Wish(worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=take)
                 await store.work.claim(wish)
             return worker

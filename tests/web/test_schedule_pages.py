@@ -58,7 +58,7 @@ class Office:
         async def done(store: Store) -> None:
             profile = Profile(name="w", queues=("default",), signatures={"report": ""}, slots=count)
             worker = await store.work.register(profile, lease=HOUR)
-            for queue, shelf in await store.work.ready(["default"]):
+            for queue, shelf, _ in await store.work.ready(["default"], ["report"]):
                 wish = Wish(
                     worker=worker.id, queue=queue, shelf=shelf, tasks=["report"], limit=count
                 )

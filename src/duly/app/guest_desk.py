@@ -10,7 +10,7 @@ from duly.engine.rota import Place, Rota
 from duly.errors import StoreUnavailable, WrongState
 from duly.model.claimed import Claimed
 from duly.model.worker import WorkerInfo
-from duly.store.protocol import CAREFUL, SUSPECT, Claims, Store, Wish
+from duly.store.protocol import CAREFUL, SHELVES, SUSPECT, Claims, Store, Wish
 
 POLL_SECONDS: Final = 0.5
 
@@ -50,7 +50,7 @@ class GuestDesk:
     async def take(self, store: Store, limit: int, *, slots: int) -> list[Claimed]:
         """Claim as many, from as many places as it takes."""
         async with self._looking:
-            self._rota.seen(await store.work.ready(self._rota.queues))
+            self._rota.seen(await store.work.ready(self._rota.queues, self.profile.tasks))
             if self._rota.knows_nothing:
                 return []
             held = await store.work.held(self.worker)
@@ -74,7 +74,7 @@ class GuestDesk:
         return taken
 
     def _pass_over(self, queue: str) -> None:
-        for shelf in range(SUSPECT + 1):
+        for shelf in SHELVES:
             self._rota.emptied(Place(queue, shelf))
 
     def _next(self, here: Sequence[Claimed]) -> Place | None:
@@ -92,6 +92,7 @@ class GuestDesk:
             tasks=self.profile.tasks,
             limit=1 if place.shelf == SUSPECT else limit,
             shelf=place.shelf,
+            among=self._rota.among(place),
             after=self._tenant.get(place.queue, ""),
             free=self._free(here) if place.shelf == CAREFUL else {},
         )
@@ -107,7 +108,7 @@ class GuestDesk:
     def _came(self, found: Claims, wish: Wish, place: Place) -> None:
         if found.full:
             self._doors.shut(place.queue, found.opens_in)
-        elif len(found.jobs) < wish.limit:
+        elif len(found.jobs) < wish.limit and not (wish.among and found.jobs):
             self._rota.emptied(place)
         if found.jobs:
             self._tenant[place.queue] = found.jobs[-1].tenant

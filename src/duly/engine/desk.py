@@ -15,6 +15,7 @@ from duly.model.claimed import Claimed
 from duly.model.queue import Queue
 from duly.store.protocol import (
     CAREFUL,
+    CLOCK,
     NO_FLOOR,
     QUEUES,
     READY,
@@ -79,6 +80,7 @@ class Desk:
             self.doors.open(topic.removeprefix(f"{READY}:"))
         elif topic == READY:
             self.rota.hint()
+            self.rota.hint(shelf=CLOCK)  # it may be a moment of a schedule
         elif topic == QUEUES:
             self._settings_at = float("-inf")
         elif topic != EVERYBODY:
@@ -114,6 +116,12 @@ class Desk:
             place = place or self._next(plain=plain, room=room)
         if place is None or self.worker is None:
             return None
+        seen = self.rota.among(place)
+        among = [task for task in seen if task in tasks]
+        if seen and not among:  # what waits there is for others, or for an executor that is full
+            self._passed_over.add(place)
+            self.rota.emptied(place)
+            return await self.ask(limit, plain=plain)
         wish = Wish(
             worker=self.worker,
             queue=place.queue,
@@ -121,6 +129,7 @@ class Desk:
             limit=min(limit, BATCH) if place.shelf != SUSPECT else self._of_suspects(limit),
             shelf=place.shelf,
             floor=self._floor(place),
+            among=among,
             after=self._tenant.get(place.queue, ""),
             free=self.crew.free if place.shelf == CAREFUL else {},
         )
@@ -155,11 +164,11 @@ class Desk:
         self.peeked_at = self.crew.time()
         self.nudged = False  # what is heard from now on may not be seen
         try:
-            found = await self.store.work.ready(self.rota.queues)
+            found = await self.store.work.ready(self.rota.queues, self.tasks)
         except BaseException:
             self.nudged = True
             raise
-        if not self._in_vain.isdisjoint(found):
+        if not self._in_vain.isdisjoint(Place(*one[:2]) for one in found):
             self._settings_at = float("-inf")  # perhaps the queue is not plain any more
         self._in_vain.clear()
         self.rota.seen(found)
@@ -189,7 +198,7 @@ class Desk:
         elif len(jobs) < wish.limit:
             if wish.floor != NO_FLOOR:
                 self._floors.pop(place, None)  # look again, from the bottom
-            else:
+            elif not (wish.among and jobs):
                 self.rota.emptied(place)
         if not all_asked:
             self._passed_over.add(place)
@@ -220,7 +229,7 @@ class Desk:
     def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
         """In a flood of one priority, nothing that is ready is older than what was claimed last."""
         same = len({job.priority for job in jobs}) == 1
-        everything = wish.tasks is self.tasks
+        everything = wish.tasks is self.tasks and not wish.among
         if len(jobs) < wish.limit or not same or not everything or place.shelf == CAREFUL:
             self._floors.pop(place, None)
             return

@@ -1,9 +1,9 @@
 """Where a worker looks for work next.
 
-A place is a shelf of a queue. Queues take turns. Of each, normal work comes first, except that
-every eighth look goes to the low shelf, so that low work is never starved by a flood of high; idle
-work is looked for only where nothing else is known to wait anywhere. What is careful or suspect
-takes its turn as well.
+A place is a shelf of a queue. Queues take turns. Of each queue, looks go in turn to the moments of
+schedules and to what was enqueued, so that neither starves behind a flood of the other. One look in
+eight goes to the low shelf, so that low work is not starved either, and one each to what is careful
+and to what is suspect. Idle work is looked for only where nothing else is known to wait anywhere.
 
 Nothing here is certain: a place that is thought to hold work may be empty. A nudge is a hint, a
 peek at the store is news, and a look that finds less than it asked for empties the place.
@@ -12,11 +12,11 @@ peek at the store is news, and a look that finds less than it asked for empties 
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from duly.store.protocol import CAREFUL, IDLE, LOW, NORMAL, SUSPECT
+from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, Ready
 
-# One look in so many goes to the low shelf, if something is there.
-RATIO = 8
-_FIRST = {RATIO - 1: LOW, RATIO - 2: CAREFUL, RATIO - 3: SUSPECT}
+# The shelf that is looked at first, by turns. If nothing is known to be there, others are.
+_FIRST = (CLOCK, NORMAL, CLOCK, NORMAL, CLOCK, SUSPECT, CAREFUL, LOW)
+_OTHERS = (NORMAL, CLOCK, CAREFUL, LOW, SUSPECT)
 
 
 class Place(NamedTuple):
@@ -29,6 +29,7 @@ class Rota:
         self._line = list(queues)
         self._shelves: dict[str, set[int]] = {queue: set() for queue in queues}
         self._looks = dict.fromkeys(queues, 0)
+        self._among: dict[Place, Sequence[str]] = {}
 
     @property
     def queues(self) -> list[str]:
@@ -42,18 +43,24 @@ class Rota:
         """Whether something is known to be ready where a look is worth it."""
         return any(shelves for queue, shelves in self._shelves.items() if queue not in shut)
 
-    def hint(self, queue: str | None = None) -> None:
+    def hint(self, queue: str | None = None, *, shelf: int = NORMAL) -> None:
         """Something became ready, in this queue or in any."""
         for name in [queue] if queue else self._line:
             if name in self._shelves:
-                self._shelves[name].add(NORMAL)
+                self._shelves[name].add(shelf)
 
-    def seen(self, places: Iterable[tuple[str, int]]) -> None:
+    def seen(self, places: Iterable[Ready | tuple[str, int]]) -> None:
         """What a peek at the store has shown."""
         for shelves in self._shelves.values():
             shelves.clear()
-        for queue, shelf in places:
+        self._among.clear()
+        for queue, shelf, *among in places:
             self._shelves[queue].add(shelf)
+            self._among[Place(queue, shelf)] = among[0] if among else ()
+
+    def among(self, place: Place) -> Sequence[str]:
+        """The tasks that were seen there, if others' jobs were as well; else nothing."""
+        return self._among.get(place, ())
 
     def put_back(self, place: Place) -> None:
         """There may be something after all."""
@@ -79,10 +86,8 @@ class Rota:
 
     def _work(self, queue: str, unwanted: set[int]) -> int | None:
         known = self._shelves[queue] - unwanted
-        turn = self._looks[queue] % RATIO
-        # The rarer shelves have looks of their own, so that a flood of normal work hides none.
-        first = _FIRST.get(turn, NORMAL)
-        for shelf in (first, NORMAL, CAREFUL, LOW, SUSPECT):
+        first = _FIRST[self._looks[queue] % len(_FIRST)]
+        for shelf in (first, *_OTHERS):
             if shelf in known:
                 return shelf
         return None

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby, zip_longest
+from typing import NamedTuple
 
 from duly.model.claimed import Claimed
 from duly.model.states import State
 from duly.policy.limits import Flow, believable, enter, opens_at, room
 from duly.store import limits, rows, worker_rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.protocol import CAREFUL, Done, Turn, Wish
+from duly.store.protocol import CAREFUL, Done, Ready, Turn, Wish
 from duly.store.settling import done_before
 
 # How many jobs with limits or needs are looked at to find some that may run.
@@ -72,8 +73,30 @@ def refused(done: Sequence[Done], kept: Sequence[int]) -> Operation[list[int]]:
 
 def claim(wish: Wish) -> Operation[list[Claimed]]:
     """From a queue that is plain; from any other nothing comes."""
+    if wish.among:
+        return (yield from _of_tasks(wish, wish.limit, held=False))
     asked = {**_asked(wish), "floor": wish.floor}
     return in_order((yield Ask("claim", asked)))
+
+
+def _of_tasks(wish: Wish, limit: int, *, held: bool) -> Operation[list[Claimed]]:
+    """Claim the first of each task, where others' jobs wait too."""
+    asked: dict[str, Value] = {
+        **_asked(wish),
+        "limit": limit,
+        "among": list(wish.among),
+        "share": share(limit, len(wish.among)),
+        "held": int(held),
+    }
+    return in_order((yield Ask("claim_of_tasks", asked)))
+
+
+def share(limit: int, kinds: int) -> int:
+    """Return how many to lock of each kind of jobs, to choose the most urgent of them.
+
+    Of two kinds the choice is exact. Of more it need not be, but has the first of each kind.
+    """
+    return max(1, min(limit, 2 * limit // kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +147,8 @@ def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[Taken]:
     if wish.shelf == CAREFUL:
         return (yield from _chosen(wish, limit, asked, turns))
     if not fair:
+        if wish.among:
+            return Taken((yield from _of_tasks(wish, limit, held=True)))
         return Taken(in_order((yield Ask("claim_held", asked))))
     return Taken((yield from _in_turn(limit, asked, turns)))
 
@@ -188,20 +213,22 @@ def _in_turn(limit: int, asked: dict[str, Value], turns: Turns) -> Operation[lis
 
 def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Operation[Taken]:
     """Of the jobs with limits or needs, the first that may run here and now."""
-    looking: dict[str, Value] = {
-        "queue": wish.queue,
-        "tasks": asked["tasks"],
-        "free": json.dumps(dict(wish.free)),
-        "limit": MOST_CANDIDATES,
-    }
-    passed: list[Row] = []
+    kinds = yield from _kinds(wish)
     if turns.tenants and not turns.stragglers:
-        asking = {**looking, "tenants": turns.tenants, "share": turns.share(MOST_CANDIDATES)}
+        asking: dict[str, Value] = {
+            "queue": wish.queue,
+            "tasks": asked["tasks"],
+            "free": json.dumps(dict(wish.free)),
+            "tenants": turns.tenants,
+            "share": turns.share(MOST_CANDIDATES),
+            "limit": MOST_CANDIDATES,
+        }
         found = turns.in_order((yield Ask("candidates_of_tenants", asking)), 4, 1)
     else:
-        found = yield Ask("candidates", looking)
+        found = yield from _of_kinds("candidates", wish, kinds.fitting, MOST_CANDIDATES)
+    passed: list[Row] = []
     if len(found) < MOST_CANDIDATES:
-        passed = yield Ask("passed_limits", {**looking, "limit": MOST_PASSED})
+        passed = yield from _of_kinds("passed_limits", wish, kinds.passed, MOST_PASSED)
     admitted = yield from limits.admit(found, wish, limit, passed=passed)
     freed = admitted.freed
     if len(found) == MOST_CANDIDATES and admitted.parked == len(found):
@@ -216,6 +243,33 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
     place = {number: n for n, number in enumerate(admitted.ids)}
     jobs = [rows.claimed(row) for row in sorted(claimed, key=lambda row: place[row[0]])]
     return Taken(jobs, freed, admitted.opens)
+
+
+class Kinds(NamedTuple):
+    """Kinds of jobs that have limits or need resources, as the statements tell them."""
+
+    fitting: list[Row]
+    passed: list[Row]  # those that do not fit here, and have limits
+
+
+def _kinds(wish: Wish) -> Operation[Kinds]:
+    found = yield Ask("kinds", {"queue": wish.queue, "tasks": list(wish.tasks)})
+    kinds = Kinds([], [])
+    for task, kind in found:
+        needs = json.loads(kind.removeprefix("+") or "{}")
+        if all(amount <= wish.free.get(name, 0) for name, amount in needs.items()):
+            kinds.fitting.append((task, kind))
+        elif kind.startswith("+"):
+            kinds.passed.append((task, kind))
+    return kinds
+
+
+def _of_kinds(statement: str, wish: Wish, kinds: Sequence[Row], limit: int) -> Operation[list[Row]]:
+    if not kinds:
+        return []
+    packed = rows.packed({"task": task, "kind": kind} for task, kind in kinds)
+    asked: dict[str, Value] = {"queue": wish.queue, "kinds": packed, "limit": limit}
+    return (yield Ask(statement, {**asked, "share": share(limit, len(kinds))}))
 
 
 def _asked(wish: Wish) -> dict[str, Value]:
@@ -233,10 +287,10 @@ def in_order(found: Iterable[Row]) -> list[Claimed]:
     return sorted(map(rows.claimed, found), key=lambda job: (job.rank, job.id))
 
 
-def ready(queues: Sequence[str]) -> Ask:
+def ready(queues: Sequence[str], tasks: Sequence[str]) -> Ask:
     """One statement, which is asked so often that it is not given a transaction."""
-    return Ask("ready_shelves", {"queues": list(queues)})
+    return Ask("ready_shelves", {"queues": list(queues), "tasks": list(tasks)})
 
 
-def places(found: Iterable[Row]) -> list[tuple[str, int]]:
-    return [(queue, shelf) for queue, shelf in found]
+def places(found: Iterable[Row]) -> list[Ready]:
+    return [Ready(queue, shelf, tuple(json.loads(among))) for queue, shelf, among in found]

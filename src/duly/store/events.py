@@ -90,7 +90,9 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
         if (found := reaction(event, schedule, now)) is not None
     ]
     done = yield from carry_out(decided, now, ids=ids)
-    yield Ask("see_events", {"ids": [event.id for event in events]})
+    numbers = [event.id for event in events]
+    yield Ask("compare_events", {"ids": numbers})
+    yield Ask("see_events", {"ids": numbers})
     return Reacted(
         events=len(events),
         jobs=len(done.jobs),

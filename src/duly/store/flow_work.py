@@ -137,6 +137,7 @@ class Work:
             )
         yield from self._add_parts(number, places)
         if plan.awaited is not None:
+            yield Ask("compare_steps", {"ids": list(places.values())})
             self.found.tells.add(EVENTS)  # it may have happened already
         elif values:
             self.found.queues.append(str(plan.call["queue"]))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from duly.model.limit import Lane, Rate, lanes_from_json
 from duly.policy.limits import Candidate, Choice, Flow, choose, looks_again, room, why_full
 from duly.store import rows, worker_rows
-from duly.store.database import Ask, Operation, Row
+from duly.store.database import Ask, Operation, Row, Value
 from duly.store.lanes import Held, look
 from duly.store.protocol import LaneInfo, Wish
 from duly.store.rows import HeldRow
@@ -212,7 +212,8 @@ def _let_in(
     freed: list[Row] = []
     if wanted:
         tasks = list(wish.tasks) if wish else []
-        freed = yield Ask("free_parked", {"rows": rows.packed(wanted), "tasks": tasks})
+        asked: dict[str, Value] = {"rows": rows.packed(wanted), "tasks": tasks}
+        freed = yield Ask("free_parked", {**asked, "most": MOST_FREED})
     again = [
         {"name": name, "opens_at": looks_again(flow, now)} for name, flow in sorted(flows.items())
     ]

@@ -97,7 +97,8 @@ async def store(dsn: str, every_task_is_done: None) -> AsyncIterator[SqlStore]:
 
 async def claimed(store: SqlStore) -> Claimed:
     worker = await store.work.register(profile(), lease=LEASE)
-    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=1)
+    [place] = await store.work.ready(["default"], ["work"])
+    wish = Wish(worker=worker.id, queue="default", shelf=place.shelf, tasks=["work"], limit=1)
     [job] = (await store.work.claim(wish)).jobs
     return job
 

@@ -185,7 +185,7 @@ class World:
 
     async def _claim(self) -> bool:
         plan, before = self.what.plan, len(self._running)
-        for queue, shelf in await self._store.work.ready([plan.queue]):
+        for queue, shelf, _ in await self._store.work.ready([plan.queue], [plan.task]):
             wish = Wish(
                 worker=self._worker,
                 queue=queue,

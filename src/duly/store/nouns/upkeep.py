@@ -84,11 +84,19 @@ class SqlUpkeep:
         )
 
     async def answer(self, *, limit: int) -> int:
-        if not await self._room.write_one(Ask("answered_jobs", {"limit": 1})):
+        if not await self._room.write_one(Ask("any_unanswered")):
             return 0
-        ended = await self._room.write(lambda: answering.answer(limit, ids=self._room.attempt()))
-        self._room.nudge(SCHEDULES, *sorted(ended.tells), *ready_in(ended.freed))
-        return len(ended.ids)
+        answered = 0
+        # Events that cannot be reacted to, because somebody holds a schedule, answer all the same.
+        await self._room.write(lambda: answering.compare_unseen(limit))
+        compared = limit
+        while compared == limit:
+            ended, compared = await self._room.write(
+                lambda: answering.answer(limit, ids=self._room.attempt())
+            )
+            self._room.nudge(SCHEDULES, *sorted(ended.tells), *ready_in(ended.freed))
+            answered += len(ended.ids)
+        return answered
 
     async def sweep(self, *, limit: int) -> int:
         found = await self._room.write(lambda: upkeep.sweep(limit))

@@ -32,6 +32,7 @@ from duly.store.protocol import (
     Claims,
     Done,
     LaneInfo,
+    Ready,
     Settled,
     Settlement,
     Turn,
@@ -82,7 +83,7 @@ class SqlWork:
     async def turn(self, done: Sequence[Done], wish: Wish | None = None) -> Turn:
         if wish is not None and wish.shelf == CAREFUL:
             wish = None  # nothing that has limits or needs resources is claimed in passing
-        if self._room.database.dialect.turns and wish is not None:
+        if self._room.database.dialect.turns and wish is not None and not wish.among:
             return await turning.turn(self._room, done, wish)
         return await self._room.write(lambda: claims.turn(done, wish))
 
@@ -98,8 +99,8 @@ class SqlWork:
         if queues:
             self._room.nudge(*ready_in(queues))
 
-    async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
-        return claims.places(await self._room.write_one(claims.ready(queues)))
+    async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[Ready]:
+        return claims.places(await self._room.write_one(claims.ready(queues, tasks)))
 
     async def held(self, worker: int) -> list[Claimed]:
         return await self._room.read(lambda: work.held(worker))

@@ -20,7 +20,7 @@ from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, alone
 from duly.store.migrate import NO_TABLES
 from duly.store.postgres import faults, schema
-from duly.store.postgres.connections import Connection, Connections, Connector, pause
+from duly.store.postgres.connections import Connection, Connections, Connector, pause, settings
 from duly.store.postgres.notify import Listener, Notifier, hears
 from duly.store.postgres.text import for_psycopg
 from duly.store.statements import statements as statements_of
@@ -286,8 +286,5 @@ async def _nothing(connection: Connection) -> None:
 def _begin(text: str, dialect: Dialect, *, deadline: timedelta) -> bytes:
     if dialect.session:
         return text.encode()
-    milliseconds = deadline // timedelta(milliseconds=1)
-    return (
-        f"{text}; set local statement_timeout = {milliseconds};"
-        f" set local idle_in_transaction_session_timeout = {milliseconds}"
-    ).encode()
+    local = (f"set local {name} = {value}" for name, value in settings(deadline).items())
+    return "; ".join([text, *local]).encode()

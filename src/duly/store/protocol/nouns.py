@@ -28,6 +28,7 @@ from duly.store.protocol.values import (
     Judge,
     LaneInfo,
     Progress,
+    Ready,
     Retention,
     Settled,
     Settlement,
@@ -180,8 +181,8 @@ class Work(Protocol):
         """Tell others that jobs of these queues have ended, and the next may enter."""
         ...
 
-    async def ready(self, queues: Sequence[str]) -> list[tuple[str, int]]:
-        """Where there is something to claim: queues and shelves."""
+    async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[Ready]:
+        """Where there is something to claim for a worker that knows these tasks."""
         ...
 
     async def held(self, worker: int) -> list[Claimed]:

@@ -35,7 +35,8 @@ QUEUES = "queues"  # a queue was paused, limited or set free
 LOG = "log"  # a job has said something: "log:" and its number
 
 # Where a worker looks. See the migration that makes the column.
-NORMAL, LOW, IDLE, CAREFUL, SUSPECT = range(5)
+SHELVES = range(6)
+NORMAL, LOW, IDLE, CAREFUL, SUSPECT, CLOCK = SHELVES
 NO_FLOOR = -(2**63)
 
 
@@ -198,6 +199,14 @@ class Settled:
     tells: frozenset[str] = frozenset()  # topics: flows ask jobs to end, or wait for events
 
 
+class Ready(NamedTuple):
+    """A shelf of a queue with something to claim for a worker."""
+
+    queue: str
+    shelf: int
+    among: tuple[str, ...] = ()  # where others' jobs wait too: the tasks of this worker that do
+
+
 class Done(NamedTuple):
     """A job that succeeded and that nothing waits for."""
 
@@ -217,6 +226,7 @@ class Wish:
     limit: int
     shelf: int = NORMAL
     floor: int = NO_FLOOR  # nothing below this rank is looked for
+    among: Sequence[str] = ()  # where others' jobs wait too: those of the tasks that are there
     after: str = ""  # on a fair queue: the tenant that was served last
     free: Mapping[str, int] = field(default_factory=dict)  # resources that are not in use
 

@@ -10,7 +10,7 @@ from duly.model.limit import Lane, Rate
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.model.queue import Queue
 from duly.policy.retry import Retry
-from duly.store.protocol import CAREFUL, IDLE, LOW, NORMAL, SUSPECT
+from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT
 from duly.testing.conformance.expect import equal, holds
 from duly.testing.conformance.registry import check
 from duly.testing.conformance.world import LEASE, MINUTE, START, World
@@ -84,9 +84,9 @@ async def a_job_that_is_moved_changes_its_shelf_too(world: World) -> None:
     await world.enqueue(call(key="k"))
     for shelf, kind in KINDS.items():
         await world.enqueue(replace(kind, key="k"))
-        equal(await world.store.work.ready(["default"]), [("default", shelf)])
+        equal(await world.ready(), [("default", shelf)])
     await world.enqueue(call(key="k"))
-    equal(await world.store.work.ready(["default"]), [("default", NORMAL)])
+    equal(await world.ready(), [("default", NORMAL)])
 
 
 @check
@@ -95,14 +95,14 @@ async def jobs_of_schedules_and_those_that_are_hurried_stand_where_they_belong(
 ) -> None:
     await world.add(plan(priority=-50), plan("limited", limits=(LANE,)))
     await world.fire_after(MINUTE)
-    equal(await world.store.work.ready(["default"]), [("default", LOW), ("default", CAREFUL)])
+    equal(await world.ready(), [("default", LOW), ("default", CAREFUL)])
     for job in await world.live():
         await world.store.jobs.cancel(job.id)
     await world.enqueue(call(priority=-100, start_within=MINUTE, late="hurry"))
-    equal(await world.store.work.ready(["default"]), [("default", IDLE)])
+    equal(await world.ready(), [("default", IDLE)])
     world.wait(2 * MINUTE)
     equal((await world.dispatch()).hurried, 1)
-    equal(await world.store.work.ready(["default"]), [("default", NORMAL)])
+    equal(await world.ready(), [("default", NORMAL)])
 
 
 @check
@@ -110,17 +110,17 @@ async def whoever_waits_again_stands_where_it_belongs(world: World) -> None:
     retry = Retry(attempts=2, backoff="constant", first="1m", jitter=False).as_json()
     for kind in (KINDS[LOW], KINDS[CAREFUL]):
         await world.enqueue(replace(kind, retry=retry))
-        place = await world.store.work.ready(["default"])
+        place = await world.ready()
         await world.end(await world.begin(), Returned())
-        equal(await world.store.work.ready(["default"]), place)
+        equal(await world.ready(), place)
         await world.end(await world.begin(), Mismatched("it has two", "old"))
         await world.new_worker(signatures={"work": "new"})
         await world.free_unfit()
-        equal(await world.store.work.ready(["default"]), place)
+        equal(await world.ready(), place)
         await world.end(await world.begin(), Raised("Oops"))
         world.wait(MINUTE)
         await world.dispatch()
-        equal(await world.store.work.ready(["default"]), place)
+        equal(await world.ready(), place)
         await world.end(await world.begin())
 
 
@@ -130,23 +130,78 @@ async def another_chance_forgets_the_crashes(world: World) -> None:
     await world.lose(await world.begin())
     await world.end(await world.begin(), Raised("Oops"))
     await world.store.jobs.retry(number)
-    equal(await world.store.work.ready(["default"]), [("default", NORMAL)])
+    equal(await world.ready(), [("default", NORMAL)])
 
 
 @check
 async def ready_says_where_there_is_something_to_claim(world: World) -> None:
-    ready = world.store.work.ready
-    equal(await ready(["default", "b"]), [])
+    equal(await world.ready("default", "b"), [])
     await world.enqueue(call(run_after=MINUTE), call(queue="c"))
-    equal(await ready(["default", "b"]), [], "neither what is due later nor other queues")
+    equal(await world.ready("default", "b"), [], "neither what is due later nor other queues")
     await world.enqueue(call(queue="b", priority=-50), *KINDS.values(), call(queue="b"))
-    equal(await ready(["default", "b"]),
+    equal(await world.ready("default", "b"),
           [("b", NORMAL), ("b", LOW), *(("default", shelf) for shelf in KINDS)])  # fmt: skip
-    equal(await ready([]), [])
+    equal(await world.store.work.ready([], ["work"]), [])
     [job] = await _with_care(world)
-    equal(await ready(["default"]), [("default", shelf) for shelf in (LOW, IDLE, CAREFUL)])
+    equal(await world.ready(), [("default", shelf) for shelf in (LOW, IDLE, CAREFUL)])
     await world.lose(job)
-    equal((await ready(["default"]))[-1], ("default", SUSPECT))
+    equal((await world.ready())[-1], ("default", SUSPECT))
+
+
+@check
+async def ready_names_the_tasks_where_others_wait_too(world: World) -> None:
+    ready = world.store.work.ready
+    await world.enqueue(call("a"), call("b"), call("a"), call("c", queue="other"))
+    equal(await ready(["default", "other"], ["a", "b", "d"]), [("default", NORMAL, ())])
+    await world.enqueue(call("c"), call("a", priority=-50))
+    equal(await ready(["default", "other"], ["a", "b", "d"]),
+          [("default", NORMAL, ("a", "b")), ("default", LOW, ())])  # fmt: skip
+    equal(await ready(["default", "other"], ["e"]), [], "what waits is for others")
+
+
+@check
+async def among_jobs_of_others_the_most_urgent_of_each_task_is_found(world: World) -> None:
+    for ask in (_with_care, _in_passing):
+        await world.enqueue(
+            *(call("other", priority=50) for _ in range(5)),
+            *(call("a", title=f"a{p}", priority=p) for p in (0, 9, 5)),
+            *(call("b", title=f"b{p}", priority=p) for p in (7, 1)),
+            call("c", title="c", priority=99),
+        )
+        wish: dict[str, Any] = {"tasks": ["a", "b", "c"], "among": ["a", "b"]}
+        equal(_titles(await ask(world, 3, **wish)), ["a9", "b7", "a5"])
+        equal(_titles(await ask(world, 3, **wish)), ["b1", "a0"])
+        equal(await ask(world, 3, **wish), [])
+        equal(_titles(await ask(world, 9, tasks=["c"], among=["c"])), ["c"])
+        for job in await world.live():
+            if job.state == "ready":
+                await world.store.jobs.cancel(job.id)
+
+
+@check
+async def among_jobs_of_others_the_limits_of_the_queue_hold_too(world: World) -> None:
+    await world.enqueue(*(call("a") for _ in range(5)), call("other"))
+    await world.store.work.set_queue(Queue(name="default", concurrency=2))
+    wish: dict[str, Any] = {"tasks": ["a"], "among": ["a"]}
+    equal(await _in_passing(world, **wish), [], "not in passing")
+    equal(len(await _with_care(world, **wish)), 2)
+    await world.store.work.set_queue(Queue(name="default", paused=True))
+    equal(await _with_care(world, **wish), [])
+
+
+@check
+async def moments_of_schedules_stand_apart_from_what_is_enqueued(world: World) -> None:
+    await world.enqueue(*(call(title=str(n), priority=50) for n in range(5)))
+    retry = Retry(attempts=2, backoff="constant", first="1m", jitter=False).as_json()
+    await world.add(plan(retry=retry))
+    await world.fire_after(MINUTE)
+    equal(await world.ready(), [("default", NORMAL), ("default", CLOCK)])
+    [job] = await _with_care(world, shelf=CLOCK)
+    holds(job.schedule_id is not None, "it is the moment")
+    await world.end(job, Raised("Oops"))
+    world.wait(MINUTE)
+    await world.dispatch()
+    equal([again.id for again in await _in_passing(world, shelf=CLOCK)], [job.id], "its retry does")
 
 
 @check
@@ -244,13 +299,19 @@ async def a_job_is_given_to_one_worker_however_it_is_asked_for(world: World) -> 
 async def a_job_of_a_schedule_comes_with_its_name(world: World) -> None:
     await world.add(plan("often", overlap="allow"))
     await world.fire_after(MINUTE)
+    await world.fire_after(MINUTE)
     await world.enqueue(call())
-    [fire] = await world.fires("often")
-    told = (fire.id, "often", fire.due_at)
-    given = [*(await world.turn(1)).jobs, *await _with_care(world, 1, shelf=NORMAL)]
-    equal(sorted(job.fire or () for job in given), [(), told], "claimed in passing, and with care")
+    fires = await world.fires("often")
+    told = sorted((fire.id, "often", fire.due_at) for fire in fires)
+    given = [
+        *(await world.turn(1)).jobs,
+        *(await world.turn(1, shelf=CLOCK)).jobs,
+        *await _with_care(world, 1, shelf=CLOCK),
+    ]
+    equal(sorted(job.fire or () for job in given), [(), *told], "in passing, and with care")
     held = await world.store.work.held(await world.the_worker())
-    equal([job.fire for job in held if job.fire_id], [told], "asked for again")
+    equal(sorted(job.fire or () for job in held if job.fire_id), told, "asked for again")
     await world.store.schedules.remove("often")
     held = await world.store.work.held(await world.the_worker())
-    equal([job.fire for job in held if job.fire_id], [(fire.id, None, fire.due_at)], "it is gone")
+    gone = sorted((fire.id, None, fire.due_at) for fire in fires)
+    equal(sorted(job.fire or () for job in held if job.fire_id), gone, "it is gone")

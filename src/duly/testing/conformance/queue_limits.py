@@ -200,9 +200,9 @@ async def a_full_queue_does_not_keep_a_place_from_others(world: World) -> None:
 
 @check
 async def it_is_told_where_there_is_something_to_claim(world: World) -> None:
-    equal(await world.store.work.ready(["default", "other"]), [])
+    equal(await world.ready("default", "other"), [])
     await world.enqueue(call(), call(queue="other", priority=-50), call(queue="third"))
-    equal(await world.store.work.ready(["default", "other"]), [("default", NORMAL), ("other", LOW)])
+    equal(await world.ready("default", "other"), [("default", NORMAL), ("other", LOW)])
 
 
 @check

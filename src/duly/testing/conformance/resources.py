@@ -78,5 +78,5 @@ async def a_job_that_is_too_large_does_not_keep_a_place(world: World) -> None:
 @check
 async def only_the_careful_shelf_has_jobs_with_limits(world: World) -> None:
     await world.enqueue(limited(priority=-100), call(needs={"gpu": 1}))
-    equal(await world.store.work.ready(["default"]), [("default", CAREFUL)])
+    equal(await world.ready(), [("default", CAREFUL)])
     equal((await world.turn(10)).jobs, [], "they are not claimed in passing")

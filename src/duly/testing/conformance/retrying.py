@@ -78,7 +78,7 @@ async def what_is_retried_is_where_workers_look_for_it(world: World) -> None:
         for job in jobs:
             await world.lose(job)
     equal(len(await retry(world)), len(calls))
-    shelves = await world.store.work.ready(["default"])
+    shelves = await world.ready()
     equal(sorted(shelves), [("default", shelf) for shelf in (NORMAL, LOW, IDLE, CAREFUL)])
 
 

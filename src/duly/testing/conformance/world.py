@@ -16,8 +16,7 @@ from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.database import Database, Operation, T
 from duly.store.ids import Ids, reserve
 from duly.store.protocol import (
-    NORMAL,
-    SUSPECT,
+    SHELVES,
     Decide,
     Dispatched,
     Done,
@@ -138,13 +137,18 @@ class World:
     ) -> list[Job]:
         """Claim from one shelf after the other."""
         found: list[Job] = []
-        for shelf in range(NORMAL, SUSPECT + 1):
+        for shelf in SHELVES:
             wish = await self.wish(
                 limit - len(found), worker=worker, queue=queue, tasks=tasks, shelf=shelf, free=free
             )
             if wish.limit > 0:
                 found += [claimed.job for claimed in (await self.store.work.claim(wish)).jobs]
         return found
+
+    async def ready(self, *queues: str) -> list[tuple[str, int]]:
+        """Where there is something to claim for a worker that knows the usual tasks."""
+        found = await self.store.work.ready(queues or ["default"], TASKS)
+        return [(place.queue, place.shelf) for place in found]
 
     async def wish(self, limit: int = 1, *, worker: int | None = None, **changes: Any) -> Wish:
         """For a worker whose lease is long, unless another is named."""

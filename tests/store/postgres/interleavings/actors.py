@@ -23,6 +23,7 @@ from duly.store.database import Dialect, Operation
 from duly.store.ids import Ids
 from duly.store.jobs import Wanted
 from duly.store.protocol import (
+    CLOCK,
     NORMAL,
     Done,
     Fired,
@@ -150,7 +151,8 @@ class Scene:
         return await self.stage.run(lambda: fire(block))
 
     async def begin(self, worker: int = WORKER) -> Claimed:
-        [job] = await self.stage.run(lambda: claim(worker))
+        found = await self.stage.run(lambda: claim(worker))
+        [job] = found or await self.stage.run(lambda: claim(worker, shelf=CLOCK))
         return job
 
     async def enqueue(self, number: int, call: Call) -> None:

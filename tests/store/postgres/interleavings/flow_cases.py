@@ -1,12 +1,16 @@
 """Cases about flows: those who end its steps, and whoever stops it, at the same time."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from duly.model.claimed import Claimed
-from duly.model.flow import FlowPlan, StepPlan
+from duly.model.event import Emitted
+from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.outcome import Opened
+from duly.store import answering, events
+from duly.store.database import alone
 from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order, once
+from duly.testing.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     Broken,
     Scene,
@@ -14,6 +18,7 @@ from tests.store.postgres.interleavings.actors import (
     claim,
     expect,
     finish,
+    numbers,
 )
 
 FLOW = 100
@@ -78,6 +83,45 @@ async def two_ends_before_a_join(scene: Scene) -> Explored:
         it_has_started_once,
         one=once(lambda: finish(left, block=82)),
         two=once(lambda: finish(right, block=83)),
+    )
+
+
+def waits_for_an_event() -> FlowPlan:
+    awaited = Awaited("order.paid", None, timedelta(hours=1))
+    return FlowPlan(
+        steps=(
+            StepPlan(name="ask", call=call()),
+            StepPlan(name="wait", call=call("wait"), before=(0,), awaited=awaited),
+        )
+    )
+
+
+async def an_event_and_a_step_that_begins_to_wait(scene: Scene) -> Explored:
+    """What a step waits for happens, and is looked at, while the step is made."""
+    await scene.worker()
+    await scene.enqueue(FLOW, call())
+    flow = await scene.begin()
+    await scene.stage.run(lambda: finish(flow, outcome=Opened(waits_for_an_event()), block=80))
+    first = await scene.begin()
+
+    def ends_and_answers() -> Program:
+        yield lambda: finish(first, block=82)
+        return (yield lambda: answering.answer(10, ids=numbers(86)))
+
+    def somebody_says_it() -> Program:
+        yield lambda: alone(events.emit([Emitted(name="order.paid")], [9_001]))
+        return (yield lambda: events.react(events.Look(limit=10), ids=numbers(84)))
+
+    async def it_is_answered(_: Order) -> Broken:
+        await scene.stage.run(lambda: answering.answer(10, ids=numbers(85)))
+        states = await scene.states()
+        return expect(states[FLOW] == "succeeded", f"the flow is {states[FLOW]}: {states}")
+
+    return await scene.play(
+        it_is_answered,
+        most=200,
+        worker=ends_and_answers,
+        somebody=somebody_says_it,
     )
 
 

@@ -98,6 +98,7 @@ select format('job %s stands on shelf %s', id, shelf)
                      when crashes > 0 then 4
                      when priority <= -100 then 2
                      when priority <= -50 then 1
+                     when schedule_id is not null and request = id then 5
                      else 0
                 end
  union all

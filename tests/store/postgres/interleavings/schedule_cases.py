@@ -8,6 +8,7 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
 from duly.store import steering
+from duly.store.protocol import CLOCK
 from duly.testing.factories import plan
 from duly.testing.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
@@ -81,4 +82,5 @@ async def a_scheduler_and_a_claim(scene: Scene) -> Explored:
     scene.wait(10)
     await scene.fire(block=80)
     scene.wait(15)
-    return await scene.play(most=80, a=a_scheduler, worker=once(claim))
+    taking = once(lambda: claim(shelf=CLOCK))
+    return await scene.play(most=80, a=a_scheduler, worker=taking)

@@ -13,6 +13,7 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
 from duly.store import jobs, schedules, steering, upkeep
+from duly.store.protocol import CLOCK
 from duly.testing.factories import plan
 from duly.testing.interleave import Order, once
 from duly.testing.stage import START
@@ -205,7 +206,10 @@ async def test_two_schedulers_and_an_edit(scene: Scene) -> None:
 async def test_a_scheduler_an_end_and_a_claim(scene: Scene) -> None:
     job = await with_a_running_job(scene, "queue_one", behind=1)
     found = await scene.play(
-        most=120, a=a_scheduler, worker=once(lambda: finish(job)), claimer=once(claim)
+        most=120,
+        a=a_scheduler,
+        worker=once(lambda: finish(job)),
+        claimer=once(lambda: claim(shelf=CLOCK)),
     )
     assert not found.broken, found
 

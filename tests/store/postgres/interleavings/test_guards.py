@@ -79,7 +79,7 @@ GUARDS = (
         "a zombie ends a job that was taken back and waits",
         job_cases.a_zombie_and_its_successor,
         "hold_jobs",
-        "where job.state = 'running' and job.worker is not null",
+        "and job.state = 'running' and job.waits is distinct from 'steps'",
     ),
     Guard(
         "a zombie ends a job while it is taken back",
@@ -91,7 +91,7 @@ GUARDS = (
         "two workers claim one job",
         job_cases.two_claims,
         "claim",
-        "and state = 'ready'",
+        "and state || '' = 'ready'",
         dialect="optimistic",
     ),
     Guard(
@@ -112,7 +112,7 @@ GUARDS = (
         "two workers take one job in passing",
         turn_cases.two_turns,
         "turn",
-        "and state = 'ready'",
+        "and state || '' = 'ready'",
         dialect="optimistic",
     ),
     Guard(
@@ -170,7 +170,22 @@ GUARDS = (
         "a job expires by the deadline that it had before it was moved",
         job_cases.a_move_and_a_late_dispatcher,
         "hold_overdue_jobs",
-        "and deadline < (select coalesce(:now::bigint, duly.now_us()))",
+        "and coalesce(deadline, (select coalesce(:now::bigint, duly.now_us()))) "
+        "< (select coalesce(:now::bigint, duly.now_us()))",
+    ),
+    Guard(
+        "a step waits for ever for an event that was committed before it",
+        flow_cases.an_event_and_a_step_that_begins_to_wait,
+        "compare_steps",
+        "from unnest(:ids::bigint[]) as id",
+        "from unnest(:ids::bigint[]) as id where false",
+    ),
+    Guard(
+        "a step waits for ever for an event that was committed after it",
+        flow_cases.an_event_and_a_step_that_begins_to_wait,
+        "compare_events",
+        "where event.id = any(:ids::bigint[])",
+        "where false and event.id = any(:ids::bigint[])",
     ),
     Guard(
         "of two steps that end at once nobody starts what waits for both",

@@ -88,7 +88,7 @@ GUARDS = (
         "who leaves lets nobody in",
         limit_cases.an_end_and_a_claim_of_another,
         "free_parked",
-        "limit place.count",
+        "limit least(place.count, :most)",
         "limit 0",
     ),
     Guard(

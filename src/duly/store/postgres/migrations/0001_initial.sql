@@ -49,7 +49,7 @@ create index schedule_next on duly.schedule (next_at) where next_at is not null;
 create index schedule_settled on duly.schedule (next_at) where settled_until > cursor;
 create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
 create index schedule_fault on duly.schedule (name) where fault is not null;
-create index schedule_zone_data on duly.schedule (zone_data, id);
+create index schedule_zone_data on duly.schedule (zone_data) include (id);
 
 -- What was changed about a schedule, when and by whom.
 create table duly.change (
@@ -84,7 +84,7 @@ create index fire_decided on duly.fire (decided_at);
 
 create table duly.job (
     id          bigint primary key,
-    task        text not null,
+    task        text collate "C" not null,
     args        text not null,
     queue       text collate "C" not null,
     priority    smallint not null,
@@ -118,8 +118,6 @@ create table duly.job (
 -- Each index holds only the jobs in the state that is asked for through it.
 create index job_ready on duly.job (queue, rank, id) where state = 'ready';
 create index job_due on duly.job (ready_at) where state = 'scheduled';
-create index job_running on duly.job (worker, id) where state = 'running';
-create index job_deadline on duly.job (deadline) where deadline is not null;
 create index job_moved on duly.job (request) where request <> id;
 create index job_schedule on duly.job (schedule_id, due_at, id) where schedule_id is not null;
 -- … without what somebody asked for: a backfill makes thousands of jobs that a fire need not look at.
@@ -367,7 +365,7 @@ alter table duly.schedule
     add column terms text;
 
 -- The shelf is where a worker looks: 0 normal, 1 low, 2 idle, 3 what has limits or needs resources
--- and is claimed with care, 4 what crashed with its worker and is run alone.
+-- and is claimed with care, 4 what crashed with its worker and is run alone, 5 moments of schedules.
 alter table duly.job
     add column limits text,
     add column needs text,
@@ -390,10 +388,20 @@ alter table duly.failed
     add column result_until bigint;
 
 drop index duly.job_ready;
-drop index duly.job_running;
 create index job_ready on duly.job (queue, shelf, rank, id) where state = 'ready';
+-- The same by task, and by what is needed: for a worker that can run only some of what waits.
+create index job_task on duly.job (queue, shelf, task, rank, id) where state = 'ready';
+create index job_needs on duly.job (
+    queue, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), rank, id)
+    where state = 'ready' and shelf = 3;
 create index job_fair on duly.job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
-create index job_running on duly.job (queue, id) where state = 'running';
+-- Jobs that a worker runs. Not flows: they are running too, for weeks perhaps, and only their steps
+-- are run by workers.
+create index job_running on duly.job (queue, id) where worker is not null;
+create index job_flow on duly.job (claimed_at, id) where waits = 'steps';
+-- Deadlines that can still be missed: of jobs that have not begun, and of flows.
+create index job_deadline on duly.job (deadline)
+    where deadline is not null and (state <> 'running' or waits = 'steps');
 create index job_unblocked on duly.job (schedule_id, due_at, id)
     where schedule_id is not null and (state <> 'blocked' or waits is not null);
 create index job_waits on duly.job (waits, waits_for, rank, id) where waits is not null;
@@ -694,6 +702,16 @@ create index event_unseen on duly.event (at, id) where not seen;
 create index event_name on duly.event (name, at);
 create index event_key on duly.event (name, key, at) where key is not null;
 create index event_at on duly.event (at);
+
+-- Steps that wait for an event and are to be compared with the events that are written down: those
+-- that have just begun to wait (event 0), and those for which an event has come. A step is written
+-- here together with itself, and an event when it is seen: whichever of the two is committed later
+-- finds the other.
+create table duly.unanswered (
+    job_id   bigint not null,
+    event_id bigint not null,
+    primary key (job_id, event_id)
+);
 
 -- One looks at events at a time: whoever holds the row.
 create table duly.reactor (

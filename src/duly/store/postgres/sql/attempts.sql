@@ -1,3 +1,8 @@
+-- part: numbered
+-- The numbers in the rows. With them, jobs are found through the primary key, whatever the planner
+-- thinks of the table.
+any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:rows::jsonb) as one))
+
 -- name: hold_jobs
 -- Those of the jobs that are still run under the fence: nobody takes them back before this ends.
 select job.id, job.attempt, job.worker, job.fence, job.claimed_at, job.schedule_id, job.task, job.key,
@@ -5,7 +10,8 @@ select job.id, job.attempt, job.worker, job.fence, job.claimed_at, job.schedule_
   from duly.job
   join jsonb_to_recordset(:rows::jsonb) as mine (id bigint, fence bigint)
     on job.id = mine.id and job.fence = mine.fence
- where job.state = 'running' and job.worker is not null
+ where job.id = {numbered}
+   and job.state = 'running' and job.waits is distinct from 'steps'
  order by job.id
    for update of job;
 
@@ -23,7 +29,8 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, t
 select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
        parent, step, part
   from duly.job
- where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready') and deadline < {now}
+ where id = any(:ids::bigint[]) and state in ('scheduled', 'blocked', 'ready')
+   and coalesce(deadline, {now}) < {now}
  order by id
    for update /*[skip_locked] skip locked [skip_locked]*/;
 
@@ -47,7 +54,8 @@ select job.id, task, args, queue, priority, tenant, submitter, title, tags, owne
   from jsonb_to_recordset(:rows::jsonb) as ended (
            id bigint, state text, crashes int, reason text, result text, error text, keep bigint)
   join duly.job on job.id = ended.id
- cross join (select {now} as now offset 0) as clock;
+ cross join (select {now} as now offset 0) as clock
+ where job.id = {numbered};
 
 -- name: keep_failed
 insert into duly.failed (id, task, args, queue, priority, tenant, submitter, title, tags, owner,
@@ -62,7 +70,8 @@ select job.id, task, args, queue, priority, tenant, submitter, title, tags, owne
   from jsonb_to_recordset(:rows::jsonb) as ended (
            id bigint, state text, crashes int, reason text, result text, error text, keep bigint)
   join duly.job on job.id = ended.id
- cross join (select {now} as now offset 0) as clock;
+ cross join (select {now} as now offset 0) as clock
+ where job.id = {numbered};
 
 -- name: forget_jobs
 delete from duly.job
@@ -79,9 +88,10 @@ update duly.job
    set state = again.state, ready_at = again.ready_at, attempt = job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
        waits = again.waits, waits_for = again.waits_for,
-       shelf = (select {shelf}
+       shelf = (select {shelf_of_moment}
                   from (select job.limits as limits, job.needs as needs, again.crashes as crashes,
-                               job.priority as priority) as it),
+                               job.priority as priority, job.schedule_id as schedule_id,
+                               job.request as request, job.id as id) as it),
        deadline = case when again.uncounted = 1 then job.deadline end,
        rank = case when again.waits is null
                    then greatest(again.ready_at, {now}) - job.priority * 1000000::bigint
@@ -90,7 +100,8 @@ update duly.job
   from jsonb_to_recordset(:rows::jsonb) as again (
            id bigint, state text, ready_at bigint, uncounted int, crashes int, reason text,
            waits text, waits_for text)
- where job.id = again.id
+ where job.id = {numbered}
+   and job.id = again.id
    and job.state = 'running'
 returning job.id;
 
@@ -147,7 +158,9 @@ insert into duly.signal (job_id, what, reason, at)
 select told.job_id, told.what, told.reason, {now}
   from jsonb_to_recordset(:rows::jsonb) as told (job_id bigint, what text, reason text)
   join duly.job on job.id = told.job_id
- where job.state = 'running'
+ where job.id = any(array(select (one ->> 'job_id')::bigint
+                            from jsonb_array_elements(:rows::jsonb) as one))
+   and job.state = 'running'
    for key share of job
     on conflict (job_id) do update set what = signal.what
 returning job_id;
@@ -162,16 +175,19 @@ delete from duly.signal
 -- lost; and flows, which no worker holds.
 select job.id, signal.reason, job.waits
   from duly.signal
-  join duly.job on job.id = signal.job_id
- where job.state in ('scheduled', 'blocked', 'ready') or job.waits = 'steps'
+ cross join lateral (select id, waits
+                       from duly.job
+                      where id = signal.job_id
+                        and (state in ('scheduled', 'blocked', 'ready') or waits = 'steps')
+                     offset 0) as job
  order by job.id
  limit :limit;
 
 -- name: signals_for
 select signal.job_id, signal.what, signal.reason
   from duly.signal
-  join duly.job on job.id = signal.job_id
- where job.worker = :worker and job.state = 'running'
+ cross join lateral (select from duly.job where id = signal.job_id and coalesce(worker, 0) = :worker
+                     offset 0) as mine
  order by signal.job_id;
 
 -- name: prune_signals

@@ -15,8 +15,13 @@ update duly.job
 -- Only for a worker whose lease is alive.
 exists (select from duly.worker where id = :worker and lease_until > {now})
 
+-- part: still_ready
+-- For jobs that are found by their numbers: written so that no partial index fits, and the planner
+-- can only use the primary key.
+state || '' = 'ready'
+
 -- part: claimable
-state = 'ready'
+{still_ready}
    and {alive}
 
 -- part: plain
@@ -62,6 +67,27 @@ returning {job}, rank, {schedule_name};
               {skipping}))
    and {claimable}
    and queue = :queue
+returning {job}, rank, {schedule_name};
+
+-- name: claim_of_tasks
+-- The first of each of these tasks, out of a queue in which a crowd of others may wait. Whoever holds
+-- the queue has looked at its limits.
+{claimed}
+ where id = any(array(
+           select picked.id
+             from unnest(:among::text[]) as known (task)
+            cross join lateral (select id, rank
+                                  from duly.job
+                                 where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+                                   and job.task = known.task
+                                 order by rank, id
+                                 limit :share
+                                   {skipping}) as picked
+            order by picked.rank, picked.id
+            limit :limit))
+   and {claimable}
+   and queue = :queue
+   and (:held::int = 1 or {plain})
 returning {job}, rank, {schedule_name};
 
 -- part: fits
@@ -124,17 +150,49 @@ select null
    and queue = :queue
 returning {job}, rank, {schedule_name};
 
+-- part: kind
+-- Whether a job has limits, and what it needs: the same for all that fit the same workers.
+(case when limits is null then '' else '+' end || coalesce(needs, ''))
+
+-- part: careful_here
+state = 'ready' and shelf = 3 and queue = :queue
+
+-- name: kinds
+-- The kinds of jobs on the shelf of those that have limits or need resources: a step of the index for
+-- each kind of each task, however many jobs there are.
+with recursive line (task, kind) as (
+    select known.task, head.kind
+      from unnest(:tasks::text[]) as known (task)
+     cross join lateral (select {kind} as kind
+                           from duly.job
+                          where {careful_here} and job.task = known.task
+                          order by {kind}
+                          limit 1) as head
+     union all
+    select line.task, next.kind
+      from line
+     cross join lateral (select {kind} as kind
+                           from duly.job
+                          where {careful_here} and job.task = line.task and {kind} > line.kind
+                          order by {kind}
+                          limit 1) as next)
+select task, kind
+  from line
+ order by 1, 2;
+
 -- name: candidates
--- Jobs that have limits or need resources, in the order in which they are looked at; what does not
--- fit here is passed over, and hides nobody. They are held: what is decided about them is true until
--- it is written.
-select id, rank, limits, needs, tenant
-  from duly.job
- where state = 'ready' and queue = :queue and shelf = 3 and task = any(:tasks::text[])
-   and {fits}
- order by rank, id
- limit :limit
-   for no key update /*[skip_locked] skip locked [skip_locked]*/;
+-- Jobs of these kinds, in the order in which they are looked at. They are held: what is decided about
+-- them is true until it is written.
+select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
+  from jsonb_to_recordset(:kinds::jsonb) as asked (task text, kind text)
+ cross join lateral (select id, rank, limits, needs, tenant
+                       from duly.job
+                      where {careful_here} and job.task = asked.task and {kind} = asked.kind
+                      order by rank, id
+                      limit :share
+                        for no key update /*[skip_locked] skip locked [skip_locked]*/) as mine
+ order by mine.rank, mine.id
+ limit :limit;
 
 -- name: candidates_of_tenants
 -- The same, so many of each tenant.
@@ -151,11 +209,14 @@ select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
 
 -- name: passed_limits
 -- The limits of jobs that do not fit here: others may wait there for the places that these leave.
-select limits
-  from duly.job
- where state = 'ready' and queue = :queue and shelf = 3 and task = any(:tasks::text[])
-   and limits is not null and not {fits}
- order by rank, id
+select mine.limits
+  from jsonb_to_recordset(:kinds::jsonb) as asked (task text, kind text)
+ cross join lateral (select id, rank, limits
+                       from duly.job
+                      where {careful_here} and job.task = asked.task and {kind} = asked.kind
+                      order by rank, id
+                      limit :share) as mine
+ order by mine.rank, mine.id
  limit :limit;
 
 -- name: claim_chosen
@@ -175,7 +236,7 @@ select paused::int, concurrency, rate_count, rate_period, arrival, fair::int, {n
 -- Asked after the queue is held, as a statement of its own: it sees every claim before ours.
 select count(*)
   from duly.job
- where state = 'running' and worker is not null and queue = :queue;
+ where worker is not null and queue = :queue;
 
 -- name: spend_queue
 update duly.queue
@@ -183,13 +244,32 @@ update duly.queue
  where name = :queue;
 
 -- name: ready_shelves
--- Where there is something to claim: a look at the head of each shelf of each queue.
-select asked.queue, shelf.number
-  from unnest(:queues::text[]) as asked (queue)
- cross join generate_series(0, 4) as shelf (number)
- where exists (select
-                 from duly.job
-                where state = 'ready' and job.queue = asked.queue and job.shelf = shelf.number)
+-- Where there is something to claim for a worker that knows these tasks: a step of the index for each
+-- task on each shelf of each queue. Where others' tasks wait too, it is told which of its own do.
+with recursive place (queue, shelf, task) as (
+    select asked.queue, head.shelf, head.task
+      from unnest(:queues::text[]) as asked (queue)
+     cross join lateral (select shelf, task
+                           from duly.job
+                          where state = 'ready' and job.queue = asked.queue
+                          order by shelf, task
+                          limit 1) as head
+     union all
+    select place.queue, next.shelf, next.task
+      from place
+     cross join lateral (select shelf, task
+                           from duly.job
+                          where state = 'ready' and job.queue = place.queue
+                            and (job.shelf, job.task) > (place.shelf, place.task)
+                          order by shelf, task
+                          limit 1) as next)
+select queue, shelf,
+       case when bool_and(task = any(:tasks::text[])) then '[]'
+            else (json_agg(task order by task) filter (where task = any(:tasks::text[])))::text
+       end
+  from place
+ group by queue, shelf
+having bool_or(task = any(:tasks::text[]))
  order by 1, 2;
 
 -- name: keep_plain
@@ -207,7 +287,8 @@ select job.id, task, args, queue, priority, tenant, submitter, title, tags, owne
           from jsonb_array_elements(:rows::jsonb) as row) as mine
   join duly.job on job.id = mine.id
  cross join (select {now} as now offset 0) as clock
- where job.fence = :fence and job.state = 'running'
+ where job.id = any(array(select (row ->> 0)::bigint from jsonb_array_elements(:rows::jsonb) as row))
+   and job.fence = :fence and job.state = 'running'
    for update of job;
 
 -- name: finish_plain
@@ -250,7 +331,7 @@ taken as (
                 order by rank, id
                 limit :limit
                   {skipping}))
-       and state = 'ready'
+       and {still_ready}
        and {alive}
        and queue = :queue
        and {plain}
@@ -261,5 +342,5 @@ select (select json_agg(id)::text from done),
 -- name: held_jobs
 select {job}, rank, {schedule_name}
   from duly.job
- where worker = :worker and state = 'running'
- order by id;
+ where worker = :worker
+ order by id + 0;

@@ -11,23 +11,29 @@ update duly.job
               for no key update skip locked
 [skip_locked]*/
        ))
-   and state = 'scheduled'
+   and state || '' = 'scheduled'
    and ready_at <= {now}
 returning queue;
 
 -- name: look
 -- How long until somebody who waits needs something: jobs that are due or late, limits whose rate
 -- lets the next one in; and whether some that wait again, or flows, were asked to end while they ran.
-select (select min(ready_at) from duly.job where state = 'scheduled') - {now},
-       (select min(deadline)
+select (select ready_at from duly.job where state = 'scheduled' order by ready_at limit 1) - {now},
+       (select deadline
           from duly.job
-         where deadline is not null and (state <> 'running' or waits = 'steps')) - {now},
-       (select min(opens_at) from duly.lane where opens_at is not null) - {now},
+         where deadline is not null and (state <> 'running' or waits = 'steps')
+         order by deadline
+         limit 1) - {now},
+       (select opens_at from duly.lane where opens_at is not null order by opens_at limit 1) - {now},
        (select count(*)
-          from (select 1
+          from (select
                   from duly.signal
-                  join duly.job on job.id = signal.job_id
-                 where job.state in ('scheduled', 'blocked', 'ready') or job.waits = 'steps'
+                 cross join lateral (select
+                                       from duly.job
+                                      where id = signal.job_id
+                                        and (state in ('scheduled', 'blocked', 'ready')
+                                             or waits = 'steps')
+                                     offset 0) as job
                  limit 1) as told);
 
 -- name: overdue_jobs
@@ -47,11 +53,11 @@ update duly.job
  where id = any(array(
            select id
              from duly.job
-            where id = any(:ids::bigint[]) and state <> 'running' and deadline < {now}
+            where id = any(:ids::bigint[]) and state <> 'running' and coalesce(deadline, {now}) < {now}
             order by id
               for no key update /*[skip_locked] skip locked [skip_locked]*/))
    and state <> 'running'
-   and deadline < {now}
+   and coalesce(deadline, {now}) < {now}
 returning queue;
 
 -- name: stranded_blocked
@@ -70,10 +76,18 @@ select schedule_id
 -- name: progress
 -- What is due and not done: the age of the oldest, and how many there are, up to 10,001.
 select clock.now,
-       (select min(next_at) from duly.schedule where next_at <= clock.now),
-       (select min(ready_at) from duly.job where state = 'scheduled' and ready_at <= clock.now),
+       (select next_at from duly.schedule where next_at <= clock.now order by next_at limit 1),
+       (select ready_at
+          from duly.job
+         where state = 'scheduled' and ready_at <= clock.now
+         order by ready_at
+         limit 1),
        (select count(*) from (select from duly.job where state = 'ready' limit 10001) as ready),
-       (select count(*) from (select from duly.job where state = 'running' limit 10001) as running)
+       (select count(*)
+          from (select 1 from duly.job where worker is not null
+                 union all
+                select 1 from duly.job where waits = 'steps'
+                 limit 10001) as running)
   from (select {now} as now offset 0) as clock;
 
 -- name: schedules_ahead

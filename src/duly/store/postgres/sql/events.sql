@@ -103,7 +103,7 @@ select job_key.task, job_key.key, job.id, job.state, job.schedule_id, job.fire_i
 update duly.job
    set schedule_id = newer.schedule_id, fire_id = newer.fire_id
   from jsonb_to_recordset(:rows::jsonb) as newer (id bigint, schedule_id bigint, fire_id bigint)
- where job.id = newer.id;
+ where job.id = {numbered} and job.id = newer.id;
 
 -- name: revise_fires
 -- What became of events is not always what was thought: another event took their place, or called

@@ -208,9 +208,17 @@ select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason),
  limit :limit;
 
 -- name: running_jobs
+-- Of the flows that are open, those that have been longest are enough.
 select {job}, waits, waits_for, null, null, null
   from duly.job
- where state = 'running'
+ where id = any(array(select id from duly.job where worker is not null
+                       union all
+                     (select id
+                        from duly.job
+                       where waits = 'steps'
+                       order by claimed_at, id
+                       limit :limit)))
+   and state = 'running'
  order by claimed_at, id
  limit :limit;
 

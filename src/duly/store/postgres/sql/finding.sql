@@ -50,9 +50,12 @@ from duly.job as job
    and job.state = any(:states::text[])
 
 -- part: among_running
--- Few run, and they have an index, which is found only if their state stands here.
+-- Jobs that workers run have an index, and flows have one.
 from duly.job as job
  where {wanted_alive}
+   and job.id = any(array(select id from duly.job where worker is not null
+                           union all
+                          select id from duly.job where waits = 'steps'))
    and job.state = 'running'
 
 -- part: among_live_of_schedule

@@ -2,9 +2,8 @@
 
 -- name: flow_roots
 -- The outermost flows that these are in, and the schedules whose runs those are.
-select flow.id, flow.root, job.schedule_id
+select flow.id, flow.root, (select schedule_id from duly.job where job.id = flow.root)
   from duly.flow
-  left join duly.job on job.id = flow.root
  where flow.id = any(:ids::bigint[])
  order by flow.id;
 
@@ -22,7 +21,7 @@ select flow.id, flow.root, flow.result, flow.steps, flow.remaining,
        job.tenant, job.submitter
   from duly.flow
   join duly.job on job.id = flow.id
- where flow.id = any(:ids::bigint[])
+ where flow.id = any(:ids::bigint[]) and job.id = any(:ids::bigint[])
  order by flow.id;
 
 -- name: hold_flow_jobs
@@ -30,7 +29,7 @@ select flow.id, flow.root, flow.result, flow.steps, flow.remaining,
 select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
        parent, step, part
   from duly.job
- where id = any(:ids::bigint[]) and waits = 'steps'
+ where id = any(:ids::bigint[]) and coalesce(waits, '') = 'steps'
  order by id
    for update;
 
@@ -41,7 +40,7 @@ update duly.job
        deadline = {now} + opened.timeout, late = 'skip'
   from jsonb_to_recordset(:rows::jsonb) as opened (
            id bigint, reason text, timeout bigint)
- where job.id = opened.id and job.state = 'running'
+ where job.id = {numbered} and job.id = opened.id and job.state = 'running'
 returning job.id;
 
 -- name: add_flows
@@ -120,7 +119,7 @@ update duly.flow
 -- A flow that is being ended is not ended once more for being late.
 update duly.job
    set deadline = null
- where id = :flow and waits = 'steps';
+ where id = :flow and coalesce(waits, '') = 'steps';
 
 -- name: add_parts
 -- One that was there before did not succeed, and is done again.
@@ -231,17 +230,52 @@ select id
  limit :limit
    for update /*[skip_locked] skip locked [skip_locked]*/;
 
+-- name: compare_steps
+-- Steps that begin to wait: what they wait for may have happened already.
+insert into duly.unanswered (job_id, event_id)
+select id, 0
+  from unnest(:ids::bigint[]) as id
+    on conflict do nothing;
+
+-- name: compare_events
+-- Steps that may have waited for these events. What a tenant says answers nobody else.
+insert into duly.unanswered (job_id, event_id)
+select waiting.id, event.id
+  from duly.event
+ cross join lateral (select id, tenant
+                       from duly.job
+                      where waits = 'event' and waits_for = event.name
+                      union all
+                     select id, tenant
+                       from duly.job
+                      where waits = 'event' and waits_for = event.name || ':' || event.key
+                     offset 0) as waiting
+ where event.id = any(:ids::bigint[]) and event.tenant in ('', waiting.tenant)
+ order by 1, 2
+    on conflict do nothing;
+
+-- name: any_unanswered
+select 1
+ where exists (select from duly.unanswered) or exists (select from duly.event where not seen);
+
 -- name: answered_jobs
--- Jobs that wait for something that has happened since their flow was opened: the first time it did.
--- What a tenant says answers nobody else.
-select job.id, event.id, event.name, event.payload
-  from duly.job
-  join duly.flow on flow.id = job.parent
- cross join lateral (
+-- Steps that are to be compared, each with the first event since its flow was opened that it waited
+-- for, if there is one.
+select asked.job_id, asked.event_id, event.id, event.name, event.payload
+  from (select job_id, event_id
+          from duly.unanswered
+         order by job_id, event_id
+         limit :limit) as asked
+  left join lateral (select waits_for, tenant,
+                            (select opened_at from duly.flow where flow.id = job.parent) as opened_at
+                       from duly.job
+                      where id = asked.job_id and coalesce(waits, '') = 'event' and state = 'blocked'
+                     offset 0) as job on true
+  left join lateral (
            (select happened.id, happened.name, happened.payload
               from duly.event as happened
              where strpos(job.waits_for, ':') = 0 and happened.name = job.waits_for
-               and happened.at >= flow.opened_at and happened.tenant in ('', job.tenant)
+               and happened.at >= job.opened_at and happened.tenant in ('', job.tenant)
              order by happened.at, happened.id
              limit 1)
             union all
@@ -250,12 +284,16 @@ select job.id, event.id, event.name, event.payload
              where strpos(job.waits_for, ':') > 0
                and happened.name = split_part(job.waits_for, ':', 1)
                and happened.key = substr(job.waits_for, strpos(job.waits_for, ':') + 1)
-               and happened.at >= flow.opened_at and happened.tenant in ('', job.tenant)
+               and happened.at >= job.opened_at and happened.tenant in ('', job.tenant)
              order by happened.at, happened.id
-             limit 1)) as event
- where job.waits = 'event' and job.state = 'blocked'
- order by job.id
- limit :limit;
+             limit 1)) as event on true
+ order by asked.job_id, asked.event_id;
+
+-- name: forget_compared
+delete from duly.unanswered
+ where job_id = any(array(select (pair ->> 0)::bigint from jsonb_array_elements(:rows::jsonb) as pair))
+   and (job_id, event_id) in (select (pair ->> 0)::bigint, (pair ->> 1)::bigint
+                                from jsonb_array_elements(:rows::jsonb) as pair);
 
 -- name: stranded_parts
 -- A net: parts of flows that have not ended, whose jobs have; and what became of those.

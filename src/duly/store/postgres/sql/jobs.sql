@@ -12,6 +12,11 @@ case when limits is not null or needs is not null then 3
             else 0
         end
 
+-- part: shelf_of_moment
+-- Of a job that may come from a moment of a schedule. Such a moment has a shelf of its own, so that it
+-- is not late because many jobs were enqueued; what a backfill or an event asks for is work like other.
+case when schedule_id is not null and request = id and {shelf} = 0 then 5 else {shelf} end
+
 -- part: result
 -- A result is kept as long as its task says, and not shown for longer.
 case when coalesce(result_until > {now}, true) then result end
@@ -162,7 +167,8 @@ update duly.job
                    run_at bigint, delay bigint, start_within bigint, late text, retry text,
                    request bigint, limits text, needs text, terms text)) as one,
                (select {now} as now offset 0) as clock) as asked
- where job.id = asked.id
+ where job.id = any(array(select (one ->> 'id')::bigint from jsonb_array_elements(:batch::jsonb) as one))
+   and job.id = asked.id
    and job.state in ('scheduled', 'blocked', 'ready')
 returning job.id;
 
@@ -223,14 +229,17 @@ select made.id, task, args, queue, made.priority, tenant, submitter,
        null, 0, null, schedule.id, made.fire_id, made.reason,
        greatest(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.request, limits, needs,
        terms, exists (select from duly.queue where queue.name = schedule.queue and queue.fair),
-       (select {shelf}
+       (select {shelf_of_moment}
           from (select schedule.limits as limits, schedule.needs as needs, 0 as crashes,
-                       made.priority as priority) as it)
+                       made.priority as priority, made.schedule_id as schedule_id,
+                       made.request as request, made.id as id) as it)
   from jsonb_to_recordset(:rows::jsonb) as made (
            id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
            deadline bigint, late text, retry text, priority smallint, reason text, request bigint)
   join duly.schedule on schedule.id = made.schedule_id
  cross join (select {now} as now offset 0) as clock
+ where schedule.id = any(array(select (one ->> 'schedule_id')::bigint
+                                 from jsonb_array_elements(:rows::jsonb) as one))
     on conflict (id) do nothing
 returning id;
 
@@ -240,7 +249,8 @@ update duly.job
    set due_at = newer.due_at, fire_id = newer.fire_id, deadline = newer.deadline, late = newer.late
   from jsonb_to_recordset(:rows::jsonb) as newer (
            id bigint, due_at bigint, fire_id bigint, deadline bigint, late text)
- where job.id = newer.id
+ where job.id = {numbered}
+   and job.id = newer.id
    and job.state in ('scheduled', 'blocked', 'ready')
 returning job.id;
 

@@ -5,7 +5,7 @@ select job.id, job.fence
   from duly.job
   join jsonb_to_recordset(:rows::jsonb) as mine (id bigint, fence bigint)
     on job.id = mine.id and job.fence = mine.fence
- where job.state = 'running'
+ where job.id = {numbered} and job.state = 'running'
  order by job.id
    for no key update of job;
 

@@ -8,6 +8,11 @@ case when by_name.name is null then by_template.concurrency else by_name.concurr
        case when by_name.name is null then by_template.rate_count else by_name.rate_count end,
        case when by_name.name is null then by_template.rate_period else by_name.rate_period end
 
+-- part: named
+-- The names in the rows. With them, lanes are found through the primary key, whatever the planner
+-- thinks of the table.
+any(array(select one ->> 'name' from jsonb_array_elements(:rows::jsonb) as one))
+
 -- part: at_lane
 state = 'blocked' and waits = 'limit' and waits_for = lane.name
 
@@ -32,7 +37,7 @@ select name
 select lane.name, lane.concurrency, lane.rate_count, lane.rate_period, lane.arrival, lane.used_at,
        (coalesce(by_name.name, by_template.name) is not null)::int, {rule_numbers},
        (select count(*) from duly.holding where holding.lane = lane.name),
-       exists (select from duly.job where {at_lane})::int,
+       (select count(*) from (select from duly.job where {at_lane} limit 1) as waiting),
        first.rank, first.id, {now}
   from duly.lane
   {rules}
@@ -60,8 +65,9 @@ delete from duly.holding
 update duly.job
    set state = 'blocked', waits = 'limit', waits_for = one.lane, reason = one.reason
   from jsonb_to_recordset(:rows::jsonb) as one (id bigint, lane text, reason text)
- where job.id = one.id
-   and job.state = 'ready';
+ where job.id = {numbered}
+   and job.id = one.id
+   and job.state || '' = 'ready';
 
 -- name: write_lanes
 update duly.lane
@@ -69,7 +75,7 @@ update duly.lane
        arrival = one.arrival, used_at = {now}
   from jsonb_to_recordset(:rows::jsonb) as one (
            name text, concurrency int, rate_count int, rate_period bigint, arrival bigint)
- where lane.name = one.name;
+ where lane.name = {named} and lane.name = one.name;
 
 -- name: free_parked
 -- The first who wait at a lane are decided about again. Their rank is what it was, so they come
@@ -85,21 +91,23 @@ update duly.job
                                    and (place.queue is null
                                         or job.queue = place.queue and task = any(:tasks::text[]))
                                  order by rank, id
-                                 limit place.count
+                                 limit least(place.count, :most)
                                    for no key update /*[skip_locked] skip locked [skip_locked]*/)
                     as waiting))
    and state = 'blocked'
-   and waits = 'limit'
+   and coalesce(waits, '') = 'limit'
 returning queue;
 
 -- name: set_opening
 -- When somebody must look at a lane, if some still wait there. An earlier moment stays.
 update duly.lane
    set opens_at = again.opens_at
-  from (select lane.name, case when exists (select from duly.job where {at_lane}) then lane.opens_at end
-               as opens_at
-          from jsonb_to_recordset(:rows::jsonb) as lane (name text, opens_at bigint)) as again
- where lane.name = again.name
+  from (select lane.name, lane.opens_at + 0 * waiting.one as opens_at
+          from jsonb_to_recordset(:rows::jsonb) as lane (name text, opens_at bigint)
+          left join lateral (select 1 as one from duly.job where {at_lane} limit 1) as waiting on true)
+       as again
+ where lane.name = {named}
+   and lane.name = again.name
    and lane.opens_at is distinct from again.opens_at
    and (lane.opens_at is null or lane.opens_at <= {now} or lane.opens_at > again.opens_at);
 

@@ -121,10 +121,8 @@ select {schedule}, {now}
 -- name: next_due
 -- How long until the next schedule is due, below zero if one is overdue; and whether one is due whose
 -- ledger has rows behind the cursor.
-select min(next_at) - {now},
-       exists (select from duly.schedule where next_at <= {now} and settled_until > cursor)
-  from duly.schedule
- where next_at is not null;
+select (select next_at from duly.schedule where next_at is not null order by next_at limit 1) - {now},
+       exists (select from duly.schedule where next_at <= {now} and settled_until > cursor);
 
 -- name: stale_schedules
 -- Schedules whose next moment was computed with older zone data.
@@ -147,7 +145,8 @@ update duly.schedule
   from jsonb_to_recordset(:rows::jsonb) as decided (
            id bigint, revision bigint, cursor bigint, next_at bigint, awaiting bigint, fault text,
            pause text, zone_data text)
- where schedule.id = decided.id
+ where schedule.id = {numbered}
+   and schedule.id = decided.id
    and schedule.revision = decided.revision
 returning schedule.id;
 
@@ -174,8 +173,9 @@ update duly.schedule
 update duly.schedule
    set next_at = ended.next_at, awaiting = null, revision = revision + 1
   from jsonb_to_recordset(:rows::jsonb) as ended (id bigint, job_id bigint, next_at bigint)
- where schedule.id = ended.id
-   and schedule.awaiting = ended.job_id
+ where schedule.id = {numbered}
+   and schedule.id = ended.id
+   and coalesce(schedule.awaiting, 0) = ended.job_id
 returning schedule.id;
 
 -- name: stranded_schedules

@@ -71,7 +71,7 @@ select task, queue, needs, sum(jobs)::bigint, sum(schedules)::bigint
 select job.worker, coalesce(worker.name, ''), worker.lease_until, count(*)
   from duly.job
   left join duly.worker on worker.id = job.worker
- where job.state = 'running' and job.worker is not null
+ where job.worker is not null
    and (coalesce(worker.lease_until, 0) <= {now} or job.worker = any(:dead::bigint[]))
  group by job.worker, worker.name, worker.lease_until
  order by 4 desc, 1

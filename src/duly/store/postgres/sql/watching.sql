@@ -2,7 +2,7 @@
 
 -- name: happened
 -- What happened between two instants: the last of it, the newest first. Each kind is found through
--- the index of its instants; what runs is as much as there are places to run in.
+-- the index of its instants; only jobs that workers run have none, and are few.
 select at, kind, number, job_id, name, task, title, queue, tenant, word, reason, due_at
   from (select *
           from (select decided_at as at, 'moment' as kind, fire.id as number, job_id, schedule.name,
@@ -18,10 +18,20 @@ select at, kind, number, job_id, name, task, title, queue, tenant, word, reason,
                        job.queue, job.tenant, job.state, job.reason, job.due_at
                   from duly.job as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
-                 where state = 'running'
+                 where worker is not null
                    and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
                  order by claimed_at desc
                  limit :limit) as began
+         union all
+        select *
+          from (select claimed_at, 'began', job.id, job.id, schedule.name, job.task, job.title,
+                       job.queue, job.tenant, job.state, job.reason, job.due_at
+                  from duly.job as job
+                  left join duly.schedule as schedule on schedule.id = job.schedule_id
+                 where waits = 'steps'
+                   and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+                 order by claimed_at desc
+                 limit :limit) as opened
          union all
         select *
           from (select ended_at, 'ended', job.id, job.id, schedule.name, job.task, job.title,
@@ -49,7 +59,11 @@ select sum(happenings)::bigint
          where decided_at >= :since and decided_at < :until and decided_at <= {now}
          union all
         select count(*) from duly.job
-         where state = 'running'
+         where worker is not null
+           and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+         union all
+        select count(*) from duly.job
+         where waits = 'steps'
            and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
          union all
         select count(*) from duly.history
@@ -106,7 +120,7 @@ select queue,
 -- Not flows: their steps run.
 select queue, count(*)
   from (select queue from duly.job
-         where state = 'running' and worker is not null
+         where worker is not null
          limit :most) as running
  group by queue;
 

@@ -52,18 +52,19 @@ select id, name, queues, signatures, slots, resources, isolates, host, version, 
 
 -- name: lost_jobs
 -- Jobs whose worker has no lease, or no row. By absence, so that a claim which commits after its
--- worker's row is gone is found too; paged by number, so that no row can hide those behind it.
+-- worker's row is gone is found too; paged by number, so that no row can hide those behind it. The
+-- sums keep the planner from walking the primary key, past every job that waits.
 select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.schedule_id, job.task,
        job.key, coalesce(holder.isolates, false), coalesce(holder.name, ''),
        coalesce(holder.lease_until, 1) = 0, job.parent, job.step
   from duly.job
   left join duly.worker as holder on holder.id = job.worker
- where job.state = 'running' and job.worker is not null and job.id > :after
+ where job.worker is not null and job.id + 0 > :after
    and not exists (select
                      from duly.worker
                     where worker.id = job.worker
                       and worker.lease_until + :margin::bigint > {now})
- order by job.id
+ order by job.id + 0
  limit :limit;
 
 -- name: forget_workers
@@ -73,21 +74,21 @@ delete from duly.worker
 returning id;
 
 -- name: unknown_jobs
--- The head of a queue, as far as no living worker knows the tasks.
+-- The head of a queue, as far as it has waited for long and no living worker knows the tasks.
 select id, task
-  from (select id, task
+  from (select id, task, ready_at
           from duly.job
-         where state = 'ready' and queue = :queue and ready_at < {now} - :patience::bigint
+         where state = 'ready' and queue = :queue
          order by shelf, rank, id
          limit :limit) as head
- where task <> all(:tasks::text[])
+ where ready_at < {now} - :patience::bigint and task <> all(:tasks::text[])
  order by id;
 
 -- name: hold_unknown_jobs
 update duly.job
    set state = 'blocked', waits = 'worker', waits_for = task,
        reason = 'no worker that is running knows the task ' || task
- where id = any(:ids::bigint[]) and state = 'ready'
+ where id = any(:ids::bigint[]) and {still_ready}
 returning id;
 
 -- part: unfit
@@ -123,9 +124,13 @@ returning queue;
 -- name: busy_queues
 -- Where something is ready: a step of the index for each queue.
 with recursive line (queue) as (
-    (select min(queue) from duly.job where state = 'ready')
+    (select queue from duly.job where state = 'ready' order by queue, shelf, rank, id limit 1)
      union all
-    select (select min(duly.job.queue) from duly.job where state = 'ready' and duly.job.queue > line.queue)
+    select (select job.queue
+              from duly.job
+             where state = 'ready' and job.queue > line.queue
+             order by job.queue, shelf, rank, id
+             limit 1)
       from line
      where line.queue is not null)
 select queue

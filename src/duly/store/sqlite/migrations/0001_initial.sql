@@ -115,8 +115,6 @@ create table duly_job (
 -- Each index holds only the jobs in the state that is asked for through it.
 create index duly_job_ready on duly_job (queue, rank, id) where state = 'ready';
 create index duly_job_due on duly_job (ready_at) where state = 'scheduled';
-create index duly_job_running on duly_job (worker) where state = 'running';
-create index duly_job_deadline on duly_job (deadline) where deadline is not null;
 create index duly_job_moved on duly_job (request) where request <> id;
 create index duly_job_schedule on duly_job (schedule_id, due_at, id) where schedule_id is not null;
 -- … without what somebody asked for: a backfill makes thousands of jobs that a fire need not look at.
@@ -258,7 +256,7 @@ alter table duly_schedule add column needs text;
 alter table duly_schedule add column terms text;
 
 -- The shelf is where a worker looks: 0 normal, 1 low, 2 idle, 3 what has limits or needs resources
--- and is claimed with care, 4 what crashed with its worker and is run alone.
+-- and is claimed with care, 4 what crashed with its worker and is run alone, 5 moments of schedules.
 alter table duly_job add column limits text;
 alter table duly_job add column needs text;
 alter table duly_job add column terms text;
@@ -278,10 +276,20 @@ alter table duly_failed add column terms text;
 alter table duly_failed add column result_until integer;
 
 drop index duly_job_ready;
-drop index duly_job_running;
 create index duly_job_ready on duly_job (queue, shelf, rank, id) where state = 'ready';
+-- The same by task, and by what is needed: for a worker that can run only some of what waits.
+create index duly_job_task on duly_job (queue, shelf, task, rank, id) where state = 'ready';
+create index duly_job_needs on duly_job (
+    queue, task, (case when limits is null then '' else '+' end || ifnull(needs, '')), rank, id)
+    where state = 'ready' and shelf = 3;
 create index duly_job_fair on duly_job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
-create index duly_job_running on duly_job (queue, id) where state = 'running';
+-- Jobs that a worker runs. Not flows: they are running too, for weeks perhaps, and only their steps
+-- are run by workers.
+create index duly_job_running on duly_job (queue, id) where worker is not null;
+create index duly_job_flow on duly_job (claimed_at, id) where waits = 'steps';
+-- Deadlines that can still be missed: of jobs that have not begun, and of flows.
+create index duly_job_deadline on duly_job (deadline)
+    where deadline is not null and (state <> 'running' or waits = 'steps');
 create index duly_job_unblocked on duly_job (schedule_id, due_at, id)
     where schedule_id is not null and (state <> 'blocked' or waits is not null);
 create index duly_job_waits on duly_job (waits, waits_for, rank, id) where waits is not null;
@@ -572,6 +580,16 @@ create index duly_event_unseen on duly_event (at, id) where not seen;
 create index duly_event_name on duly_event (name, at);
 create index duly_event_key on duly_event (name, key, at) where key is not null;
 create index duly_event_at on duly_event (at);
+
+-- Steps that wait for an event and are to be compared with the events that are written down: those
+-- that have just begun to wait (event 0), and those for which an event has come. A step is written
+-- here together with itself, and an event when it is seen: whichever of the two is committed later
+-- finds the other.
+create table duly_unanswered (
+    job_id   integer not null,
+    event_id integer not null,
+    primary key (job_id, event_id)
+) strict, without rowid;
 
 -- Those that events make due: found without reading all the others.
 create index duly_schedule_reacting on duly_schedule (id) where substr(rule, 1, 3) = 'on ';

@@ -84,9 +84,10 @@ update duly_job
    set state = again.state, ready_at = again.ready_at, attempt = duly_job.attempt - again.uncounted,
        crashes = again.crashes, reason = again.reason, worker = null, claimed_at = null,
        waits = again.waits, waits_for = again.waits_for,
-       shelf = (select {shelf}
+       shelf = (select {shelf_of_moment}
                   from (select duly_job.limits as limits, duly_job.needs as needs,
-                               again.crashes as crashes, duly_job.priority as priority) as it),
+                               again.crashes as crashes, duly_job.priority as priority, duly_job.schedule_id as schedule_id,
+                               duly_job.request as request, duly_job.id as id) as it),
        deadline = case when again.uncounted = 1 then duly_job.deadline end,
        rank = case when again.waits is null
                    then max(again.ready_at, :now) - duly_job.priority * 1000000
@@ -148,7 +149,7 @@ select id, state, fence from duly_job
 insert into duly_signal (job_id, what, reason, at)
 select value ->> 'job_id', value ->> 'what', value ->> 'reason', :now
   from json_each(:rows)
- where value ->> 'job_id' in (select id from duly_job where state = 'running')
+ where exists (select 1 from duly_job where id = value ->> 'job_id' and state = 'running')
     on conflict (job_id) do update set what = duly_signal.what
 returning job_id;
 
@@ -162,7 +163,7 @@ delete from duly_signal
 -- lost; and flows, which no worker holds.
 select duly_job.id, duly_signal.reason, duly_job.waits
   from duly_signal
-  join duly_job on duly_job.id = duly_signal.job_id
+ cross join duly_job on duly_job.id = duly_signal.job_id
  where duly_job.state in ('scheduled', 'blocked', 'ready') or duly_job.waits = 'steps'
  order by duly_job.id
  limit :limit;
@@ -170,8 +171,8 @@ select duly_job.id, duly_signal.reason, duly_job.waits
 -- name: signals_for
 select duly_signal.job_id, duly_signal.what, duly_signal.reason
   from duly_signal
-  join duly_job on duly_job.id = duly_signal.job_id
- where duly_job.worker = :worker and duly_job.state = 'running'
+ cross join duly_job on duly_job.id = duly_signal.job_id
+ where duly_job.worker = :worker
  order by duly_signal.job_id;
 
 -- name: prune_signals

@@ -13,8 +13,7 @@ update duly_job
 exists (select 1 from duly_worker where id = :worker and lease_until > :now)
 
 -- name: claim
--- Jobs of the tasks that the worker knows, the most urgent first. A queue that is paused, limited
--- or fair is not claimed from in passing.
+-- Jobs of the tasks that the worker knows, the most urgent first.
 {claimed}
  where id in (select id
                 from duly_job
@@ -23,10 +22,7 @@ exists (select 1 from duly_worker where id = :worker and lease_until > :now)
                order by rank, id
                limit :limit)
    and {alive}
-   and not exists (select 1
-                     from duly_queue
-                    where name = :queue
-                      and (paused or fair or concurrency is not null or rate_count is not null))
+   and {plain}
 returning {job}, rank, {schedule_name};
 
 -- name: claim_held
@@ -39,6 +35,32 @@ returning {job}, rank, {schedule_name};
                order by rank, id
                limit :limit)
    and {alive}
+returning {job}, rank, {schedule_name};
+
+-- part: plain
+-- A queue that is paused, limited or fair is not claimed from in passing.
+not exists (select 1
+                     from duly_queue
+                    where name = :queue
+                      and (paused or fair or concurrency is not null or rate_count is not null))
+
+-- name: claim_of_tasks
+-- The first of each of these tasks, out of a queue in which a crowd of others may wait. Whoever holds
+-- the queue has looked at its limits.
+{claimed}
+ where id in (select picked.id
+                from json_each(:among) as known
+               cross join duly_job as picked
+                  on picked.id in (select id
+                                     from duly_job
+                                    where state = 'ready' and queue = :queue and shelf = :shelf
+                                      and task = known.value
+                                    order by rank, id
+                                    limit :share)
+               order by picked.rank, picked.id
+               limit :limit)
+   and {alive}
+   and (:held = 1 or {plain})
 returning {job}, rank, {schedule_name};
 
 -- part: fits
@@ -91,52 +113,77 @@ select null
 -- So many of each tenant.
 {claimed}
  where id in (select mine.id
-                from (select id, tenant,
-                             row_number() over (partition by tenant order by rank, id) as place
-                        from duly_job
-                       where {fair_here}
-                         and tenant in (select value from json_each(:tenants))) as mine
-                join json_each(:tenants) as turn on turn.value = mine.tenant
-               where mine.place <= :share
+                from json_each(:tenants) as turn
+               cross join duly_job as mine
+                  on mine.id in (select id
+                                   from duly_job indexed by duly_job_fair
+                                  where {fair_here} and tenant = turn.value
+                                  order by rank, id
+                                  limit :share)
                order by turn.key
                limit :limit)
    and {alive}
 returning {job}, rank, {schedule_name};
 
+-- part: kind
+-- Whether a job has limits, and what it needs: the same for all that fit the same workers.
+(case when limits is null then '' else '+' end || ifnull(needs, ''))
+
+-- part: careful_here
+state = 'ready' and shelf = 3 and queue = :queue
+
+-- name: kinds
+-- The kinds of jobs on the shelf of those that have limits or need resources: a step of the index for
+-- each kind of each task, however many jobs there are.
+with recursive line (task, kind) as (
+    select known.value, (select min({kind}) from duly_job where {careful_here} and task = known.value)
+      from json_each(:tasks) as known
+     union all
+    select line.task,
+           (select min({kind}) from duly_job where {careful_here} and task = line.task and {kind} > line.kind)
+      from line
+     where line.kind is not null)
+select task, kind
+  from line
+ where kind is not null
+ order by 1, 2;
+
+-- part: of_kinds
+from json_each(:kinds) as asked
+ cross join duly_job
+    on duly_job.id in (select id
+                         from duly_job indexed by duly_job_needs
+                        where {careful_here} and task = asked.value ->> 'task'
+                          and {kind} = asked.value ->> 'kind'
+                        order by rank, id
+                        limit :share)
+ order by rank, duly_job.id
+ limit :limit
+
 -- name: candidates
--- Jobs that have limits or need resources, in the order in which they are looked at; what does not
--- fit here is passed over, and hides nobody.
-select id, rank, limits, needs, tenant
-  from duly_job
- where state = 'ready' and queue = :queue and shelf = 3
-   and task in (select value from json_each(:tasks))
-   and {fits}
- order by rank, id
- limit :limit;
+-- Jobs of these kinds, in the order in which they are looked at.
+select duly_job.id, rank, limits, needs, tenant
+  {of_kinds};
 
 -- name: candidates_of_tenants
 -- The same, so many of each tenant.
-select id, rank, limits, needs, tenant
-  from (select id, rank, limits, needs, tenant,
-               row_number() over (partition by tenant order by rank, id) as place
-          from duly_job
-         where state = 'ready' and fair and queue = :queue and shelf = 3
-           and tenant in (select value from json_each(:tenants))
-           and task in (select value from json_each(:tasks))
-           and {fits}) as mine
- where place <= :share
- order by place, rank, id
+select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
+  from json_each(:tenants) as turn
+ cross join duly_job as mine
+    on mine.id in (select id
+                     from duly_job indexed by duly_job_fair
+                    where state = 'ready' and fair and queue = :queue and shelf = 3
+                      and tenant = turn.value
+                      and task in (select value from json_each(:tasks))
+                      and {fits}
+                    order by rank, id
+                    limit :share)
  limit :limit;
 
 -- name: passed_limits
 -- The limits of jobs that do not fit here: others may wait there for the places that these leave.
 select limits
-  from duly_job
- where state = 'ready' and queue = :queue and shelf = 3
-   and task in (select value from json_each(:tasks))
-   and limits is not null and not {fits}
- order by rank, id
- limit :limit;
+  {of_kinds};
 
 -- name: claim_chosen
 {claimed}
@@ -154,7 +201,7 @@ select paused, concurrency, rate_count, rate_period, arrival, fair, :now
 -- Not flows: their steps run.
 select count(*)
   from duly_job
- where state = 'running' and worker is not null and queue = :queue;
+ where worker is not null and queue = :queue;
 
 -- name: spend_queue
 update duly_queue
@@ -162,13 +209,37 @@ update duly_queue
  where name = :queue;
 
 -- name: ready_shelves
--- Where there is something to claim: a look at the head of each shelf of each queue.
-select asked.value, shelf.value
-  from json_each(:queues) as asked
- cross join json_each('[0, 1, 2, 3, 4]') as shelf
- where exists (select 1
-                 from duly_job
-                where state = 'ready' and queue = asked.value and shelf = shelf.value)
+-- Where there is something to claim for a worker that knows these tasks: a step of the index for each
+-- task on each shelf of each queue. Where others' tasks wait too, it is told which of its own do.
+with recursive place (number) as (
+    select (select id
+              from duly_job
+             where state = 'ready' and queue = asked.value
+             order by shelf, task
+             limit 1)
+      from json_each(:queues) as asked
+     union all
+    select coalesce((select id
+                       from duly_job
+                      where state = 'ready' and queue = here.queue and shelf = here.shelf
+                        and task > here.task
+                      order by task
+                      limit 1),
+                    (select id
+                       from duly_job
+                      where state = 'ready' and queue = here.queue and shelf > here.shelf
+                      order by shelf, task
+                      limit 1))
+      from place
+     cross join duly_job as here on here.id = place.number)
+select queue, shelf,
+       case when min(mine) then '[]' else json_group_array(task) filter (where mine) end
+  from (select queue, shelf, task, task in (select value from json_each(:tasks)) as mine
+          from place
+         cross join duly_job on duly_job.id = place.number
+         order by task) as seen
+ group by queue, shelf
+having max(mine)
  order by 1, 2;
 
 -- name: keep_plain
@@ -196,5 +267,5 @@ returning id;
 -- name: held_jobs
 select {job}, rank, {schedule_name}
   from duly_job
- where worker = :worker and state = 'running'
- order by id;
+ where worker = :worker
+ order by +id;

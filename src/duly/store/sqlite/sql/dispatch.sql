@@ -60,7 +60,11 @@ select :now,
        (select min(next_at) from duly_schedule where next_at <= :now),
        (select min(ready_at) from duly_job where state = 'scheduled' and ready_at <= :now),
        (select count(*) from (select 1 from duly_job where state = 'ready' limit 10001) as ready),
-       (select count(*) from (select 1 from duly_job where state = 'running' limit 10001) as running);
+       (select count(*)
+          from (select 1 from duly_job where worker is not null
+                 union all
+                select 1 from duly_job where waits = 'steps'
+                 limit 10001) as running);
 
 -- name: schedules_ahead
 -- A cursor never passes now. One that is ahead was moved there by a clock that was set back since.

@@ -209,9 +209,18 @@ select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason),
  limit :limit;
 
 -- name: running_jobs
+-- Of the flows that are open, those that have been longest are enough.
 select {job}, waits, waits_for, null, null, null
   from duly_job
- where state = 'running'
+ where id in (select id from duly_job where worker is not null
+               union all
+              select id
+                from (select id
+                        from duly_job
+                       where waits = 'steps'
+                       order by claimed_at, id
+                       limit :limit) as opened)
+   and state = 'running'
  order by claimed_at, id
  limit :limit;
 

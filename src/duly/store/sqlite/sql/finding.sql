@@ -42,9 +42,13 @@ from duly_job as job
    and job.state in (select value from json_each(:states))
 
 -- part: among_running
--- Few run, and they have an index: by number, everything that waits would be passed over.
-from duly_job as job indexed by duly_job_running
+-- Jobs that workers run have an index, and flows have one: by number, everything that waits would
+-- be passed over.
+from duly_job as job
  where {wanted_alive}
+   and job.id in (select id from duly_job indexed by duly_job_running where worker is not null
+                   union all
+                  select id from duly_job indexed by duly_job_flow where waits = 'steps')
    and job.state = 'running'
 
 -- part: among_live_of_schedule

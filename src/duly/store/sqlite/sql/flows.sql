@@ -29,7 +29,7 @@ select duly_flow.id, duly_flow.root, duly_flow.result, duly_flow.steps, duly_flo
 select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
        parent, step, part
   from duly_job
- where id in (select value from json_each(:ids)) and waits = 'steps'
+ where id in (select value from json_each(:ids)) and +waits = 'steps'
  order by id;
 
 -- name: open_flows
@@ -232,11 +232,34 @@ select id
  order by ended_at
  limit :limit;
 
+-- name: compare_steps
+-- Steps that begin to wait: what they wait for may have happened already.
+insert into duly_unanswered (job_id, event_id)
+select value, 0
+  from json_each(:ids)
+ where true
+    on conflict do nothing;
+
+-- name: compare_events
+-- Steps that may have waited for these events. What a tenant says answers nobody else.
+insert into duly_unanswered (job_id, event_id)
+select duly_job.id, duly_event.id
+  from duly_event
+ cross join duly_job
+    on waits = 'event' and waits_for in (name, name || ':' || duly_event.key)
+   and duly_event.tenant in ('', duly_job.tenant)
+ where duly_event.id in (select value from json_each(:ids))
+    on conflict do nothing;
+
+-- name: any_unanswered
+select 1
+ where exists (select 1 from duly_unanswered) or exists (select 1 from duly_event where not seen);
+
 -- name: answered_jobs
--- Jobs that wait for something that has happened since their flow was opened: the first time it did.
--- What a tenant says answers nobody else.
-select waiting.id, duly_event.id, duly_event.name, duly_event.payload
-  from (select duly_job.id,
+-- Steps that are to be compared, each with the first event since its flow was opened that it waited
+-- for, if there is one.
+select compared.job_id, compared.event_id, duly_event.id, duly_event.name, duly_event.payload
+  from (select asked.job_id, asked.event_id,
                case when instr(duly_job.waits_for, ':') = 0
                     then (select happened.id
                             from duly_event as happened
@@ -256,12 +279,19 @@ select waiting.id, duly_event.id, duly_event.name, duly_event.payload
                            order by happened.at, happened.id
                            limit 1)
                end as event
-          from duly_job
-          join duly_flow on duly_flow.id = duly_job.parent
-         where duly_job.waits = 'event' and duly_job.state = 'blocked') as waiting
-  join duly_event on duly_event.id = waiting.event
- order by waiting.id
- limit :limit;
+          from (select job_id, event_id
+                  from duly_unanswered
+                 order by job_id, event_id
+                 limit :limit) as asked
+          left join duly_job
+            on duly_job.id = asked.job_id and +waits = 'event' and +duly_job.state = 'blocked'
+          left join duly_flow on duly_flow.id = duly_job.parent) as compared
+  left join duly_event on duly_event.id = compared.event
+ order by compared.job_id, compared.event_id;
+
+-- name: forget_compared
+delete from duly_unanswered
+ where (job_id, event_id) in (select value ->> 0, value ->> 1 from json_each(:rows));
 
 -- name: stranded_parts
 -- A net: parts of flows that have not ended, whose jobs have; and what became of those.

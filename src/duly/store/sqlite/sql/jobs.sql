@@ -12,6 +12,11 @@ case when limits is not null or needs is not null then 3
             else 0
         end
 
+-- part: shelf_of_moment
+-- Of a job that may come from a moment of a schedule. Such a moment has a shelf of its own, so that it
+-- is not late because many jobs were enqueued; what a backfill or an event asks for is work like other.
+case when schedule_id is not null and request = id and {shelf} = 0 then 5 else {shelf} end
+
 -- part: result
 -- A result is kept as long as its task says, and not shown for longer.
 case when coalesce(result_until > :now, true) then result end
@@ -224,9 +229,10 @@ select made.id, task, args, queue, made.priority, tenant, submitter,
        null, 0, null, duly_schedule.id, made.fire_id, made.reason,
        max(made.ready_at, :now) - made.priority * 1000000, made.request, limits, needs, terms,
        exists (select 1 from duly_queue where name = duly_schedule.queue and fair),
-       (select {shelf}
+       (select {shelf_of_moment}
           from (select duly_schedule.limits as limits, duly_schedule.needs as needs, 0 as crashes,
-                       made.priority as priority) as it)
+                       made.priority as priority, made.schedule_id as schedule_id,
+                       made.request as request, made.id as id) as it)
   from (select value ->> 'id' as id, value ->> 'schedule_id' as schedule_id,
                value ->> 'fire_id' as fire_id, value ->> 'state' as state,
                value ->> 'due_at' as due_at, value ->> 'ready_at' as ready_at,

@@ -82,16 +82,21 @@ update duly_lane
 update duly_job
    set state = 'ready', waits = null, waits_for = null, reason = ''
  where id in (select waiting.id
-                from (select id, free.count,
+                from (select first.id, free.count,
                              row_number() over (partition by waits_for order by rank, id) as place
                         from (select value ->> 'lane' as lane, value ->> 'count' as count,
                                      value ->> 'queue' as queue
                                 from json_each(:rows)) as free
-                        join duly_job
-                          on state = 'blocked' and waits = 'limit' and waits_for = free.lane
-                         and (free.queue is null
-                              or duly_job.queue = free.queue
-                             and task in (select value from json_each(:tasks)))) as waiting
+                       cross join duly_job as first
+                          on first.id in (select id
+                                            from duly_job
+                                           where state = 'blocked' and waits = 'limit'
+                                             and waits_for = free.lane
+                                             and (free.queue is null
+                                                  or duly_job.queue = free.queue
+                                                 and task in (select value from json_each(:tasks)))
+                                           order by rank, id
+                                           limit :most)) as waiting
                where waiting.place <= waiting.count)
 returning queue;
 

@@ -16,9 +16,10 @@ select ended.id, task, args, queue, priority, tenant, submitter, title, tags, ow
        null, again.state, created_at, due_at, :now, null, late, retry, 0, 0, null, fence, null,
        schedule_id, fire_id, again.reason, :now - priority * 1000000, request, limits, needs, terms,
        exists (select 1 from duly_queue where name = ended.queue and fair),
-       (select {shelf}
+       (select {shelf_of_moment}
           from (select ended.limits as limits, ended.needs as needs, 0 as crashes,
-                       ended.priority as priority) as it),
+                       ended.priority as priority, ended.schedule_id as schedule_id,
+                       ended.request as request, ended.id as id) as it),
        parent, step, part
 
 -- name: revive_jobs

@@ -43,7 +43,7 @@ select task, queue, needs, sum(jobs), sum(schedules)
 select duly_job.worker, coalesce(duly_worker.name, ''), duly_worker.lease_until, count(*)
   from duly_job
   left join duly_worker on duly_worker.id = duly_job.worker
- where duly_job.state = 'running' and duly_job.worker is not null
+ where duly_job.worker is not null
    and (coalesce(duly_worker.lease_until, 0) <= :now
         or duly_job.worker in (select value from json_each(:dead)))
  group by duly_job.worker, duly_worker.name, duly_worker.lease_until

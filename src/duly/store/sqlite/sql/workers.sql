@@ -58,7 +58,7 @@ select duly_job.id, duly_job.fence, duly_job.attempt, duly_job.crashes, duly_job
        duly_job.parent, duly_job.step
   from duly_job indexed by duly_job_running
   left join duly_worker as holder on holder.id = duly_job.worker
- where duly_job.state = 'running' and duly_job.worker is not null and duly_job.id > :after
+ where duly_job.worker is not null and duly_job.id > :after
    and not exists (select 1
                      from duly_worker
                     where duly_worker.id = duly_job.worker
@@ -73,14 +73,14 @@ delete from duly_worker
 returning id;
 
 -- name: unknown_jobs
--- The head of a queue, as far as no living worker knows the tasks.
+-- The head of a queue, as far as it has waited for long and no living worker knows the tasks.
 select id, task
-  from (select id, task
+  from (select id, task, ready_at
           from duly_job
-         where state = 'ready' and queue = :queue and ready_at < :now - :patience
+         where state = 'ready' and queue = :queue
          order by shelf, rank, id
          limit :limit) as head
- where task not in (select value from json_each(:tasks))
+ where ready_at < :now - :patience and task not in (select value from json_each(:tasks))
  order by id;
 
 -- name: hold_unknown_jobs
