@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from duly.engine.lease import LEASE, PATIENCE, Lease
 from duly.engine.reaper import MARGIN
 
@@ -43,3 +45,16 @@ def test_a_renewal_that_hangs_is_over_before_others_take_the_jobs() -> None:
 def test_between_doubt_and_the_last_moment_there_is_time_to_stop() -> None:
     lease = Lease(LEASE, 0.0)
     assert lease.last_moment() - lease.doubtful_at() > 3
+
+
+def test_time_in_which_nobody_could_write_does_not_count_and_the_renewal_stays_due() -> None:
+    lease = Lease(timedelta(seconds=15), 100.0)
+    due = lease.next_renewal()
+    lease.stood_still(since=104.0, seconds=3.0)
+    lease.stood_still(since=104.0, seconds=8.0)
+    assert lease.last_moment() == pytest.approx(100 + 13.5 + 8)
+    assert lease.next_renewal() == due
+    lease.stood_still(since=lease.last_moment(), seconds=5.0)
+    assert lease.last_moment() == pytest.approx(100 + 13.5 + 8), "it was over before"
+    lease.renewed(120.0)
+    assert lease.last_moment() == pytest.approx(120 + 13.5)

@@ -20,17 +20,18 @@ _RENEW, _STOP, _DIE = 1 / 5, 2 / 3, 9 / 10
 class Lease:
     def __init__(self, length: timedelta, sent: float) -> None:
         self._seconds = length.total_seconds()
-        self._confirmed = sent
+        self._sent = self._confirmed = sent
         self._stall: tuple[float, float] = (0.0, 0.0)
 
     def renewed(self, sent: float) -> None:
-        self._confirmed = sent
+        self._sent = self._confirmed = sent
         self._stall = (0.0, 0.0)
 
     def stood_still(self, since: float, seconds: float) -> None:
         """Nobody could write for so long, in a time that began at ``since``: it does not count.
 
         The same time may be told again, grown longer. One that began after the lease is too late.
+        The renewal is still due: until it is written, the store's row says that the lease is over.
         """
         if since >= self.last_moment() and since != self._stall[0]:
             return
@@ -43,7 +44,7 @@ class Lease:
         self._confirmed = float("-inf")
 
     def next_renewal(self) -> float:
-        return self._confirmed + self._seconds * _RENEW
+        return self._sent + self._seconds * _RENEW
 
     def is_doubtful(self, now: float) -> bool:
         """Whether jobs must be stopped, because the lease may be over soon."""
