@@ -67,19 +67,24 @@ class Need:
 
 
 async def needs(
-    store: Store, progress: Progress, overdue: Overdue | None, *, since: datetime
+    store: Store,
+    progress: Progress,
+    overdue: Overdue | None,
+    *,
+    since: datetime,
+    zone: str | None = None,
 ) -> list[Need]:
     """The newest first; what stops everything before all others."""
     found = [
         *_overdue(progress, overdue),
         *await _faulty(store, progress),
         *await _ahead(store, progress),
-        *await _removed(store, progress.now),
+        *await _removed(store, Clock(zone or "UTC", progress.now)),
         *await _left_behind(store),
         *await without_worker(store),
     ]
     broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
-    found += [await _not_kept(store, one) for one in broken]
+    found += [await _not_kept(store, one, zone) for one in broken]
     return found + await _failed(store, since)
 
 
@@ -164,7 +169,7 @@ async def _ahead(store: Store, progress: Progress) -> list[Need]:
     return found
 
 
-async def _removed(store: Store, now: datetime) -> list[Need]:
+async def _removed(store: Store, clock: Clock) -> list[Need]:
     """Schedules that code declares and somebody has removed; acknowledged ones are meant so."""
     gone = await removed_schedules(store)
     known = [one.matter for one in await store.access.acknowledged()] if gone else []
@@ -172,7 +177,7 @@ async def _removed(store: Store, now: datetime) -> list[Need]:
     for one in gone[:MOST_NEEDS]:
         until = one.at or EPOCH
         matter = Matter(subject=f"schedule:{one.name}", kind="removed", until=until)
-        said = one.sentence(Clock("UTC", now))
+        said = one.sentence(clock)
         need = Need(
             name=one.name, kind="removed", sentence=said, commands=(one.command,), matter=matter
         )
@@ -199,15 +204,15 @@ async def _left_behind(store: Store) -> list[Need]:
     ]
 
 
-async def _not_kept(store: Store, one: NotKept) -> Need:
+async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
     """The last of several, with what is known of it by now."""
     schedule = await store.schedules.get(one.schedule)
-    zone = schedule.plan.shown_zone
+    zone = zone or schedule.plan.shown_zone
     rows = await store.ledger.fires(
         one.schedule, since=one.due_at, until=one.due_at + MICROSECOND, limit=100
     )
     row = next((row for row in rows if row.job_id == one.job_id), None)
-    answer = None if row is None else await answer_moment(store, schedule, row)
+    answer = None if row is None else await answer_moment(store, schedule, row, zone=zone)
     said = answer.short if answer else one.reason
     if one.moments > 1:
         first = Clock(zone, one.due_at).near(one.first)

@@ -106,8 +106,11 @@ class Status:
         return f"yesterday {time[:5]}" if day else time[:5]
 
 
-async def status(store: Store, strip: Strip | None = None) -> Status:
-    """With the strip of somebody who looks again and again, by its counts and its hours."""
+async def status(store: Store, strip: Strip | None = None, *, zone: str | None = None) -> Status:
+    """How things stand; with a strip, by its counts and its hours.
+
+    Times in sentences are in the zone; without one, each is in that of its schedule.
+    """
     progress = await store.upkeep.progress()
     view = None if strip is None else await strip.look(store, progress.now)
     since = progress.now - WINDOW if view is None else view.since
@@ -117,7 +120,7 @@ async def status(store: Store, strip: Strip | None = None) -> Status:
         since=since,
         counts=await _counts(store, since, overdue) if view is None else view.counts,
         strip=view,
-        needs=await needs(store, progress, overdue, since=progress.now - WINDOW),
+        needs=await needs(store, progress, overdue, since=progress.now - WINDOW, zone=zone),
         running=await _running(store),
         running_count=progress.running,
         awaiting=await _awaiting(store),

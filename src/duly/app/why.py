@@ -81,9 +81,17 @@ async def answer_job(store: Store, number: int, *, zone: str | None = None) -> A
 
 
 async def answer_moment(
-    store: Store, schedule: Schedule, fire: Fire, *, moment: datetime | None = None
+    store: Store,
+    schedule: Schedule,
+    fire: Fire,
+    *,
+    moment: datetime | None = None,
+    zone: str | None = None,
 ) -> Answer:
-    """What a row of the ledger says about a moment, and what has become of it since."""
+    """What a row of the ledger says about a moment, and what has become of it since.
+
+    On the clock of a zone; else on the schedule's.
+    """
     now = (await store.upkeep.progress()).now
     due, evidence = moment or fire.due_at, store.evidence
     into = other = None
@@ -95,21 +103,25 @@ async def answer_moment(
     job = await _job(store, run.job_id)
     later = await _backfill(store, schedule, fire, due)
     later_job = None if later is None else await _job(store, later.job_id)
+
+    async def known(one: Job | None) -> JobEvidence | None:
+        found = None if one is None else await _of_job(store, one, schedule, now)
+        return found if found is None or zone is None else replace(found, zone=zone)
+
     return explain_moment(
         MomentEvidence(
             schedule=schedule,
             fire=fire,
             moment=due,
             now=now,
-            job=None if job is None else await _of_job(store, job, schedule, now),
+            job=await known(job),
             into=into,
-            in_the_way=None if other is None else await _of_job(store, other, schedule, now),
+            in_the_way=await known(other),
             last_decision=await evidence.last_decision(fire.decided_at),
             notes=_clock_notes(schedule, due - SAME_NIGHT, due, past=True),
             backfill=later,
-            backfill_job=None
-            if later_job is None
-            else await _of_job(store, later_job, schedule, now),
+            backfill_job=await known(later_job),
+            zone=zone,
         )
     )
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import utc_option, watch_option
+from duly.cli.formats import View, utc_option, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.policy.printable import json_text, one_line
-from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -46,49 +45,47 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.app.status import status as look
 
+    zone = View(utc=utc).zone
+
     async def again(opened: "Store") -> str:
-        return _written(await look(opened), output, utc=utc)
+        return _written(await look(opened, zone=zone), output, zone)
 
     if watch:
         keep_showing(store, again)
         return
-    found = ask(store, look)
-    click.echo(_written(found, output, utc=utc))
+    found = ask(store, lambda opened: look(opened, zone=zone))
+    click.echo(_written(found, output, zone))
     if not found.ok:
         raise SystemExit(NEEDS_YOU)
 
 
-def _written(found: "Status", output: str, *, utc: bool) -> str:
-    zone = "UTC" if utc else machine_zone() or "UTC"
+def _written(found: "Status", output: str, zone: str) -> str:
     if output == "json":
         return json_text(_plain(found, zone))
-    return "\n".join(map(one_line, _lines(found, zone, utc=utc)))
+    return "\n".join(map(one_line, _lines(found, zone)))
 
 
-def _lines(found: "Status", zone: str, *, utc: bool) -> Iterator[str]:
+def _lines(found: "Status", zone: str) -> Iterator[str]:
     yield f"{'●' if found.ok else '▲'} {found.headline(zone)}"
     if not found.scheduled:
         yield f"  {FIRST_STEP}"
     for need in found.needs:
-        yield from _need(found, need, zone=zone, utc=utc)
+        yield from _need(found, need, zone)
     yield from _counts(found)
     yield from _running(found)
     yield from _awaiting(found, zone)
-    yield from _coming(found, zone=zone, utc=utc)
+    yield from _coming(found, zone)
+    if found.scheduled:
+        yield f"times are in {zone}"
 
 
-def _need(found: "Status", need: "Need", *, zone: str, utc: bool) -> Iterator[str]:
-    """Times without a zone are the headline's."""
+def _need(found: "Status", need: "Need", zone: str) -> Iterator[str]:
     from duly.policy.why import Clock
 
-    own = need.zone or zone
-    shown = zone if utc else own
-    named = "" if shown == zone else f" {shown}"
     due = ""
     if need.due_at is not None:
-        due = f"  {need.moment_word} {Clock(shown, found.now).near(need.due_at)}{named}"
-    other = f" (on the clock of {own})" if shown != own else ""
-    yield f"  {need.name}{due}  {need.sentence}{other}"
+        due = f"  {need.moment_word} {Clock(zone, found.now).near(need.due_at)}"
+    yield f"  {need.name}{due}  {need.sentence}"
     for command in need.commands:
         yield f"      {command.what:14} {command.line}"
 
@@ -143,7 +140,7 @@ def _awaiting(found: "Status", zone: str) -> Iterator[str]:
     yield from _indented(rows)
 
 
-def _coming(found: "Status", *, zone: str, utc: bool) -> Iterator[str]:
+def _coming(found: "Status", zone: str) -> Iterator[str]:
     from duly.policy.why import Clock, about
 
     if not found.coming:
@@ -151,12 +148,10 @@ def _coming(found: "Status", *, zone: str, utc: bool) -> Iterator[str]:
     yield "next"
     rows = []
     for one in found.coming:
-        shown = zone if utc or one.zone == "UTC" else one.zone
-        due = Clock(shown, found.now).near(one.due_at)
-        named = "" if shown == zone else f" {shown}"
+        due = Clock(zone, found.now).near(one.due_at)
         ago = f"overdue by {about(found.now - one.due_at)}"
         left = ago if one.overdue else f"in {about(max(one.due_at - found.now, timedelta()))}"
-        rows.append((f"{due}{named}", one.name, left))
+        rows.append((due, one.name, left))
     yield from _indented(rows)
 
 

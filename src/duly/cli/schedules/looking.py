@@ -51,8 +51,8 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
       duly schedules --watch
       duly schedules -o jsonl | jq -r 'select(.paused) | .name'
 
-    NEXT and LAST are on the clock of each schedule's zone, or of this machine for those that need
-    none; what an event starts has the event there. OUTCOME is what became of LAST: queued, merged
+    NEXT and LAST are on the clock of this machine, as in duly jobs, or in UTC with --utc; what an
+    event starts has the event there. OUTCOME is what became of LAST: queued, merged
     into another moment's run, or skipped.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     wanted = _filter_from(words)
@@ -144,9 +144,9 @@ def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
 
     zone, last = own_zone(schedule.plan), schedule.last
     return (
-        _next(schedule, view, zone),
+        _next(schedule, view),
         _left(schedule, view),
-        view.moment(last.due_at, zone) if last else NOTHING,
+        view.moment(last.due_at) if last else NOTHING,
         view.passed(last.due_at) if last else NOTHING,
         last.outcome if last else NOTHING,
         schedule.name,
@@ -157,11 +157,11 @@ def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
     )
 
 
-def _next(schedule: "Schedule", view: View, zone: str | None) -> str:
+def _next(schedule: "Schedule", view: View) -> str:
     """What the clock does not start has no moment: it says what does."""
     if (reaction := schedule.plan.reaction) is not None:
         return f"on {reaction.pattern}"
-    return NOTHING if schedule.paused else view.moment(schedule.next_at, zone)
+    return NOTHING if schedule.paused else view.moment(schedule.next_at)
 
 
 def _left(schedule: "Schedule", view: View) -> str:

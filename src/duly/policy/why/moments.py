@@ -33,6 +33,7 @@ class MomentEvidence:
     notes: tuple[str, ...] = ()  # what the clocks on the walls did
     backfill: Fire | None = None  # somebody asked for the moment later
     backfill_job: JobEvidence | None = None
+    zone: str | None = None  # of the whole answer; None: the schedule's own
 
     @property
     def name(self) -> str:
@@ -40,7 +41,7 @@ class MomentEvidence:
 
     @property
     def clock(self) -> Clock:
-        return Clock(self.schedule.plan.shown_zone, self.now)
+        return Clock(self.zone or self.schedule.plan.shown_zone, self.now)
 
 
 def explain_moment(found: MomentEvidence) -> Answer:
@@ -140,6 +141,7 @@ def _overlap(found: MomentEvidence) -> tuple[str, tuple[Command, ...]]:
             moment=found.moment,
             decided_at=found.fire.decided_at,
             other=found.in_the_way,
+            zone=found.zone,
         )
     )
 

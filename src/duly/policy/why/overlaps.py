@@ -36,10 +36,11 @@ class Overlap:
     moment: datetime
     decided_at: datetime
     other: JobEvidence
+    zone: str | None = None  # of the whole answer; None: the schedule's own
 
     @property
     def clock(self) -> Clock:
-        return Clock(self.plan.shown_zone, self.other.now)
+        return Clock(self.zone or self.plan.shown_zone, self.other.now)
 
     @property
     def interval(self) -> timedelta | None:
