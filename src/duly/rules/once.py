@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from duly.errors import RuleError
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
+from duly.rules.budget import spend
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, ListedDays
 from duly.rules.fields import read, written, zone_missing
 from duly.rules.rule import Rule
@@ -51,6 +52,7 @@ class Moments(Rule):
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
         """Look each instant up in the others: there may be few of them, and many of theirs."""
         first, end = bisect_right(self.instants, after), bisect_right(self.instants, until)
+        spend(max(0, end - first) * len(others))
         return sum(
             all(other.at_or_before_us(instant) == instant for other in others)
             for instant in self.instants[first:end]

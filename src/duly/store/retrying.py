@@ -7,6 +7,7 @@ flow: who asks for the one gets the other.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from duly.errors import InvalidValue
 from duly.model.payload import check_text
@@ -15,6 +16,19 @@ from duly.store import rows
 from duly.store.database import Ask, Operation
 
 BATCH = 100  # in one transaction
+
+
+class Failed(NamedTuple):
+    """What has to be known of a failed job before it is revived."""
+
+    id: int
+    schedule_id: int | None = None
+    parent: int | None = None
+    step: int | None = None
+    task: str = ""
+    key: str | None = None
+
+
 MOST = 2**63
 
 
@@ -41,46 +55,77 @@ def begin() -> Operation[Place]:
 
 def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
     """Give failed jobs another chance: those that had failed, and wait again."""
-    found = yield Ask("peek_failed", {"ids": list(numbers)})
-    parents = {number: parent for number, _, parent, step in found if step is not None}
+    found = [Failed(*row) for row in (yield Ask("peek_failed", {"ids": list(numbers)}))]
+    parents = {one.id: one.parent or 0 for one in found if one.step is not None}
     if not parents:
-        return (yield from _revive(numbers, {row[0]: row[1] for row in found}, who))
+        return (yield from _revive(numbers, {one.id: one for one in found}, who))
     wanted = list(dict.fromkeys(parents.get(number, number) for number in numbers))
     return (yield from revive(wanted, who))  # a flow may be a step as well
 
 
 def revive_steps(numbers: Sequence[int]) -> Operation[None]:
     """The same for steps, by the flow that is gone on with; also for flows that ended with it."""
-    revived = yield from _revive(numbers, dict.fromkeys(numbers), "its flow")
+    found = {number: Failed(number) for number in numbers}
+    revived = yield from _revive(numbers, found, "its flow")
     stopped = [number for number in numbers if number not in revived]
     if stopped:
         wanted = [
-            {"id": number, "state": State.READY.value, "reason": "retried by its flow"}
+            {
+                "id": number,
+                "state": State.READY.value,
+                "reason": "retried by its flow",
+                "keyed": False,
+            }
             for number in stopped
         ]
         yield Ask("revive_stopped_flows", {"rows": rows.packed(wanted)})
         yield Ask("remove_history", {"ids": stopped})
 
 
-def _revive(
-    numbers: Sequence[int], schedules: Mapping[int, int | None], who: str
-) -> Operation[list[int]]:
-    exclusive = yield from _exclusive(schedules.values())
+def _revive(numbers: Sequence[int], failed: Mapping[int, Failed], who: str) -> Operation[list[int]]:
+    exclusive = yield from _exclusive(one.schedule_id for one in failed.values())
+    keyed = yield from _keyed(failed.values())
     reason = f"retried by {who}" if who else "retried"
     wanted = []
     for number in numbers:
-        if number not in schedules:
+        if number not in failed:
             continue
-        schedule = schedules[number]
+        schedule = failed[number].schedule_id
         state = State.BLOCKED if exclusive.get(schedule) else State.READY
         if schedule in exclusive:
             exclusive[schedule] = True
-        wanted.append({"id": number, "state": state.value, "reason": reason})
+        wanted.append(
+            {"id": number, "state": state.value, "reason": reason, "keyed": number in keyed}
+        )
     if not wanted:
         return []
     revived = {number for (number,) in (yield Ask("revive_jobs", {"rows": rows.packed(wanted)}))}
     yield Ask("forget_failed", {"ids": sorted(revived)})
     return [number for number in numbers if number in revived]
+
+
+def _keyed(failed: Iterable[Failed]) -> Operation[set[int]]:
+    """Give jobs their keys back, unless another job has one by now; return those that have theirs.
+
+    Of several that had the same key, the last to be asked for has it.
+    """
+    mine = {(one.task, one.key): one.id for one in failed if one.key is not None}
+    if not mine:
+        return set()
+    taken = yield Ask("take_keys", {"batch": _batch(mine)})
+    holders = {(task, key): number for task, key, number in taken}
+    looked = rows.packed({"id": number} for number in sorted(set(holders.values())))
+    live = {number for number, _ in (yield Ask("keyed_jobs", {"batch": looked}))}
+    free = {name: number for name, number in mine.items() if holders[name] not in live}
+    if free:
+        yield Ask("point_keys", {"batch": _batch(free)})
+    return set(free.values())
+
+
+def _batch(keys: Mapping[tuple[str, str], int]) -> str:
+    return rows.packed(
+        {"task": task, "key": key, "id": number} for (task, key), number in keys.items()
+    )
 
 
 def _exclusive(wanted: Iterable[int | None]) -> Operation[dict[int | None, bool]]:

@@ -301,7 +301,7 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
         "prune_notes": retention.history,
         "prune_fires": retention.fires,
         "prune_changes": retention.fires,
-        "prune_signals": timedelta(hours=1),
+        "old_signals": timedelta(hours=1),
         "forget_workers": timedelta(hours=1),
         "prune_lanes": timedelta(hours=1),
         "prune_once": timedelta(days=1),
@@ -311,14 +311,26 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
 
 
 def prune(statement: str, before: int, limit: int) -> Operation[int]:
+    """Forget what is old; return how many rows.
+
+    Where it depends on other rows whether something may go, it is held first, and those are looked
+    at in a second statement: the first one does not see what was committed while it waited.
+    """
+    if statement == "prune_events":
+        yield Ask("hold_reactor")  # a replay makes jobs of old events
     gone = yield Ask(statement, {"before": before, "limit": limit})
+    if gone and statement == "old_signals":
+        gone = yield Ask("prune_signals", {"ids": [number for (number,) in gone]})
     if gone and statement == "old_flows":
+        gone = yield Ask("unused_flows", {"ids": [number for (number,) in gone]})
         yield from flows.forget([number for (number,) in gone])
     return len(gone)
 
 
 def prune_keys(limit: int) -> Operation[int]:
-    return len((yield Ask("prune_keys", {"limit": limit})))
+    """Forget keys of jobs that have ended; as above, they are held before that is looked at."""
+    held = [{"task": task, "key": key} for task, key in (yield Ask("old_keys", {"limit": limit}))]
+    return len((yield Ask("prune_keys", {"rows": rows.packed(held)}))) if held else 0
 
 
 def progress() -> Operation[Progress]:

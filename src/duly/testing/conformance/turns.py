@@ -214,4 +214,4 @@ async def what_was_said_to_a_job_that_was_finished_in_passing_is_forgotten(world
 
 def _signals(_: Ids) -> Operation[list[Row]]:
     """What is left for nobody: of it there is nothing to prune a second time."""
-    return (yield Ask("prune_signals", {"before": 2**62, "limit": 10}))
+    return (yield Ask("old_signals", {"before": 2**62, "limit": 10}))

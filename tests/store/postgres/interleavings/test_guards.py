@@ -14,6 +14,7 @@ from duly.testing.stage import Stage
 from tests.store.postgres.interleavings import (
     flow_cases,
     job_cases,
+    prune_cases,
     schedule_cases,
     turn_cases,
 )
@@ -35,6 +36,25 @@ class Guard:
 
 
 GUARDS = (
+    Guard(
+        "a new job loses the key that an ended one left behind",
+        prune_cases.keys_and_a_call,
+        "prune_keys",
+        "and not exists (select from duly.job where job.id = job_key.job_id)",
+        dialect="optimistic",
+    ),
+    Guard(
+        "a job that goes on loses its progress",
+        prune_cases.notes_and_a_job_that_goes_on,
+        "prune_notes",
+        "and at < :before",
+    ),
+    Guard(
+        "a request is not known when it is repeated",
+        prune_cases.idempotency_keys_and_a_request,
+        "prune_once",
+        "and at < :before",
+    ),
     Guard(
         "two schedulers that read without a lock write one moment twice",
         schedule_cases.two_schedulers,

@@ -190,11 +190,17 @@ select signal.job_id, signal.what, signal.reason
                      offset 0) as mine
  order by signal.job_id;
 
--- name: prune_signals
+-- name: old_signals
 -- What was said to a job that was finished in passing meanwhile, and that nobody will hear.
+select job_id
+  from duly.signal
+ where at < :before and not exists (select from duly.job where job.id = signal.job_id)
+ limit :limit
+   for update /*[skip_locked] skip locked [skip_locked]*/;
+
+-- name: prune_signals
+-- Not one whose job was retried and told to end again, before the signal was held.
 delete from duly.signal
- where job_id in (select job_id
-                    from duly.signal
-                   where at < :before and not exists (select from duly.job where job.id = signal.job_id)
-                   limit :limit)
+ where job_id = any(:ids::bigint[])
+   and not exists (select from duly.job where job.id = signal.job_id)
 returning job_id;

@@ -220,6 +220,13 @@ delete from duly.step
 delete from duly.part
  where flow = any(:ids::bigint[]);
 
+-- name: unused_flows
+-- Of flows that are held, those without a job: one may have been given another chance meanwhile.
+select id
+  from duly.flow
+ where id = any(:ids::bigint[])
+   and not exists (select from duly.job where job.id = flow.id);
+
 -- name: old_flows
 -- Not one that is given another chance.
 select id

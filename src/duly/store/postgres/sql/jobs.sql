@@ -205,15 +205,22 @@ delete from duly.job_key
            for update of job_key /*[skip_locked] skip locked [skip_locked]*/) as free
  where job_key.task = free.task and job_key.key = free.key;
 
+-- name: old_keys
+-- Keys of jobs that ended while somebody held them, as it seems: whoever held one until now may have
+-- given it to a new job, which this statement does not see.
+select task, key
+  from duly.job_key
+ where not exists (select from duly.job where job.id = job_key.job_id)
+ limit :limit
+   for update /*[skip_locked] skip locked [skip_locked]*/;
+
 -- name: prune_keys
--- Keys of jobs that ended while somebody held them.
+-- Those of the keys that still stand for no job, now that they are held.
 delete from duly.job_key
- where (task, key) in (select task, key
-                         from duly.job_key
-                        where not exists (select from duly.job where job.id = job_key.job_id)
-                        limit :limit
-                          for update /*[skip_locked] skip locked [skip_locked]*/)
-returning job_id;
+ using jsonb_to_recordset(:rows::jsonb) as old (task text, key text)
+ where job_key.task = old.task and job_key.key = old.key
+   and not exists (select from duly.job where job.id = job_key.job_id)
+returning job_key.job_id;
 
 -- name: hand_over
 -- The jobs of fires: what they are to do is copied from their schedules. The request of a job is its
@@ -370,6 +377,8 @@ update duly.once
  where who = :who and key = :key;
 
 -- name: prune_once
+-- A key that is too old may be taken anew: the age is compared with the row that is deleted.
 delete from duly.once
  where (who, key) in (select who, key from duly.once where at < :before limit :limit)
+   and at < :before
 returning key;

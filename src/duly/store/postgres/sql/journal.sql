@@ -53,6 +53,8 @@ delete from duly.log
 returning job_id;
 
 -- name: prune_notes
+-- A job that goes on writes its note again: the age is compared with the row that is deleted.
 delete from duly.note
  where job_id = any(array(select job_id from duly.note where at < :before order by at limit :limit))
+   and at < :before
 returning job_id;

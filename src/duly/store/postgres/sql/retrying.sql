@@ -1,6 +1,6 @@
 -- name: peek_failed
 -- What has to be locked before they are revived.
-select id, schedule_id, parent, step
+select id, schedule_id, parent, step, task, key
   from duly.failed
  where id = any(:ids::bigint[])
  order by id;
@@ -12,8 +12,8 @@ insert into duly.job (id, task, args, queue, priority, tenant, submitter, title,
                       key, state, created_at, due_at, ready_at, deadline, late, retry, attempt,
                       crashes, worker, fence, claimed_at, schedule_id, fire_id, reason, rank,
                       request, limits, needs, terms, fair, shelf, parent, step, part)
-select ended.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, null,
-       again.state, created_at, due_at, clock.now, null, late, retry, 0, 0, null, fence, null,
+select ended.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version,
+       case when again.keyed then key end, again.state, created_at, due_at, clock.now, null, late, retry, 0, 0, null, fence, null,
        schedule_id, fire_id, again.reason, clock.now - priority * 1000000::bigint, request, limits,
        needs, terms, exists (select from duly.queue where queue.name = ended.queue and queue.fair),
        (select {shelf_of_moment}
@@ -26,7 +26,7 @@ select ended.id, task, args, queue, priority, tenant, submitter, title, tags, ow
 -- Failed jobs that are given another chance.
 {revival}
   from duly.failed as ended
-  join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text)
+  join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text, keyed boolean)
     on ended.id = again.id
  cross join (select {now} as now offset 0) as clock
  order by ended.id
@@ -38,7 +38,7 @@ returning id;
 -- Flows that were cancelled with the one that they are a step of, and go on with it.
 {revival}
   from duly.history as ended
-  join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text)
+  join jsonb_to_recordset(:rows::jsonb) as again (id bigint, state text, reason text, keyed boolean)
     on ended.id = again.id
  cross join (select {now} as now offset 0) as clock
  order by ended.id

@@ -175,11 +175,15 @@ select duly_signal.job_id, duly_signal.what, duly_signal.reason
  where duly_job.worker = :worker
  order by duly_signal.job_id;
 
--- name: prune_signals
+-- name: old_signals
 -- What was said to a job that was finished in passing meanwhile, and that nobody will hear.
+select job_id
+  from duly_signal
+ where at < :before and not exists (select 1 from duly_job where duly_job.id = duly_signal.job_id)
+ limit :limit;
+
+-- name: prune_signals
 delete from duly_signal
- where job_id in (select job_id
-                    from duly_signal
-                   where at < :before and not exists (select 1 from duly_job where duly_job.id = duly_signal.job_id)
-                   limit :limit)
+ where job_id in (select value from json_each(:ids))
+   and not exists (select 1 from duly_job where duly_job.id = duly_signal.job_id)
 returning job_id;

@@ -223,6 +223,13 @@ delete from duly_step
 delete from duly_part
  where flow in (select value from json_each(:ids));
 
+-- name: unused_flows
+-- Of flows that are held, those without a job.
+select id
+  from duly_flow
+ where id in (select value from json_each(:ids))
+   and not exists (select 1 from duly_job where duly_job.id = duly_flow.id);
+
 -- name: old_flows
 -- Not one that is given another chance.
 select id

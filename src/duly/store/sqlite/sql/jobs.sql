@@ -206,13 +206,18 @@ delete from duly_job_key
  where (task, key, job_id) in (select value ->> 'task', value ->> 'key', value ->> 'id'
                                  from json_each(:rows));
 
--- name: prune_keys
+-- name: old_keys
 -- Keys of jobs that ended while somebody held them.
+select task, key
+  from duly_job_key
+ where not exists (select 1 from duly_job where id = duly_job_key.job_id)
+ limit :limit;
+
+-- name: prune_keys
+-- Those of the keys that still stand for no job.
 delete from duly_job_key
- where (task, key) in (select task, key
-                         from duly_job_key
-                        where not exists (select 1 from duly_job where id = duly_job_key.job_id)
-                        limit :limit)
+ where (task, key) in (select value ->> 'task', value ->> 'key' from json_each(:rows))
+   and not exists (select 1 from duly_job where id = duly_job_key.job_id)
 returning job_id;
 
 -- name: hand_over
