@@ -89,7 +89,6 @@ def test_an_app_that_nobody_would_find_is_named(folder: Path) -> None:
     [
         ["schedules", "add", "every 1h", "--name", "tick", "--", "date"],
         ["queues", "set", "mail", "--concurrency", "3"],
-        ["limits", "set", "crm", "--concurrency", "3"],
         ["events", "emit", "order.paid"],
         ["tokens", "create", "ci", "--role", "viewer"],
     ],

@@ -30,13 +30,13 @@ def has_app(settings: "Settings") -> bool:
     return settings.app is not None or Path(TASKS).is_file()
 
 
-def address_at_hand(settings: "Settings") -> str:
+def address_at_hand(settings: "Settings", *, hint: bool) -> str:
     """The store of the app that ``duly up`` would run here; or the configured one, without it."""
     from duly.app import address
     from duly.registry.loading import find
 
     if not has_app(settings):
-        if not Path(settings.url).exists() and (likely := _likely_app()):
+        if hint and not Path(settings.url).exists() and (likely := _likely_app()):
             click.echo(
                 f"note: Duly() is created in {likely}; if its store is meant, say --store, or set "
                 f"DULY_APP={likely}",

@@ -80,7 +80,7 @@ def set_command(*, name: str, concurrency: str | None, rate: str | None, store: 
         _say_if_unmet(name, known)
         return numbers
 
-    at_once, often = ask(store, done, make=True)
+    at_once, often = ask(store, done)
     click.echo(f"set  {name}  at once {_shown(at_once)}  rate {_shown(often)}")
 
 

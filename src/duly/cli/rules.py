@@ -93,7 +93,7 @@ def next_moments(
         try:
             found = parse(rule, zone=zone, dst=dst, name=name)
         except RuleError as error:
-            url = store_of(settings)
+            url = store_of(settings, hint=False)
             known = _schedule(rule, url)
             if known is None:
                 raise _neither(error, rule, url=url) from None

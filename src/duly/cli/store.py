@@ -37,10 +37,12 @@ def _meant(context: click.Context, _option: click.Parameter, value: str | None) 
     return settings.url if context.resilient_parsing else store_of(settings)
 
 
-def store_of(settings: "Settings") -> str:
+def store_of(settings: "Settings", *, hint: bool = True) -> str:
     from duly.cli.finding import address_at_hand
 
-    return settings.url if settings.origin("url") != "default" else address_at_hand(settings)
+    if settings.origin("url") != "default":
+        return settings.url
+    return address_at_hand(settings, hint=hint)
 
 
 store_option = click.option(
