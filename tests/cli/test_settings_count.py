@@ -110,6 +110,17 @@ def test_how_long_things_are_kept_and_how_workers_work_reaches_them(project: Pat
     assert worker_words(configured())["concurrency"] == 7
 
 
+# The command, whose pruner deletes without having watched the clock for ten minutes.
+HASTY = """
+from duly.engine.pruner import Pruner
+from duly.engine.timekeeper import Caution
+from duly.__main__ import main
+
+Pruner.__init__.__kwdefaults__["caution"] = Caution()
+main()
+"""
+
+
 def test_what_is_old_is_forgotten_when_the_settings_say(project: Path) -> None:
     write(project, url="shop.db", app="tasks.py", keep_history="1ms")
     (project / "go.py").write_text(
@@ -120,7 +131,7 @@ def test_what_is_old_is_forgotten_when_the_settings_say(project: Path) -> None:
     burst()
     jobs = Duly(str(project / "shop.db")).jobs
     assert len(jobs.list()) == 1
-    up = subprocess.Popen([sys.executable, "-m", "duly", "scheduler"])
+    up = subprocess.Popen([sys.executable, "-c", HASTY, "scheduler"])
     try:
         eventually(lambda: not jobs.list(), "what is old to be forgotten")
     finally:

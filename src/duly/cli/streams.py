@@ -56,9 +56,11 @@ class _Sanitised:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def write(self, text: str) -> int:
+    def write(self, said: str | bytes) -> int:
+        # click writes a completion script as bytes.
+        text = said.decode(errors="replace") if isinstance(said, bytes) else said
         self._stream.write(text if text.isprintable() else _harmless(text))
-        return len(text)
+        return len(said)
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

@@ -161,7 +161,7 @@ async def test_a_store_in_which_another_program_writes_cannot_be_written(url: st
         another.execute("begin immediate")
         finding = await found(url, "writing")
     assert finding.level == "problem"
-    assert "database is locked" in finding.said
+    assert "another program has held the write lock" in finding.said
 
 
 async def test_a_store_whose_lock_cannot_be_made_cannot_be_written(url: str) -> None:
