@@ -132,6 +132,25 @@ async def test_who_runs_jobs_is_told_until_when_it_may(store: Store) -> None:
         assert len(care.ward.leases) <= told + 1, "one may have been under way"
 
 
+@pytest.mark.parametrize("verb", ["register", "renew"])
+async def test_a_lease_counts_from_when_it_was_asked_for(store: Store, verb: str) -> None:
+    """The store counts from when it wrote the lease, which is never before the question."""
+    asked: list[float] = []
+
+    async def answer_late(real: Callable[..., Awaitable[Any]], *args: Any, **words: Any) -> object:
+        asked.append(boottime())
+        answer = await real(*args, **words)
+        await sleep(0.3)
+        return answer
+
+    care = Care(store, Ward(1), lease=timedelta(seconds=3))
+    care.line.faults[f"work.{verb}"] = answer_late
+    async with care:
+        await until(lambda: len(care.ward.leases) >= 2)
+    told = care.ward.leases[0 if verb == "register" else 1]
+    assert told <= asked[0] + 0.9 * 3
+
+
 async def test_a_lease_is_kept_and_let_go(store: Store) -> None:
     async with Care(store, Ward(1, 2), lease=timedelta(seconds=2)) as care:
         await until(lambda: care.line.calls["work.renew"] >= 2)

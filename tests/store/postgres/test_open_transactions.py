@@ -13,6 +13,7 @@ from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.job import Call
+from duly.model.limit import Lane
 from duly.model.outcome import Opened
 from duly.model.payload import encode
 from duly.model.states import Move, State
@@ -20,7 +21,7 @@ from duly.policy.verdict import Verdict
 from duly.store.connect import connect
 from duly.store.foreign import aenqueue_on
 from duly.store.migrate import migrate
-from duly.store.protocol import Settlement, Wish
+from duly.store.protocol import CAREFUL, NORMAL, Settlement, Wish
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
 from duly.testing.conformance.world import World
@@ -62,6 +63,20 @@ async def test_due_jobs_are_made_ready_beside_a_late_one_that_somebody_moves(
     async with Timeout(5):
         done = await store.upkeep.dispatch(limit=100)
     assert (done.ready, done.expired) == (5, 0)
+
+
+@pytest.mark.parametrize("shelf", [NORMAL, CAREFUL])
+async def test_jobs_are_claimed_beside_one_that_somebody_holds(
+    store: SqlStore, caller: psycopg.AsyncConnection, shelf: int
+) -> None:
+    limits = (Lane(name="crm", template="crm", concurrency=10),) if shelf == CAREFUL else ()
+    held, free = await store.jobs.enqueue([Call(task="work", limits=limits)] * 2)
+    worker = await store.work.register(profile("w"), lease=MINUTE)
+    await caller.execute("select from duly.job where id = %s for update", [held])
+    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=2, shelf=shelf)
+    async with Timeout(5):
+        claimed = (await store.work.claim(wish)).jobs
+    assert [job.id for job in claimed] == [free]
 
 
 async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(

@@ -157,6 +157,18 @@ async def what_was_moved_by_its_key_is_not_taken_for_what_a_zombie_would_have_wr
 
 
 @check
+async def a_cancellation_of_a_waiting_job_is_not_taken_for_the_one_of_a_zombie(
+    world: World,
+) -> None:
+    number = await world.enqueue(call(retry=RETRY))
+    zombie = await world.begin()
+    await world.lose(zombie)
+    equal(await world.store.jobs.cancel(number), State.CANCELLED)
+    equal((await world.job(number)).fence, zombie.fence, "nobody has claimed it since")
+    equal((await world.end(zombie, Stopped("cancelled"))).refused, [number])
+
+
+@check
 async def a_worker_whose_lease_is_over_may_finish_what_nobody_took_back(world: World) -> None:
     await world.enqueue(call())
     worker = await world.new_worker()
