@@ -128,6 +128,16 @@ async def idempotency_keys_and_a_request(scene: Scene) -> Explored:
     )
 
 
+async def reservations_and_another_block(scene: Scene) -> Explored:
+    """A process that reserved nothing for a day reserves another block of numbers."""
+    await put(scene, "insert into duly.reservation (holder, block, at) values ('node', 1, 1)")
+    return await scene.play(
+        one_row(scene, "reservation", "block = 2"),
+        pruner=pruner("prune_reservations", 2),
+        node=once(lambda: asked("note_reservation", holder="node", block=2)),
+    )
+
+
 async def events_and_a_replay(scene: Scene) -> Explored:
     """Somebody replays an event that is about to be forgotten."""
     await scene.add(plan(rule="on a.b"))

@@ -56,6 +56,12 @@ GUARDS = (
         "and at < :before",
     ),
     Guard(
+        "a process that counts in reserved numbers loses its reservation",
+        prune_cases.reservations_and_another_block,
+        "prune_reservations",
+        "and at < :before",
+    ),
+    Guard(
         "two schedulers that read without a lock write one moment twice",
         schedule_cases.two_schedulers,
         "advance_schedules",

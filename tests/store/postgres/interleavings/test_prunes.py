@@ -24,15 +24,15 @@ CASES = {
     "old_flows": [prune_cases.flows_and_a_retry],
     "forget_workers": [prune_cases.workers_and_a_beat],
     "prune_lanes": [lane_cases.a_claim_and_a_pruner],
+    "prune_reservations": [prune_cases.reservations_and_another_block],
 }
 BY_DAY = {"prune_history", "prune_fires"}
-WITHOUT_A_CASE = {"prune_reservations"}
 ADDED = {statement for statement, *_ in prune_cases.ADDED}
 
 
 def test_every_pruner_is_known_here() -> None:
     statements = {name for name, _ in prunable(Retention(), 0)}
-    assert statements == {*CASES, *BY_DAY, *ADDED, *WITHOUT_A_CASE} - {"prune_keys"}
+    assert statements == {*CASES, *BY_DAY, *ADDED} - {"prune_keys"}
 
 
 @pytest.mark.parametrize("case", [case for cases in CASES.values() for case in cases])

@@ -39,8 +39,10 @@ select 1
  where holder = :holder and block >= :block::bigint;
 
 -- name: prune_reservations
+-- A holder may reserve again meanwhile: the age of the row that is deleted is what counts.
 delete from duly.reservation
  where holder in (select holder from duly.reservation where at < :before limit :limit)
+   and at < :before
 returning holder;
 
 -- part: reserved
