@@ -12,7 +12,7 @@ KINDS = [
     kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, DulyError)
 ]
 # What only a program meets, and nobody from afar.
-NEAR = (errors.NotInAJob, errors.NotTheApp, errors.LeaseLost)
+NEAR = (errors.NotInAJob, errors.NotTheApp, errors.LeaseLost, errors.WriteBlocked)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEAR])

@@ -1,4 +1,7 @@
-"""A worker that was killed: what the command says while nobody is there, and after a take-over."""
+"""A worker that was killed: what the command says while nobody is there, and after a take-over.
+
+A worker that starts later has not seen the dead one alive, so it waits for the end of its lease.
+"""
 
 import json
 import signal
@@ -24,7 +27,7 @@ def test_what_a_killed_worker_left_behind_is_told_at_once_and_with_its_remedy(
     programs: Programs, tmp_path: Path
 ) -> None:
     sign = str(tmp_path / "sign")
-    first = programs.worker("--name", "w1")
+    first = programs.worker("--name", "w1", "--lease", "8s")
     job = shop.hold.enqueue(sign)
     eventually(lambda: is_up(f"{sign}.began"), "the job to begin")
     assert f"on w1.\n  see it    duly jobs logs {job.id} -f\n" in said("why", str(job.id))
@@ -58,19 +61,19 @@ def test_what_a_killed_worker_left_behind_is_told_at_once_and_with_its_remedy(
 
     put_up(f"{sign}.go")
     programs.worker("--name", "w2")
-    assert job.result("9s") == sign
-    assert job.refresh().attempts[0].error == "Lost: with w1: it has ended"
+    assert job.result("30s") == sign
+    assert job.refresh().attempts[0].error == "Lost: with w1: its lease ended"
     again = said("why", str(job.id))
     assert ", at attempt 2 of 3.\n" in again
     assert f"job {job.id} on w2\n" in again
-    assert ": Lost: with w1: it has ended\n" in again
+    assert ": Lost: with w1: its lease ended\n" in again
 
 
 def test_a_job_that_was_taken_over_has_the_same_number_wherever_it_is_told(
     programs: Programs, tmp_path: Path
 ) -> None:
     sign = str(tmp_path / "sign")
-    first = programs.worker("--name", "w1")
+    first = programs.worker("--name", "w1", "--lease", "8s")
     job = shop.hold.enqueue(sign)
     eventually(lambda: is_up(f"{sign}.began"), "the job to begin")
     Path(f"{sign}.began").unlink()

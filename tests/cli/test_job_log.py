@@ -50,8 +50,8 @@ def test_who_wants_a_line_for_every_job_reads_it_as_text(
         assert stopped(process) == 0
     log = (tmp_path / "log").read_text()
     told = [line.split(" ", 2)[2] for line in log.splitlines() if line.startswith("job ")]
-    assert "duly.shell:  ]0;pwned  password=***" in told
-    assert "duly.shell: two" in told
+    assert "loud:  ]0;pwned  password=***" in told
+    assert "loud: two" in told
     assert "hunter2" not in log
     assert not {"\x1b", "\x07"} & {*log}
 

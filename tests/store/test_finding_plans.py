@@ -35,12 +35,12 @@ VALUES: dict[str, object] = {
     **{f"{word}_like": "*" for word in ("task", "queue", "tenant", "key")},
 }  # fmt: skip
 BY_NUMBER = "INTEGER PRIMARY KEY"
-# The indexes on SQLite, in the order of the plan; and one on PostgreSQL, or an empty name for
-# whichever the planner likes, as long as it is one.
+# The indexes on SQLite, in the order of the plan; and on PostgreSQL a part of the plan: the index,
+# its condition where several indexes serve, or nothing where any index does.
 MADE_FOR = {
     finding.LIVING: ([BY_NUMBER], ""),
     finding.RUNNING: ([BY_NUMBER, "duly_job_running", "duly_job_flow"], "job_running"),
-    finding.LIVING_OF_SCHEDULE: (["duly_job_schedule"], "job_schedule"),
+    finding.LIVING_OF_SCHEDULE: (["duly_job_schedule"], "Index Cond: (schedule_id"),
     finding.HISTORY: (["duly_history_ended"], "_ended_at_idx"),
     finding.HISTORY_OF_SCHEDULE: (["duly_history_schedule"], "_schedule_id_ended_at_idx"),
     finding.FAILED: (["duly_failed_ended"], "failed_ended"),
@@ -88,4 +88,4 @@ def test_postgres_reads_no_table_as_a_whole(
             for mode in ("force_custom_plan", "force_generic_plan"):
                 plan = explained(postgres, name, mode)
                 assert "Seq Scan" not in plan
-                assert index in plan
+                assert index in plan.replace("((", "(")

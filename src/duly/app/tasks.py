@@ -153,9 +153,12 @@ class Call(Generic[R_co]):
         """The key under which it is enqueued once within a day, however often it is asked for."""
         return self._using.get("idempotency_key")
 
-    def enqueue(self, *, twin: str = "aenqueue()") -> Job[R_co]:
+    def enqueue(self) -> Job[R_co]:
         [job] = self._desk.enqueue(
-            [self], connection=self.connection, idempotency_key=self.idempotency_key, twin=twin
+            [self],
+            connection=self.connection,
+            idempotency_key=self.idempotency_key,
+            twin="aenqueue()",
         )
         return job
 
@@ -216,7 +219,14 @@ class Enqueueable(Generic[P, R_co]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         """Promise to run it. When this returns, the promise survives whatever happens here."""
-        return self.bind(*args, **kwargs).enqueue(twin=f"{self.name}.aenqueue()")
+        call = self.bind(*args, **kwargs)
+        [job] = self._desk.enqueue(
+            [call],
+            connection=call.connection,
+            idempotency_key=call.idempotency_key,
+            twin=f"{self.name}.aenqueue()",
+        )
+        return job
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         return await self.bind(*args, **kwargs).aenqueue()

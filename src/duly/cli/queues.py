@@ -93,10 +93,12 @@ def set_command(
             words["concurrency"] = _count(concurrency)
         except InvalidValue as error:
             refuse(error)
-    _change(store, lambda lines: lines.aset(name, **words))
+    _change(store, lambda lines: lines.aset(name, **words), make=True)
 
 
-def _change(url: str, change: "Callable[[Queues], Awaitable[Queue]]") -> None:
+def _change(
+    url: str, change: "Callable[[Queues], Awaitable[Queue]]", *, make: bool = False
+) -> None:
     async def changed(store: "Store") -> "tuple[Queue, str | None]":
         from duly.app.audience import unheard_queue
         from duly.app.capacity import Queues
@@ -105,7 +107,7 @@ def _change(url: str, change: "Callable[[Queues], Awaitable[Queue]]") -> None:
         queue = await change(Queues(Borrowed(store)))
         return queue, await unheard_queue(store, queue.name)
 
-    queue, note = ask(url, changed, make=True)
+    queue, note = ask(url, changed, make=make)
     click.echo("  ".join(one_line(cell) for cell in _row(queue) if cell))
     if note:
         click.echo(f"note: {one_line(note)}", err=True)

@@ -8,6 +8,7 @@ the store. A long job does not sit in a line behind others while workers elsewhe
 waits for longer than expected is given back.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from duly.engine.ends import Ends
@@ -58,6 +59,7 @@ class Crew:
         self.slots = slots
         self.scribe = scribe
         self.running: dict[int, Run] = {}
+        self.ended: deque[tuple[float, Run]] = deque(maxlen=32)  # the last ones, and when
         self.accepts = True  # whether more may be claimed
         self._seating = Seating(executors, time=time, place_of=self._place)
         self.line = Line(self._seating, time)
@@ -263,6 +265,7 @@ class Crew:
             if timer is not None:
                 timer.cancel()
         seconds = self.time() - run.began
+        self.ended.append((self.time(), run))
         self._pace.took(seconds)
         self._seating.leave(run.place, seconds)
         if isinstance(found, Raised):

@@ -232,14 +232,25 @@ class Worker:
         return self.desk.pulse
 
     def jobs_of(self, thread: int) -> list[tuple[int, str]]:
+        """Jobs that run in a thread, or have ended there within the last second.
+
+        A task that held the interpreter has often ended before anybody can look.
+        """
         running = list(self.crew.running.values())
+        just_now = self.crew.time() - 1.0
         if thread == self._thread:
             on_loop = [run for run in running if run.place == "async"]
             task = None if self._loop is None else asyncio.current_task(self._loop)
             turning = [run for run in on_loop if getattr(run.stopper, "__self__", self) is task]
-            found = turning or on_loop
+            ended = [
+                run for at, run in list(self.crew.ended) if at > just_now and run.place == "async"
+            ]
+            found = turning or ended or on_loop
         else:
-            found = [run for run in running if run.thread == thread]
+            ended = [
+                run for at, run in list(self.crew.ended) if at > just_now and run.thread == thread
+            ]
+            found = [run for run in running if run.thread == thread] or ended
         return [(run.job.id, run.job.task) for run in found]
 
     def lease_until(self, moment: float) -> None:
