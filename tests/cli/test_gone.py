@@ -64,7 +64,7 @@ def test_what_a_killed_worker_left_behind_is_told_at_once_and_with_its_remedy(
     assert job.result("30s") == sign
     assert job.refresh().attempts[0].error == "Lost: with w1: its lease ended"
     again = said("why", str(job.id))
-    assert ", at attempt 2 of 3.\n" in again
+    assert ", at attempt 2 (1 was lost with its worker: try 1 of 3).\n" in again
     assert f"job {job.id} on w2\n" in again
     assert ": Lost: with w1: its lease ended\n" in again
 
