@@ -22,6 +22,12 @@ def test_an_error_comes_back_as_what_it_was(kind: type[DulyError]) -> None:
     assert (type(back), str(back)) == (kind, "the whole sentence")
 
 
+def test_a_write_lock_of_another_program_is_an_outage_from_afar() -> None:
+    problem = problem_of(errors.WriteBlocked("the whole sentence", since=1.0, seconds=2.0))
+    back = error_of(problem.slug, problem.detail)
+    assert (type(back), str(back)) == (errors.StoreUnavailable, "the whole sentence")
+
+
 @pytest.mark.parametrize(
     ("error", "slug", "status"),
     [

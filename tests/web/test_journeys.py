@@ -244,7 +244,12 @@ def test_a_telephone_shows_what_matters_first(
     page.reload()
     running = page.locator("[id^=running-]", has=page.locator("progress")).first
     parts = running.locator("> *").evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect())"
+        """all => all.map(one => {
+            const text = document.createRange();
+            text.selectNodeContents(one);
+            const spills = one.tagName === "SPAN" && text.getClientRects().length;
+            return (spills ? text : one).getBoundingClientRect();
+        })"""
     )
     for place, one in enumerate(parts):
         for other in parts[place + 1 :]:

@@ -278,7 +278,7 @@ def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -
 
 
 def _asks_the_task(change: Change, wanted: Entry) -> bool:
-    """Whether the task has a say in it. Of an entry that was paused the arguments may not fit."""
+    """Return whether the task checks the change. Arguments of a paused entry may not fit."""
     taken = _changed(change)
     resumed = "paused" in taken and not wanted.paused
     return resumed or bool(taken & {*_WHAT_RUNS, *DECIDED, "owner"})

@@ -36,7 +36,7 @@ class Counts:
 
     @property
     def parts(self) -> "Mapping[Kept, int]":
-        """What is due, by what became of it: the best first."""
+        """Return the runs that were due, counted by outcome, the best outcome first."""
         return {
             "kept": self.kept - self.late,
             "late": self.late,

@@ -179,7 +179,7 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
 
 
 async def _coming(store: Store, now: datetime) -> list[Coming]:
-    """What is due next, overdue runs first.
+    """Return the runs that are due next, overdue ones first.
 
     Some more are asked for than are shown: those that are skipped in advance come later.
     """

@@ -166,7 +166,7 @@ async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
 
 
 def _overdue_since(schedule: Schedule, first: datetime, now: datetime) -> tuple[str, ...]:
-    """How many more runs were due after the first that is overdue."""
+    """Return the number of runs that were due after the first overdue one."""
     more = runs_due(schedule, first, now) - 1
     last = _pending(schedule, now)
     if more < 1 or last is None:

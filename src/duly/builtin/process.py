@@ -160,7 +160,7 @@ def _why_not_started(program: str, error: OSError, path: Sequence[str]) -> str:
 
 
 def _is_on(path: Sequence[str], program: str) -> bool:
-    """Whether there is a file of that name, executable or not."""
+    """Return whether a file of that name exists, executable or not."""
     return shutil.which(program, os.F_OK, os.pathsep.join(path)) is not None
 
 

@@ -112,7 +112,7 @@ class Loop:
                 keeper.wake.set()
 
     def progress(self) -> Mapping[str, Progress]:
-        """How each service does that still ticks, by name. From any thread."""
+        """Return the progress of each service that still ticks, by name. From any thread."""
         return {
             keeper.service.name: keeper.progress() for keeper in self._keepers if not keeper.is_over
         }

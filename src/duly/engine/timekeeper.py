@@ -48,7 +48,7 @@ _LONGEST: Final = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """What one service demands of the clock."""
+    """The conditions under which one service trusts the clock."""
 
     tolerance: timedelta = timedelta(seconds=60)  # a change up to this is no jump
     patience: timedelta = timedelta(seconds=10)  # it has gone steadily for so long since a jump

@@ -237,20 +237,15 @@ class Worker:
         A task that held the interpreter has often ended before anybody can look.
         """
         running = list(self.crew.running.values())
-        just_now = self.crew.time() - 1.0
+        since = self.crew.time() - 1.0
+        ended = [run for at, run in list(self.crew.ended) if at > since]
         if thread == self._thread:
             on_loop = [run for run in running if run.place == "async"]
             task = None if self._loop is None else asyncio.current_task(self._loop)
             turning = [run for run in on_loop if getattr(run.stopper, "__self__", self) is task]
-            ended = [
-                run for at, run in list(self.crew.ended) if at > just_now and run.place == "async"
-            ]
-            found = turning or ended or on_loop
+            found = turning or [run for run in ended if run.place == "async"] or on_loop
         else:
-            ended = [
-                run for at, run in list(self.crew.ended) if at > just_now and run.thread == thread
-            ]
-            found = [run for run in running if run.thread == thread] or ended
+            found = [run for run in (*running, *ended) if run.thread == thread][:1]
         return [(run.job.id, run.job.task) for run in found]
 
     def lease_until(self, moment: float) -> None:

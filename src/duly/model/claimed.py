@@ -62,7 +62,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @property
     def called(self) -> str:
-        """How a log calls it: by its task, or by its title if the task is one of duly's own."""
+        """The name of the job in logs: its task, or its title if the task is built in."""
         return self.title if self.title and is_built_in(self.task) else self.task
 
     @property

@@ -27,7 +27,7 @@ MOST_NEEDS = 16
 
 
 def is_built_in(task: str) -> bool:
-    """Whether it is a task of duly's own, as ``duly.shell``: its name tells nobody what it does."""
+    """Return whether the task is built in, such as ``duly.shell``, so that its name says little."""
     return task.startswith("duly.")
 
 

@@ -30,7 +30,7 @@ class Guard(Protocol):
 
     @property
     def lease_is_over(self) -> bool:
-        """Whether it was killed, or is about to be, because the lease has ended."""
+        """Return whether the program was or will be killed because the lease ended."""
         ...
 
     def watch(self, group: int) -> None:

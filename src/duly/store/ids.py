@@ -111,7 +111,7 @@ class Ids:
 
     @property
     def reservation(self) -> dict[str, Value]:
-        """What a statement needs to know in order to confirm."""
+        """The values with which a statement confirms the reservation."""
         return {"holder": self.holder, "block": self._last}
 
     def confirm(self) -> Operation[None]:

@@ -311,7 +311,7 @@ def _advance(
 
 
 def _goes_on(pause: Pause, firing: Firing) -> bool:
-    """Whether a pause that is over still has moments to be decided, in the portions to come."""
+    """Return whether a pause that ended still has moments to decide in later portions."""
     if pause.until is None or firing.next_at is None:
         return False
     return firing.cursor < pause.until

@@ -57,7 +57,7 @@ class Schema:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong and what to do, in a sentence; none if nothing is wrong."""
+        """The problem and its remedy in one sentence; None if there is no problem."""
         if self.too_new:
             return self.too_new
         if self.missing and not self.applied:

@@ -19,7 +19,7 @@ BATCH = 100  # in one transaction
 
 
 class Failed(NamedTuple):
-    """What has to be known of a failed job before it is revived."""
+    """The facts about a failed job that are needed to retry it."""
 
     id: int
     schedule_id: int | None = None

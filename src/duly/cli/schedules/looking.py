@@ -174,7 +174,7 @@ def _left(schedule: "Schedule", view: View) -> str:
 
 
 def overdue_for(schedule: "Schedule", view: View) -> timedelta | None:
-    """How long its next run has been due that no scheduler has fired; None if it is not overdue."""
+    """Return how long the next run is overdue because no scheduler fired it; None if it is not."""
     due = None if schedule.paused else schedule.next_at
     return view.now - due if due is not None and view.now - due > PROMPT else None
 

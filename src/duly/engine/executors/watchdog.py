@@ -131,7 +131,7 @@ class Guard:
 
     @property
     def lease_is_over(self) -> bool:
-        """Whether the group was killed, or is about to be, because the lease has ended."""
+        """Return whether the group was or will be killed because the lease ended."""
         return self._watchdog.lease_is_over
 
     def release(self) -> None:

@@ -182,7 +182,7 @@ class Work(Protocol):
         ...
 
     async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[Ready]:
-        """Where there is something to claim for a worker that knows these tasks."""
+        """Return the queues and shelves that have a job for a worker that knows these tasks."""
         ...
 
     async def held(self, worker: int) -> list[Claimed]:
