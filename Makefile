@@ -47,7 +47,7 @@ campaign: .venv/installed-dev ## Kill nodes, stop them, crash their database: ev
 	$(BIN)/python -m tests.acceptance.campaign $(ARGS)
 
 simulate: .venv/installed-dev ## Play stories of a simulated world (SEEDS=1000, ARGS="--seed 7")
-	$(BIN)/python -m duly.testing.simulate --seeds $(or $(SEEDS),100) $(ARGS)
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100) $(ARGS)
 
 reference: .venv/installed-dev ## Write docs/commands.md and docs/settings.md from the code
 	$(BIN)/python scripts/reference.py

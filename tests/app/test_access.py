@@ -17,7 +17,7 @@ from duly.app.steering import login, steered
 from duly.clock import now
 from duly.errors import InvalidValue, NotFound, RuleError, WrongState
 from duly.model.access import Actor, Token, hash_of
-from duly.testing.factories import plan
+from tests.factories import plan
 
 
 @pytest.fixture

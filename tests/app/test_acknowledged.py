@@ -7,9 +7,9 @@ import pytest
 from duly.app.status import Counts, Need, Status, status
 from duly.model.access import Actor
 from duly.model.outcome import Mismatched, Raised
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import call, plan
 from tests.app.test_why import opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import call, plan
 
 REFUSED = Raised(error="ConnectionError", message="refused")
 

@@ -12,8 +12,8 @@ import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.clock import now, sleep
-from duly.testing.factories import plan
 from tests.app.programs import Program, Programs
+from tests.factories import plan
 
 PEOPLE = ("ada", "grace", "edsger")
 ROUNDS = 3

@@ -14,8 +14,8 @@ from duly.clock import now
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.policies import Missed
 from duly.store.protocol import Retention
-from duly.testing.conformance.world import HOUR, MINUTE, World
 from tests.app.test_why import DAY, MONDAY, keep, night, nightly, postgres, why, world
+from tests.conformance.world import HOUR, MINUTE, World
 
 __all__ = ["postgres", "world"]
 

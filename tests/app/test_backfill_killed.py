@@ -21,7 +21,7 @@ import pytest
 from duly.app import Store, migrate_store, open_store
 from duly.clock import boottime, now
 from duly.store.sql_store import SqlStore
-from duly.testing.factories import plan
+from tests.factories import plan
 
 MOMENTS = 200
 MANY = 1_000_000

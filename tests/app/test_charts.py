@@ -10,9 +10,9 @@ from duly.app.charts import Charts, Series, percentile
 from duly.errors import InvalidValue
 from duly.model.outcome import Raised
 from duly.store.protocol import LENGTHS
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import call, plan
 from tests.app.test_why import MONDAY, opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import call, plan
 
 SECOND = timedelta(seconds=1)
 REFUSED = Raised(error="ConnectionError", message="refused")

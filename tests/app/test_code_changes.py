@@ -23,8 +23,8 @@ from duly.engine.herald import Herald
 from duly.events import Event
 from duly.model.fire import Fire
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import HOUR, World
 from tests.app.waiting import eventually
+from tests.conformance.world import HOUR, World
 
 APP = "shop.tasks:duly"
 TEN = datetime(2027, 1, 4, 10, 2, tzinfo=UTC)  # a Monday

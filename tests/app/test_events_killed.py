@@ -14,7 +14,7 @@ from collections import Counter
 from duly.app import migrate_store, open_store
 from duly.model.event import Emitted
 from duly.model.payload import encode
-from duly.testing.factories import plan
+from tests.factories import plan
 
 EVENTS = 300
 DOCS = 60

@@ -14,10 +14,10 @@ from duly.model.filter import parse_filter
 from duly.model.flow import Awaited, FlowPlan, FlowProgress
 from duly.model.outcome import Opened, Raised, Stopped, Succeeded
 from duly.model.payload import encode
-from duly.testing.conformance.flow_plans import begun, chain, diamond, done, fan, opened, step
-from duly.testing.conformance.world import MINUTE, World
-from duly.testing.factories import call
 from tests.app import test_why
+from tests.conformance.flow_plans import begun, chain, diamond, done, fan, opened, step
+from tests.conformance.world import MINUTE, World
+from tests.factories import call
 
 REFUSED = Raised(error="ConnectionError", message="refused", traceback="Traceback …")
 

@@ -11,9 +11,9 @@ from duly.errors import InvalidValue
 from duly.instants import to_us
 from duly.model.outcome import Raised
 from duly.store.protocol import Happening
-from duly.testing.conformance.world import MINUTE, World
-from duly.testing.factories import call, plan
 from tests.app.test_why import opened
+from tests.conformance.world import MINUTE, World
+from tests.factories import call, plan
 
 SECOND = timedelta(seconds=1)
 REFUSED = Raised(error="ConnectionError", message="refused")

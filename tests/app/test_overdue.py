@@ -9,9 +9,9 @@ from duly.app.overdue import find_overdue
 from duly.app.status import status
 from duly.app.strip import Strip
 from duly.app.why import why_schedule
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import plan
 from tests.app.test_why import MONDAY, opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import plan
 
 SECOND = timedelta(seconds=1)
 

@@ -32,7 +32,7 @@ from duly.policy.retry import Retry
 from duly.store.connect import connect
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
-from duly.testing.factories import plan
+from tests.factories import plan
 
 MIDNIGHT = datetime(2027, 1, 4, tzinfo=UTC)
 

@@ -13,9 +13,9 @@ from duly.model.outcome import Mismatched, Raised
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.store.protocol import Tally
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import call, plan
 from tests.app.test_why import MONDAY, opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import call, plan
 
 REFUSED = Raised(error="ConnectionError", message="refused")
 SINCE = "since yesterday 12:00"

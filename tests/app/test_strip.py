@@ -11,9 +11,9 @@ from duly.app.status import status
 from duly.app.strip import QUARTER, Strip, StripView
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import plan
 from tests.app.test_why import MONDAY, opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import plan
 
 REFUSED = Raised(error="ConnectionError", message="refused")
 

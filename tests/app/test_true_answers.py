@@ -13,10 +13,10 @@ from duly.app.status import status
 from duly.app.strip import Strip
 from duly.app.why import why_job, why_schedule
 from duly.model.outcome import Raised
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import call, plan
 from duly.web.svg.strip import strip as drawn
 from tests.app.test_why import opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import call, plan
 
 REFUSED = Raised(error="ConnectionError", message="refused")
 SECOND = timedelta(seconds=1)

@@ -9,9 +9,9 @@ from duly.app.status import status
 from duly.app.steering import every_schedule, steered
 from duly.app.why import why_schedule
 from duly.errors import InvalidValue
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import plan
 from tests.app.test_why import MONDAY, opened
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import plan
 
 
 @pytest.fixture

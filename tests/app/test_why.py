@@ -20,8 +20,8 @@ from duly.model.terms import Terms
 from duly.policy.retry import Retry
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import call, plan
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import call, plan
 
 MONDAY = datetime(2026, 11, 9, 12, tzinfo=UTC)  # 13:00 in Berlin
 DAY = timedelta(days=1)

@@ -20,9 +20,9 @@ from duly.clock import boottime, now, sleep
 from duly.model.payload import encode
 from duly.model.states import State
 from duly.store.protocol import Store
-from duly.testing.factories import call
 from tests.builtin.programs import is_alive, is_dead, number_in
 from tests.engine.workshop import opened, until
+from tests.factories import call
 
 FAMILY = "sleep 300 & echo $! > child; echo $$ > parent; wait"
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.cli.doctor import doctor as command
-from duly.testing.conformance.world import World
-from duly.testing.factories import call, plan
 from tests.cli.test_why import prepared
+from tests.conformance.world import World
+from tests.factories import call, plan
 from tests.infrastructure.cluster import installed_programs, running_cluster
 
 

@@ -28,12 +28,12 @@ from duly.model.job import Job
 from duly.policy.firing import decide
 from duly.store.protocol import CLOCK
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import World
 from tests.app.fixtures import programs
 from tests.app.programs import Programs
 from tests.app.waiting import eventually
 from tests.cli.test_plan import said
 from tests.cli.test_schedules import done, empty, store
+from tests.conformance.world import World
 
 __all__ = ["empty", "programs", "store"]
 

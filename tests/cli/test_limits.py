@@ -13,8 +13,8 @@ from duly.cli import main
 from duly.cli.limits import limits
 from duly.model.limit import Lane, Rate
 from duly.store.protocol import CAREFUL, Wish
-from duly.testing.factories import call, profile
 from tests.cli.test_schedules import empty, on, store
+from tests.factories import call, profile
 
 __all__ = ["empty", "store"]
 

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from duly.cli.status import FIRST_STEP
 from duly.cli.status import status as command
 from duly.model.outcome import Raised
-from duly.testing.conformance.world import World
-from duly.testing.factories import call, plan
 from tests.cli.terminals import CTRL_C, terminal
 from tests.cli.test_why import prepared
+from tests.conformance.world import World
+from tests.factories import call, plan
 
 REFUSED = Raised(error="ConnectionError", message="refused")
 

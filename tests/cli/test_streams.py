@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from duly.testing.conformance.world import World
-from duly.testing.factories import plan
 from tests.cli.test_why import prepared
+from tests.conformance.world import World
+from tests.factories import plan
 
 DULY = [sys.executable, "-m", "duly"]
 ASKING = [["status"], ["--help"], ["schedules"], ["jobs", "-o", "json"], ["next", "every 10s"]]

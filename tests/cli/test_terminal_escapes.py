@@ -13,9 +13,9 @@ from duly.model.outcome import Raised
 from duly.model.payload import Json
 from duly.model.queue import Queue
 from duly.policy.printable import json_text
-from duly.testing.conformance.world import World
-from duly.testing.factories import call, plan
 from tests.cli.test_why import prepared
+from tests.conformance.world import World
+from tests.factories import call, plan
 
 # A window's title, the screen cleared, a line begun anew, the same by 8 bits, letters turned round.
 NASTY = "x\x1b]0;pwned\x07\x1b[2J\r\x9b2J\u202eevil"

@@ -16,9 +16,9 @@ from duly.clock import now
 from duly.model.access import Actor, Token, hash_of
 from duly.model.outcome import Raised
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import World
-from duly.testing.factories import call
 from tests.cli.test_schedules import empty, on, store
+from tests.conformance.world import World
+from tests.factories import call
 
 __all__ = ["empty", "store"]
 

@@ -8,8 +8,8 @@ from duly.model.states import State
 from duly.store.connect import connect, database
 from duly.store.database import Migration
 from duly.store.migrate import migrate, migrations
-from duly.testing.factories import call
 from tests.cli.test_up import said, started
+from tests.factories import call
 from tests.infrastructure.loops import finished
 from tests.store.homes import furnish
 

@@ -14,8 +14,8 @@ from duly.app import connect, migrate_tables
 from duly.cli.why import why as command
 from duly.clock import now
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import World
-from duly.testing.factories import call, plan
+from tests.conformance.world import World
+from tests.factories import call, plan
 
 T = TypeVar("T")
 

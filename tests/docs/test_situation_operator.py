@@ -12,9 +12,9 @@ from duly import clock
 from duly.app import connect, migrate_tables
 from duly.cli.main import main
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import MINUTE, World
-from duly.testing.factories import plan
+from tests.conformance.world import MINUTE, World
 from tests.docs.situations import SITUATIONS
+from tests.factories import plan
 
 PAGE = SITUATIONS / "14_at_six.md"
 SUNDAY = datetime(2026, 11, 8, 12, tzinfo=UTC)

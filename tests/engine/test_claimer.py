@@ -21,7 +21,6 @@ from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.protocol import QUEUES, Done, Settlement, Store, Wish
-from duly.testing.factories import call, plan, profile
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -32,6 +31,7 @@ from tests.engine.workshop import (
     raising,
     until,
 )
+from tests.factories import call, plan, profile
 
 NO_REST = timedelta(0)
 

@@ -24,9 +24,9 @@ from duly.events import Event, WorkerDied
 from duly.model.states import State
 from duly.model.worker import Host
 from duly.store.protocol import Store, Wish
-from duly.testing.factories import call, profile
 from tests.engine.test_heartbeat import Ward
 from tests.engine.workshop import LONG_LEASE, memory_store, opened, until
+from tests.factories import call, profile
 
 pytestmark = pytest.mark.skipif(not this_process().boot, reason="where nothing can be known")
 

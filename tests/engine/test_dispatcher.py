@@ -12,8 +12,8 @@ from duly.model.outcome import Mismatched
 from duly.model.states import State
 from duly.policy.verdict import Tried, judge
 from duly.store.protocol import WORKERS, Settlement, Store, Wish
-from duly.testing.factories import call, profile
 from tests.engine.workshop import LONG_LEASE, memory_store
+from tests.factories import call, profile
 
 
 class Desk:

@@ -21,8 +21,8 @@ from duly.events import (
     WorkerUnfenced,
 )
 from duly.store.protocol import Beat, Store
-from duly.testing.factories import profile
 from tests.engine.workshop import Line, memory_store, opened, raising, until
+from tests.factories import profile
 
 SHORT = timedelta(seconds=1)
 

@@ -18,7 +18,7 @@ from duly.events import (
     TickFailed,
     TickStalled,
 )
-from duly.testing.simulate.loop import VirtualLoop
+from tests.simulation.loop import VirtualLoop
 
 NOTHING = timedelta()
 SHORT = timedelta(seconds=0.25)

@@ -11,11 +11,11 @@ from duly.events import Event, EventsSeen
 from duly.model.event import Emitted
 from duly.store.protocol import EVENTS, Reacted, Store
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.flow_events import APPROVAL, waiting
-from duly.testing.conformance.flow_plans import states
-from duly.testing.conformance.world import World
-from duly.testing.factories import plan
+from tests.conformance.flow_events import APPROVAL, waiting
+from tests.conformance.flow_plans import states
+from tests.conformance.world import World
 from tests.engine.workshop import memory_store
+from tests.factories import plan
 
 
 @pytest.fixture

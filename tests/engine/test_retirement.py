@@ -11,8 +11,8 @@ from duly.engine.desk import Desk
 from duly.engine.retirement import Plans, Retirement
 from duly.model.states import State
 from duly.store.protocol import Store
-from duly.testing.factories import call
 from tests.engine.workshop import Bench, at_work, memory_store, until
+from tests.factories import call
 
 
 @pytest.fixture

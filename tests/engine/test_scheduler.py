@@ -8,9 +8,9 @@ from duly.policy.firing import Facts, Firing, decide
 from duly.rules import zone_data_version
 from duly.store import ledger
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import MINUTE, START, World
-from duly.testing.factories import plan
+from tests.conformance.world import MINUTE, START, World
 from tests.engine.workshop import memory_store
+from tests.factories import plan
 
 OLDER = "1999a"
 

@@ -27,7 +27,6 @@ from duly.policy.retry import Retry
 from duly.registry.context import Context, current
 from duly.registry.definition import define
 from duly.store.protocol import Done, Store, Wish
-from duly.testing.factories import profile
 from tests.engine.workshop import (
     LONG_LEASE,
     PAUSE,
@@ -41,6 +40,7 @@ from tests.engine.workshop import (
     until,
     until_cancelled,
 )
+from tests.factories import profile
 
 SHORT = timedelta(seconds=2)
 

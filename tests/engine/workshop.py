@@ -27,7 +27,7 @@ from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
 from duly.store.protocol import Store, Wish
 from duly.testing.clock import VirtualClock
-from duly.testing.factories import call, profile
+from tests.factories import call, profile
 
 E = TypeVar("E")
 

@@ -7,7 +7,7 @@ import pytest
 from duly.errors import DulyError, InvalidValue
 from duly.model.event import Emitted, awaited, check_event, check_pattern
 from duly.model.payload import LONGEST_ARGS, Json, encode
-from duly.testing.factories import plan
+from tests.factories import plan
 
 
 def test_an_event_has_a_name_and_fields() -> None:

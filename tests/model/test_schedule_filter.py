@@ -17,7 +17,7 @@ from duly.model.schedule_filter import (
     parse_schedule_filter,
     schedule_filter_of,
 )
-from duly.testing.factories import plan
+from tests.factories import plan
 
 MOMENT = datetime(2027, 1, 3, tzinfo=UTC)
 NIGHTLY = Schedule(

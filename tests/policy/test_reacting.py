@@ -13,7 +13,7 @@ from duly.model.payload import encode
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.policy.reacting import Skip, Start, Withdrawal, is_meant, last_words, reaction
 from duly.policy.reacting import called_off as called_off_by
-from duly.testing.factories import plan
+from tests.factories import plan
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -9,7 +9,7 @@ from duly.model.flow import StepState
 from duly.store import limits, settling
 from duly.store.database import Ask, Operation
 from duly.store.rows import HeldRow
-from duly.testing.simulate import Sabotage
+from tests.simulation import Sabotage
 
 
 def without(text: str) -> Callable[[str], str]:

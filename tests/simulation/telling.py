@@ -6,7 +6,7 @@ test looks for another one, which takes longer; this finds them anew and writes 
 
 from pathlib import Path
 
-from duly.testing.simulate import play
+from tests.simulation import play
 from tests.simulation.sabotages import SABOTAGES
 
 FILE = Path(__file__).with_name("telling.txt")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.testing.simulate import SOMETIMES, Ending, Sabotage, play
-from tests.simulation import telling
+from tests.simulation import SOMETIMES, Ending, Sabotage, play, telling
 from tests.simulation.sabotages import SABOTAGES
 
 HERE = Path(__file__).parent
@@ -66,7 +65,7 @@ def test_a_guard_that_is_not_there_cannot_be_taken_away() -> None:
 
 
 def test_the_command_tells_what_it_played_and_counts() -> None:
-    command = [sys.executable, "-m", "duly.testing.simulate", "--seed", "1", "--minutes", "0.1"]
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "1", "--minutes", "0.1"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "1 seeds, 0 ended badly" in said
     assert "virtual hours" in said
@@ -75,7 +74,7 @@ def test_the_command_tells_what_it_played_and_counts() -> None:
 def digests_elsewhere(hash_seed: str) -> list[str]:
     """Of the same stories, in another process, in which sets of texts have another order."""
     program = (
-        "from duly.testing.simulate import play\n"
+        "from tests.simulation import play\n"
         f"print(*(play(seed, minutes={SHORT}).digest for seed in range(4)))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -85,5 +84,5 @@ def digests_elsewhere(hash_seed: str) -> list[str]:
 
 
 def told(ending: Ending, minutes: float) -> str:
-    again = f"python -m duly.testing.simulate --seed {ending.seed} --minutes {minutes}"
+    again = f"python -m tests.simulation --seed {ending.seed} --minutes {minutes}"
     return "\n".join([*ending.steps[-20:], *ending.wrong, again])

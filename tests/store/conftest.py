@@ -21,7 +21,7 @@ from duly.store.migrate import migrate
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance import Make
+from tests.conformance import Make
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import GivenServer, at_database, drop

@@ -8,7 +8,7 @@ import pytest
 from duly.model.job import Call
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance import Broken, Check, Make, check_store, checks, run
+from tests.conformance import Broken, Check, Make, check_store, checks, run
 
 every_check = pytest.mark.parametrize(
     "check", [pytest.param(check, id=f"{check.noun}-{check.name}") for check in checks()]

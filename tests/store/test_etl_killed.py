@@ -19,9 +19,9 @@ from duly.model.states import State
 from duly.store.database import Ask, Database, Dialect, Migration, Operation, Row, Start, T
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance import Make
-from duly.testing.conformance.world import START, World
-from duly.testing.factories import call
+from tests.conformance import Make
+from tests.conformance.world import START, World
+from tests.factories import call
 
 duly = Duly(":memory:")
 broken = False  # whether one of the transformations cannot be done tonight

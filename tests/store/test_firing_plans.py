@@ -27,7 +27,7 @@ from duly.store.sql_store import SqlStore
 from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
 from duly.testing.clock import VirtualClock
-from duly.testing.factories import plan
+from tests.factories import plan
 from tests.store.test_plans import (
     A_JOB,
     A_SCHEDULE,

@@ -28,7 +28,7 @@ from duly.store.foreign.talk import DIALECTS
 from duly.store.postgres.database import POSTGRES as OUR_POSTGRES
 from duly.store.sql_store import SqlStore
 from duly.store.sqlite.database import SQLITE as OUR_SQLITE
-from duly.testing.factories import call, distinct_plan, plan
+from tests.factories import call, distinct_plan, plan
 from tests.store import callers
 from tests.store.callers import Caller, Calling
 from tests.store.errands import (

@@ -15,7 +15,7 @@ import pytest
 
 from duly.clock import sleep
 from duly.testing.clock import VirtualClock
-from duly.testing.simulate.loop import Deadlock, TimeStandsStill, VirtualLoop
+from tests.simulation.loop import Deadlock, TimeStandsStill, VirtualLoop
 
 ROOT = Path(__file__).parents[2]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from duly import Duly
-from duly.testing.conformance.world import World
-from duly.testing.factories import plan
 from tests.cli.test_why import prepared
+from tests.conformance.world import World
+from tests.factories import plan
 from tests.infrastructure.web import Site, site
 from tests.web.test_schedule_pages import text_of
 

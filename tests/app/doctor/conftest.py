@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duly.testing.conformance.world import World
 from tests.app.doctor.patients import at_work
 from tests.app.fixtures import furnished, postgres_url, url
+from tests.conformance.world import World
 
 __all__ = ["furnished", "postgres_url", "url"]
 

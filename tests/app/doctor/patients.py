@@ -7,7 +7,7 @@ from duly.app import connect, migrate_tables
 from duly.app.doctor import Finding, Patient, examine
 from duly.clock import now
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import MINUTE, World
+from tests.conformance.world import MINUTE, World
 
 
 @asynccontextmanager

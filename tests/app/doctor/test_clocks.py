@@ -11,9 +11,9 @@ from duly.app.doctor.tables import schedules
 from duly.policy.firing import decide
 from duly.rules import zone_data_version
 from duly.store import ledger
-from duly.testing.conformance.world import HOUR, MINUTE, World
-from duly.testing.factories import call, plan
 from tests.app.doctor.patients import checked, found
+from tests.conformance.world import HOUR, MINUTE, World
+from tests.factories import call, plan
 
 NOON = datetime(2026, 11, 9, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from duly.testing.conformance.world import World
 from tests.app.doctor.test_clocks import (
     test_a_clock_that_was_set_back_is_known_by_what_was_written,
     test_a_job_that_nobody_makes_ready_is_a_problem,
@@ -11,6 +10,7 @@ from tests.app.doctor.test_clocks import (
     test_a_schedule_that_cannot_be_decided_is_a_problem,
     test_nodes_with_one_release_of_the_zone_data_agree,
 )
+from tests.conformance.world import World
 
 __all__ = [
     "test_a_clock_that_was_set_back_is_known_by_what_was_written",

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from duly.app.doctor.crew import tasks, workers
 from duly.policy.why import Command, what_is_missing
-from duly.testing.conformance.world import LEASE, MINUTE, World
-from duly.testing.factories import call, plan
 from tests.app.doctor.patients import checked
+from tests.conformance.world import LEASE, MINUTE, World
+from tests.factories import call, plan
 
 SECOND = timedelta(seconds=1)
 

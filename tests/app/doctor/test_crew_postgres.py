@@ -2,7 +2,6 @@
 
 import pytest
 
-from duly.testing.conformance.world import World
 from tests.app.doctor.test_crew import (
     test_a_job_that_was_set_aside_is_still_wanted,
     test_a_lease_that_was_ended_is_known_to_those_who_live,
@@ -17,6 +16,7 @@ from tests.app.doctor.test_crew import (
     test_jobs_without_any_worker_are_a_problem,
     test_where_nothing_is_wanted_nobody_is_missing,
 )
+from tests.conformance.world import World
 
 __all__ = [
     "test_a_job_that_was_set_aside_is_still_wanted",

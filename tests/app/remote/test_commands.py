@@ -16,9 +16,9 @@ from duly.cli import main
 from duly.model.access import Role
 from duly.model.event import Emitted
 from duly.model.payload import Json
-from duly.testing.factories import call, plan
 from tests.app.remote.server import Elsewhere, elsewhere
 from tests.app.waiting import eventually
+from tests.factories import call, plan
 
 APP = """
 from duly import Duly

@@ -17,9 +17,9 @@ import pytest
 from duly.app.remote.store import RemoteStore
 from duly.errors import DulyError, OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from duly.settings.places import check_address
-from duly.testing.factories import call, plan
 from tests.app.remote.server import Elsewhere, Handler, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
+from tests.factories import call, plan
 from tests.infrastructure.commands import typed
 
 T = TypeVar("T")

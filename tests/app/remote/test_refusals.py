@@ -19,9 +19,9 @@ from duly.model.event import Emitted
 from duly.model.payload import Json
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
-from duly.testing.factories import call, plan
 from tests.app.remote.server import Elsewhere, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
+from tests.factories import call, plan
 
 
 @pytest.fixture

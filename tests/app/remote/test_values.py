@@ -19,9 +19,9 @@ from duly.model.schedule import Plan, Schedule
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance import Make, check_store, checks
-from duly.testing.factories import distinct_call, distinct_plan, plan
 from tests.app.remote.through_json import ThroughJson, sent_over
+from tests.conformance import Make, check_store, checks
+from tests.factories import distinct_call, distinct_plan, plan
 
 # What is not even of the kind that is asked for is refused before the store sees it.
 TYPED = ("a_place_that_no_page_gave_is_refused",)

@@ -23,7 +23,6 @@ from duly.events import ChildNotStarted
 from duly.model.claimed import Claimed
 from duly.model.outcome import Lost, Returned, Succeeded
 from duly.model.payload import encode
-from duly.testing.factories import call
 from tests.engine.executors import chores
 from tests.engine.executors.calling import (
     CHORES,
@@ -36,6 +35,7 @@ from tests.engine.executors.calling import (
 )
 from tests.engine.executors.conftest import is_listed
 from tests.engine.workshop import Bench, memory_store, opened
+from tests.factories import call
 
 WORKER = """
 import asyncio, sys

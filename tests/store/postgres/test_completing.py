@@ -35,7 +35,7 @@ from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.protocol import Settlement, Wish
 from duly.store.sql_store import SqlStore
-from duly.testing.factories import call, plan, profile
+from tests.factories import call, plan, profile
 from tests.infrastructure.proxy import Network, Proxy
 from tests.store.postgres.notes import end_process, notes_in
 

@@ -24,8 +24,8 @@ from duly.store.migrate import migrate
 from duly.store.protocol import CAREFUL, NORMAL, Settlement, Wish
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
-from duly.testing.conformance.world import World
-from duly.testing.factories import plan, profile
+from tests.conformance.world import World
+from tests.factories import plan, profile
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

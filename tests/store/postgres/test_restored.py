@@ -18,7 +18,7 @@ from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.protocol import Done, Wish
 from duly.store.sql_store import SqlStore
-from duly.testing.factories import call, plan, profile
+from tests.factories import call, plan, profile
 from tests.infrastructure.cluster import Cluster, running_cluster
 from tests.infrastructure.postgres import CHOSEN
 from tests.store.homes import furnish

@@ -14,7 +14,7 @@ from duly.model.event import Emitted
 from duly.store import room
 from duly.store.connect import connect
 from duly.store.sql_store import SqlStore
-from duly.testing.factories import call, plan
+from tests.factories import call, plan
 from tests.infrastructure.proxy import Network, Proxy
 from tests.store.homes import furnish
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duly.store import watching
-from duly.testing.conformance.world import MINUTE, World
-from duly.testing.factories import plan
 from tests.app.test_why import opened
+from tests.conformance.world import MINUTE, World
+from tests.factories import plan
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from duly.app import connect, migrate_store
 from duly.errors import StoreUnavailable
-from duly.testing.factories import call
+from tests.factories import call
 
 
 def deleted(path: Path) -> None:

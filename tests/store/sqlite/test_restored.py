@@ -10,7 +10,7 @@ from duly.model.access import Actor, NewToken
 from duly.model.event import Emitted
 from duly.store.connect import connect
 from duly.store.protocol import Done, Wish
-from duly.testing.factories import call, plan, profile
+from tests.factories import call, plan, profile
 from tests.store.homes import furnish
 
 LEASE = timedelta(minutes=10)

@@ -13,7 +13,7 @@ from duly.app.schedule_facts import rule_facts
 from duly.clock import now, sleep
 from duly.errors import RuleError
 from duly.model.schedule import Plan
-from duly.testing.factories import plan
+from tests.factories import plan
 from tests.web.api.conftest import Api
 
 NIGHTLY = {"name": "nightly", "rule": "02:00", "task": "send", "args": {"to": "ada"}}

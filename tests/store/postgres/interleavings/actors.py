@@ -35,9 +35,9 @@ from duly.store.protocol import (
     Wish,
 )
 from duly.store.settling import settle
-from duly.testing.factories import profile
-from duly.testing.interleave import Explored, Order, Sessions, explore
-from duly.testing.stage import Stage
+from tests.factories import profile
+from tests.interleaving.interleave import Explored, Order, Sessions, explore
+from tests.interleaving.stage import Stage
 from tests.store.postgres.interleavings.promises import BREACHES
 
 LOCKING = Dialect("postgres")

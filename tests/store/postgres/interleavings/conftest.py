@@ -7,10 +7,10 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from duly.testing.stage import Stage, prepare
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import GivenServer, at_database
+from tests.interleaving.stage import Stage, prepare
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 
 

@@ -9,8 +9,8 @@ from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.outcome import Opened
 from duly.store import answering, events
 from duly.store.database import alone
-from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order, Program, once
+from tests.factories import call
+from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     Broken,
     Scene,

@@ -12,8 +12,8 @@ from duly.model.states import State
 from duly.store import upkeep
 from duly.store.jobs import EndedAlready
 from duly.store.protocol import SUSPECT, Settled, TakenBack, Turn
-from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order, Program, once
+from tests.factories import call
+from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     LEASE,
     RETURNED,

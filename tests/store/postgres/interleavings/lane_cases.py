@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from duly.instants import to_us
 from duly.store import limits, upkeep
-from duly.testing.factories import plan
-from duly.testing.interleave import Explored, Order, once
+from tests.factories import plan
+from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
     SUCCESSOR,
     Broken,

@@ -13,8 +13,8 @@ from duly.model.limit import Lane, Rate, lanes_as_json
 from duly.store import claims, limits
 from duly.store.database import Ask, Operation, Row, alone
 from duly.store.protocol import CAREFUL, NO_FLOOR, NORMAL, Wish
-from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order
+from tests.factories import call
+from tests.interleaving.interleave import Explored, Order
 from tests.store.postgres.interleavings.actors import (
     SUCCESSOR,
     WORKER,

@@ -5,8 +5,8 @@ from datetime import timedelta
 from duly.model.queue import Queue
 from duly.store import work
 from duly.store.protocol import NORMAL
-from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order, Program, once
+from tests.factories import call
+from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     LEASE,
     SUCCESSOR,

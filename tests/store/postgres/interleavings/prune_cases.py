@@ -8,9 +8,9 @@ from duly.instants import to_us
 from duly.policy.firing import decide
 from duly.store import replaying, retrying, rows, upkeep, work
 from duly.store.database import Ask, Operation, Row, Value
-from duly.testing.factories import call, plan
-from duly.testing.interleave import Explored, Order, Program, once
-from duly.testing.stage import START
+from tests.factories import call, plan
+from tests.interleaving.interleave import Explored, Order, Program, once
+from tests.interleaving.stage import START
 from tests.store.postgres.interleavings.actors import (
     FATAL,
     LONG,

@@ -9,8 +9,8 @@ from duly.model.schedule import Pause
 from duly.policy.firing import decide
 from duly.store import steering
 from duly.store.protocol import CLOCK
-from duly.testing.factories import plan
-from duly.testing.interleave import Explored, Order, once
+from tests.factories import plan
+from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
     Broken,
     Scene,

@@ -14,9 +14,9 @@ from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
 from duly.store import jobs, schedules, steering, upkeep
 from duly.store.protocol import CLOCK
-from duly.testing.factories import plan
-from duly.testing.interleave import Order, once
-from duly.testing.stage import START
+from tests.factories import plan
+from tests.interleaving.interleave import Order, once
+from tests.interleaving.stage import START
 from tests.store.postgres.interleavings.actors import (
     FATAL,
     Broken,

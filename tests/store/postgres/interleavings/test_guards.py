@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from duly.testing.interleave import Explored
-from duly.testing.stage import Stage
+from tests.interleaving.interleave import Explored
+from tests.interleaving.stage import Stage
 from tests.store.postgres.interleavings import (
     flow_cases,
     job_cases,

@@ -8,9 +8,9 @@ import pytest
 from duly.store.database import Ask, Operation, Value
 from duly.store.jobs import Wanted
 from duly.store.jobs import enqueue as enqueued
-from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order, Program, explore, once
-from duly.testing.stage import Stage
+from tests.factories import call
+from tests.interleaving.interleave import Explored, Order, Program, explore, once
+from tests.interleaving.stage import Stage
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 
 

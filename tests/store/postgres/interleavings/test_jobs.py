@@ -13,8 +13,8 @@ from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
 from duly.store import jobs, work
-from duly.testing.factories import call
-from duly.testing.interleave import Order, Program, once
+from tests.factories import call
+from tests.interleaving.interleave import Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     FATAL,
     RAISED,

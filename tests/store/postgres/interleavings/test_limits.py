@@ -6,8 +6,8 @@ import pytest
 
 from duly.store import limits
 from duly.store.database import Ask, Operation, Row
-from duly.testing.interleave import Explored
-from duly.testing.stage import Stage
+from tests.interleaving.interleave import Explored
+from tests.interleaving.stage import Stage
 from tests.store.postgres.interleavings import lane_cases, limit_cases
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 from tests.store.postgres.interleavings.test_guards import Guard

@@ -10,7 +10,7 @@ import pytest
 
 from duly.store.protocol import Retention
 from duly.store.upkeep import prunable
-from duly.testing.interleave import Explored
+from tests.interleaving.interleave import Explored
 from tests.store.postgres.interleavings import lane_cases, prune_cases
 from tests.store.postgres.interleavings.actors import Scene
 

@@ -1,8 +1,8 @@
 """Cases about finishing and claiming in one statement, and what must hold in every order."""
 
 from duly.store.protocol import SUSPECT, Turn
-from duly.testing.factories import call
-from duly.testing.interleave import Explored, Order, Program, once
+from tests.factories import call
+from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     LEASE,
     SUCCESSOR,
