@@ -10,9 +10,9 @@ BIN := .venv/bin
 test: export PYTHONDONTWRITEBYTECODE :=
 test: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-# A stamp is as old as the installation it stands for. The version is read from __init__.py, so
+# A stamp is as old as the installation it stands for. The version is read from version.py, so
 # the installed metadata goes stale with it too.
-INSTALLED_FROM := pyproject.toml constraints.txt scripts/setup src/duly/__init__.py
+INSTALLED_FROM := pyproject.toml constraints.txt scripts/setup src/duly/version.py
 
 # uv trusts the certificates of the system, where it has some: they may know a proxy.
 ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)

@@ -10,6 +10,7 @@ from duly.errors import DulyError, JobFailed, NotTheApp, Permanent, RetryAfter, 
 from duly.errors import KeyTaken as KeyTaken
 from duly.errors import NotInAJob as NotInAJob
 from duly.errors import StoreUnavailable as StoreUnavailable
+from duly.version import __version__
 
 if TYPE_CHECKING:
     from duly.app.composing import Flow as Flow
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from duly.registry.codecs import codec as codec
     from duly.registry.context import Context, current
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Call",

@@ -5,6 +5,7 @@ tell seconds from minutes by looking at it.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.errors import RuleError
@@ -100,3 +101,12 @@ def _checked(length: timedelta, shown: str) -> timedelta:
 
 def _too_long(shown: str) -> RuleError:
     return RuleError(f'"{shown}" is too long: the longest is a century', text=shown, position=0)
+
+
+def usual_runtime(runs: Sequence[timedelta]) -> timedelta | None:
+    """The median, to the second where that is no loss."""
+    if not runs:
+        return None
+    middle = sorted(runs)[len(runs) // 2]
+    whole = timedelta(seconds=round(middle.total_seconds()))
+    return whole if whole >= timedelta(seconds=10) else middle

@@ -18,11 +18,11 @@ from duly.app.simulating import (
     WhatIf,
     continued,
     simulate,
-    usual_runtime,
     window_end,
 )
 from duly.app.simulating.asking import known_of
 from duly.app.stores import migrate_tables
+from duly.durations import usual_runtime
 from duly.errors import InvalidValue
 from duly.model.limit import Lane
 from duly.model.schedule import Pause, Plan

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from duly.app.changing import history
 from duly.app.counts import Counts
 from duly.app.late import LateRuns
 from duly.app.status import status
 from duly.app.strip import Strip
+from duly.app.views import history
 from duly.app.why import why_job, why_schedule
 from duly.model.outcome import Raised
 from duly.web.svg.strip import strip as drawn

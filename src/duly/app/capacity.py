@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from duly.app.capacity_facts import known_queues
 from duly.app.home import Home
 from duly.app.workers import MOST_SLOTS
 from duly.errors import InvalidValue, NotFound
@@ -159,14 +160,6 @@ class Workers:
     async def ascale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
         _check_slots(concurrency)
         return await _tell(await self._home.store(), who, None, slots=concurrency)
-
-
-async def known_queues(store: Store) -> "Sequence[Queue]":
-    found = {queue.name: queue for queue in await store.work.queues()}
-    for info in await store.work.living():
-        for name in info.queues:
-            found.setdefault(name, Queue(name=name))
-    return [found[name] for name in sorted(found)]
 
 
 async def _changed(store: Store, name: str, change: Callable[[Queue], Queue]) -> Queue:

@@ -1,10 +1,9 @@
 """Queues with what is in them: for those who look at how much may run, and how much waits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from duly.app.capacity import known_queues
 from duly.model.queue import Queue
 from duly.store.protocol import Depth, LaneInfo, Store
 
@@ -36,3 +35,11 @@ async def queue_fact(store: Store, queue: Queue) -> QueueFacts:
     """One that was just changed."""
     depths = {depth.queue: depth for depth in await store.evidence.depths()}
     return QueueFacts(queue, depths.get(queue.name) or Depth(queue=queue.name))
+
+
+async def known_queues(store: Store) -> "Sequence[Queue]":
+    found = {queue.name: queue for queue in await store.work.queues()}
+    for info in await store.work.living():
+        for name in info.queues:
+            found.setdefault(name, Queue(name=name))
+    return [found[name] for name in sorted(found)]

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from duly.app.capacity import known_queues
-from duly.app.capacity_facts import QueueFacts, with_depths
+from duly.app.capacity_facts import QueueFacts, known_queues, with_depths
 from duly.app.charts import Charts, Series
 from duly.app.flows import Flow, Flows
 from duly.app.needs import Need, without_worker

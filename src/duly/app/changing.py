@@ -1,26 +1,19 @@
 """What the verbs of ``duly.schedules`` do, on a store: our own, or one on a caller's connection."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from duly.app.plans import RuleText, policies_of, refuse_unknown, rule_of
-from duly.app.upcoming import upcoming, upcoming_one
-from duly.app.views import Fire, Schedule
-from duly.app.views import history as told
-from duly.errors import InvalidValue, ScheduleExists
-from duly.model import schedule as model
+from duly.app.views import Fire, Schedule, found
+from duly.errors import InvalidValue, ScheduleExists, WrongState
 from duly.model.schedule import Plan
-from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.options import When, when_of
-from duly.rules import Budget, Spaced
 from duly.store.protocol import Store
 
 IfExists: TypeAlias = Literal["error", "replace", "keep"]
 Change: TypeAlias = Callable[[Plan], Plan]
-MOST_PREVIEWED = 1_000
-PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,60 +69,6 @@ async def run(store: Store, name: str, *, who: str) -> Fire:
     return Fire.of(await store.schedules.run(name, who=who), name)
 
 
-async def found(store: Store, name: str) -> Schedule:
-    there = await upcoming_one(store, await store.schedules.get(name))
-    latest = await store.ledger.latest([there.id])
-    return Schedule.of(there, latest.get(there.id))
-
-
-async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int) -> list[Schedule]:
-    """Those that are meant, by name, behind the name ``after``."""
-    found = await meant(store, wanted, after=after, limit=limit)
-    latest = await store.ledger.latest([schedule.id for schedule in found])
-    return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in found]
-
-
-async def meant(
-    store: Store, wanted: ScheduleFilter, *, after: str, limit: int
-) -> list[model.Schedule]:
-    """The same, as the store knows them."""
-    found: list[model.Schedule] = []
-    while len(found) < limit:
-        size = min(limit, PAGE) if wanted == EVERY_SCHEDULE else PAGE
-        page = await store.schedules.page(after=after, limit=size)
-        found += filter(wanted.means, page)
-        if len(page) < size:
-            break
-        after = page[-1].plan.name
-    return await upcoming(store, found[:limit])
-
-
-async def history(
-    store: Store, name: str, *, since: datetime | None, until: datetime | None, limit: int
-) -> Sequence[Fire]:
-    rows = await store.ledger.fires(name, since=since, until=until, limit=limit)
-    return await told(store, rows, name)
-
-
-async def preview(store: Store, name: str, count: int) -> Sequence[datetime]:
-    if not 1 <= count <= MOST_PREVIEWED:
-        raise InvalidValue(f"count={count}: from 1 to {MOST_PREVIEWED:,}")
-    schedule = await upcoming_one(store, await store.schedules.get(name))
-    kept = schedule.plan.kept
-    if isinstance(kept, Spaced):
-        return [] if schedule.next_at is None else [schedule.next_at]
-    now = max(schedule.cursor, (await store.upkeep.progress()).now)
-    skipped = (await store.ledger.skipped_ahead([schedule.id])).get(schedule.id, ())
-    moments: list[datetime] = []
-    with Budget():
-        moment = kept.after(now)
-        while len(moments) < count and moment is not None:
-            if moment not in skipped:
-                moments.append(moment)
-            moment = kept.after(moment)
-    return moments
-
-
 def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
     """What makes another plan of one: only what was said."""
     refuse_unknown(words)
@@ -147,3 +86,14 @@ def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
         return replace(plan, **other)
 
     return change
+
+
+async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
+    """Let what code declares count again; what was removed is added again."""
+    known = await store.schedules.in_code(name)
+    if known is None:
+        raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
+    _, declared = known
+    if name in {gone for gone, _ in await store.schedules.removed()}:
+        return await added(store, declared, "keep", who=who)
+    return await edited(store, name, lambda _: declared, who=who)

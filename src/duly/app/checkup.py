@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import duly
 from duly.app.doctor import Finding, examine
 from duly.clock import boottime, now
 from duly.errors import DulyError
 from duly.rules import zone_data_version
 from duly.store.connect import place
 from duly.store.protocol import Store
+from duly.version import __version__
 
 REST = 30.0  # seconds between two examinations
 PATIENCE = 1.0  # seconds that the first who looks waits for one
@@ -30,7 +30,7 @@ class Versions:
 
     place: str  # of the store, without its password
     database: str = ""  # "SQLite 3.40.1"; empty: it is elsewhere, or cannot be asked
-    duly: str = duly.__version__
+    duly: str = __version__
     python: str = field(default_factory=platform.python_version)
     zone_data: str = field(default_factory=zone_data_version)
     workers: Mapping[str, int] = field(default_factory=dict)  # how many have each version of duly

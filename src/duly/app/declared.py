@@ -6,7 +6,6 @@ app's scheduler, all of it at once, and only after everything was imported.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2s
 from typing import Any, TypeVar, Unpack, overload
 
 from duly.app.configured import configured
@@ -21,6 +20,7 @@ from duly.app.plans import (
     rule_of,
     task_of,
 )
+from duly.engine.herald import Announcement
 from duly.errors import InvalidValue, ZoneMissing
 from duly.model.job import Owner
 from duly.model.schedule import Plan
@@ -86,21 +86,6 @@ class Declarations:
         found = sorted(self, key=lambda one: one.name)
         wanted = tuple(WantedSchedule(one.plan(), one.aliases) for one in found)
         return Announcement(app=app, wanted=wanted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
-    """What an app has declared, all of it: said by whoever runs its scheduler."""
-
-    app: str  # as "shop.tasks:duly"
-    wanted: tuple[WantedSchedule, ...]
-    whole: bool = True  # else other processes may know of more
-
-    @property
-    def mark(self) -> str:
-        """The same for the same schedules, and never the same for others."""
-        text = "\n".join(f"{one.plan!r} {one.aliases!r}" for one in self.wanted)
-        return blake2s(text.encode(), digest_size=12).hexdigest()
 
 
 class Scheduling:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duly.app.steering import changed_plan, new_plan, own_zone, policies_in_words
+from duly.app.steering import changed_plan, new_plan
+from duly.app.views import own_zone, policies_in_words
 from duly.durations import show_duration
 from duly.errors import DulyError, RuleError
 from duly.model.schedule import Plan

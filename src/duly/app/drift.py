@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from shlex import quote
 
-from duly.app.changing import added, edited
-from duly.app.views import Schedule
 from duly.declare.changes import Difference
 from duly.declare.keeping import entry_of
 from duly.declare.planning import plan
 from duly.declare.sheet import Sheet
-from duly.errors import NotFound, WrongState
+from duly.errors import NotFound
 from duly.policy.why import Clock, Command
 from duly.store.protocol import Store
 
@@ -86,14 +84,3 @@ async def drift(store: Store, name: str) -> list[Drift]:
     )
     [change] = plan(code, code, here).changes
     return [Drift(app, difference) for difference in change.drift]
-
-
-async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
-    """Let what code declares count again; what was removed is added again."""
-    known = await store.schedules.in_code(name)
-    if known is None:
-        raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
-    _, declared = known
-    if name in {gone for gone, _ in await store.schedules.removed()}:
-        return await added(store, declared, "keep", who=who)
-    return await edited(store, name, lambda _: declared, who=who)

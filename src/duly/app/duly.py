@@ -20,7 +20,7 @@ from duly.app.access import Audit, Tokens
 from duly.app.capacity import Limits, Queues, Workers
 from duly.app.composing import FlowDecorator, wait_for
 from duly.app.configured import configured, retention_of
-from duly.app.declared import Announcement, Declarations, Scheduling
+from duly.app.declared import Declarations, Scheduling
 from duly.app.events import NOTHING, Events, aemit, emit, emitted
 from duly.app.home import Home
 from duly.app.jobs import Job
@@ -31,6 +31,7 @@ from duly.app.search import Jobs
 from duly.app.talk import teller, tells_of_jobs
 from duly.app.tasks import Call, Desk, TaskDecorator
 from duly.app.worker_words import LONGEST, WorkerWords, worker_options, worker_words
+from duly.engine.herald import Announcement
 from duly.errors import InvalidValue
 from duly.flow.compose import Step
 from duly.model.claimed import Claimed

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from duly.app.flow_page import Awaits, FlowSeen, flow_seen, lineage_of
-from duly.app.steering import own_zone
 from duly.app.tenancy import HIGHEST_NUMBER, own_job
+from duly.app.views import own_zone
 from duly.app.why import answer_job
 from duly.model.job import Attempt, Job
 from duly.model.journal import LogLine, Note

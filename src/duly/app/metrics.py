@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import duly
 from duly.app.presence import present
 from duly.store.protocol import OVERDUE, Depth, Progress, Store
+from duly.version import __version__
 
 METRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _SPECIAL = re.compile(r"[\\\"\n]")
@@ -40,7 +40,7 @@ async def metrics(store: Store) -> str:
     depths = await store.evidence.depths()
     workers = present(await store.surroundings.living())
     lines = [
-        *_family("duly_info", "The version that answers.", [({"version": duly.__version__}, 1)]),
+        *_family("duly_info", "The version that answers.", [({"version": __version__}, 1)]),
         *_family(
             "duly_oldest_unfired_seconds",
             f"How long the oldest due moment waits for a scheduler; {OVERDUE.seconds} is trouble.",

@@ -14,7 +14,6 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self
 
-from duly.app.declared import Announcement
 from duly.app.home import open_or_make_store
 from duly.app.job_log import job_log
 from duly.app.node import Node
@@ -22,7 +21,7 @@ from duly.app.stores import outgrown
 from duly.app.talk import job_count, level_of, sentence
 from duly.app.workers import WorkerOptions, make_worker
 from duly.clock import boottime, sleep
-from duly.engine.herald import Herald
+from duly.engine.herald import Announcement, Herald
 from duly.engine.worker import Worker
 from duly.errors import InvalidValue, SchemaMismatch, StoreUnavailable
 from duly.events import Emit, Event, StopOverdue, StoreFound, StoreLost, StoreOutgrown

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from duly.app.changing import preview
+from duly.app.views import preview
 from duly.rules import Budget, Rule, Spaced, clock_change_notes, parse
 from duly.store.protocol import Store
 

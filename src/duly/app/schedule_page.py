@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from duly.app.changing import history, preview
 from duly.app.drift import Drift, drift
 from duly.app.schedule_rows import in_words
-from duly.app.steering import own_zone, policies_in_words
 from duly.app.upcoming import beyond
-from duly.app.views import Fire, Schedule
+from duly.app.views import Fire, Schedule, history, own_zone, policies_in_words, preview
 from duly.errors import RuleError
 from duly.model.schedule import Pause, Plan
 from duly.rules import Spaced, clock_change_notes, local_time

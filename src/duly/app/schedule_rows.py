@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from duly.app.changing import meant
 from duly.app.counts import LATE, Kept, kept_word
-from duly.app.steering import own_zone
-from duly.app.views import Fire, Schedule, reacts, with_run
+from duly.app.views import Fire, Schedule, meant, own_zone, reacts, with_run
 from duly.errors import DulyError
 from duly.model import schedule as model
 from duly.model.fire import Fire as StoredFire

@@ -6,17 +6,12 @@ from typing import Any, TypeVar, Unpack
 
 from duly.app.backfill import Backfill, Wanted, backfill
 from duly.app.changing import (
-    PAGE,
     IfExists,
     Stop,
     added,
     change_of,
     edited,
-    found,
-    history,
-    listed,
     paused,
-    preview,
     resumed,
     run,
     skipped,
@@ -25,7 +20,7 @@ from duly.app.changing import (
 from duly.app.connections import awrite, write
 from duly.app.home import Home
 from duly.app.plans import RuleText, Startable, Timed, plan_of, rule_of
-from duly.app.views import Fire, Schedule
+from duly.app.views import PAGE, Fire, Schedule, found, history, listed, preview
 from duly.app.why import why_schedule
 from duly.model.job import Owner
 from duly.model.schedule_filter import parse_schedule_filter

@@ -5,25 +5,21 @@ make a new plan, and change one.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from getpass import getuser
 from typing import Any
 
-from duly.app.changing import listed
 from duly.app.home import Borrowed
 from duly.app.plans import Timed, policies_of
 from duly.app.schedules import Schedules
-from duly.app.views import Schedule
-from duly.durations import say_duration
-from duly.errors import DulyError, NotFound
+from duly.app.views import Schedule, listed
 from duly.model.job import Owner
 from duly.model.payload import encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.options import name_of, priority_of
-from duly.rules import On, Spaced
 from duly.store.protocol import LaneInfo, Store
 
 __all__ = [
@@ -34,10 +30,7 @@ __all__ = [
     "every_schedule",
     "login",
     "new_plan",
-    "own_zone",
-    "policies_in_words",
     "steered",
-    "zone_of",
 ]
 
 MOST_LISTED = 10_000
@@ -90,59 +83,6 @@ def changed_plan(plan: Plan, rule: str | None, words: Mapping[str, Any]) -> Plan
         policies=_policies(plan.policies, words),
         **_label(words),
     )
-
-
-def own_zone(plan: Plan) -> str | None:
-    """The zone that its moments are shown in, if it has one, and can be read."""
-    try:
-        return plan.timing.zone or plan.zone
-    except DulyError:
-        return None
-
-
-async def zone_of(store: Store, name: str) -> str | None:
-    """The same of a schedule by its name, which may have been removed."""
-    try:
-        return own_zone((await store.schedules.get(name)).plan)
-    except NotFound:
-        return None
-
-
-def policies_in_words(plan: Plan) -> Sequence[str]:
-    """What it does when the world does not fit the plan."""
-    policies = plan.policies
-    said = []
-    if not isinstance(plan.kept, Spaced | On):
-        said = [_OVERLAP[policies.overlap], _missed_in_words(policies.missed)]
-    if policies.start_within is not None:
-        late = _LATE[policies.late]
-        said.append(f"must start within {say_duration(policies.start_within)}, {late}")
-    if policies.jitter is not None:
-        said.append(f"starts up to {say_duration(policies.jitter)} later, to spread the load")
-    if policies.dst != "cron":
-        said.append(f'takes clock changes as dst="{policies.dst}"')
-    return said
-
-
-_OVERLAP = {
-    "skip": "skips its moment while the run before has not ended",
-    "queue_one": "waits for the run before, the newest moment only",
-    "queue_all": "waits for the runs before",
-    "replace": "stops the run before, if that has not ended",
-    "allow": "runs beside the run before, if that has not ended",
-}
-_LATE = {"skip": "or is skipped", "run": "or runs late", "hurry": "or goes before others"}
-
-
-def _missed_in_words(missed: Missed) -> str:
-    match missed.policy:
-        case "latest":
-            return "missed moments are made up for once"
-        case "skip":
-            return "missed moments are not made up for"
-        case "all":
-            apart = f", {say_duration(missed.spacing)} apart" if missed.spacing else ""
-            return f"missed moments are made up for, the newest {missed.at_most:,}{apart}"
 
 
 def _policies(policies: Policies, words: Mapping[str, Any]) -> Policies:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from duly.app.simulating import Outage, Story, WhatIf, simulate, usual_runtime
-from duly.app.steering import own_zone
-from duly.durations import show_duration
+from duly.app.simulating import Outage, Story, WhatIf, simulate
+from duly.app.views import own_zone
+from duly.durations import show_duration, usual_runtime
 from duly.errors import DulyError
 from duly.instants import floored
 from duly.model.schedule import Plan

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
-from duly.app.simulating import usual_runtime
-from duly.app.steering import own_zone
+from duly.app.views import own_zone
+from duly.durations import usual_runtime
 from duly.errors import RuleError
 from duly.model.filter import Filter
 from duly.model.job import Job

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import duly
 from duly.app.completions import completion
 from duly.engine.crew import ALONE
 from duly.engine.executors.coroutines import Coroutines
@@ -26,6 +25,7 @@ from duly.registry.definition import Definition
 from duly.registry.registry import Completion, Registry
 from duly.store.connect import connect
 from duly.store.protocol import Store
+from duly.version import __version__
 
 MOST_SLOTS = 10_000
 
@@ -144,7 +144,7 @@ def _setup(options: WorkerOptions, app: str) -> Setup:
         dedicated=options.dedicated,
         restart=options.restart,
         plans=options.plans,
-        version=duly.__version__,
+        version=__version__,
         app=app,
         verbose=options.verbose,
     )

@@ -46,7 +46,7 @@ def list_command(store: str, view: View) -> None:
       duly queues --watch
       duly queues -o json
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.capacity import known_queues
+    from duly.app.capacity_facts import known_queues
 
     show_list(store, view, known_queues, QUEUES)
 

@@ -6,7 +6,9 @@ has held the word says so: if an older one has it now, that one only did not hea
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import blake2s
 
 from duly.events import (
     DeclarationSuperseded,
@@ -72,3 +74,18 @@ class Herald:
                     refused=declared.refused,
                 )
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """What an app has declared, all of it: said by whoever runs its scheduler."""
+
+    app: str  # as "shop.tasks:duly"
+    wanted: tuple[WantedSchedule, ...]
+    whole: bool = True  # else other processes may know of more
+
+    @property
+    def mark(self) -> str:
+        """The same for the same schedules, and never the same for others."""
+        text = "\n".join(f"{one.plan!r} {one.aliases!r}" for one in self.wanted)
+        return blake2s(text.encode(), digest_size=12).hexdigest()

@@ -13,12 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.requests import HTTPConnection
 
-import duly
 from duly.clock import now
 from duly.model.filter_words import quoted
 from duly.policy.redaction import redacted
 from duly.policy.why import Clock, about
 from duly.rules import local_time
+from duly.version import __version__
 from duly.web.asking import Ask, Look, segment
 from duly.web.saying import as_json, coloured, sentence, shown
 
@@ -52,7 +52,7 @@ def render_bare(template: str, request: HTTPConnection, **values: object) -> str
     return (
         _environment()
         .get_template(template)
-        .render(at=lambda path: f"{root}{path}", look=look, version=duly.__version__, **values)
+        .render(at=lambda path: f"{root}{path}", look=look, version=__version__, **values)
     )
 
 
@@ -112,7 +112,7 @@ def _common(ask: Ask) -> dict[str, Any]:
         "at": ask.at,
         "may": ask.may,
         "user": ask.user,
-        "version": duly.__version__,
+        "version": __version__,
         "when": lambda *args: when(ask, *args),
         "countdown": lambda *args: countdown(ask, *args),
         "on_the_clock": lambda moment, zone: _on_the_clock(moment, ask.zone_of(zone)),

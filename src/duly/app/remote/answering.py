@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-import duly
 from duly.app.remote.calls import RemoteCall, Verb, call_of
 from duly.app.remote.reading import reader
 from duly.app.remote.writing import writer
@@ -23,6 +22,7 @@ from duly.model.job import Label
 from duly.model.schedule import Plan, Schedule
 from duly.rules import Budget
 from duly.store.protocol import Store
+from duly.version import __version__
 
 FORM: Final = 1  # of what goes to and fro: another number is another language
 LARGEST: Final = 16 * 1024 * 1024  # bytes of one question
@@ -54,7 +54,7 @@ def role_of(noun: str, verb: str) -> Role:
 
 def greeting() -> bytes:
     """By which a caller knows that there is a duly, and whether they understand each other."""
-    return msgspec.json.encode({"duly": duly.__version__, "form": FORM})
+    return msgspec.json.encode({"duly": __version__, "form": FORM})
 
 
 def permit(user: User, role: Role, *, what: str) -> None:

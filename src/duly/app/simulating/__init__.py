@@ -5,9 +5,10 @@ event to the next; the scheduler's own decisions fire it, and a worker with room
 claims and settles its jobs. What is told is what that store's ledger says afterwards.
 """
 
-from duly.app.simulating.asking import Known, continued, known_of, usual_runtime, window_end
+from duly.app.simulating.asking import Known, continued, known_of, window_end
 from duly.app.simulating.simulation import MOST_MOMENTS, simulate
 from duly.app.simulating.story import Attempt, ClockChange, Moment, Outage, Story, Unended, WhatIf
+from duly.durations import usual_runtime
 
 __all__ = [
     "MOST_MOMENTS",

@@ -62,15 +62,6 @@ def continued(what: WhatIf, known: Known) -> WhatIf:
     return replace(what, plan=replace(what.plan, policies=policies))
 
 
-def usual_runtime(runs: Sequence[timedelta]) -> timedelta | None:
-    """The median, to the second where that is no loss."""
-    if not runs:
-        return None
-    middle = sorted(runs)[len(runs) // 2]
-    whole = timedelta(seconds=round(middle.total_seconds()))
-    return whole if whole >= timedelta(seconds=10) else middle
-
-
 def window_end(
     plan: Plan, start: datetime, *, outages: Sequence[Outage] = (), runtime: timedelta = timedelta()
 ) -> datetime:

@@ -103,7 +103,8 @@ def backfill(  # noqa: PLR0913 - one for each option
     view, zone = View(output=output, utc=utc), "UTC"
 
     async def backfilled(there: "Store") -> "Backfill":
-        from duly.app.steering import steered, zone_of
+        from duly.app.steering import steered
+        from duly.app.views import zone_of
 
         nonlocal zone
         zone = await zone_of(there, name) or machine_zone() or "UTC"

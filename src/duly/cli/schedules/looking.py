@@ -102,7 +102,8 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
     zone: str | None = None
 
     async def found(there: "Store") -> "Sequence[Fire]":
-        from duly.app.steering import steered, zone_of
+        from duly.app.steering import steered
+        from duly.app.views import zone_of
 
         nonlocal zone
         zone = await zone_of(there, name)
@@ -140,7 +141,7 @@ def _by_next(schedule: "Schedule") -> tuple[bool, float, str]:
 
 
 def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
-    from duly.app.steering import own_zone
+    from duly.app.views import own_zone
 
     zone, last = own_zone(schedule.plan), schedule.last
     return (

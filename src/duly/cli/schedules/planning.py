@@ -199,7 +199,8 @@ def new(
 
 def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
     """The plan with what was typed; the zone of the settings is for what needs one and has none."""
-    from duly.app.steering import changed_plan, own_zone
+    from duly.app.steering import changed_plan
+    from duly.app.views import own_zone
 
     zone = settled().zone
     words = in_zone(said, said.get("zone") or own_zone(plan) or zone)
@@ -242,7 +243,7 @@ def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
 
 
 def _tell(done: str, schedule: "Schedule", *, utc: bool) -> None:
-    from duly.app.steering import own_zone
+    from duly.app.views import own_zone
 
     view, plan = View(utc=utc), schedule.plan
     following = f"next {view.moment(schedule.next_at, own_zone(plan))}"

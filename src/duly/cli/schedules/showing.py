@@ -62,7 +62,8 @@ def show(name: str, *, utc: bool, store: str, output: str) -> None:
 
 async def _portrait(store: "Store", name: str) -> Portrait:
     from duly.app.drift import drift
-    from duly.app.steering import own_zone, policies_in_words, steered
+    from duly.app.steering import steered
+    from duly.app.views import own_zone, policies_in_words
 
     people = steered(store)
     schedule = await people.aget(name)

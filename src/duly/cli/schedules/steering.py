@@ -66,7 +66,8 @@ def pause(
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def paused(there: "Store") -> "tuple[Schedule, str | None]":
-        from duly.app.steering import steered, zone_of
+        from duly.app.steering import steered
+        from duly.app.views import zone_of
 
         zone = await zone_of(there, name)
         moment = None if until is None else _until(until, zone)
@@ -88,7 +89,8 @@ def resume(*, name: str, utc: bool, store: str) -> None:
     \b
       duly schedules resume nightly
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.steering import own_zone, steered
+    from duly.app.steering import steered
+    from duly.app.views import own_zone
 
     done = ask(store, lambda there: steered(there).aresume(name))
     click.echo(f"resumed  {name}  next {View(utc=utc).moment(done.next_at, own_zone(done.plan))}")
@@ -117,7 +119,8 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def skipped(there: "Store") -> "tuple[list[datetime], str | None]":
-        from duly.app.steering import steered, zone_of
+        from duly.app.steering import steered
+        from duly.app.views import zone_of
 
         people = steered(there)
         moments = await (people.aunskip(name) if undo else people.askip_next(name, count=count))
@@ -160,7 +163,8 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
     async def rewound(there: "Store") -> "list[StoredSchedule]":
         from datetime import timedelta
 
-        from duly.app.steering import login, zone_of
+        from duly.app.steering import login
+        from duly.app.views import zone_of
 
         progress = await there.upkeep.progress()
         names = progress.ahead if name is None else [name]
@@ -171,7 +175,7 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
             moment = progress.now - when if isinstance(when, timedelta) else when
         return [await there.schedules.rewind(one, to=moment, who=login()) for one in names]
 
-    from duly.app.steering import own_zone
+    from duly.app.views import own_zone
 
     done = ask(store, rewound)
     for one in done:
@@ -195,7 +199,8 @@ def take_back(*, name: str, store: str) -> None:
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def taken(there: "Store") -> list[str]:
-        from duly.app.drift import drift, taken_back
+        from duly.app.changing import taken_back
+        from duly.app.drift import drift
         from duly.app.steering import login
 
         found = await drift(there, name)

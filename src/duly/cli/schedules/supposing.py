@@ -70,7 +70,7 @@ def supposed(plan: "Plan", known: "Known | None", said: Said) -> "WhatIf":
 
 def shown_zone(plan: "Plan") -> str:
     """On whose clock its moments are read, and shown."""
-    from duly.app.steering import own_zone
+    from duly.app.views import own_zone
 
     return own_zone(plan) or machine_zone() or "UTC"
 
@@ -106,7 +106,7 @@ def _moment(text: str, after: datetime, zone: str, option: str) -> datetime:
 
 
 def _runtime(text: str | None, known: "Known | None") -> timedelta:
-    from duly.app.simulating import usual_runtime
+    from duly.durations import usual_runtime
 
     if text is not None:
         try:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-import duly
 from duly.app.problems import MEDIA_TYPE
+from duly.version import __version__
 from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
 
 LONGEST_KEY: Final = 500
@@ -67,7 +67,7 @@ def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict
     tags = {one.tag for one in endpoints}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "duly", "version": duly.__version__, "description": _ABOUT},
+        "info": {"title": "duly", "version": __version__, "description": _ABOUT},
         "servers": [{"url": address}],
         "security": [{"token": []}],
         "tags": [{"name": tag, "description": TAGS[tag]} for tag in TAGS if tag in tags],

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from duly.app.calling import edited_by_name, plan_named
 from duly.app.changing import added
 from duly.app.schedule_facts import RuleFacts, changes, rule_facts, schedule_moments
-from duly.app.steering import zone_of
+from duly.app.views import zone_of
 from duly.app.why import answer_schedule
 from duly.clock import now
 from duly.model.job import Owner

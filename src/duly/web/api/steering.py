@@ -3,7 +3,7 @@
 from typing import Final
 
 from duly.app.calling import run_with, runs_without_event
-from duly.app.drift import taken_back
+from duly.app.changing import taken_back
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schedules import zone_here
 from duly.web.api.schemas.common import moment_in, when_in

@@ -5,9 +5,9 @@ from typing import Any, Final, get_args
 
 from starlette.responses import RedirectResponse, Response
 
-from duly.app.changing import meant
 from duly.app.job_list import Deed, failed_alike, job_rows, known_names, matching
 from duly.app.tenancy import own_job
+from duly.app.views import meant
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.model.filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
 from duly.model.filter_words import quoted

@@ -8,9 +8,8 @@ from typing import Final
 from duly.app.event_page import events_of
 from duly.app.schedule_page import Standing, background, standing
 from duly.app.schedule_rows import outcome_word
-from duly.app.steering import own_zone
 from duly.app.supposing import examples
-from duly.app.views import Fire
+from duly.app.views import Fire, own_zone
 from duly.clock import now
 from duly.errors import DulyError
 from duly.model.payload import decode

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duly.app.backfill import Backfill
-from duly.app.steering import own_zone
+from duly.app.views import own_zone
 from duly.clock import now
 from duly.errors import DulyError, InvalidValue
 from duly.model.schedule import Plan
