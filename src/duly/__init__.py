@@ -13,11 +13,10 @@ from duly.errors import StoreUnavailable as StoreUnavailable
 from duly.version import __version__
 
 if TYPE_CHECKING:
-    from duly.app.composing import Flow as Flow
     from duly.app.duly import Duly
-    from duly.app.jobs import Job
+    from duly.app.flows import Flow as Flow
+    from duly.app.job import Job
     from duly.app.tasks import Call
-    from duly.app.views import Fire, Schedule
     from duly.flow.compose import Step as Step
     from duly.model.access import User as User
     from duly.model.limit import Limit
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from duly.policy.retry import Retry
     from duly.registry.codecs import codec as codec
     from duly.registry.context import Context, current
+    from duly.views.schedules import Fire, Schedule
 
 
 __all__ = [
@@ -50,13 +50,13 @@ _WHERE = {
     "Call": "duly.app.tasks",
     "Context": "duly.registry.context",
     "Duly": "duly.app.duly",
-    "Fire": "duly.app.views",
-    "Flow": "duly.app.composing",
-    "Job": "duly.app.jobs",
+    "Fire": "duly.views.schedules",
+    "Flow": "duly.app.flows",
+    "Job": "duly.app.job",
     "Limit": "duly.model.limit",
     "Missed": "duly.model.policies",
     "Retry": "duly.policy.retry",
-    "Schedule": "duly.app.views",
+    "Schedule": "duly.views.schedules",
     "Step": "duly.flow.compose",
     "User": "duly.model.access",
     "codec": "duly.registry.codecs",

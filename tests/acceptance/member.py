@@ -13,10 +13,10 @@ import sys
 from datetime import timedelta
 
 from duly.app import Node
-from duly.app.workers import WorkerOptions, make_worker
 from duly.clock import now
 from duly.errors import StoreUnavailable
 from duly.events import Event, SettlementFailed, TickFailed, TickStalled, WriteRefused
+from duly.runtime.workers import WorkerOptions, make_worker
 from tests.acceptance import tasks
 from tests.acceptance.opening import opened
 

@@ -12,9 +12,9 @@ import pytest
 from duly import Duly
 from duly.app.access import Audit, NewSecret, Tokens, commanded
 from duly.app.capacity import Limits, Queues
-from duly.app.home import Borrowed
-from duly.app.steering import login, steered
+from duly.app.typed_schedules import login, steered
 from duly.clock import now
+from duly.connection import OpenStore
 from duly.errors import InvalidValue, NotFound, RuleError, WrongState
 from duly.model.access import Actor, Token, hash_of
 from tests.factories import plan
@@ -30,7 +30,7 @@ def app(url: str) -> Iterator[Duly]:
 def found(app: Duly, made: NewSecret) -> Token | None:
     """What a request with the secret would find."""
     wanted = hash_of(made.secret)
-    home = app._home
+    home = app._lazy
     return home.call(lambda store: store.access.find_token(wanted), twin="")
 
 
@@ -117,12 +117,12 @@ async def test_everything_can_be_awaited(app: Duly) -> None:
 
 async def test_what_the_facade_does_for_somebody_is_in_the_audit_log(app: Duly) -> None:
     """As the HTTP side does it: a store that acts in their name, and the same verbs on it."""
-    store = (await app._home.store()).acting(Actor("ada", "person"))
+    store = (await app._lazy.store()).acting(Actor("ada", "person"))
     await store.schedules.add([plan("report")])
     await steered(store, who="ada").apause("report", note="holiday")
-    await Queues(Borrowed(store)).apause("mail", note="the relay is down")
-    await Limits(Borrowed(store)).aset("crm", concurrency=2)
-    await Tokens(Borrowed(store)).acreate("ci", role="viewer")
+    await Queues(OpenStore(store)).apause("mail", note="the relay is down")
+    await Limits(OpenStore(store)).aset("crm", concurrency=2)
+    await Tokens(OpenStore(store)).acreate("ci", role="viewer")
     entries = (await app.audit.alist())[::-1]
     assert [(entry.action, entry.subject) for entry in entries] == [
         ("schedules.add", "schedule:report"),

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duly.app.status import Counts, Need, Status, status
 from duly.model.access import Actor
 from duly.model.outcome import Mismatched, Raised
+from duly.views.status import Counts, Need, Status, status
 from tests.app.test_why import opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from duly.app import Store, migrate_store, open_store
-from duly.app.applying import apply, draft
+from duly.app.schedule_files import apply, draft
 from duly.declare import Sheet
 from duly.declare.reading import read
 from duly.errors import InvalidValue, WrongState
@@ -38,7 +38,7 @@ FASTER = replace(SHEET, schedules={
 DYING = """
 import asyncio, os, signal, sys
 from duly.app import open_store
-from duly.app.applying import apply, draft
+from duly.app.schedule_files import apply, draft
 from tests.app.test_applying import SHEET
 
 async def main(url, statement):

@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from duly import Duly
-from duly.app.backfill import Backfill
-from duly.app.why import why_schedule
 from duly.clock import now
 from duly.errors import InvalidValue, NotFound, WrongState
+from duly.model.backfill import Backfill
 from duly.model.policies import Missed
 from duly.store.protocol import Retention
+from duly.views.why import why_schedule
 from tests.app.test_why import DAY, MONDAY, keep, night, nightly, postgres, why, world
 from tests.conformance.world import HOUR, MINUTE, World
 

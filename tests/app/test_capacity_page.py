@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.app.capacity_page import CapacityView, QueueLine, WorkerLine, many
-from duly.app.charts import Series
-from duly.app.flows import Flow
 from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store.protocol import MOST_COUNTED, Depth
+from duly.views.capacity_page import CapacityView, QueueLine, WorkerLine, many
+from duly.views.charts import Series
+from duly.views.throughput import Flow
 
 NOW = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
 NOTHING = Series(

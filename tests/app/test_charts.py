@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from duly.app import charts
-from duly.app.charts import Charts, Series, percentile
 from duly.errors import InvalidValue
 from duly.model.outcome import Raised
 from duly.store.protocol import LENGTHS
+from duly.views import charts
+from duly.views.charts import Charts, Series, percentile
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan

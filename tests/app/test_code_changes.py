@@ -17,12 +17,12 @@ import pytest
 
 from duly import Duly
 from duly.app import connect, migrate_tables
-from duly.app.talk import sentence
-from duly.app.why import why_schedule
-from duly.engine.herald import Herald
+from duly.engine.reconciler import Herald
 from duly.events import Event
 from duly.model.fire import Fire
+from duly.runtime.console import sentence
 from duly.testing.clock import VirtualClock
+from duly.views.why import why_schedule
 from tests.app.waiting import eventually
 from tests.conformance.world import HOUR, World
 

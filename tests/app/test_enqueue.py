@@ -129,7 +129,7 @@ def test_what_a_job_says_can_be_followed_to_its_end() -> None:
 
 def test_a_callback_is_a_task_that_gets_the_number_of_the_job() -> None:
     def told() -> list[tuple[str, str]]:
-        ended = shop.duly._home.call(lambda store: store.jobs.ended(State.SUCCEEDED), twin="")
+        ended = shop.duly._lazy.call(lambda store: store.jobs.ended(State.SUCCEEDED), twin="")
         return [(job.task, job.args) for job in ended]
 
     job = shop.fail_and_tell.enqueue()
@@ -226,7 +226,7 @@ def test_a_store_that_was_opened_and_forgotten_is_closed_with_its_loop() -> None
         await shop.add.aenqueue(1)
 
     asyncio.run(main())
-    [opened] = shop.duly._home._opened.values()
+    [opened] = shop.duly._lazy._opened.values()
     assert isinstance(opened.keeper, AsyncGeneratorType)
     assert opened.keeper.ag_frame is None
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.app.failures import FailureGroup, error_line, grouped
 from duly.model.filter import EVERYTHING, Filter, parse_filter
 from duly.model.states import State
 from duly.store.protocol import LONGEST_TAIL, Failure
+from duly.views.failures import FailureGroup, error_line, grouped
 
 NOON = datetime(2027, 1, 3, 12, tzinfo=UTC)
 TRACEBACK = """

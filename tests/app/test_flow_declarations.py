@@ -33,7 +33,7 @@ STANDARD = Retry().as_json()
 
 
 def plan_of(flow: Flow[..., Any]) -> Sequence[StepPlan]:
-    return flow._desk.registry.flow_plan(flow.definition).steps
+    return flow._enqueuer.registry.flow_plan(flow.definition).steps
 
 
 def only_step(flow: Flow[..., Any]) -> StepPlan:

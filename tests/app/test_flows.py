@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.app.charts import Charts
-from duly.app.flows import Flow, Flows
 from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, Ended
+from duly.views.charts import Charts
+from duly.views.throughput import Flow, Flows
 
 START = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
 NONE = (0,) * (len(LENGTHS) + 1)

@@ -6,11 +6,11 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from duly.app.happenings import FURTHEST, MOST, Watch
 from duly.errors import InvalidValue
 from duly.instants import to_us
 from duly.model.outcome import Raised
 from duly.store.protocol import Happening
+from duly.views.happenings import FURTHEST, MOST, Watch
 from tests.app.test_why import opened
 from tests.conformance.world import MINUTE, World
 from tests.factories import call, plan

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from duly.app.needs import Need
 from duly.model.access import Matter
 from duly.policy.why import Command
+from duly.views.needs import Need
 
 MOMENT = datetime(2026, 11, 13, 1, tzinfo=UTC)
 SCHEDULE = Matter(subject="schedule:report", kind="overlap", until=MOMENT)

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from duly.app.overdue import find_overdue
-from duly.app.status import status
-from duly.app.strip import Strip
-from duly.app.why import why_schedule
+from duly.views.day_strip import Strip
+from duly.views.overdue import find_overdue
+from duly.views.status import status
+from duly.views.why import why_schedule
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import plan

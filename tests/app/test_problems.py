@@ -5,8 +5,8 @@ import inspect
 import pytest
 
 from duly import errors
-from duly.app.problems import error_of, problem_of
 from duly.errors import DulyError
+from duly.remote.problems import error_of, problem_of
 
 KINDS = [
     kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, DulyError)

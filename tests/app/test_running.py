@@ -79,7 +79,7 @@ async def test_who_is_in_a_hurry_does_not_wait_for_what_runs(tmp_path: Path) -> 
         await sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await program
-    store = await shop.duly._home.store()
+    store = await shop.duly._lazy.store()
     assert [job.state for job in await store.jobs.page()] == [State.READY]
     await shop.duly.aclose()
 
@@ -175,7 +175,7 @@ def _whose() -> tuple[int, str]:
 
 
 def _unfinished() -> list[int]:
-    found = shop.duly._home.call(lambda store: store.jobs.page(), twin="")
+    found = shop.duly._lazy.call(lambda store: store.jobs.page(), twin="")
     return [job.id for job in found]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from duly import Duly, Missed, RuleError
-from duly.app.jobs import Job
+from duly.app.job import Job
+from duly.app.jobs import Jobs
 from duly.app.schedules import Schedules
-from duly.app.search import Jobs
 from duly.errors import InvalidValue, JobFailed, NotFound, ScheduleExists
 
 
@@ -35,7 +35,7 @@ def app(tmp_path: Path) -> Duly:
 def task(app: Duly, name: str) -> Any:  # noqa: ANN401 - as its author holds it
     from duly.app.tasks import Task  # noqa: PLC0415
 
-    return Task(app._desk, app.registry.get(name), {})
+    return Task(app._enqueuer, app.registry.get(name), {})
 
 
 def test_a_schedule_is_added_with_the_words_of_the_decorator(app: Duly) -> None:
@@ -79,7 +79,7 @@ def test_schedules_are_listed_by_what_they_have_in_common(app: Duly) -> None:
 def test_what_is_meant_is_found_behind_any_number_of_others(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.app.changing.PAGE", 2)
+    monkeypatch.setattr("duly.app.schedules.PAGE", 2)
     for number in range(6):
         queue = "mail" if number in (3, 5) else "default"
         app.schedules.add("every 1h", task(app, "report").using(queue=queue), name=f"n{number}")

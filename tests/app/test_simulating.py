@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from duly import Duly, Missed, current
-from duly.app.simulating import Moment, Outage, Story, WhatIf, simulate
 from duly.model.schedule import Plan
+from duly.rehearse import Moment, Outage, Story, WhatIf, simulate
 from duly.testing import Sandbox
 
 MIDNIGHT = datetime(2027, 1, 4, tzinfo=UTC)

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from duly.app.simulating import (
+from duly.connection import migrate_tables
+from duly.durations import usual_runtime
+from duly.errors import InvalidValue
+from duly.model.limit import Lane
+from duly.model.schedule import Pause, Plan
+from duly.model.terms import Callback, Terms
+from duly.policy.firing import decide
+from duly.policy.retry import Retry
+from duly.rehearse import (
     MOST_MOMENTS,
     ClockChange,
     Known,
@@ -20,15 +28,7 @@ from duly.app.simulating import (
     simulate,
     window_end,
 )
-from duly.app.simulating.asking import known_of
-from duly.app.stores import migrate_tables
-from duly.durations import usual_runtime
-from duly.errors import InvalidValue
-from duly.model.limit import Lane
-from duly.model.schedule import Pause, Plan
-from duly.model.terms import Callback, Terms
-from duly.policy.firing import decide
-from duly.policy.retry import Retry
+from duly.rehearse.asking import known_of
 from duly.store.connect import connect
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock

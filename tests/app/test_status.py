@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.app.status import Counts, Need, Status, counted, status
 from duly.model.fire import Cause, Outcome
 from duly.model.journal import NoteEntry
 from duly.model.outcome import Mismatched, Raised
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.store.protocol import Tally
+from duly.views.status import Counts, Need, Status, counted, status
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan

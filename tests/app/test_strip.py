@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from duly.app import coming, strip
-from duly.app.counts import Counts
-from duly.app.status import status
-from duly.app.strip import QUARTER, Strip, StripView
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
+from duly.views import coming
+from duly.views import day_strip as strip
+from duly.views.counts import Counts
+from duly.views.day_strip import QUARTER, Strip, StripView
+from duly.views.status import status
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import plan

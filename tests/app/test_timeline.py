@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from duly import Duly
-from duly.app.timeline import Timeline, timeline
 from duly.clock import now
 from duly.model.worker import Profile
 from duly.store.protocol import Done, Store, Wish
+from duly.views.timeline import Timeline, timeline
 
 HOUR = timedelta(hours=1)
 
@@ -24,11 +24,11 @@ def begun(app: Duly, *, ended: bool) -> None:
         held = await store.work.held(worker.id) if ended else []
         await store.work.turn([Done(one.id, one.fence) for one in held])
 
-    app._home.call(work, twin="")
+    app._lazy.call(work, twin="")
 
 
 def drawn(app: Duly, schedule: str | None = None) -> Timeline:
-    return app._home.call(
+    return app._lazy.call(
         lambda store: timeline(store, span=HOUR, now=now(), schedule=schedule), twin=""
     )
 

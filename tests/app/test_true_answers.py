@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from duly.app.counts import Counts
-from duly.app.late import LateRuns
-from duly.app.status import status
-from duly.app.strip import Strip
-from duly.app.views import history
-from duly.app.why import why_job, why_schedule
 from duly.model.outcome import Raised
+from duly.views.counts import Counts
+from duly.views.day_strip import Strip
+from duly.views.late import LateRuns
+from duly.views.schedules import history
+from duly.views.status import status
+from duly.views.why import why_job, why_schedule
 from duly.web.svg.strip import strip as drawn
 from tests.app.test_why import opened
 from tests.conformance.world import HOUR, MINUTE, World

@@ -16,34 +16,20 @@ import pytest
 
 import duly.app
 import duly.registry
+import duly.runtime
 import duly.testing.sandbox
 from duly import Duly
 
 # Parts of the machine: nobody is handed one.
 INSIDE = {
-    "Desk": "whoever is awaited needs no word about its twin, so the two take other words",
-    "Home": "closes what belongs to a loop, or what belongs to none: two things",
-    "Borrowed": "a Home",
-    "Place": "a Home; the sandbox's",
-    "Afar": "the store itself, and that is always awaited",
+    "Enqueuer": "whoever is awaited needs no word about its twin, so the two take other words",
+    "Place": "the store of the sandbox, as a LazyStore",
     "Shift": "runs on a loop: whoever has none is given one by Running",
     "Stint": "runs on a loop: whoever has none is given one by Sandbox.run",
     "Node": "services that run on a loop",
-    "World": "a rehearsal; whoever asks for one asks duly.app.simulating",
     "Lobby": "of the web side, which is a loop",
     "Front": "of the web side, which is a loop",
-    "Today": "of the web side, which is a loop",
-    "Strip": "of the web side, which is a loop",
-    "Charts": "of the web side, which is a loop",
-    "LateRuns": "of the web side, which is a loop",
-    "Watch": "of the web side, which is a loop",
-    "Rounds": "of the web side, which is a loop",
-    "Guests": "of the web side, which is a loop",
-    "GuestDesk": "of the web side, which is a loop",
-    "Edits": "a part of the store, and that is always awaited",
-    "Line": "under a store elsewhere, and that is always awaited",
-    "RemoteStore": "the store itself, and that is always awaited",
-    "RemoteSchedules": "a part of the store, and that is always awaited",
+    "Afar": "the store itself, and that is always awaited",
     "Here": "an executor of the sandbox, on its loop",
     "CallersThread": "an executor of the sandbox, for its own thread",
 }
@@ -117,7 +103,7 @@ def pairs_of(kind: type) -> list[Pair]:
 
 def classes() -> list[type]:
     """Those that have a verb which is awaited, wherever they stand."""
-    rooms = (duly.app, duly.registry, duly.testing.sandbox)
+    rooms = (duly.app, duly.registry, duly.runtime, duly.testing.sandbox)
     modules = [
         importlib.import_module(module.name)
         for room in rooms

@@ -15,8 +15,8 @@ import pytest
 
 from duly import Duly, Limit, Step
 from duly.app.access import NewSecret
-from duly.app.jobs import Job
-from duly.app.search import JobPage
+from duly.app.job import Job
+from duly.app.jobs import JobPage
 from duly.errors import DulyError
 from duly.testing import Sandbox
 from tests.app.test_twins import PAIRS, twin_of

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from duly.app.status import status
-from duly.app.steering import every_schedule, steered
-from duly.app.why import why_schedule
+from duly.app.typed_schedules import every_schedule, steered
 from duly.errors import InvalidValue
+from duly.views.status import status
+from duly.views.why import why_schedule
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import plan

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.app import connect, migrate_tables
-from duly.app.why import why_job, why_schedule
 from duly.errors import InvalidValue, NotFound
 from duly.model.job import Job
 from duly.model.journal import NoteEntry
@@ -20,6 +19,7 @@ from duly.model.terms import Terms
 from duly.policy.retry import Retry
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
+from duly.views.why import why_job, why_schedule
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan
 

@@ -136,7 +136,7 @@ from datetime import timedelta
 from pathlib import Path
 from duly import Duly
 from duly.app import Node, connect
-from duly.app.workers import WorkerOptions, allow_builtin, make_worker
+from duly.runtime.workers import WorkerOptions, allow_builtin, make_worker
 
 app = Duly()
 

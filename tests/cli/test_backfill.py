@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.app.steering import login
+from duly.app.typed_schedules import login
 from tests.cli.test_schedules import changes, done, duly, empty, on, store
 from tests.infrastructure.moments import every_hour
 

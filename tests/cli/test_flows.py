@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly import Duly, JobFailed, Step
-from duly.app.composing import Flow
+from duly.app.flows import Flow
 from duly.cli import main
 from duly.cli.flow_tree import DEEPEST, depths_of
 from tests.app.waiting import eventually

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly import Duly
-from duly.app.jobs import Job
+from duly.app.job import Job
 from duly.cli import jobs, main
 from duly.errors import JobFailed
 from duly.store import finding

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store
-from duly.app.steering import login
+from duly.app.typed_schedules import login
 from duly.cli.main import main
 from duly.model.job import Owner
 from duly.model.limit import Rate

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store, connect, migrate_store, open_store
-from duly.app.steering import login
+from duly.app.typed_schedules import login
 from duly.cli import main
 from duly.clock import now
 from duly.model.schedule import Plan

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly import Duly
-from duly.app.configured import configured, retention_of
-from duly.app.worker_words import worker_words
 from duly.cli import main
+from duly.connection import configured, retention_of
+from duly.runtime.worker_options import worker_words
 from tests.app.waiting import eventually
 
 TASKS = """

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store
-from duly.app.status import status
-from duly.app.steering import login
+from duly.app.typed_schedules import login
 from duly.cli import main
 from duly.clock import now
 from duly.model.access import Actor, Token, hash_of
 from duly.model.outcome import Raised
 from duly.testing.clock import VirtualClock
+from duly.views.status import status
 from tests.cli.test_schedules import empty, on, store
 from tests.conformance.world import World
 from tests.factories import call

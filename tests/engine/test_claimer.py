@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from duly.clock import boottime, sleep
+from duly.engine.claim_planner import BATCH, Desk
 from duly.engine.claimer import Claimer
-from duly.engine.desk import BATCH, Desk
 from duly.engine.loop import EVERYBODY
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused

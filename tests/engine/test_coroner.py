@@ -16,7 +16,7 @@ import pytest
 
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
-from duly.engine.coroner import Coroner, is_alive_here, is_dead_here, this_process
+from duly.engine.death_watch import Coroner, is_alive_here, is_dead_here, this_process
 from duly.engine.heartbeat import Heartbeat, Terms
 from duly.engine.loop import Loop
 from duly.engine.reaper import Reaper
@@ -35,7 +35,7 @@ SLEEPER = [
     sys.executable,
     "-c",
     "import sys, time\n"
-    "from duly.engine.kin import show_number\n"
+    "from duly.engine.process_identity import show_number\n"
     "for line in sys.stdin:\n"
     "    show_number(int(line))\n"
     "    print(flush=True)\n"
@@ -236,7 +236,7 @@ def identity_in(*namespaces: str) -> Host:
     """What a process in a namespace of its own believes to be."""
     program = (
         "import dataclasses, json\n"
-        "from duly.engine.coroner import this_process\n"
+        "from duly.engine.death_watch import this_process\n"
         "print(json.dumps(dataclasses.asdict(this_process())))"
     )
     command = [*UNSHARE, *namespaces, sys.executable, "-c", program]

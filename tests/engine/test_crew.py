@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from duly.clock import sleep
+from duly.engine.capacity import Pace
 from duly.engine.executors.coroutines import Coroutines
 from duly.engine.executors.protocol import OnLoop, Over
-from duly.engine.pace import Pace
 from duly.engine.run import Run, Why
 from duly.errors import Permanent, RetryAfter
 from duly.events import JobEnded, JobStarted, JobStuck, TimeoutIgnored

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.engine.doors import LOOK_SECONDS, Doors
+from duly.engine.claim_planner import LOOK_SECONDS, Doors
 
 
 def test_a_door_that_a_rate_has_shut_opens_when_the_next_may_enter() -> None:

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import sleep
-from duly.engine.loop import Limits, Loop, Progress
-from duly.engine.wake import Wake
+from duly.engine.loop import Limits, Loop, Progress, Wake
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import (
     Event,

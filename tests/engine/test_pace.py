@@ -1,6 +1,6 @@
 """How much a worker claims ahead: as much as it will have room for in a moment, and no more."""
 
-from duly.engine.pace import Pace
+from duly.engine.capacity import Pace
 
 
 class Workers:

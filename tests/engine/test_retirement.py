@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import boottime, sleep
-from duly.engine.desk import Desk
+from duly.engine.claim_planner import Desk
 from duly.engine.retirement import Plans, Retirement
 from duly.model.states import State
 from duly.store.protocol import Store

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.engine.rota import Place, Rota
+from duly.engine.claim_planner import Place, Rota
 from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, Ready
 
 

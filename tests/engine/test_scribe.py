@@ -9,8 +9,8 @@ import pytest
 
 from duly.clock import sleep
 from duly.engine.executors.process.orders import LogLine
+from duly.engine.journal_writer import Ear, Scribe
 from duly.engine.run import Run
-from duly.engine.scribe import Ear, Scribe
 from duly.errors import StoreUnavailable
 from duly.events import Event
 from duly.model.claimed import Claimed

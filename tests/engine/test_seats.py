@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from duly.clock import boottime, sleep
+from duly.engine.capacity import Seats
 from duly.engine.executors.coroutines import Coroutines
 from duly.engine.executors.protocol import Executor
 from duly.engine.executors.threads import Threads
 from duly.engine.run import Why
-from duly.engine.seats import Seats
 from duly.events import JobEnded, JobStarted
 from duly.model.states import Move, State
 from duly.store.protocol import Store

@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 
 from duly.app import Node, connect, migrate_tables, open_store
 from duly.clock import boottime, sleep
-from duly.engine.crew import Crew
 from duly.engine.executors.coroutines import Coroutines
 from duly.engine.executors.protocol import Executor
 from duly.engine.executors.threads import Threads
-from duly.engine.scribe import Scribe
+from duly.engine.journal_writer import Scribe
+from duly.engine.runner import Crew
 from duly.engine.worker import Setup, Worker
 from duly.events import Emit, Event, JobEnded, nobody
 from duly.model.claimed import Claimed

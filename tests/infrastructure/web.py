@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.front import Lobby
+from duly.app.acting import Lobby
 from duly.model.access import Role
 from duly.web import Guard, make_application
 from duly.web.guard import Ask, Proxy
@@ -46,7 +46,7 @@ class Site:
 def site(
     app: Duly, *, launch: str | None = None, proxy: Proxy | None = None, host: Ask | None = None
 ) -> Iterator[Site]:
-    lobby = Lobby(app._home, app.registry, zone=app.zone)
+    lobby = Lobby(app._lazy, app.registry, zone=app.zone)
     guard = Guard(lobby, launch=launch, proxy=proxy, host=host)
     application, _ = make_application(lobby, guard, longest=2)
     with TestClient(application, base_url=ORIGIN) as client:

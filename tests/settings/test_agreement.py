@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.app.workers import MOST_SLOTS, WorkerOptions
 from duly.errors import InvalidValue
+from duly.runtime.workers import MOST_SLOTS, WorkerOptions
 from duly.settings import Settings, load
 from duly.store.connect import connect
 from duly.store.protocol import Retention

@@ -8,16 +8,16 @@ from datetime import timedelta
 from typing import cast
 
 from duly.engine.claimer import Claimer
-from duly.engine.coroner import Coroner
-from duly.engine.crew import ALONE
+from duly.engine.death_watch import Coroner
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.executors.protocol import Executor
+from duly.engine.journal_writer import Scribe
 from duly.engine.loop import Limits, Loop, Service
 from duly.engine.pruner import Pruner
 from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
+from duly.engine.runner import ALONE
 from duly.engine.scheduler import Scheduler
-from duly.engine.scribe import Scribe
 from duly.engine.timekeeper import Caution, Timekeeper
 from duly.engine.worker import Setup, Worker
 from duly.store.nouns.work import SqlWork

@@ -18,9 +18,9 @@ from duly.clock import sleep
 from duly.engine.execution import raised, returned
 from duly.engine.executors.process.orders import LogLine
 from duly.engine.executors.protocol import OnLoop, Over
+from duly.engine.journal_writer import Scribe
+from duly.engine.loop import Wake
 from duly.engine.run import Run, Why
-from duly.engine.scribe import Scribe
-from duly.engine.wake import Wake
 from duly.errors import Permanent, RetryAfter
 from duly.instants import to_us
 from duly.model.outcome import Lost, Outcome, Raised

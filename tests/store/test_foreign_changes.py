@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from duly.app.changing import added
+from duly.app.schedules import added
 from duly.clock import now, sleep
 from duly.errors import InvalidValue, NotFound, ScheduleExists, SchemaMismatch, StoreUnavailable
 from duly.model.fire import Outcome

@@ -8,11 +8,11 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.front import Lobby
+from duly.app.acting import Lobby
 from duly.web import Guard, make_application
 from duly.web.live import event
-from duly.web.shielding import HEADERS, LOOPBACK_NAMES
-from duly.web.signing import MOST_BYTES
+from duly.web.security_headers import HEADERS, LOOPBACK_NAMES
+from duly.web.sign_in import MOST_BYTES
 from tests.infrastructure.served import served
 from tests.infrastructure.web import ORIGIN, Site, site_at
 
@@ -42,7 +42,7 @@ def test_what_went_wrong_is_shielded_as_everything_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = Duly(str(tmp_path / "duly.db"))
-    lobby = Lobby(app._home, app.registry, zone=None)
+    lobby = Lobby(app._lazy, app.registry, zone=None)
 
     async def broken(*_: object) -> None:
         raise ZeroDivisionError
@@ -163,7 +163,7 @@ def test_a_host_that_could_be_read_in_two_ways_is_refused(here: Site, host: str)
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8400", "127.0.0.1:1", "[::1]", "[::1]:1"])
 def test_names_of_this_machine_are_answered_to(tmp_path: Path, host: str) -> None:
     app = Duly(str(tmp_path / "duly.db"))
-    lobby = Lobby(app._home, app.registry, zone=None)
+    lobby = Lobby(app._lazy, app.registry, zone=None)
     application, _ = make_application(lobby, Guard(lobby), names=LOOPBACK_NAMES)
     with TestClient(application, base_url=ORIGIN) as client:
         assert client.get("/healthz", headers={"host": host}).status_code == 200

@@ -44,7 +44,7 @@ class Shop:
                 await store.work.claim(wish)
             return worker
 
-        return self.site.app._home.call(work, twin="")
+        return self.site.app._lazy.call(work, twin="")
 
     def finish(self, worker: WorkerInfo) -> None:
         """What it holds has succeeded."""
@@ -53,7 +53,7 @@ class Shop:
             held = await store.work.held(worker.id)
             await store.work.turn([Done(one.id, one.fence) for one in held])
 
-        self.site.app._home.call(work, twin="")
+        self.site.app._lazy.call(work, twin="")
 
 
 @pytest.fixture

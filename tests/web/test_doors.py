@@ -7,8 +7,8 @@ import pytest
 
 from duly.model.access import ROLES
 from duly.web.application import doors, public_doors
-from duly.web.doors import Door
 from duly.web.guard import SAFE
+from duly.web.routes import Door
 from tests.infrastructure.web import ORIGIN, Site, site_at
 
 DOORS = [pytest.param(door, id=f"{door.method} {door.path}") for door in doors()]

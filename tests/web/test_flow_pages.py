@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from duly import Duly, Step
-from duly.app.composing import Flow
+from duly.app.flows import Flow
 from duly.model.access import Role
 from duly.web.svg.graph import MOST_STEPS
 from tests.app.waiting import eventually

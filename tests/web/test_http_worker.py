@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Retry
-from duly.app.jobs import Job
+from duly.app.job import Job
 from tests.app.programs import Programs, programs_in
 from tests.app.shop import hold, put_up
 from tests.app.waiting import eventually

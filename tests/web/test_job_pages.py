@@ -15,8 +15,8 @@ import pytest
 
 from duly import Duly, JobFailed, Retry, current
 from duly.app import Job, Task
-from duly.app.job_page import LINES
 from duly.model.access import Role
+from duly.views.job_page import LINES
 from tests.infrastructure.web import Site, site
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from duly import Duly, User
-from duly.web.mounting import mounted
+from duly.web.mount import mounted
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def app(tmp_path: Path) -> Iterator[Duly]:
 @pytest.fixture
 def client(app: Duly) -> Iterator[TestClient]:
     inner = mounted(
-        app._home,
+        app._lazy,
         app.registry,
         zone=None,
         auth=lambda _: User("ada", "operator"),

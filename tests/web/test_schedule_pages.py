@@ -66,7 +66,7 @@ class Office:
             held = await store.work.held(worker.id)
             await store.work.turn([Done(one.id, one.fence) for one in held])
 
-        self.app._home.call(done, twin="")
+        self.app._lazy.call(done, twin="")
 
 
 @pytest.fixture
@@ -347,7 +347,7 @@ def test_a_removed_schedule_leads_to_the_list_and_comes_back_with_one_step(offic
         declared = replace(there.plan, name="in_code", owner=Owner.CODE)
         await store.schedules.declare("shop:duly", "one", [WantedSchedule(declared)])
 
-    office.app._home.call(declare, twin="")
+    office.app._lazy.call(declare, twin="")
     assert "stays removed until that code changes" in office.page("/schedules/in_code")
     headers = office.site.sign_in("ada", "operator") | {"hx-request": "true"}
     client = office.site.client

@@ -8,10 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app import checkup
-from duly.app.checkup import Rounds
-from duly.app.front import Lobby
+from duly.app.acting import Lobby
 from duly.clock import sleep
+from duly.doctor import checkup
+from duly.doctor.checkup import Rounds
 from duly.model.access import Actor, Deed, Role
 from duly.model.job import Call
 from duly.settings import Settings
@@ -43,7 +43,7 @@ def note(there: Site, count: int, *, who: str = "ada", subject: str = "schedule:
             deed = Deed("try", subject, {"number": number, "password": "hunter2"})
             await store.access.append_audit(Actor(who, "person"), deed)
 
-    there.app._home.call(work, twin="")
+    there.app._lazy.call(work, twin="")
 
 
 def test_the_doctor_says_what_was_found_and_everybody_may_read_it(there: Site) -> None:
@@ -58,7 +58,7 @@ def test_the_doctor_says_what_helps(there: Site) -> None:
     async def want(store: Store) -> None:
         await store.jobs.enqueue([Call(task="unknown")])
 
-    there.app._home.call(want, twin="")
+    there.app._lazy.call(want, twin="")
     text = examined(there)
     check = text.index('<span class="check">tasks</span>')
     row = text[text.rindex("<dt>", 0, check) :].partition("</dd>")[0]
@@ -70,7 +70,7 @@ async def test_the_doctor_looks_once_in_a_while_and_not_at_every_look(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = Duly(url)
-    store = await app._home.store()
+    store = await app._lazy.store()
     rounds = Rounds(app.url)
     first = None
     while first is None:
@@ -85,7 +85,7 @@ async def test_the_doctor_looks_once_in_a_while_and_not_at_every_look(
 
 async def test_a_store_that_cannot_be_examined_is_said_to_be_so(url: str) -> None:
     app = Duly(url)
-    found = await checkup.checkup(await app._home.store(), ":memory:")
+    found = await checkup.checkup(await app._lazy.store(), ":memory:")
     assert found.headline() == "The store cannot be looked at."
     assert "a store in memory is seen by nobody else" in found.trouble
     await app.aclose()
@@ -200,7 +200,7 @@ def test_settings_are_shown_with_where_they_were_said(
 def test_a_server_shows_what_it_was_told_on_its_command_line(url: str) -> None:
     app = Duly(url)
     told = Settings(port=9999, origins={"port": "--port"})
-    lobby = Lobby(app._home, app.registry, zone=None, settings=told)
+    lobby = Lobby(app._lazy, app.registry, zone=None, settings=told)
     application, _ = make_application(lobby, Guard(lobby, launch="duly_known"))
     with TestClient(application, base_url=ORIGIN) as client:
         text = client.get("/system/settings", headers={"authorization": "Bearer duly_known"}).text

@@ -1,22 +1,23 @@
-"""The facade: the only place where the parts are joined."""
+"""The public API, and what the command and the web side need beside it."""
 
 from duly.app.duly import Duly
-from duly.app.home import SAID_BY_OPERATOR, address
-from duly.app.jobs import Job
-from duly.app.node import Health, Node
-from duly.app.running import Roles, Running, Shift, serve
-from duly.app.stores import (
+from duly.app.job import Job
+from duly.app.tasks import AsyncTask, Call, Task
+from duly.connection import (
+    SAID_BY_OPERATOR,
     StoreReport,
+    address,
     check_store,
     migrate_store,
     migrate_tables,
     open_store,
 )
-from duly.app.talk import sentence
-from duly.app.tasks import AsyncTask, Call, Task
-from duly.app.worker_words import WorkerWords, worker_options
-from duly.app.workers import allow_builtin
 from duly.engine.supervisor import Supervisor, follow, was_started_anew
+from duly.runtime.console import sentence
+from duly.runtime.node import Health, Node
+from duly.runtime.running import Roles, Running, Shift, serve
+from duly.runtime.worker_options import WorkerWords, worker_options
+from duly.runtime.workers import allow_builtin
 from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.protocol import Store
 

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from duly.app.home import Home
-from duly.app.steering import login
+from duly.app.typed_schedules import login
+from duly.connection import LazyStore
+from duly.errors import NotFound
 from duly.model.access import (
     PREFIX,
+    Acknowledgement,
     Actor,
     AuditEntry,
     Deed,
+    Matter,
     NewToken,
     Role,
     Token,
@@ -40,23 +43,23 @@ class NewSecret:
 class Tokens:
     """Rights to use the HTTP side, by name. Whoever has the secret of one has its rights."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore) -> None:
+        self._lazy = lazy
 
     def list(self, *, revoked: bool = False) -> "Sequence[Token]":
         """By name; ``revoked``: those as well."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: store.access.tokens(revoked=revoked), twin="duly.tokens.alist()"
         )
 
     async def alist(self, *, revoked: bool = False) -> "Sequence[Token]":
-        return await (await self._home.store()).access.tokens(revoked=revoked)
+        return await (await self._lazy.store()).access.tokens(revoked=revoked)
 
     def create(
         self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
     ) -> NewSecret:
         """Make one; ``tenant``: it is for what is theirs. ``expires=None``: it never does."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _created(store, name, role, tenant=tenant, expires=expires),
             twin="duly.tokens.acreate()",
         )
@@ -64,22 +67,22 @@ class Tokens:
     async def acreate(
         self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
     ) -> NewSecret:
-        store = await self._home.store()
+        store = await self._lazy.store()
         return await _created(store, name, role, tenant=tenant, expires=expires)
 
     def revoke(self, name: str, /) -> Token:
         """From the next request on, it is not known."""
-        return self._home.call(lambda store: _revoked(store, name), twin="duly.tokens.arevoke()")
+        return self._lazy.call(lambda store: _revoked(store, name), twin="duly.tokens.arevoke()")
 
     async def arevoke(self, name: str, /) -> Token:
-        return await _revoked(await self._home.store(), name)
+        return await _revoked(await self._lazy.store(), name)
 
 
 class Audit:
     """Who did what, when, and by which way they came."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore) -> None:
+        self._lazy = lazy
 
     def list(
         self,
@@ -91,7 +94,7 @@ class Audit:
         subject: str | None = None,
     ) -> "Sequence[AuditEntry]":
         """The newest first, of those between two numbers; ``subject`` is as "schedule:report"."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: store.access.audit(
                 after=after, before=before, limit=limit, who=who, subject=subject
             ),
@@ -107,19 +110,19 @@ class Audit:
         who: str | None = None,
         subject: str | None = None,
     ) -> "Sequence[AuditEntry]":
-        store = await self._home.store()
+        store = await self._lazy.store()
         return await store.access.audit(
             after=after, before=before, limit=limit, who=who, subject=subject
         )
 
     def verify(self) -> int | None:
         """The number of the first entry that is not as it was written, or is gone."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: store.access.verify_audit(), twin="duly.audit.averify()"
         )
 
     async def averify(self) -> int | None:
-        return await (await self._home.store()).access.verify_audit()
+        return await (await self._lazy.store()).access.verify_audit()
 
 
 def new_secret() -> str:
@@ -155,3 +158,18 @@ async def _revoked(store: Store, name: str) -> Token:
 def _named(store: Store) -> Store:
     """A program has the name of who runs it, unless it acts for somebody."""
     return store if store.actor is not None else store.acting(Actor(login(), "program"))
+
+
+async def acknowledge(store: Store, matter: Matter, *, note: str = "") -> Acknowledgement:
+    """It needs nobody any more, as far as it has gone."""
+    return await store.access.acknowledge(matter, note=note)
+
+
+async def acknowledged(store: Store) -> Sequence[Acknowledgement]:
+    """The newest first."""
+    return await store.access.acknowledged()
+
+
+async def forget(store: Store, subject: str, kind: str) -> None:
+    if not await store.access.forget_acknowledgement(subject, kind):
+        raise NotFound(f'nobody has acknowledged "{kind}" of "{subject}"')

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from duly.app.capacity_facts import known_queues
-from duly.app.home import Home
-from duly.app.workers import MOST_SLOTS
+from duly.connection import LazyStore
 from duly.errors import InvalidValue, NotFound
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.worker import Order, WorkerInfo
 from duly.registry.registry import UNSET, Unset
+from duly.runtime.workers import MOST_SLOTS
 from duly.store.protocol import LaneInfo, Store
+from duly.views.capacity_facts import known_queues
 
 KEEP: Final = UNSET  # what is not said stays as it is
 
@@ -20,32 +20,32 @@ KEEP: Final = UNSET  # what is not said stays as it is
 class Queues:
     """Lines of jobs, held up or slowed down for all workers."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore) -> None:
+        self._lazy = lazy
 
     def list(self) -> "Sequence[Queue]":
         """Those that were set, or that a worker listens to."""
-        return self._home.call(known_queues, twin="duly.queues.alist()")
+        return self._lazy.call(known_queues, twin="duly.queues.alist()")
 
     async def alist(self) -> "Sequence[Queue]":
-        return await known_queues(await self._home.store())
+        return await known_queues(await self._lazy.store())
 
     def pause(self, name: str, /, *, note: str = "") -> Queue:
         """Begin nothing of it; what runs comes to its end."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _changed(store, name, _paused(note)), twin="duly.queues.apause()"
         )
 
     async def apause(self, name: str, /, *, note: str = "") -> Queue:
-        return await _changed(await self._home.store(), name, _paused(note))
+        return await _changed(await self._lazy.store(), name, _paused(note))
 
     def resume(self, name: str, /) -> Queue:
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _changed(store, name, _resumed), twin="duly.queues.aresume()"
         )
 
     async def aresume(self, name: str, /) -> Queue:
-        return await _changed(await self._home.store(), name, _resumed)
+        return await _changed(await self._lazy.store(), name, _resumed)
 
     def set(
         self,
@@ -58,7 +58,7 @@ class Queues:
     ) -> Queue:
         """Limit it in the whole cluster. None is for no limit; what is not said stays."""
         change = _set(concurrency, rate, fair=fair)
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _changed(store, name, change), twin="duly.queues.aset()"
         )
 
@@ -71,26 +71,26 @@ class Queues:
         rate: str | Unset | None = KEEP,
         fair: bool | Unset = KEEP,
     ) -> Queue:
-        return await _changed(await self._home.store(), name, _set(concurrency, rate, fair=fair))
+        return await _changed(await self._lazy.store(), name, _set(concurrency, rate, fair=fair))
 
 
 class Limits:
     """What ``Limit`` says in code, as jobs have met it; and the operator's word over it."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore) -> None:
+        self._lazy = lazy
 
     def list(self) -> "Sequence[LaneInfo]":
         """The last used first."""
-        return self._home.call(lambda store: store.limits.listed(), twin="duly.limits.alist()")
+        return self._lazy.call(lambda store: store.limits.listed(), twin="duly.limits.alist()")
 
     async def alist(self) -> "Sequence[LaneInfo]":
-        return await (await self._home.store()).limits.listed()
+        return await (await self._lazy.store()).limits.listed()
 
     def set(self, name: str, /, *, concurrency: int | None = None, rate: str | None = None) -> None:
         """What counts for a limit from now on, by its name or its template, whatever code says."""
         parsed = None if rate is None else Rate.parse(rate)
-        self._home.call(
+        self._lazy.call(
             lambda store: store.limits.set(name, concurrency=concurrency, rate=parsed),
             twin="duly.limits.aset()",
         )
@@ -99,67 +99,67 @@ class Limits:
         self, name: str, /, *, concurrency: int | None = None, rate: str | None = None
     ) -> None:
         parsed = None if rate is None else Rate.parse(rate)
-        await (await self._home.store()).limits.set(name, concurrency=concurrency, rate=parsed)
+        await (await self._lazy.store()).limits.set(name, concurrency=concurrency, rate=parsed)
 
     def reset(self, name: str, /) -> None:
         """Let the code's word count again."""
-        self._home.call(lambda store: store.limits.unset(name), twin="duly.limits.areset()")
+        self._lazy.call(lambda store: store.limits.unset(name), twin="duly.limits.areset()")
 
     async def areset(self, name: str, /) -> None:
-        await (await self._home.store()).limits.unset(name)
+        await (await self._lazy.store()).limits.unset(name)
 
 
 class Workers:
     """Who runs jobs. What is told to a name is told to all who have it: who they are."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore) -> None:
+        self._lazy = lazy
 
     def list(self) -> "Sequence[WorkerInfo]":
         """Those that live."""
-        return self._home.call(lambda store: store.work.living(), twin="duly.workers.alist()")
+        return self._lazy.call(lambda store: store.work.living(), twin="duly.workers.alist()")
 
     async def alist(self) -> "Sequence[WorkerInfo]":
-        return await (await self._home.store()).work.living()
+        return await (await self._lazy.store()).work.living()
 
     def drain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
         """Begin nothing more there; what runs comes to its end."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _tell(store, who, "drain"), twin="duly.workers.adrain()"
         )
 
     async def adrain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        return await _tell(await self._home.store(), who, "drain")
+        return await _tell(await self._lazy.store(), who, "drain")
 
     def resume(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _tell(store, who, "run"), twin="duly.workers.aresume()"
         )
 
     async def aresume(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        return await _tell(await self._home.store(), who, "run")
+        return await _tell(await self._lazy.store(), who, "run")
 
     def stop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
         """Finish what runs and end; ``now``: stop what runs, too, and others run it again."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _tell(store, who, "kill" if now else "stop"),
             twin="duly.workers.astop()",
         )
 
     async def astop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
-        return await _tell(await self._home.store(), who, "kill" if now else "stop")
+        return await _tell(await self._lazy.store(), who, "kill" if now else "stop")
 
     def scale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
         """Have it run so many jobs at once."""
         _check_slots(concurrency)
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _tell(store, who, None, slots=concurrency),
             twin="duly.workers.ascale()",
         )
 
     async def ascale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
         _check_slots(concurrency)
-        return await _tell(await self._home.store(), who, None, slots=concurrency)
+        return await _tell(await self._lazy.store(), who, None, slots=concurrency)
 
 
 async def _changed(store: Store, name: str, change: Callable[[Queue], Queue]) -> Queue:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duly.app.steering import changed_plan, new_plan
-from duly.app.views import own_zone, policies_in_words
+from duly.app.typed_schedules import changed_plan, new_plan
 from duly.durations import show_duration
 from duly.errors import DulyError, RuleError
 from duly.model.schedule import Plan
 from duly.rules import Budget, On, Rule, clock_change_notes
+from duly.views.schedules import own_zone, policies_in_words
 
 MOMENTS: Final = 10
 A_DAY: Final = timedelta(days=1)

@@ -18,20 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
 from duly.app.access import Audit, Tokens
 from duly.app.capacity import Limits, Queues, Workers
-from duly.app.composing import FlowDecorator, wait_for
-from duly.app.configured import configured, retention_of
-from duly.app.declared import Declarations, Scheduling
+from duly.app.declarations import Declarations, Scheduling
 from duly.app.events import NOTHING, Events, aemit, emit, emitted
-from duly.app.home import Home
-from duly.app.jobs import Job
+from duly.app.flows import FlowDecorator, wait_for
+from duly.app.job import Job
+from duly.app.jobs import Jobs
 from duly.app.reactions import Reacting
-from duly.app.running import Roles, Running, Shift, serve
 from duly.app.schedules import Schedules
-from duly.app.search import Jobs
-from duly.app.talk import teller, tells_of_jobs
-from duly.app.tasks import Call, Desk, TaskDecorator
-from duly.app.worker_words import LONGEST, WorkerWords, worker_options, worker_words
-from duly.engine.herald import Announcement
+from duly.app.tasks import Call, Enqueuer, TaskDecorator
+from duly.connection import LazyStore, configured, retention_of
+from duly.engine.reconciler import Announcement
 from duly.errors import InvalidValue
 from duly.flow.compose import Step
 from duly.model.claimed import Claimed
@@ -41,6 +37,9 @@ from duly.registry.definition import Definition
 from duly.registry.loading import import_all
 from duly.registry.options import Duration, length_of, name_of
 from duly.registry.registry import Completion, Registry
+from duly.runtime.console import teller, tells_of_jobs
+from duly.runtime.running import Roles, Running, Shift, serve
+from duly.runtime.worker_options import LONGEST, WorkerWords, worker_options, worker_words
 from duly.store.connect import place
 
 if TYPE_CHECKING:
@@ -81,14 +80,14 @@ class Duly:
         self.registry = Registry()
         self.registry.completion = _completion
         self.declarations = Declarations()
-        self._home = Home(url)
-        self._desk = Desk(self.registry, self._home)
+        self._lazy = LazyStore(url)
+        self._enqueuer = Enqueuer(self.registry, self._lazy)
         self._birthplace: Mapping[str, Any] = sys._getframe(1).f_globals  # noqa: SLF001
 
     @property
     def url(self) -> str:
         """Where jobs are kept. Once it was asked for, it stays."""
-        return self._home.url
+        return self._lazy.url
 
     @property
     def zone(self) -> str | None:
@@ -105,7 +104,7 @@ class Duly:
     @property
     def task(self) -> TaskDecorator:
         """``@duly.task``, or ``@duly.task(retry=Retry(attempts=5), …)``."""
-        return TaskDecorator(self._desk)
+        return TaskDecorator(self._enqueuer)
 
     @property
     def schedule(self) -> Scheduling:
@@ -118,7 +117,7 @@ class Duly:
     @property
     def flow(self) -> FlowDecorator:
         """``@duly.flow`` above a function that says ``task.step(…)``, and returns one of them."""
-        return FlowDecorator(self._desk)
+        return FlowDecorator(self._enqueuer)
 
     def wait_for(
         self, event: str, *, key: str | None = None, timeout: Duration | None = None
@@ -151,7 +150,7 @@ class Duly:
         very one. On a ``connection`` of yours it is part of your transaction. The number it gets.
         """
         said = emitted(event, payload, key=key)
-        return emit(self._home, said, connection=connection)
+        return emit(self._lazy, said, connection=connection)
 
     async def aemit(
         self,
@@ -163,7 +162,7 @@ class Duly:
         connection: object | None = None,
     ) -> str:
         said = emitted(event, payload, key=key)
-        return await aemit(self._home, said, connection=connection)
+        return await aemit(self._lazy, said, connection=connection)
 
     def enqueue_many(
         self,
@@ -177,7 +176,7 @@ class Duly:
 
         Whoever asks again under the same ``idempotency_key`` within a day gets the same jobs.
         """
-        return self._desk.enqueue(
+        return self._enqueuer.enqueue(
             _all(calls),
             connection=connection,
             idempotency_key=idempotency_key,
@@ -192,7 +191,7 @@ class Duly:
         idempotency_key: str | None = None,
         connection: object | None = None,
     ) -> Sequence[Job[R]]:
-        return await self._desk.aenqueue(
+        return await self._enqueuer.aenqueue(
             _all(calls), connection=connection, idempotency_key=idempotency_key
         )
 
@@ -201,42 +200,42 @@ class Duly:
     @property
     def jobs(self) -> Jobs:
         """Jobs by their numbers; failed ones by what they have in common."""
-        return Jobs(self.registry, self._home)
+        return Jobs(self.registry, self._lazy)
 
     @property
     def schedules(self) -> Schedules:
         """What is to run when, as it stands in the store, and what became of it."""
-        return Schedules(self._home, zone=self.zone)
+        return Schedules(self._lazy, zone=self.zone)
 
     @property
     def events(self) -> Events:
         """What happened: list, get, replay."""
-        return Events(self._home)
+        return Events(self._lazy)
 
     @property
     def queues(self) -> Queues:
         """Lines of jobs: list, pause, resume, set."""
-        return Queues(self._home)
+        return Queues(self._lazy)
 
     @property
     def limits(self) -> Limits:
         """How much at once and how often: list, set, reset."""
-        return Limits(self._home)
+        return Limits(self._lazy)
 
     @property
     def workers(self) -> Workers:
         """Who runs jobs: list, drain, resume, stop."""
-        return Workers(self._home)
+        return Workers(self._lazy)
 
     @property
     def tokens(self) -> Tokens:
         """Who may use the HTTP side: list, create, revoke."""
-        return Tokens(self._home)
+        return Tokens(self._lazy)
 
     @property
     def audit(self) -> Audit:
         """Who did what: list, verify."""
-        return Audit(self._home)
+        return Audit(self._lazy)
 
     def current(self) -> Context:
         """The context of the job that this code runs in."""
@@ -296,19 +295,19 @@ class Duly:
         None if nobody. What guards the application around it does not guard this.
         """
         # By its name: the web side is above us, and is imported when somebody wants it.
-        mounting = import_module("duly.web.mounting")
-        app: ASGIApp = mounting.mounted(self._home, self.registry, zone=self.zone, auth=auth)
+        mounting = import_module("duly.web.mount")
+        app: ASGIApp = mounting.mounted(self._lazy, self.registry, zone=self.zone, auth=auth)
         return app
 
     # Tidy up.
 
     async def aclose(self) -> None:
         """Close the store that was opened on this event loop. It would be, with the loop."""
-        await self._home.aclose()
+        await self._lazy.aclose()
 
     def close(self) -> None:
         """Close the store of calls that were not awaited, and end their thread."""
-        self._home.close()
+        self._lazy.close()
 
     def __repr__(self) -> str:
         return f"<Duly {place(self.url)}>"
@@ -365,16 +364,22 @@ class Duly:
         if target is not None:
             place, _, name = target.rpartition(":")
             return f"{Path(place).stem if place.endswith('.py') else place}:{name}"
-        home = self._birthplace
-        names = [name for name, value in home.items() if value is self]
+        birthplace = self._birthplace
+        names = [name for name, value in birthplace.items() if value is self]
         # Typed into an interpreter: no other process can import it, and it has a name all the same.
-        return f"__main__:{names[0]}" if names and home.get("__name__") == "__main__" else None
+        return (
+            f"__main__:{names[0]}" if names and birthplace.get("__name__") == "__main__" else None
+        )
 
     def _target(self) -> str | None:
         """What another process imports to find this app, if it can."""
-        home = self._birthplace
-        name = next((name for name, value in home.items() if value is self), None)
-        module, file, spec = home.get("__name__"), home.get("__file__"), home.get("__spec__")
+        birthplace = self._birthplace
+        name = next((name for name, value in birthplace.items() if value is self), None)
+        module, file, spec = (
+            birthplace.get("__name__"),
+            birthplace.get("__file__"),
+            birthplace.get("__spec__"),
+        )
         if name is None or not module:
             return None
         if module != "__main__":
@@ -412,6 +417,6 @@ def _say(text: str) -> None:
 
 def _completion(url: str, job: Claimed, definition: Definition, *, lease: timedelta) -> Completion:
     """Opened when the first task asks: what it needs takes time to import."""
-    from duly.app.completions import completion  # noqa: PLC0415
+    from duly.runtime.workers import completion  # noqa: PLC0415
 
     return completion(url, job, definition, lease=lease)

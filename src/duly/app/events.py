@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from duly.app.connections import told_which_database
-from duly.app.home import Home
-from duly.app.views import Fire
+from duly.connection import LazyStore, told_which_database
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.flow.compose import refuse_while_tracing
 from duly.model import event as model
@@ -17,6 +15,7 @@ from duly.registry.codecs import ENCODER
 from duly.registry.refusals import check_storable
 from duly.store.foreign import aemit_on, emit_on
 from duly.store.protocol import Replayed, Store
+from duly.views.schedules import Fire
 
 NOTHING: Mapping[str, Any] = {}
 _WHAT = "payload"
@@ -55,20 +54,20 @@ class EventPage:
     after: str | None  # None: it is the last one
 
 
-def emit(home: Home, said: Emitted, *, connection: object | None) -> str:
+def emit(lazy: LazyStore, said: Emitted, *, connection: object | None) -> str:
     if connection is None:
-        [number] = home.call(lambda store: store.events.emit([said]), twin="duly.aemit()")
+        [number] = lazy.call(lambda store: store.events.emit([said]), twin="duly.aemit()")
     else:
-        with told_which_database(home, connection):
+        with told_which_database(lazy, connection):
             [number] = emit_on(connection, [said])
     return str(number)
 
 
-async def aemit(home: Home, said: Emitted, *, connection: object | None) -> str:
+async def aemit(lazy: LazyStore, said: Emitted, *, connection: object | None) -> str:
     if connection is None:
-        [number] = await (await home.store()).events.emit([said])
+        [number] = await (await lazy.store()).events.emit([said])
     else:
-        with told_which_database(home, connection):
+        with told_which_database(lazy, connection):
             [number] = await aemit_on(connection, [said])
     return str(number)
 
@@ -92,15 +91,15 @@ def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitt
 
 
 class Events:
-    def __init__(self, home: Home, *, who: str = "") -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore, *, who: str = "") -> None:
+        self._lazy = lazy
         self._who = who
 
     def get(self, number: str | int, /) -> Event:
-        return self._home.call(lambda store: _get(store, number), twin="duly.events.aget()")
+        return self._lazy.call(lambda store: _get(store, number), twin="duly.events.aget()")
 
     async def aget(self, number: str | int, /) -> Event:
-        return await _get(await self._home.store(), number)
+        return await _get(await self._lazy.store(), number)
 
     def list(
         self,
@@ -114,7 +113,7 @@ class Events:
     ) -> "Sequence[Event]":
         """Events whose names match, as ``"invoice.*"``: the newest first."""
         wanted = Search(pattern, key, since, until, None, limit)
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _page(store, wanted), twin="duly.events.alist()"
         ).events
 
@@ -129,7 +128,7 @@ class Events:
         limit: int = 100,
     ) -> "Sequence[Event]":
         wanted = Search(pattern, key, since, until, None, limit)
-        return (await _page(await self._home.store(), wanted)).events
+        return (await _page(await self._lazy.store(), wanted)).events
 
     def page(
         self,
@@ -144,7 +143,7 @@ class Events:
     ) -> EventPage:
         """The same, a page at a time; ``after`` is that of the page before."""
         wanted = Search(pattern, key, since, until, after, limit)
-        return self._home.call(lambda store: _page(store, wanted), twin="duly.events.apage()")
+        return self._lazy.call(lambda store: _page(store, wanted), twin="duly.events.apage()")
 
     async def apage(
         self,
@@ -158,16 +157,16 @@ class Events:
         limit: int = 100,
     ) -> EventPage:
         wanted = Search(pattern, key, since, until, after, limit)
-        return await _page(await self._home.store(), wanted)
+        return await _page(await self._lazy.store(), wanted)
 
     def reactions(self, number: str | int, /) -> "Sequence[Fire]":
         """What each schedule that reacts to events made of one, and why."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _reactions(store, number), twin="duly.events.areactions()"
         )
 
     async def areactions(self, number: str | int, /) -> "Sequence[Fire]":
-        return await _reactions(await self._home.store(), number)
+        return await _reactions(await self._lazy.store(), number)
 
     def replay(
         self,
@@ -184,7 +183,7 @@ class Events:
         What it has reacted to is left alone, so it can be repeated. ``pattern``: only to some.
         """
         wanted = Replay(schedule, since, until, pattern, dry_run)
-        return self._home.call(
+        return self._lazy.call(
             lambda store: _replay(store, wanted, self._who), twin="duly.events.areplay()"
         )
 
@@ -199,7 +198,7 @@ class Events:
         dry_run: bool = False,
     ) -> Replayed:
         wanted = Replay(schedule, since, until, pattern, dry_run)
-        return await _replay(await self._home.store(), wanted, self._who)
+        return await _replay(await self._lazy.store(), wanted, self._who)
 
 
 class Search(NamedTuple):

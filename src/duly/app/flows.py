@@ -1,76 +1,136 @@
-"""How many jobs come into each queue in a minute and how many end, for somebody who looks on.
+"""Flows as their authors write them: a function that says which steps there are, and their order.
 
-What has ended is in the charts. What has come is written nowhere by itself: it is what has ended,
-and what the queue has grown by since somebody began to look.
+``@duly.flow`` runs the function once, with stand-ins for its arguments, and keeps the graph that
+it has drawn. From then on a flow is asked for as a task is.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from dataclasses import replace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
-from duly.app.charts import Charts
-from duly.instants import floored
-from duly.store.protocol import MOST_COUNTED, Depth, Ended
+from duly.app.task_options import FlowOptions, refuse_unknown_of_flow
+from duly.app.tasks import Enqueueable, Enqueuer
+from duly.errors import InvalidValue
+from duly.flow.compose import Asked, Step, Trace, current_trace, tracing
+from duly.flow.graph import graph_of
+from duly.model.event import check_event
+from duly.model.flow import Awaited
+from duly.model.policies import LONGEST
+from duly.model.template import names_in
+from duly.registry.definition import Definition, define
+from duly.registry.flow_plans import WAIT, check_flow
+from duly.registry.options import Duration, length_of
 
-MINUTE = timedelta(minutes=1)
-SHORTEST = timedelta(seconds=10)  # what is seen in less than this says little about a minute
-APART = timedelta(seconds=1)  # of several who look at once, one is remembered
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """Jobs in a minute; None: not known yet, or too many to be counted."""
+class Flow(Enqueueable[P, R_co]):
+    """A graph of steps, asked for as a task is. It is not called: its steps are what runs."""
 
-    came: float | None = None
-    ended: float | None = None
+    if not TYPE_CHECKING:  # who calls one is told by the editor
 
-
-class Flows:
-    """Made once in a process, for one store: it remembers how full the queues were."""
-
-    def __init__(self) -> None:
-        self._looks: deque[tuple[datetime, Mapping[str, int | None]]] = deque()
-
-    def look(self, depths: Iterable[Depth], charts: Charts, *, now: datetime) -> "dict[str, Flow]":
-        """Of every queue in which something is, was, or has just ended."""
-        sizes = {one.queue: _size(one) for one in depths}
-        while self._looks and not timedelta() <= now - self._looks[0][0] <= MINUTE:
-            self._looks.popleft()
-        if not self._looks or now - self._looks[-1][0] >= APART:
-            self._looks.append((now, sizes))
-        ended = _ended(charts, now)
-        return {
-            name: Flow(
-                came=self._came(name, sizes.get(name, 0), ended.get(name, 0.0), now=now),
-                ended=ended.get(name, 0.0),
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            raise InvalidValue(
+                f"{self.name} is a flow, and its function was for defining it: "
+                f"{self.name}.enqueue(…) runs it, and in another flow {self.name}.step(…)"
             )
-            for name in {*sizes, *ended}
-        }
-
-    def _came(self, name: str, size: int | None, ended: float, *, now: datetime) -> float | None:
-        first, sizes = self._looks[0]
-        before = sizes.get(name, 0)
-        if size is None or before is None or now - first < SHORTEST:
-            return None
-        return max(0.0, ended + (size - before) * (MINUTE / (now - first)))
 
 
-def _size(depth: Depth) -> int | None:
-    """How many are in it; None: some were not counted."""
-    parts = (depth.ready, depth.scheduled, depth.blocked, depth.running)
-    return sum(parts) if depth.whole and max(parts) <= MOST_COUNTED else None
+class FlowDecorator:
+    """``@duly.flow``, and ``@duly.flow(timeout=…)``, which answers with another one of these."""
+
+    def __init__(self, enqueuer: Enqueuer, options: FlowOptions | None = None) -> None:
+        self._enqueuer = enqueuer
+        self._options: FlowOptions = options or {}
+
+    @overload
+    def __call__(self, function: Callable[P, Step[R]], /) -> Flow[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, None], /) -> Flow[P, None]: ...
+    @overload
+    def __call__(self, /, **options: Unpack[FlowOptions]) -> "FlowDecorator": ...
+    def __call__(
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[FlowOptions]
+    ) -> Any:
+        refuse_unknown_of_flow(options)
+        chosen: FlowOptions = {**self._options, **options}
+        if function is None:
+            return FlowDecorator(self._enqueuer, chosen)
+        definition = _defined(self._enqueuer, function, chosen)
+        self._enqueuer.registry.add(definition)
+        return Flow(self._enqueuer, definition, {})
 
 
-def _ended(charts: Charts, now: datetime) -> dict[str, float]:
-    """In the last sixty seconds: this minute, and as much of the one before as is left of it."""
-    start = floored(now, MINUTE)
-    found: dict[str, float] = {}
-    for minute, share in ((start, 1.0), (start - MINUTE, 1.0 - (now - start) / MINUTE)):
-        for name, one in charts.minute(minute).items():
-            found[name] = found.get(name, 0.0) + _all(one) * share
-    return found
+def wait_for(event: str, *, key: str | None, timeout: Duration | None) -> Step[dict[str, Any]]:
+    """A step that is done when the event happens, and whose result is what the event says."""
+    trace = current_trace()
+    if trace is None:
+        raise InvalidValue(f'wait_for("{event}") is for inside @duly.flow: it is a step of one')
+    try:
+        named = _named_in(key, trace)
+        awaited = Awaited(
+            check_event(event),
+            key,
+            None if timeout is None else length_of("timeout", timeout, longest=LONGEST),
+        )
+    except InvalidValue as error:
+        raise InvalidValue(f'{trace.flow}: wait_for("{event}"): {error}') from None
+    return trace.add(Asked(task=WAIT, given=named, awaited=awaited))
 
 
-def _all(one: Ended) -> int:
-    return one.succeeded + one.failed + one.others
+def _defined(enqueuer: Enqueuer, function: Callable[..., Any], options: FlowOptions) -> Definition:
+    if isinstance(function, Enqueueable):
+        raise InvalidValue(
+            f"{function.name} is a {type(function).__name__} already: @duly.flow is for a function "
+            "that says task.step(…)"
+        )
+    definition = define(function, of_flow=True, **options)
+    _refuse_running(definition)
+    return _traced(enqueuer, definition)
+
+
+def _traced(enqueuer: Enqueuer, declared: Definition) -> Definition:
+    parameters = declared.signature.parameters
+    trace = Trace(declared.name, owner=enqueuer.registry, parameters=parameters.names)
+    with tracing(trace):
+        returned = declared.function(**trace.arguments())
+    definition = replace(declared, graph=graph_of(trace, returned))
+    check_flow(enqueuer.registry, definition)
+    return definition
+
+
+def _refuse_running(definition: Definition) -> None:
+    if definition.is_async:
+        raise InvalidValue(
+            f"{definition.name}: a flow is a plain def: it names its steps, and awaits nothing"
+        )
+    extra = definition.signature.parameters.extra
+    if extra is not None:
+        raise InvalidValue(
+            f"{definition.name}: **{extra}: a flow takes what it names, so that steps can be "
+            "given it"
+        )
+
+
+def _named_in(key: str | None, trace: Trace) -> dict[str, object]:
+    """The arguments of the flow that are part of the key."""
+    there = trace.arguments()
+    names = () if key is None else names_in(key)
+    for name in names:
+        if name not in there:
+            has = ", ".join(there) or "none"
+            raise InvalidValue(
+                f'key="{key}": there is no parameter "{name}"; the flow has {has}, and a key is '
+                "made of those"
+            )
+    return {name: there[name] for name in names}

@@ -1,282 +1,211 @@
-"""A job as whoever asked for it holds it: what became of it, its result, a way to call it off.
+"""``duly.jobs``: jobs by their numbers, and by what they have in common.
 
-What is known of it is what was known when it was last looked at; ``refresh`` looks again.
-Everything that touches the store can be awaited under a name with an ``a`` in front.
+What they have in common is said in words, as ``"state:failed queue:mail since:2h"``; see
+``duly.model.filter``.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from duly import clock
-from duly.app.home import Home, is_on_a_loop
-from duly.app.unfinished import unfinished
-from duly.errors import InvalidValue, JobFailed, NotFound, PayloadError, WrongState
+from duly.app.job import Job, Sight
+from duly.connection import LazyStore
+from duly.errors import InvalidValue
 from duly.model import job as model
+from duly.model.filter import Filter, parse_filter
 from duly.model.job import Attempt
-from duly.model.states import ENDED, State
-from duly.registry.definition import Definition
-from duly.registry.options import Duration, length_of
-from duly.store.protocol import Store
-
-R_co = TypeVar("R_co", covariant=True)
-
-LONGEST_WAIT: Final = timedelta(days=366)
-# A result that is waited for is looked for at once, then less and less often.
-FIRST_LOOK, LAST_LOOK = 0.01, 0.5
-FOLLOWING = 0.25
-PAGE = 1_000
+from duly.registry.registry import Registry
+from duly.store.protocol import Page, Store
+from duly.views.failures import FailureGroup, failures
+from duly.views.job_list import within
+from duly.views.tenancy import own_job
+from duly.views.why import why_job
 
 
-class Sight(NamedTuple):
-    """What is known of a job."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Some of the jobs that match; ``after`` is what the next page is asked for with.
 
-    task: str
-    title: str
-    queue: str
-    key: str | None
-    tenant: str
-    tags: Sequence[str]
-    state: State
-    due_at: datetime
-    reason: str = ""
-    error: str | None = None
-    attempts: Sequence[Attempt] = ()
+    It is None on the last page. Any other may be short, or empty, having looked at enough:
+    ``searched_to`` says back to when.
+    """
 
-    @classmethod
-    def promised(cls, call: model.Call, now: datetime) -> Self:
-        """A job that was asked for a moment ago."""
-        after = call.run_after
-        due_at = now + after if isinstance(after, timedelta) else after or now
-        return cls(
-            task=call.task,
-            title=call.title,
-            queue=call.queue,
-            key=call.key,
-            tenant=call.tenant,
-            tags=call.tags,
-            state=State.SCHEDULED if due_at > now else State.READY,
-            due_at=due_at,
-        )
-
-    @classmethod
-    def of(cls, job: model.Job, attempts: Sequence[Attempt]) -> Self:
-        return cls(
-            task=job.task,
-            title=job.title,
-            queue=job.queue,
-            key=job.key,
-            tenant=job.tenant,
-            tags=job.tags,
-            state=job.state,
-            due_at=job.due_at,
-            reason=job.reason,
-            error=job.error,
-            attempts=attempts,
-        )
+    jobs: Sequence[Job[Any]]
+    after: str | None
+    searched_to: datetime | None
 
 
-class Job(Generic[R_co]):
-    def __init__(
-        self, home: Home, number: int, sight: Sight, definition: Definition | None
-    ) -> None:
-        self._home = home
-        self._sight = sight
-        self._definition = definition  # None: the app has no such task
-        self.id = number
+class Jobs:
+    """``tenant``: for somebody who sees and changes what is theirs; None: of all tenants."""
 
-    @property
-    def task(self) -> str:
-        return self._sight.task
+    def __init__(self, registry: Registry, lazy: LazyStore, *, tenant: str | None = None) -> None:
+        self._registry = registry
+        self._lazy = lazy
+        self._tenant = tenant
 
-    @property
-    def title(self) -> str:
-        return self._sight.title
+    def get(self, number: int, /) -> Job[Any]:
+        return self._lazy.call(lambda store: self._get(store, number), twin="duly.jobs.aget()")
 
-    @property
-    def queue(self) -> str:
-        return self._sight.queue
+    async def aget(self, number: int, /) -> Job[Any]:
+        return await self._get(await self._lazy.store(), number)
 
-    @property
-    def key(self) -> str | None:
-        return self._sight.key
+    def list(
+        self, words: str = "", /, *, after: str | None = None, limit: int = 100
+    ) -> "Sequence[Job[Any]]":
+        """Jobs that match: what lives, about the newest first; then what has ended, the last first.
 
-    @property
-    def tenant(self) -> str:
-        return self._sight.tenant
-
-    @property
-    def tags(self) -> Sequence[str]:
-        return self._sight.tags
-
-    @property
-    def state(self) -> State:
-        return self._sight.state
-
-    @property
-    def due_at(self) -> datetime:
-        """The moment that the work is for."""
-        return self._sight.due_at
-
-    @property
-    def reason(self) -> str:
-        """Why it waits, or how it ended."""
-        return self._sight.reason
-
-    @property
-    def error(self) -> str | None:
-        """What the last attempt left behind, if it ended badly: mostly a traceback."""
-        return self._sight.error
-
-    @property
-    def attempts(self) -> Sequence[Attempt]:
-        """Those that did not end the job well."""
-        return self._sight.attempts
-
-    def refresh(self) -> Self:
-        """Look what has become of it."""
-        return self._home.call(self._refresh, twin="job.arefresh()")
-
-    async def arefresh(self) -> Self:
-        return await self._refresh(await self._home.store())
-
-    def result(self, timeout: Duration | None = None) -> R_co:
-        """What the task returned, as soon as it has; ``JobFailed`` if it ended otherwise.
-
-        ``TimeoutError`` if it has not ended within the ``timeout``.
+        It looks until so many are found, or at everything: ``page`` looks for less long. Their
+        attempts are not among what is known of them: ``refresh()`` looks.
         """
-        patience = _seconds(timeout)
-        if is_on_a_loop():
+        wanted = self._meant(words)
+        return self._lazy.call(
+            lambda store: self._list(store, wanted, after=after, limit=limit),
+            twin="duly.jobs.alist()",
+        )
+
+    async def alist(
+        self, words: str = "", /, *, after: str | None = None, limit: int = 100
+    ) -> "Sequence[Job[Any]]":
+        wanted = self._meant(words)
+        return await self._list(await self._lazy.store(), wanted, after=after, limit=limit)
+
+    def page(self, words: str = "", /, *, after: str | None = None, limit: int = 100) -> JobPage:
+        """The same, a page at a time, each found quickly; ``after`` is that of the page before."""
+        wanted = self._meant(words)
+        return self._lazy.call(
+            lambda store: self._page(store, wanted, after=after, limit=limit),
+            twin="duly.jobs.apage()",
+        )
+
+    async def apage(
+        self, words: str = "", /, *, after: str | None = None, limit: int = 100
+    ) -> JobPage:
+        wanted = self._meant(words)
+        return await self._page(await self._lazy.store(), wanted, after=after, limit=limit)
+
+    def failures(self, words: str = "", /) -> "Sequence[FailureGroup]":
+        """What failed alike, of the newest that failed and match; the most frequent first."""
+        wanted = self._meant(words)
+        return self._lazy.call(lambda store: failures(store, wanted), twin="duly.jobs.afailures()")
+
+    async def afailures(self, words: str = "", /) -> "Sequence[FailureGroup]":
+        return await failures(await self._lazy.store(), self._meant(words))
+
+    def count(self, words: str = "", /, *, at_most: int = 10_000) -> int:
+        """How many match; ``at_most`` means that there are as many or more."""
+        wanted = self._meant(words)
+        return self._lazy.call(
+            lambda store: store.jobs.count(wanted, at_most=at_most), twin="duly.jobs.acount()"
+        )
+
+    async def acount(self, words: str = "", /, *, at_most: int = 10_000) -> int:
+        wanted = self._meant(words)
+        return await (await self._lazy.store()).jobs.count(wanted, at_most=at_most)
+
+    def cancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
+        """End those that match and wait; ask those that run to end. Their numbers."""
+        wanted = self._meant(words)
+        return self._lazy.call(
+            lambda store: store.jobs.cancel_found(wanted, reason=reason),
+            twin="duly.jobs.acancel()",
+        )
+
+    async def acancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
+        wanted = self._meant(words)
+        return await (await self._lazy.store()).jobs.cancel_found(wanted, reason=reason)
+
+    def remove(self, words: str, /) -> "Sequence[int]":
+        """Forget those that match and have ended, with all that is known about them. Their numbers.
+
+        What has not ended is not among them: cancel it first.
+        """
+        wanted = self._meant(words)
+        return self._lazy.call(
+            lambda store: store.jobs.remove_found(wanted), twin="duly.jobs.aremove()"
+        )
+
+    async def aremove(self, words: str, /) -> "Sequence[int]":
+        wanted = self._meant(words)
+        return await (await self._lazy.store()).jobs.remove_found(wanted)
+
+    def why(self, number: int, /) -> str:
+        """What became of a job, or why nothing has yet."""
+        return self._lazy.call(lambda store: self._why(store, number), twin="duly.jobs.awhy()")
+
+    async def awhy(self, number: int, /) -> str:
+        return await self._why(await self._lazy.store(), number)
+
+    def retry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
+        """Give failed jobs that match another chance, the oldest first: their numbers.
+
+        The oldest is what failed before the others, whenever it was enqueued. ``first=5`` tries
+        five of them, to see whether what was wrong is mended.
+        """
+        wanted = self._meant(words)
+        return self._lazy.call(
+            lambda store: store.jobs.retry_found(wanted, first=first), twin="duly.jobs.aretry()"
+        )
+
+    async def aretry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
+        wanted = self._meant(words)
+        return await (await self._lazy.store()).jobs.retry_found(wanted, first=first)
+
+    def _meant(self, words: str) -> Filter:
+        asked: object = words
+        if not isinstance(asked, str):
             raise InvalidValue(
-                "result() on an event loop would wait for what may have to run on that very loop: "
-                "await job.aresult()"
+                f'{asked!r} is no filter, as "state:failed task:send"; of one job: '
+                "duly.jobs.get(number).retry()"
             )
-        return self._home.call(lambda store: self._result(store, patience), twin="job.aresult()")
+        return within(parse_filter(words), self._tenant)
 
-    async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - in words
-        return await self._result(await self._home.store(), _seconds(timeout))
+    async def _why(self, store: Store, number: int) -> str:
+        await own_job(store, number, self._tenant)
+        return await why_job(store, number)
 
-    def retry(self) -> Self:
-        """Give it another chance, if it has failed."""
-        return self._home.call(self._retry, twin="job.aretry()")
+    async def _get(self, store: Store, number: int) -> Job[Any]:
+        found = await own_job(store, number, self._tenant)
+        return self._job(found, await store.jobs.attempts(number))
 
-    async def aretry(self) -> Self:
-        return await self._retry(await self._home.store())
+    async def _list(
+        self, store: Store, wanted: Filter, *, after: str | None, limit: int
+    ) -> "Sequence[Job[Any]]":
+        found = await walked(store, wanted, after=after, limit=limit)
+        return [self._job(one, ()) for one in found.jobs]
 
-    async def _retry(self, store: Store) -> Self:
-        await store.jobs.retry(self.id)
-        return await self._refresh(store)
+    async def _page(
+        self, store: Store, wanted: Filter, *, after: str | None, limit: int
+    ) -> JobPage:
+        found = await store.jobs.find(wanted, after=after, limit=limit)
+        jobs = [self._job(one, ()) for one in found.jobs]
+        return JobPage(jobs=jobs, after=found.after, searched_to=found.searched_to)
 
-    def cancel(self, *, reason: str = "") -> bool:
-        """End it, or ask it to end if it runs: whether it had not ended before."""
-        return self._home.call(lambda store: self._cancel(store, reason), twin="job.acancel()")
-
-    async def acancel(self, *, reason: str = "") -> bool:
-        return await self._cancel(await self._home.store(), reason)
-
-    def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """What it has said; with ``follow``, until it ends."""
-        last = 0
-        while True:
-            lines, last, over = self._home.call(
-                lambda store: self._page(store, after=last),  # noqa: B023 - called at once
-                twin="job.alogs()",
-            )
-            yield from lines
-            if not lines and (over or not follow):
-                return
-            if not lines:
-                self._home.call(lambda _: clock.sleep(FOLLOWING), twin="job.alogs()")
-
-    async def alogs(self, *, follow: bool = False) -> AsyncIterator[str]:
-        last = 0
-        while True:
-            lines, last, over = await self._page(await self._home.store(), after=last)
-            for line in lines:
-                yield line
-            if not lines and (over or not follow):
-                return
-            if not lines:
-                await clock.sleep(FOLLOWING)
-
-    def __eq__(self, other: object) -> bool:
-        """The same job of the same store, whenever it was looked at."""
-        if not isinstance(other, Job):
-            return NotImplemented
-        return (self.id, self._home) == (other.id, other._home)
-
-    def __hash__(self) -> int:
-        return hash((Job, self.id))
-
-    def __repr__(self) -> str:
-        return f"<Job {self.id} {self.task} {self.state}>"
-
-    async def _refresh(self, store: Store) -> Self:
-        job = await store.jobs.get(self.id)
-        tried = job.attempt > 1 or job.state is State.FAILED
-        self._sight = Sight.of(job, await store.jobs.attempts(self.id) if tried else ())
-        return self
-
-    async def _result(self, store: Store, patience: float | None) -> R_co:
-        end = None if patience is None else clock.boottime() + patience
-        pause = FIRST_LOOK
-        while (job := await store.jobs.get(self.id)).state not in ENDED:
-            left = LAST_LOOK if end is None else end - clock.boottime()
-            if left <= 0:
-                waited = timedelta(seconds=patience or 0)
-                raise TimeoutError(await unfinished(store, job, waited=waited))
-            await clock.sleep(min(pause, left))
-            pause = min(pause * 1.5, LAST_LOOK)
-        await self._refresh(store)
-        return cast(R_co, _value(job, self._definition))
-
-    async def _cancel(self, store: Store, reason: str) -> bool:
-        with suppress(WrongState):
-            state = await store.jobs.cancel(self.id, reason=reason)
-            return state in (State.CANCELLED, State.RUNNING)
-        return False
-
-    async def _page(self, store: Store, *, after: int) -> tuple[list[str], int, bool]:
-        """Lines behind the number ``after``, the number of the last, and whether the job is over.
-
-        It is looked at first: what a job says, it says before its end.
-        """
-        over = (await store.jobs.get(self.id)).state in ENDED
-        lines = await store.journal.logs(self.id, after=after, limit=PAGE)
-        return [line.text for line in lines], lines[-1].seq if lines else after, over
+    def _job(self, found: model.Job, attempts: Sequence[Attempt]) -> Job[Any]:
+        """A job of a task that this app has not is one all the same; only its result is not."""
+        known = found.task in self._registry
+        definition = self._registry.get(found.task) if known else None
+        return Job(self._lazy, found.id, Sight.of(found, attempts), definition)
 
 
-def _value(job: model.Job, definition: Definition | None) -> Any:  # noqa: ANN401 - what the task returns
-    if job.state is not State.SUCCEEDED:
-        reason = job.reason or f"it is {job.state}"
-        raise JobFailed(
-            f"{_named(job)} {job.state}: {reason}",
-            job=job.id,
-            state=job.state.value,
-            reason=reason,
-            error=job.error or "",
-        )
-    if definition is None:
-        raise NotFound(
-            f"{_named(job)} succeeded, and its result is of a type that this app does not know: "
-            f"it has no task {job.task}"
-        )
-    try:
-        return definition.signature.decode_result(job.result or "null")
-    except PayloadError:
-        if job.result is not None:
-            raise
-        raise NotFound(
-            f"{_named(job)} succeeded, and its result is not there (any more): see keep_result="
-        ) from None
+async def walked(
+    store: Store,
+    wanted: Filter,
+    *,
+    after: str | None,
+    limit: int,
+    most_pages: int | None = None,
+) -> Page:
+    """One page after the other, until so many jobs are found, or so many pages were looked at.
 
-
-def _named(job: model.Job) -> str:
-    return f"job {job.id} ({job.title or job.task})"
-
-
-def _seconds(timeout: Duration | None) -> float | None:
-    if timeout is None:
-        return None
-    return length_of("timeout", timeout, longest=LONGEST_WAIT, zero=True).total_seconds()
+    A job that ends meanwhile is met again among what has ended, and counts once.
+    """
+    page = await store.jobs.find(wanted, after=after, limit=limit)
+    found = {job.id: job for job in page.jobs}
+    pages = 1
+    while page.after is not None and len(found) < limit and pages != most_pages:
+        page = await store.jobs.find(wanted, after=page.after, limit=limit - len(found))
+        for job in page.jobs:
+            found.setdefault(job.id, job)
+        pages += 1
+    return Page(jobs=list(found.values()), after=page.after, searched_to=page.searched_to)

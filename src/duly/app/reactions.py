@@ -119,7 +119,7 @@ def asked_by_events(what: Enqueueable[..., Any] | Call[Any]) -> model.Call:
         for name, value in what._using.items()  # noqa: SLF001 - it is ours
         if name != "connection" and not (name == "tenant" and value is None)
     }
-    return reaction_call(what._desk.registry, what.definition, given, using)  # noqa: SLF001
+    return reaction_call(what._enqueuer.registry, what.definition, given, using)  # noqa: SLF001
 
 
 def reaction_call(

@@ -1,31 +1,27 @@
 """``duly.schedules``: what is to run when, as it stands in the store, and what became of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar, Unpack
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack
 
-from duly.app.backfill import Backfill, Wanted, backfill
-from duly.app.changing import (
-    IfExists,
-    Stop,
-    added,
-    change_of,
-    edited,
-    paused,
-    resumed,
-    run,
-    skipped,
-    unskipped,
-)
-from duly.app.connections import awrite, write
-from duly.app.home import Home
-from duly.app.plans import RuleText, Startable, Timed, plan_of, rule_of
-from duly.app.views import PAGE, Fire, Schedule, found, history, listed, preview
-from duly.app.why import why_schedule
+from duly.app.plans import RuleText, Startable, Timed, plan_of, policies_of, refuse_unknown, rule_of
+from duly.connection import LazyStore, awrite, write
+from duly.errors import InvalidValue, ScheduleExists, WrongState
+from duly.model.backfill import Backfill
 from duly.model.job import Owner
+from duly.model.schedule import Plan
 from duly.model.schedule_filter import parse_schedule_filter
-from duly.registry.options import When
+from duly.policy.backfill import check_stretch
+from duly.registry.options import When, when_of
 from duly.store.foreign import Verb, Work
+from duly.store.protocol import Store
+from duly.views.schedules import PAGE, Fire, Schedule, found, history, listed, preview
+from duly.views.why import why_schedule
+
+IfExists: TypeAlias = Literal["error", "replace", "keep"]
+Change: TypeAlias = Callable[[Plan], Plan]
+
 
 T = TypeVar("T")
 
@@ -33,8 +29,8 @@ NOUN = "duly.schedules"
 
 
 class Schedules:
-    def __init__(self, home: Home, *, zone: str | None, who: str = "") -> None:
-        self._home = home
+    def __init__(self, lazy: LazyStore, *, zone: str | None, who: str = "") -> None:
+        self._lazy = lazy
         self._zone = zone
         self._who = who
 
@@ -57,7 +53,7 @@ class Schedules:
         a ``connection`` of yours it is part of your transaction; so is whatever else takes one.
         """
         adding = self._adding(rule, call, name=name, if_exists=if_exists, words=words)
-        return write(self._home, adding, _add(if_exists), connection=connection)
+        return write(self._lazy, adding, _add(if_exists), connection=connection)
 
     async def aadd(
         self,
@@ -71,7 +67,7 @@ class Schedules:
         **words: Unpack[Timed],
     ) -> Schedule:
         adding = self._adding(rule, call, name=name, if_exists=if_exists, words=words)
-        return await awrite(self._home, adding, _add(if_exists), connection=connection)
+        return await awrite(self._lazy, adding, _add(if_exists), connection=connection)
 
     def edit(
         self,
@@ -197,7 +193,7 @@ class Schedules:
         be repeated. ``dry_run`` says what would be done.
         """
         wanted = Wanted(name, start, end, dry_run, again)
-        return self._home.call(
+        return self._lazy.call(
             lambda store: backfill(store, wanted, who=self._who), twin="duly.schedules.abackfill()"
         )
 
@@ -212,15 +208,15 @@ class Schedules:
         again: bool = False,
     ) -> Backfill:
         wanted = Wanted(name, start, end, dry_run, again)
-        return await backfill(await self._home.store(), wanted, who=self._who)
+        return await backfill(await self._lazy.store(), wanted, who=self._who)
 
     # Ask.
 
     def get(self, name: str, /) -> Schedule:
-        return self._home.call(lambda store: found(store, name), twin="duly.schedules.aget()")
+        return self._lazy.call(lambda store: found(store, name), twin="duly.schedules.aget()")
 
     async def aget(self, name: str, /) -> Schedule:
-        return await found(await self._home.store(), name)
+        return await found(await self._lazy.store(), name)
 
     def list(
         self, words: str = "", /, *, after: str = "", limit: int = PAGE
@@ -230,7 +226,7 @@ class Schedules:
         By name, behind the name ``after``.
         """
         wanted = parse_schedule_filter(words)
-        return self._home.call(
+        return self._lazy.call(
             lambda store: listed(store, wanted, after=after, limit=limit),
             twin="duly.schedules.alist()",
         )
@@ -239,7 +235,7 @@ class Schedules:
         self, words: str = "", /, *, after: str = "", limit: int = PAGE
     ) -> "Sequence[Schedule]":
         wanted = parse_schedule_filter(words)
-        return await listed(await self._home.store(), wanted, after=after, limit=limit)
+        return await listed(await self._lazy.store(), wanted, after=after, limit=limit)
 
     def history(
         self,
@@ -251,7 +247,7 @@ class Schedules:
         limit: int = 100,
     ) -> "Sequence[Fire]":
         """What became of its due moments, the newest first."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: history(store, name, since=since, until=until, limit=limit),
             twin="duly.schedules.ahistory()",
         )
@@ -265,26 +261,26 @@ class Schedules:
         until: datetime | None = None,
         limit: int = 100,
     ) -> "Sequence[Fire]":
-        store = await self._home.store()
+        store = await self._lazy.store()
         return await history(store, name, since=since, until=until, limit=limit)
 
     def preview(self, name: str, /, *, count: int = 10) -> "Sequence[datetime]":
         """Its next moments, if nothing changes."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: preview(store, name, count), twin="duly.schedules.apreview()"
         )
 
     async def apreview(self, name: str, /, *, count: int = 10) -> "Sequence[datetime]":
-        return await preview(await self._home.store(), name, count)
+        return await preview(await self._lazy.store(), name, count)
 
     def why(self, name: str, /, at: datetime | str | None = None) -> str:
         """What became of a due moment, and why: the latest, or the one ``at`` a time."""
-        return self._home.call(
+        return self._lazy.call(
             lambda store: why_schedule(store, name, at), twin="duly.schedules.awhy()"
         )
 
     async def awhy(self, name: str, /, at: datetime | str | None = None) -> str:
-        return await why_schedule(await self._home.store(), name, at)
+        return await why_schedule(await self._lazy.store(), name, at)
 
     # How.
 
@@ -302,11 +298,119 @@ class Schedules:
         return lambda store: added(store, plan, if_exists, who=self._who)
 
     def _do(self, verb: str, work: Work[T], connection: object | None) -> T:
-        return write(self._home, work, Verb(NOUN, verb), connection=connection)
+        return write(self._lazy, work, Verb(NOUN, verb), connection=connection)
 
     async def _ado(self, verb: str, work: Work[T], connection: object | None) -> T:
-        return await awrite(self._home, work, Verb(NOUN, verb), connection=connection)
+        return await awrite(self._lazy, work, Verb(NOUN, verb), connection=connection)
 
 
 def _add(if_exists: IfExists) -> Verb:
     return Verb(NOUN, "add", decides=if_exists == "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """How long a schedule is to pause, and why."""
+
+    until: When | None
+    note: str
+    catch_up: bool
+
+
+async def added(store: Store, plan: Plan, if_exists: IfExists, *, who: str) -> Schedule:
+    if if_exists not in ("error", "replace", "keep"):
+        raise InvalidValue(f"if_exists={if_exists!r}: choose one of error, replace, keep")
+    try:
+        [new] = await store.schedules.add([plan])
+    except ScheduleExists:
+        if if_exists == "error":
+            raise
+        if if_exists == "keep":
+            return await found(store, plan.name)
+        return await edited(store, plan.name, lambda _: plan, who=who)
+    return Schedule.of(new, None)
+
+
+async def edited(store: Store, name: str, change: Change, *, who: str) -> Schedule:
+    await store.schedules.edit(name, change, who=who)
+    return await found(store, name)
+
+
+async def paused(store: Store, name: str, stop: Stop, *, who: str) -> Schedule:
+    moment = when_of("until", stop.until)
+    if moment is not None and not isinstance(moment, datetime):
+        moment = (await store.upkeep.progress()).now + moment
+    await store.schedules.pause(name, until=moment, who=who, note=stop.note, catch_up=stop.catch_up)
+    return await found(store, name)
+
+
+async def resumed(store: Store, name: str, *, who: str) -> Schedule:
+    await store.schedules.resume(name, who=who)
+    return await found(store, name)
+
+
+async def skipped(store: Store, name: str, count: int, *, who: str) -> list[datetime]:
+    return await store.schedules.skip_next(name, count=count, who=who)
+
+
+async def unskipped(store: Store, name: str, *, who: str) -> list[datetime]:
+    return await store.schedules.unskip(name, who=who)
+
+
+async def run(store: Store, name: str, *, who: str) -> Fire:
+    return Fire.of(await store.schedules.run(name, who=who), name)
+
+
+def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
+    """What makes another plan of one: only what was said."""
+    refuse_unknown(words)
+    if rule is not None:
+        rule_of(rule, said=f"duly.schedules.edit(rule={rule!r})")
+    said = policies_of(words)
+    chosen = {word: getattr(said, word) for word in words if word != "zone"}
+
+    def change(plan: Plan) -> Plan:
+        other: dict[str, Any] = {"policies": replace(plan.policies, **chosen)}
+        if rule is not None:
+            other["rule"] = str(rule)
+        if "zone" in words:
+            other["zone"] = words["zone"]
+        return replace(plan, **other)
+
+    return change
+
+
+async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
+    """Let what code declares count again; what was removed is added again."""
+    known = await store.schedules.in_code(name)
+    if known is None:
+        raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
+    _, declared = known
+    if name in {gone for gone, _ in await store.schedules.removed()}:
+        return await added(store, declared, "keep", who=who)
+    return await edited(store, name, lambda _: declared, who=who)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for; checked before anybody waits for a store."""
+
+    name: str
+    start: datetime
+    end: datetime
+    dry_run: bool
+    again: bool
+
+    def __post_init__(self) -> None:
+        check_stretch(self.start, self.end)
+
+
+async def backfill(store: Store, wanted: Wanted, *, who: str) -> Backfill:
+    return await store.schedules.backfill(
+        wanted.name,
+        since=wanted.start,
+        until=wanted.end,
+        who=who,
+        again=wanted.again,
+        dry_run=wanted.dry_run,
+    )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from duly.app.words import Using
+from duly.app.task_options import Using
 from duly.errors import InvalidValue
 from duly.flow.compose import Asked, Step, Trace, current_trace
 from duly.registry.definition import Definition

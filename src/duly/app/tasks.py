@@ -22,11 +22,10 @@ from typing import (
 )
 
 from duly import clock
-from duly.app.connections import awrite, told_which_database, write
-from duly.app.home import Home
-from duly.app.jobs import Job, Sight
+from duly.app.job import Job, Sight
 from duly.app.steps import Mappable, step_of
-from duly.app.words import TaskOptions, Using, refuse_unknown, refuse_unknown_options
+from duly.app.task_options import TaskOptions, Using, refuse_unknown, refuse_unknown_options
+from duly.connection import LazyStore, awrite, told_which_database, write
 from duly.errors import InvalidValue
 from duly.flow.compose import Step, refuse_while_tracing
 from duly.model import job as model
@@ -43,12 +42,12 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Desk:
+class Enqueuer:
     """Where promises are made: the tasks that there are, and the store that keeps them."""
 
-    def __init__(self, registry: Registry, home: Home) -> None:
+    def __init__(self, registry: Registry, lazy: LazyStore) -> None:
         self.registry = registry
-        self.home = home
+        self.lazy = lazy
 
     def enqueue(
         self,
@@ -60,12 +59,12 @@ class Desk:
     ) -> list[Job[R]]:
         asked = [call.asked() for call in calls]
         if connection is None:
-            numbers = self.home.call(
+            numbers = self.lazy.call(
                 lambda store: _enqueued(store, asked, idempotency_key), twin=twin
             )
         else:
             _refuse_both(idempotency_key)
-            with told_which_database(self.home, connection):
+            with told_which_database(self.lazy, connection):
                 numbers = enqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
 
@@ -78,10 +77,10 @@ class Desk:
     ) -> list[Job[R]]:
         asked = [call.asked() for call in calls]
         if connection is None:
-            numbers = await _enqueued(await self.home.store(), asked, idempotency_key)
+            numbers = await _enqueued(await self.lazy.store(), asked, idempotency_key)
         else:
             _refuse_both(idempotency_key)
-            with told_which_database(self.home, connection):
+            with told_which_database(self.lazy, connection):
                 numbers = await aenqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
 
@@ -90,7 +89,7 @@ class Desk:
     ) -> list[Job[R]]:
         now = clock.now()
         return [
-            Job(self.home, number, Sight.promised(promise, now), call.definition)
+            Job(self.lazy, number, Sight.promised(promise, now), call.definition)
             for call, promise, number in zip(calls, asked, numbers, strict=True)
         ]
 
@@ -119,7 +118,7 @@ class Call(Generic[R_co]):
 
     def __init__(
         self,
-        desk: Desk,
+        enqueuer: Enqueuer,
         definition: Definition,
         using: Using,
         *,
@@ -128,7 +127,7 @@ class Call(Generic[R_co]):
     ) -> None:
         # Names only: types may be defined further down in a module that is still being imported.
         definition.signature.parameters.bound(args, kwargs)
-        self._desk = desk
+        self._enqueuer = enqueuer
         self._using = using
         self._args = args
         self._kwargs = kwargs
@@ -154,7 +153,7 @@ class Call(Generic[R_co]):
         return self._using.get("idempotency_key")
 
     def enqueue(self) -> Job[R_co]:
-        [job] = self._desk.enqueue(
+        [job] = self._enqueuer.enqueue(
             [self],
             connection=self.connection,
             idempotency_key=self.idempotency_key,
@@ -163,14 +162,14 @@ class Call(Generic[R_co]):
         return job
 
     async def aenqueue(self) -> Job[R_co]:
-        [job] = await self._desk.aenqueue(
+        [job] = await self._enqueuer.aenqueue(
             [self], connection=self.connection, idempotency_key=self.idempotency_key
         )
         return job
 
     def step(self) -> Step[R_co]:
         """A step of the flow that is being defined."""
-        registry = self._desk.registry
+        registry = self._enqueuer.registry
         return step_of(registry, self.definition, self._using, args=self._args, kwargs=self._kwargs)
 
     def asked(self) -> model.Call:
@@ -182,7 +181,7 @@ class Call(Generic[R_co]):
             if name not in ("connection", "idempotency_key")
             and not (name == "tenant" and value is None)
         }
-        registry = self._desk.registry
+        registry = self._enqueuer.registry
         if not choices:
             return registry.plain_call(self.definition, self._args, self._kwargs)
         return registry.call(
@@ -198,9 +197,9 @@ class Call(Generic[R_co]):
 class Enqueueable(Generic[P, R_co]):
     """What tasks share, however they are called."""
 
-    def __init__(self, desk: Desk, definition: Definition, using: Using) -> None:
+    def __init__(self, enqueuer: Enqueuer, definition: Definition, using: Using) -> None:
         update_wrapper(cast(Any, self), definition.function)
-        self._desk = desk
+        self._enqueuer = enqueuer
         self._using = using
         self.definition = definition
 
@@ -211,16 +210,16 @@ class Enqueueable(Generic[P, R_co]):
     def using(self, **choices: Unpack[Using]) -> Self:
         """The same task with other choices for its next jobs; this one stays as it is."""
         refuse_unknown(choices)
-        return type(self)(self._desk, self.definition, {**self._using, **choices})
+        return type(self)(self._enqueuer, self.definition, {**self._using, **choices})
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """The task with its arguments, to be enqueued later or by others."""
-        return Call(self._desk, self.definition, self._using, args=args, kwargs=kwargs)
+        return Call(self._enqueuer, self.definition, self._using, args=args, kwargs=kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         """Promise to run it. When this returns, the promise survives whatever happens here."""
         call = self.bind(*args, **kwargs)
-        [job] = self._desk.enqueue(
+        [job] = self._enqueuer.enqueue(
             [call],
             connection=call.connection,
             idempotency_key=call.idempotency_key,
@@ -245,11 +244,13 @@ class Enqueueable(Generic[P, R_co]):
     def cancel(self, *, key: str, connection: object | None = None) -> bool:
         """Call off the unfinished job that has the key: whether there was one."""
         mine = self._connection(connection)
-        return write(self._desk.home, self._cancelling(key), self._cancel, connection=mine)
+        return write(self._enqueuer.lazy, self._cancelling(key), self._cancel, connection=mine)
 
     async def acancel(self, *, key: str, connection: object | None = None) -> bool:
         mine = self._connection(connection)
-        return await awrite(self._desk.home, self._cancelling(key), self._cancel, connection=mine)
+        return await awrite(
+            self._enqueuer.lazy, self._cancelling(key), self._cancel, connection=mine
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -257,7 +258,7 @@ class Enqueueable(Generic[P, R_co]):
     def _step(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], *, maps: bool = False
     ) -> Step[Any]:
-        registry = self._desk.registry
+        registry = self._enqueuer.registry
         return step_of(registry, self.definition, self._using, args=args, kwargs=kwargs, maps=maps)
 
     @property
@@ -290,8 +291,8 @@ class AsyncTask(Enqueueable[P, R_co]):
 class ContextTaskDecorator:
     """For a function whose first parameter is the context, which no caller gives."""
 
-    def __init__(self, desk: Desk, options: TaskOptions) -> None:
-        self._desk = desk
+    def __init__(self, enqueuer: Enqueuer, options: TaskOptions) -> None:
+        self._enqueuer = enqueuer
         self._options = options
 
     @overload
@@ -301,14 +302,14 @@ class ContextTaskDecorator:
     @overload
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        return _declared(self._desk, function, self._options, takes_context=True)
+        return _declared(self._enqueuer, function, self._options, takes_context=True)
 
 
 class TaskDecorator:
     """``@duly.task``, and ``@duly.task(retry=…)``, which answers with another one of these."""
 
-    def __init__(self, desk: Desk, options: TaskOptions | None = None) -> None:
-        self._desk = desk
+    def __init__(self, enqueuer: Enqueuer, options: TaskOptions | None = None) -> None:
+        self._enqueuer = enqueuer
         self._options: TaskOptions = options or {}
 
     @overload
@@ -335,18 +336,22 @@ class TaskDecorator:
     ) -> Any:
         refuse_unknown_options(options)
         if function is not None:
-            return _declared(self._desk, function, {**self._options, **options})
+            return _declared(self._enqueuer, function, {**self._options, **options})
         chosen: TaskOptions = {**self._options, **options}
         kind = ContextTaskDecorator if takes_context else TaskDecorator
-        return kind(self._desk, chosen)
+        return kind(self._enqueuer, chosen)
 
 
 def _declared(
-    desk: Desk, function: Callable[..., Any], options: TaskOptions, *, takes_context: bool = False
+    enqueuer: Enqueuer,
+    function: Callable[..., Any],
+    options: TaskOptions,
+    *,
+    takes_context: bool = False,
 ) -> Enqueueable[..., Any]:
     if isinstance(function, Enqueueable):
         raise InvalidValue(f"{function.name} is a task already: one @duly.task is enough")
     definition = define(function, takes_context=takes_context, **options)
-    desk.registry.add(definition)
+    enqueuer.registry.add(definition)
     kind = AsyncTask if definition.is_async else Task
-    return kind(desk, definition, {})
+    return kind(enqueuer, definition, {})

@@ -11,7 +11,7 @@ from duly.cli.store import NEEDS_YOU, name_store, output_option, run, store_opti
 from duly.policy.printable import json_text, one_line
 
 if TYPE_CHECKING:
-    from duly.app.doctor import Finding
+    from duly.doctor import Finding
 
 MARKS: Final = {"ok": "✓", "warning": "▲", "problem": "✕"}
 PLAIN_MARKS: Final = {"ok": "+", "warning": "!", "problem": "x"}
@@ -41,7 +41,7 @@ def doctor(store: str, output: str) -> None:
     \b
     Exit codes: 0 nothing needs you, 1 something does, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.doctor import examine
+    from duly.doctor import examine
 
     name_store(store)
     found = run(examine(store))

@@ -12,7 +12,7 @@ from duly.cli.output import lined_up
 from duly.policy.printable import one_line
 
 if TYPE_CHECKING:
-    from duly.app.flow_page import FlowSeen, StepSeen
+    from duly.views.flow_page import FlowSeen, StepSeen
 
 MOST_LINES: Final = 200
 MOST_NAMED: Final = 3

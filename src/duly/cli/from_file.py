@@ -56,9 +56,9 @@ async def _applied(
     url: str, sheet: "Sheet", *, name: str, tasks: "Registry | None", migrate: bool
 ) -> None:
     from duly.app.access import commanded
-    from duly.app.applying import apply, draft
-    from duly.app.home import open_or_make_store
-    from duly.app.steering import login
+    from duly.app.schedule_files import apply, draft
+    from duly.app.typed_schedules import login
+    from duly.connection import open_or_make_store
 
     store = await open_or_make_store(url, migrate=migrate)
     try:

@@ -12,7 +12,7 @@ from duly.cli.store import store_option
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.failures import FailureGroup
+    from duly.views.failures import FailureGroup
 
 
 @click.command("failures")
@@ -34,7 +34,7 @@ def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
     groups: Sequence[FailureGroup] = ()
 
     async def found(opened: "Store") -> "Sequence[FailureGroup]":
-        from duly.app.failures import failures
+        from duly.views.failures import failures
 
         nonlocal groups
         groups = await failures(opened, wanted)

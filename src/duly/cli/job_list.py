@@ -63,7 +63,7 @@ def _row(seen: Seen, view: View) -> tuple[str, ...]:
 
 def _reason(seen: Seen) -> str:
     """Of a flow, how far it is; and why it did not succeed."""
-    from duly.app.flow_page import told_far
+    from duly.views.flow_page import told_far
 
     job = seen.job
     if seen.progress is None:

@@ -17,12 +17,12 @@ from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import hidden, hidden_call
 
 if TYPE_CHECKING:
-    from duly.app.flow_page import FlowSeen
     from duly.model.flow import FlowProgress
     from duly.model.job import Attempt, Job
     from duly.model.journal import Note
     from duly.model.worker import WorkerInfo
     from duly.policy.why import Lineage
+    from duly.views.flow_page import FlowSeen
 
 LONGEST_ERROR: Final = 4_000
 

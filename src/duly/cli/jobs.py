@@ -112,7 +112,7 @@ def list_command(
     on: str | None = None
 
     async def found(opened: "Store") -> list[Seen]:
-        from duly.app.search import walked
+        from duly.app.jobs import walked
 
         nonlocal on
         page = await walked(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
@@ -139,7 +139,7 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
     view = View(utc=utc)
 
     async def looked(opened: "Store") -> Seen:
-        from duly.app.flow_page import flow_seen, lineage_of
+        from duly.views.flow_page import flow_seen, lineage_of
 
         [seen] = await seen_by(opened, [await opened.jobs.get(number)])
         return replace(

@@ -12,7 +12,7 @@ from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.steering import LaneInfo
+    from duly.app.typed_schedules import LaneInfo
     from duly.model.limit import Rate
 
 NO_LIMIT = "none"

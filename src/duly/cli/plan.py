@@ -18,7 +18,7 @@ from duly.errors import DulyError
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.applying import Draft
+    from duly.app.schedule_files import Draft
     from duly.registry.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -147,7 +147,7 @@ def export(store: str) -> None:
     \b
     Exit codes: 0 ok, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.exporting import exported
+    from duly.app.schedule_files import exported
     from duly.declare.keeping import has_secrets
     from duly.declare.writing import write
 
@@ -162,7 +162,7 @@ def export(store: str) -> None:
 
 
 def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> "Draft":
-    from duly.app.applying import draft
+    from duly.app.schedule_files import draft
 
     try:
         sheet = read_sheet(file)
@@ -256,9 +256,9 @@ def _agree(made: "Draft", *, yes: bool) -> None:
 
 def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
     from duly.app.access import commanded
-    from duly.app.applying import apply as applied
-    from duly.app.home import open_or_make_store
-    from duly.app.steering import login
+    from duly.app.schedule_files import apply as applied
+    from duly.app.typed_schedules import login
+    from duly.connection import open_or_make_store
 
     async def asked() -> None:
         store: Store = await open_or_make_store(url)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from duly.app.applying import Draft
+    from duly.app.schedule_files import Draft
     from duly.declare.changes import Change, Difference
 
 

@@ -46,7 +46,7 @@ def list_command(store: str, view: View) -> None:
       duly queues --watch
       duly queues -o json
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.capacity_facts import known_queues
+    from duly.views.capacity_facts import known_queues
 
     show_list(store, view, known_queues, QUEUES)
 
@@ -100,11 +100,11 @@ def _change(
     url: str, change: "Callable[[Queues], Awaitable[Queue]]", *, make: bool = False
 ) -> None:
     async def changed(store: "Store") -> "tuple[Queue, str | None]":
-        from duly.app.audience import unheard_queue
         from duly.app.capacity import Queues
-        from duly.app.home import Borrowed
+        from duly.connection import OpenStore
+        from duly.views.audience import unheard_queue
 
-        queue = await change(Queues(Borrowed(store)))
+        queue = await change(Queues(OpenStore(store)))
         return queue, await unheard_queue(store, queue.name)
 
     queue, note = ask(url, changed, make=make)

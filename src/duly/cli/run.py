@@ -152,7 +152,7 @@ class Waiting:
             return INTERRUPTED
 
     async def _run(self, store: "Store") -> int:
-        from duly.app.unfinished import unfinished
+        from duly.views.unfinished import unfinished
 
         begun, told = boottime(), False
         [number] = await store.jobs.enqueue([self.call])
@@ -178,7 +178,7 @@ class Waiting:
 
 async def _tell_hindrance(store: "Store", job: "Job") -> None:
     """Whoever waits where nobody works would wait for ever, and not know why."""
-    from duly.app.unfinished import hindrance
+    from duly.views.unfinished import hindrance
 
     hindered = await hindrance(store, job)
     if hindered is not None:

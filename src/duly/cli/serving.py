@@ -83,10 +83,10 @@ def serve_registry(
     words: Mapping[str, Any],
 ) -> None:
     from duly.app import Duly, Roles, Shift, allow_builtin, place, serve, worker_options
-    from duly.app.configured import retention_of
-    from duly.app.talk import tells_of_jobs
-    from duly.app.worker_words import worker_words
+    from duly.connection import retention_of
     from duly.registry.loading import find
+    from duly.runtime.console import tells_of_jobs
+    from duly.runtime.worker_options import worker_words
 
     said = dict(words)
     migrate = said.pop("migrate", False)
@@ -141,7 +141,7 @@ def zone_of(app: object, settings: "Settings") -> str | None:
 
 
 def teller(settings: "Settings") -> "Emit":
-    from duly.app import talk
+    from duly.runtime import console as talk
 
     return talk.teller(settings, say)
 

@@ -79,7 +79,7 @@ def ask(url: str, question: "Callable[[Store], Awaitable[T]]", *, make: bool = F
     """
     from duly.app import open_store
     from duly.app.access import commanded
-    from duly.app.home import open_or_make_store
+    from duly.connection import open_or_make_store
 
     async def asked() -> T:
         store = await (open_or_make_store(url) if make else open_store(url))

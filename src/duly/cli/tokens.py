@@ -127,9 +127,9 @@ _ROLES = {"viewer": "a viewer", "operator": "an operator", "admin": "an admin"}
 def _ask(url: str, what: "Callable[[Tokens], Awaitable[T]]", *, make: bool = False) -> T:
     async def asked(store: "Store") -> T:
         from duly.app.access import Tokens
-        from duly.app.home import Borrowed
+        from duly.connection import OpenStore
 
-        return await what(Tokens(Borrowed(store)))
+        return await what(Tokens(OpenStore(store)))
 
     return ask(url, asked, make=make)
 

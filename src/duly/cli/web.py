@@ -55,8 +55,8 @@ def web(app: str | None, *, beside: bool, **words: Any) -> None:
 
 def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     from duly.app import place
-    from duly.app.front import Lobby
-    from duly.app.home import Home
+    from duly.app.acting import Lobby
+    from duly.connection import LazyStore
     from duly.web.server import serve_web
 
     settings = settled(app=app, **parted(words)[0])
@@ -66,7 +66,7 @@ def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     refuse_elsewhere(url)
     if not beside:
         say(f"store: {place(url)}")
-    lobby = Lobby(Home(url), registry, zone=zone_of(found, settings), settings=settings)
+    lobby = Lobby(LazyStore(url), registry, zone=zone_of(found, settings), settings=settings)
     run(serve_web(lobby, _serving(settings), say))
 
 

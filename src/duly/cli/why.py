@@ -45,7 +45,7 @@ def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
 
 
 async def _answer(store: "Store", what: str, time: str | None) -> "Answer":
-    from duly.app.why import answer_job, answer_schedule
+    from duly.views.why import answer_job, answer_schedule
 
     if not (what.isascii() and what.isdigit()) or time is not None:
         return await answer_schedule(store, what, time)

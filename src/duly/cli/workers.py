@@ -96,9 +96,9 @@ def _tell(
 
     async def told(store: "Store") -> "Sequence[WorkerInfo]":
         from duly.app.capacity import Workers
-        from duly.app.home import Borrowed
+        from duly.connection import OpenStore
 
-        return await order(Workers(Borrowed(store)))
+        return await order(Workers(OpenStore(store)))
 
     for info in ask(url, told):
         click.echo(f"{info.name} ({info.id}): {_gone(info, View()) or doing}")
@@ -126,13 +126,13 @@ def _order(info: "WorkerInfo", view: View) -> str:
 
 
 def _gone(info: "WorkerInfo", view: View) -> str:
-    from duly.app.presence import is_gone
+    from duly.views.presence import is_gone
 
     return f"gone, its lease ends {view.left(info.lease_until)}" if is_gone(info) else ""
 
 
 def _plain(info: "WorkerInfo") -> dict[str, object]:
-    from duly.app.presence import is_gone
+    from duly.views.presence import is_gone
 
     return {
         "id": info.id,

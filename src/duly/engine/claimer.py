@@ -11,9 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar, cast
 
-from duly.engine.desk import BATCH, Desk
-from duly.engine.ends import ENOUGH_FOR_TWO
-from duly.engine.rota import Place
+from duly.engine.claim_planner import BATCH, Desk, Place
+from duly.engine.outbox import ENOUGH_FOR_TWO
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, nobody
 from duly.store.protocol import (

@@ -19,9 +19,9 @@ from datetime import timedelta
 from typing import Literal, Protocol
 
 from duly.clock import Timeout, boottime, sleep
-from duly.engine.kin import show_number, thread_times
 from duly.engine.lease import LEASE, PATIENCE, Lease
-from duly.engine.wake import Wake
+from duly.engine.loop import Wake
+from duly.engine.process_identity import show_number, thread_times
 from duly.errors import StoreUnavailable, WriteBlocked
 from duly.events import (
     Emit,
@@ -115,7 +115,7 @@ class Heartbeat:
         self._stopping = False
         self._lets_go = True
         self._wake = Wake()
-        self._home: asyncio.AbstractEventLoop | None = None  # where the ward lives
+        self._lazy: asyncio.AbstractEventLoop | None = None  # where the ward lives
         self._here: asyncio.AbstractEventLoop | None = None  # where the heartbeat does
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
@@ -124,9 +124,9 @@ class Heartbeat:
         self._unnoticed = False  # whether nothing ran under the lease that was lost
 
     async def start(self) -> None:
-        self._home = asyncio.get_running_loop()
+        self._lazy = asyncio.get_running_loop()
         if self._connect is None:
-            self._task = self._home.create_task(self._live(self._store), name="heartbeat")
+            self._task = self._lazy.create_task(self._live(self._store), name="heartbeat")
             return
         self._thread = threading.Thread(target=self._in_thread, name="duly-heartbeat", daemon=True)
         self._thread.start()
@@ -301,13 +301,13 @@ class Heartbeat:
         return still >= HOPELESS_SECONDS
 
     def _tell(self, callback: Callable[..., object], *values: object) -> None:
-        if self._home is None:
+        if self._lazy is None:
             return
         if self._here is None:
-            self._call(self._home, callback, *values)
+            self._call(self._lazy, callback, *values)
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            self._home.call_soon_threadsafe(callback, *values)
+            self._lazy.call_soon_threadsafe(callback, *values)
 
     @staticmethod
     def _call(

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
-from duly.engine.wake import Wake
+from duly.clock import sleep
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import (
     Emit,
@@ -289,3 +289,44 @@ async def _give(tick: asyncio.Task[float], time: timedelta) -> None:
 async def _wish(service: Service) -> float:
     wish: timedelta = await service.tick()
     return wish.total_seconds()
+
+
+class Wake:
+    """One sleeper, any number of nudgers on the same event loop."""
+
+    def __init__(self) -> None:
+        self._nudged = False
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        self._nudged = True
+        if self._sleeper is not None:
+            _wake(self._sleeper)
+
+    async def rest(self, seconds: float) -> bool:
+        """Rest until nudged, or until the time has passed: whether it was a nudge.
+
+        The others on the loop get their turn in any case.
+        """
+        if self._nudged or seconds <= 0:
+            await sleep(0)
+        else:
+            await self._sleep(seconds)
+        nudged, self._nudged = self._nudged, False
+        return nudged
+
+    async def _sleep(self, seconds: float) -> None:
+        # By hand: asyncio.timeout ends a rest with two exceptions, and takes twice as long.
+        loop = asyncio.get_running_loop()
+        self._sleeper = loop.create_future()
+        alarm = loop.call_later(seconds, _wake, self._sleeper)
+        try:
+            await self._sleeper
+        finally:
+            alarm.cancel()
+            self._sleeper = None
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from duly.engine.desk import Desk
+from duly.engine.claim_planner import Desk
 
 EVERY = timedelta(milliseconds=50)
 NEVER = timedelta(hours=1)

@@ -60,7 +60,7 @@ class Run:
     """Also the port through which the task's context reaches further."""
 
     __slots__ = (
-        "_home",
+        "_lazy",
         "alarm",
         "began",
         "completion",
@@ -81,7 +81,7 @@ class Run:
     def __init__(self, job: Claimed, definition: Definition, home: Home, *, place: str) -> None:
         self.job = job
         self.definition = definition
-        self._home = home
+        self._lazy = home
         self.place = place  # the name of the executor
         self.began = home.time()
         self.why: Why | None = None
@@ -137,16 +137,16 @@ class Run:
         return self.reason
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
-        self._home.scribe.note(self.job, percent, message=message, meta=meta)
+        self._lazy.scribe.note(self.job, percent, message=message, meta=meta)
 
     def guard(self) -> Guard | None:
         return None if self.watchdog is None else self.watchdog.guard()
 
     def said(self, at_us: int, level: str, text: str) -> None:
         """Something was logged while it is current."""
-        self._home.scribe.line(self.job, at_us, level=level, text=text)
+        self._lazy.scribe.line(self.job, at_us, level=level, text=text)
 
     def transaction(self, context: Context) -> Any:  # noqa: ANN401, ARG002 - as the port says
         if self.completion is None or not self.completion.completed:
-            self.completion = self._home.transaction(self)
+            self.completion = self._lazy.transaction(self)
         return self.completion

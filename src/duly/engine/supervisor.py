@@ -22,8 +22,8 @@ from functools import partial
 from typing import Final
 
 from duly.clock import boottime
-from duly.engine.kin import die_with_parent, identity
-from duly.engine.wake import Wake
+from duly.engine.loop import Wake
+from duly.engine.process_identity import die_with_parent, identity
 from duly.events import Emit, ProcessReplaced, TickFailed, nobody
 
 # Under this name a process finds whom it belongs to.

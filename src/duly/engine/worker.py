@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from duly.clock import Timeout, boottime, sleep
+from duly.engine.claim_planner import Desk
 from duly.engine.claimer import Claimer
-from duly.engine.coroner import this_process
-from duly.engine.crew import Crew
-from duly.engine.desk import Desk
+from duly.engine.death_watch import this_process
 from duly.engine.executors.protocol import Executor
 from duly.engine.heartbeat import Heartbeat
 from duly.engine.heartbeat import Terms as LeaseTerms
+from duly.engine.journal_writer import Ear, Scribe
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Service
 from duly.engine.retirement import Plans, Retirement
 from duly.engine.run import Why
-from duly.engine.scribe import Ear, Scribe
+from duly.engine.runner import Crew
 from duly.errors import StoreUnavailable
 from duly.events import Emit, Event, nobody
 from duly.model.claimed import Claimed

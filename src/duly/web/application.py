@@ -12,20 +12,20 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from duly.app.front import Lobby
-from duly.app.problems import Problem
+from duly.app.acting import Lobby
 from duly.errors import NotFound
+from duly.remote.problems import Problem
 from duly.web.api import API
-from duly.web.doors import Door, PublicDoor, opened, opened_to_all
+from duly.web.error_responses import refusal, told
 from duly.web.guard import Guard
-from duly.web.house import House
 from duly.web.live import MOUNTED_SECONDS, Live
 from duly.web.news import News
-from duly.web.outside import OUTSIDE, PUBLIC
 from duly.web.pages import DOORS, PAGES
-from duly.web.refusing import refusal, told
-from duly.web.shielding import Shield
-from duly.web.signing import SIGNING
+from duly.web.probes import OUTSIDE, PUBLIC
+from duly.web.routes import Door, PublicDoor, opened, opened_to_all
+from duly.web.security_headers import Shield
+from duly.web.shared import House
+from duly.web.sign_in import SIGNING
 
 
 class _Number(IntegerConvertor):

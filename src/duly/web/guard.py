@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from duly.app.front import Lobby
+from duly.app.acting import Lobby
 from duly.errors import DulyError, InvalidValue
 from duly.model.access import How, Role, User, hash_of
 from duly.web.attempts import Attempts

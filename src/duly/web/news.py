@@ -11,12 +11,12 @@ from weakref import WeakSet
 
 import msgspec
 
-from duly.app.front import Lobby
-from duly.app.happenings import Happening, Watch
+from duly.app.acting import Lobby
 from duly.clock import boottime, sleep
 from duly.errors import DulyError
 from duly.model.access import User
 from duly.policy.redaction import redacted
+from duly.views.happenings import Happening, Watch
 from duly.web.live import QUIET, RETRY, ROUND_SECONDS, Live, event
 
 MOST_WAITING = 20  # rounds of news that one listener has not taken yet

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 from starlette.responses import HTMLResponse, Response
 
 from duly.model.access import Role
-from duly.web.asking import Ask
-from duly.web.doors import Door
-from duly.web.house import House
 from duly.web.rendering import render, render_main
+from duly.web.request import Ask
+from duly.web.routes import Door
+from duly.web.shared import House
 
 Values: TypeAlias = Mapping[str, Any]
 View: TypeAlias = Callable[[House, Ask], Awaitable[Values]]

@@ -19,8 +19,8 @@ from duly.policy.redaction import redacted
 from duly.policy.why import Clock, about
 from duly.rules import local_time
 from duly.version import __version__
-from duly.web.asking import Ask, Look, segment
-from duly.web.saying import as_json, coloured, sentence, shown
+from duly.web.request import Ask, Look, segment
+from duly.web.task_text import as_json, coloured, sentence, shown
 
 # Beside its colour, each state has a shape: nobody has to tell colours apart.
 SHAPES: Final = {

@@ -14,13 +14,13 @@ from typing import Final
 import uvicorn
 
 from duly.app.access import new_secret
-from duly.app.front import Lobby
-from duly.app.running import SIGNALS
+from duly.app.acting import Lobby
 from duly.errors import InvalidValue
+from duly.runtime.running import SIGNALS
 from duly.web.application import make_application
 from duly.web.guard import Guard, Proxy
 from duly.web.live import LONGEST_SECONDS, Live
-from duly.web.shielding import LOOPBACK_NAMES
+from duly.web.security_headers import LOOPBACK_NAMES
 
 STOP_SECONDS: Final = 1
 BACKLOG: Final = 2_048

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from duly.app import connect, migrate_tables
-from duly.app.doctor import Finding, Patient, examine
 from duly.clock import now
+from duly.doctor import Finding, Patient, examine
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import MINUTE, World
 

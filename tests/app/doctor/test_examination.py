@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duly.app import migrate_store
-from duly.app.doctor import check_names, examine
+from duly.doctor import check_names, examine
 from duly.errors import InvalidValue, StoreUnavailable
 
 PAGE = Path(__file__).parents[3] / "docs/operating.md"

@@ -5,14 +5,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from duly.app.doctor import examine
-from duly.app.doctor.postgres import (
-    judge_connections,
-    judge_durability,
-    judge_version,
-    judge_writing,
-)
-from duly.app.doctor.tables import judge_days
+from duly.doctor import examine
+from duly.doctor.postgres import judge_connections, judge_durability, judge_version, judge_writing
+from duly.doctor.tables import judge_days
 from duly.errors import StoreUnavailable
 from duly.store.protocol import BadDay
 from tests.app.doctor.patients import found

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from duly.app import migrate_store
-from duly.app.doctor.sqlite import (
+from duly.doctor.sqlite import (
     FULL,
     NEARLY_FULL,
     NETWORK,

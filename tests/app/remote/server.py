@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
 
 from duly.app import Store, open_store
-from duly.app.problems import MEDIA_TYPE, problem_of
-from duly.app.remote.answering import answer, greeting
 from duly.errors import DulyError, NotFound, NotSignedIn
 from duly.model.access import PREFIX, Actor, NewToken, Role, User, hash_of
+from duly.remote.answering import answer, greeting
+from duly.remote.problems import MEDIA_TYPE, problem_of
 
 T = TypeVar("T")
 Interrupt = Callable[["Handler"], bool]  # whether it has answered in our place

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.app.steering import login
+from duly.app.typed_schedules import login
 from duly.cli import main
 from duly.model.access import Role
 from duly.model.event import Emitted

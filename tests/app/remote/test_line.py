@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import pytest
 
-from duly.app.remote.store import RemoteStore
 from duly.errors import DulyError, OutcomeUnknown, SchemaMismatch, StoreUnavailable
+from duly.remote.store import RemoteStore
 from duly.settings.places import check_address
 from tests.app.remote.server import Elsewhere, Handler, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
@@ -235,7 +235,7 @@ def test_what_answers_is_not_always_a_duly(  # noqa: PLR0917 - a table
 def test_an_answer_without_end_is_not_waited_for(
     there: Elsewhere, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.app.remote.line.LARGEST", 100)
+    monkeypatch.setattr("duly.remote.line.LARGEST", 100)
     with pytest.raises(DulyError, match="ask for less, as by --limit"):
         on(there.url, token, lambda store: store.schedules.page())
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from duly.app.remote.answering import answer, role_of
-from duly.app.remote.calls import CALLS
-from duly.app.remote.store import RemoteStore
 from duly.errors import InvalidValue, NotAllowed, NotFound, WrongState
 from duly.model.access import ROLES, User
 from duly.model.event import Emitted
 from duly.model.payload import Json
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
+from duly.remote.answering import answer, role_of
+from duly.remote.calls import CALLS
+from duly.remote.store import RemoteStore
 from tests.app.remote.server import Elsewhere, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
 from tests.factories import call, plan

@@ -8,14 +8,14 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from duly.app.remote.calls import CALLS, NOT_REMOTE, NOUNS, RemoteCall, Verb, verbs_of
-from duly.app.remote.reading import reader
-from duly.app.remote.shapes import ANYTHING, hints_of, members, plain_kind, shape_of
-from duly.app.remote.writing import writer
 from duly.errors import InvalidValue
 from duly.model.job import Call, Job
 from duly.model.payload import Json
 from duly.model.schedule import Plan, Schedule
+from duly.remote.calls import CALLS, NOT_REMOTE, NOUNS, RemoteCall, Verb, verbs_of
+from duly.remote.reading import reader
+from duly.remote.shapes import ANYTHING, hints_of, members, plain_kind, shape_of
+from duly.remote.writing import writer
 from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock

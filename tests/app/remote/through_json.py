@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from duly.app.remote.answering import _edit
-from duly.app.remote.calls import CALLS, NOUNS, RemoteCall, Verb
-from duly.app.remote.reading import reader
-from duly.app.remote.store import RemoteSchedules, _body
-from duly.app.remote.writing import writer
 from duly.model.access import Actor
+from duly.remote.answering import _edit
+from duly.remote.calls import CALLS, NOUNS, RemoteCall, Verb
+from duly.remote.reading import reader
+from duly.remote.store import RemoteSchedules, _body
+from duly.remote.writing import writer
 from duly.store.database import Database
 from duly.store.room import Room
 from duly.store.sql_store import SqlStore

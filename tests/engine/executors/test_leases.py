@@ -41,7 +41,7 @@ WORKER = """
 import asyncio, sys
 from datetime import timedelta
 from duly.app import Node, connect
-from duly.app.workers import WorkerOptions, make_worker
+from duly.runtime.workers import WorkerOptions, make_worker
 from tests.engine.executors.chores import registry
 
 async def work(url, target):

@@ -12,7 +12,7 @@ import pytest
 from duly.clock import boottime, sleep
 from duly.engine.executors.process import pool as pools
 from duly.engine.executors.process.pool import ProcessPool
-from duly.engine.kin import identity
+from duly.engine.process_identity import identity
 from duly.events import ChildNotStarted
 from duly.model.outcome import Lost, Outcome, Returned, Succeeded
 from duly.model.payload import Json

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from msgspec import inspect
 
-from duly.app.remote.calls import CALLS, RemoteCall
+from duly.remote.calls import CALLS, RemoteCall
 from duly.web.api import ENDPOINTS
 from tests.web.api.conftest import Api
 

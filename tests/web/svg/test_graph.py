@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from duly.app.flow_page import FlowSeen, seen_at
 from duly.model.flow import FlowInfo, StepInfo, StepState
+from duly.views.flow_page import FlowSeen, seen_at
 from duly.web.svg.graph import MOST_STEPS, draw_flow
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from duly.app.timeline import Bar, LaneOfBars, Timeline
+from duly.views.timeline import Bar, LaneOfBars, Timeline
 from duly.web.svg.drawing import Axis
 from duly.web.svg.gantt import gantt
 from duly.web.svg.heat_map import heat_map

@@ -26,8 +26,8 @@ from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.event_page import EventSeen
-    from duly.app.views import Fire
+    from duly.views.event_page import EventSeen
+    from duly.views.schedules import Fire
 
 MOST_LISTED: Final = 1_000
 LONGEST_CELL: Final = 60
@@ -78,7 +78,7 @@ def list_command(
     on: str | None = None
 
     async def found(opened: "Store") -> "list[EventSeen]":
-        from duly.app.event_page import events_seen
+        from duly.views.event_page import events_seen
 
         nonlocal on
         page = await events_seen(
@@ -102,7 +102,7 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
     """Show what an event says (secrets hidden), and what each schedule made of it."""
 
     async def looked(opened: "Store") -> "EventSeen":
-        from duly.app.event_page import event_seen
+        from duly.views.event_page import event_seen
 
         return await event_seen(opened, number)
 

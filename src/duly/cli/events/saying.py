@@ -15,8 +15,8 @@ from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.event_page import Replayed
     from duly.model.event import Emitted
+    from duly.views.event_page import Replayed
 
 FEW: Final = 5  # so many need no second thought
 
@@ -49,7 +49,7 @@ def emit_command(
         refuse(error)
 
     async def emitted(opened: "Store") -> list[int]:
-        from duly.app.event_page import said
+        from duly.views.event_page import said
 
         return await said(opened, [event], who=who())
 
@@ -97,11 +97,11 @@ def replay_command(
 
     async def replayed(opened: "Store") -> "Replayed":
         from duly.app.events import Events
-        from duly.app.home import Borrowed
+        from duly.connection import OpenStore
 
         now = (await opened.upkeep.progress()).now
         between = _moment(since, "--since", now), _moment(until, "--until", now)
-        events = Events(Borrowed(opened), who=who())
+        events = Events(OpenStore(opened), who=who())
         foreseen = await events.areplay(schedule, *between, pattern=pattern, dry_run=True)
         if dry_run or not foreseen.events:
             return foreseen

@@ -23,7 +23,7 @@ from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.backfill import Backfill
+    from duly.model.backfill import Backfill
 
 FEW = 5  # so many need no second thought
 MOST_SHOWN = 20
@@ -103,8 +103,8 @@ def backfill(  # noqa: PLR0913 - one for each option
     view, zone = View(output=output, utc=utc), "UTC"
 
     async def backfilled(there: "Store") -> "Backfill":
-        from duly.app.steering import steered
-        from duly.app.views import zone_of
+        from duly.app.typed_schedules import steered
+        from duly.views.schedules import zone_of
 
         nonlocal zone
         zone = await zone_of(there, name) or machine_zone() or "UTC"

@@ -20,7 +20,7 @@ from duly.rules import local_time
 from duly.rules.zone import zone_named
 
 if TYPE_CHECKING:
-    from duly.app.simulating import ClockChange, Moment, Story
+    from duly.rehearse import ClockChange, Moment, Story
 
 NARROWEST = 50  # below that, bars say nothing
 MOST_LINES = 60

@@ -28,8 +28,8 @@ from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.views import Fire, Schedule
     from duly.model.schedule_filter import ScheduleFilter
+    from duly.views.schedules import Fire, Schedule
 
 MOST_SHOWN = 10_000
 A_SECOND = timedelta(seconds=1)
@@ -58,9 +58,9 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
     wanted = _filter_from(words)
 
     async def found(there: "Store") -> "Sequence[Schedule]":
-        from duly.app.drift import removed_schedules
-        from duly.app.steering import MOST_LISTED, every_schedule
+        from duly.app.typed_schedules import MOST_LISTED, every_schedule
         from duly.policy.why import Clock
+        from duly.views.drift import removed_schedules
 
         every = await every_schedule(there, wanted)
         if len(every) >= MOST_LISTED:
@@ -102,8 +102,8 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
     zone: str | None = None
 
     async def found(there: "Store") -> "Sequence[Fire]":
-        from duly.app.steering import steered
-        from duly.app.views import zone_of
+        from duly.app.typed_schedules import steered
+        from duly.views.schedules import zone_of
 
         nonlocal zone
         zone = await zone_of(there, name)
@@ -141,7 +141,7 @@ def _by_next(schedule: "Schedule") -> tuple[bool, float, str]:
 
 
 def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
-    from duly.app.views import own_zone
+    from duly.views.schedules import own_zone
 
     zone, last = own_zone(schedule.plan), schedule.last
     return (

@@ -127,7 +127,7 @@ def add(
         refuse(error)
 
     async def added(there: "Store") -> "tuple[Schedule, str | None]":
-        from duly.app.audience import unknown_task
+        from duly.views.audience import unknown_task
 
         problem = None if command else await unknown_task(there, start.task)
         if problem and start.unknown:
@@ -167,7 +167,7 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
 
     async def edited(there: "Store") -> "Schedule":
-        from duly.app.steering import login
+        from duly.app.typed_schedules import login
 
         try:
             return await there.schedules.edit(
@@ -187,7 +187,7 @@ def new(
     said: Mapping[str, Any],
 ) -> "Plan":
     """What was typed as a plan, in the zone of the settings if none was."""
-    from duly.app.steering import new_plan
+    from duly.app.typed_schedules import new_plan
 
     zone = said["zone"] if "zone" in said else settled().zone
     timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or what.called)
@@ -199,8 +199,8 @@ def new(
 
 def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
     """The plan with what was typed; the zone of the settings is for what needs one and has none."""
-    from duly.app.steering import changed_plan
-    from duly.app.views import own_zone
+    from duly.app.typed_schedules import changed_plan
+    from duly.views.schedules import own_zone
 
     zone = settled().zone
     words = in_zone(said, said.get("zone") or own_zone(plan) or zone)
@@ -243,7 +243,7 @@ def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
 
 
 def _tell(done: str, schedule: "Schedule", *, utc: bool) -> None:
-    from duly.app.views import own_zone
+    from duly.views.schedules import own_zone
 
     view, plan = View(utc=utc), schedule.plan
     following = f"next {view.moment(schedule.next_at, own_zone(plan))}"

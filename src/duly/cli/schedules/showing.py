@@ -19,9 +19,9 @@ from duly.rules import Spaced, clock_change_notes
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.drift import Drift
-    from duly.app.views import Fire, Schedule
     from duly.model.schedule import Plan
+    from duly.views.drift import Drift
+    from duly.views.schedules import Fire, Schedule
 
 MOST_MOMENTS = 5
 FAR = timedelta(days=366 * 30)
@@ -61,9 +61,9 @@ def show(name: str, *, utc: bool, store: str, output: str) -> None:
 
 
 async def _portrait(store: "Store", name: str) -> Portrait:
-    from duly.app.drift import drift
-    from duly.app.steering import steered
-    from duly.app.views import own_zone, policies_in_words
+    from duly.app.typed_schedules import steered
+    from duly.views.drift import drift
+    from duly.views.schedules import own_zone, policies_in_words
 
     people = steered(store)
     schedule = await people.aget(name)
@@ -80,7 +80,7 @@ async def _portrait(store: "Store", name: str) -> Portrait:
 
 
 async def _ahead(store: "Store", schedule: "Schedule") -> Sequence[datetime]:
-    from duly.app.steering import steered
+    from duly.app.typed_schedules import steered
 
     if not schedule.paused:
         return await steered(store).apreview(schedule.name, count=MOST_MOMENTS)

@@ -22,7 +22,7 @@ from duly.policy.printable import json_text
 from duly.rules import local_time
 
 if TYPE_CHECKING:
-    from duly.app.simulating import Moment, Story
+    from duly.rehearse import Moment, Story
 
 WIDTH, WIDEST = 100, 160  # where there is no terminal; and what eyes can follow
 
@@ -79,8 +79,8 @@ def simulate(  # noqa: PLR0913 - each of them is a question somebody asks
     Exit codes: 0 ok, 2 something in the command line is wrong, or more than 5,000 moments,
     3 there is no such schedule, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.simulating import known_of
-    from duly.app.simulating import simulate as simulated
+    from duly.rehearse import known_of
+    from duly.rehearse import simulate as simulated
 
     if name is None and rule is None:
         raise click.UsageError("say what: the NAME of a schedule, or --rule RULE")

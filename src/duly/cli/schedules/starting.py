@@ -27,7 +27,7 @@ class Start(NamedTuple):
 
 
 def start_of(task: str | None, arguments: Sequence[str], command: Sequence[str]) -> Start:
-    from duly.app.steering import COMMAND
+    from duly.app.typed_schedules import COMMAND
 
     if (task is None) == (not command):
         raise click.UsageError("say what to run: --task NAME KEY=VALUE…, or -- and a command")

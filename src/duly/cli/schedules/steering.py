@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duly.app import Store
-    from duly.app.views import Schedule
     from duly.model.schedule import Schedule as StoredSchedule
+    from duly.views.schedules import Schedule
 
 NAME = click.argument("name", metavar="NAME")
 MOST_SKIPPED = 100
@@ -33,7 +33,7 @@ def run_command(name: str, store: str) -> None:
 
     Exits 1 if its overlap policy lets no run begin now: the reason says which run is in the way.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.steering import steered
+    from duly.app.typed_schedules import steered
 
     fire = ask(store, lambda there: steered(there).arun(name))
     if fire.job_id is None:
@@ -66,8 +66,8 @@ def pause(
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def paused(there: "Store") -> "tuple[Schedule, str | None]":
-        from duly.app.steering import steered
-        from duly.app.views import zone_of
+        from duly.app.typed_schedules import steered
+        from duly.views.schedules import zone_of
 
         zone = await zone_of(there, name)
         moment = None if until is None else _until(until, zone)
@@ -89,8 +89,8 @@ def resume(*, name: str, utc: bool, store: str) -> None:
     \b
       duly schedules resume nightly
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.steering import steered
-    from duly.app.views import own_zone
+    from duly.app.typed_schedules import steered
+    from duly.views.schedules import own_zone
 
     done = ask(store, lambda there: steered(there).aresume(name))
     click.echo(f"resumed  {name}  next {View(utc=utc).moment(done.next_at, own_zone(done.plan))}")
@@ -119,8 +119,8 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def skipped(there: "Store") -> "tuple[list[datetime], str | None]":
-        from duly.app.steering import steered
-        from duly.app.views import zone_of
+        from duly.app.typed_schedules import steered
+        from duly.views.schedules import zone_of
 
         people = steered(there)
         moments = await (people.aunskip(name) if undo else people.askip_next(name, count=count))
@@ -163,8 +163,8 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
     async def rewound(there: "Store") -> "list[StoredSchedule]":
         from datetime import timedelta
 
-        from duly.app.steering import login
-        from duly.app.views import zone_of
+        from duly.app.typed_schedules import login
+        from duly.views.schedules import zone_of
 
         progress = await there.upkeep.progress()
         names = progress.ahead if name is None else [name]
@@ -175,7 +175,7 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
             moment = progress.now - when if isinstance(when, timedelta) else when
         return [await there.schedules.rewind(one, to=moment, who=login()) for one in names]
 
-    from duly.app.views import own_zone
+    from duly.views.schedules import own_zone
 
     done = ask(store, rewound)
     for one in done:
@@ -199,9 +199,9 @@ def take_back(*, name: str, store: str) -> None:
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def taken(there: "Store") -> list[str]:
-        from duly.app.changing import taken_back
-        from duly.app.drift import drift
-        from duly.app.steering import login
+        from duly.app.schedules import taken_back
+        from duly.app.typed_schedules import login
+        from duly.views.drift import drift
 
         found = await drift(there, name)
         await taken_back(there, name, who=login())
@@ -235,7 +235,7 @@ def remove(*, name: str, yes: bool, store: str) -> None:
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def removed(there: "Store") -> bool:
-        from duly.app.steering import steered
+        from duly.app.typed_schedules import steered
 
         people = steered(there)
         schedule = await people.aget(name)

@@ -19,8 +19,8 @@ from duly.rules import parse
 from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
-    from duly.app.simulating import Known, Outage, WhatIf
     from duly.model.schedule import Pause, Plan
+    from duly.rehearse import Known, Outage, WhatIf
 
 UNNAMED = "simulated"
 _ON_A_CLOCK = re.compile(r"(?:[A-Z][a-z]{2} )?\d{1,2}:\d{2}(?::\d{2})?")
@@ -46,7 +46,7 @@ def planned(known: "Known | None", rule: str | None, words: Mapping[str, Any]) -
 
 def supposed(plan: "Plan", known: "Known | None", said: Said) -> "WhatIf":
     """What is said, and for the rest what is known."""
-    from duly.app.simulating import WhatIf, continued, window_end
+    from duly.rehearse import WhatIf, continued, window_end
 
     zone, moment = shown_zone(plan), now() if known is None else known.now
     start = moment if said.start is None else _moment(said.start, moment, zone, "--from")
@@ -70,13 +70,13 @@ def supposed(plan: "Plan", known: "Known | None", said: Said) -> "WhatIf":
 
 def shown_zone(plan: "Plan") -> str:
     """On whose clock its moments are read, and shown."""
-    from duly.app.views import own_zone
+    from duly.views.schedules import own_zone
 
     return own_zone(plan) or machine_zone() or "UTC"
 
 
 def _outages(texts: Sequence[str], start: datetime, zone: str) -> "list[Outage]":
-    from duly.app.simulating import Outage
+    from duly.rehearse import Outage
 
     found = []
     for text in texts:

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from duly.clock import boottime
-from duly.engine.kin import close_in_forks, identity, may_be_inherited
+from duly.engine.process_identity import close_in_forks, identity, may_be_inherited
 
 _PROGRAM = Path(__file__).with_name("watchdog_process.py")
 _END_SECONDS = 1.0

@@ -19,7 +19,7 @@ from duly.store import (
     retrying,
 )
 from duly.store.database import Operation, Start
-from duly.store.gathering import Gathering
+from duly.store.group_commit import Gathering
 from duly.store.ids import Kept, NumbersTaken
 from duly.store.jobs import EndedAlready, Once, Wanted
 from duly.store.nouns import deeds

@@ -11,13 +11,8 @@ from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.store import (
-    claims,
-    journal,
-    limits,
-    turning,
-    work,
-)
+from duly.store import claims, journal, limits, work
+from duly.store import finish_and_claim as turning
 from duly.store.database import Ask
 from duly.store.nouns import deeds
 from duly.store.protocol import (

@@ -19,10 +19,9 @@ from typing import Any, Self, TypeVar, cast
 
 from duly import clock
 from duly.app.duly import Duly
-from duly.app.home import Home, is_on_a_loop
-from duly.app.jobs import Job, Sight
+from duly.app.job import Job, Sight
 from duly.app.tasks import Call, Enqueueable
-from duly.app.views import Fire
+from duly.connection import LazyStore, is_on_a_loop
 from duly.engine.executors.threads import Threads
 from duly.errors import InvalidValue
 from duly.model import job as model
@@ -36,6 +35,7 @@ from duly.testing.sandbox import enqueued, passing
 from duly.testing.sandbox.enqueued import Asked
 from duly.testing.sandbox.place import Place
 from duly.testing.sandbox.working import CallersThread, Stint
+from duly.views.schedules import Fire
 
 R = TypeVar("R")
 
@@ -57,7 +57,7 @@ class Sandbox:
         self._clock = VirtualClock(began)
         self._place = Place(self._clock)
         self._portal = Portal("duly-sandbox-tasks")
-        self._home: Home | None = None  # of the app, while it is away from it
+        self._lazy: LazyStore | None = None  # of the app, while it is away from it
         self._teller: clock.Teller | None = None
         self._busy = False
 
@@ -182,15 +182,15 @@ class Sandbox:
     # How.
 
     def _move_in(self) -> None:
-        app, desk = self._app, self._app._desk  # noqa: SLF001 - it is put where its own home was
-        self._home = app._home  # noqa: SLF001
-        app._home = desk.home = self._home.instead = self._place  # noqa: SLF001
+        app, enqueuer = self._app, self._app._enqueuer  # noqa: SLF001 - it is put where its own home was
+        self._lazy = app._lazy  # noqa: SLF001
+        app._lazy = enqueuer.lazy = self._lazy.instead = self._place  # noqa: SLF001
         self._teller = clock.choose(self._tell)
 
     def _move_out(self) -> None:
-        home, self._home = self._home, None
+        home, self._lazy = self._lazy, None
         if home is not None:
-            self._app._home = self._app._desk.home = home  # noqa: SLF001
+            self._app._lazy = self._app._enqueuer.lazy = home  # noqa: SLF001
             home.instead = None
             clock.choose(self._teller)
 
@@ -203,7 +203,7 @@ class Sandbox:
 
     def _tell(self) -> datetime | None:
         """Where a context has outlived the sandbox, the time is the machine's again."""
-        return None if self._home is None else self._clock.now().astimezone(UTC)
+        return None if self._lazy is None else self._clock.now().astimezone(UTC)
 
     async def _declare(self, store: Store) -> None:
         said = self._app.declarations.announcement(NAME)

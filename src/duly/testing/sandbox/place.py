@@ -12,8 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from duly.app.home import Home
-from duly.app.stores import migrate_tables
+from duly.connection import LazyStore, migrate_tables
 from duly.errors import InvalidValue
 from duly.model.access import Actor
 from duly.store.connect import connect
@@ -27,7 +26,7 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 
 
-class Place(Home):
+class Place(LazyStore):
     """A home with one store for all loops. It is over when its sandbox is."""
 
     def __init__(self, clock: VirtualClock) -> None:

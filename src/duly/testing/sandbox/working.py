@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, NoReturn, cast
 
-from duly.app.running import to_the_log
 from duly.clock import Timeout, sleep
 from duly.engine.executors.coroutines import Coroutines
 from duly.engine.executors.protocol import Executor, OnLoop, Over
@@ -25,6 +24,7 @@ from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Raised
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
+from duly.runtime.running import to_the_log
 from duly.store.protocol import Store
 
 LEASE: Final = timedelta(days=36_500)  # nobody dies here

@@ -4,7 +4,7 @@ from typing import Final
 
 from duly.web.api.docs import DOCS, OPENAPI
 from duly.web.api.nouns import ENDPOINTS, VERSION
-from duly.web.doors import Door
+from duly.web.routes import Door
 
 API: Final[tuple[Door, ...]] = (
     *(endpoint.door(VERSION) for endpoint in ENDPOINTS),

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from duly.app.acknowledging import acknowledge, acknowledged, forget
+from duly.app.access import acknowledge, acknowledged, forget
 from duly.model.access import Matter
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.access import (
@@ -20,7 +20,7 @@ from duly.web.api.schemas.access import (
     Verified,
 )
 from duly.web.api.schemas.common import Listed, moment_in, when_in
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 
 async def tokens(ask: Ask, query: TokenQuery) -> Listed[Token]:

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from duly.app.checkup import Checkup
-from duly.app.status import status as standing
+from duly.doctor.checkup import Checkup
 from duly.errors import StoreUnavailable
 from duly.settings.settings import keys
+from duly.views.status import status as standing
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.asking import Doctor, Finding, Setting, Status
 from duly.web.api.schemas.common import Listed
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 
 async def status(ask: Ask, _: Nothing) -> Status:

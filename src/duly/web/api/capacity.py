@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from duly.app.capacity_facts import queue_fact, queue_facts
 from duly.model import queue as model
 from duly.model.worker import WorkerInfo
+from duly.views.capacity_facts import queue_fact, queue_facts
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.capacity import (
     Limit,
@@ -19,7 +19,7 @@ from duly.web.api.schemas.capacity import (
     Worker,
 )
 from duly.web.api.schemas.common import Listed, said_in
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 
 async def queues(ask: Ask, _: Nothing) -> Listed[Queue]:

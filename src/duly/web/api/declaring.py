@@ -3,8 +3,7 @@
 from asyncio import to_thread
 from typing import Final
 
-from duly.app.applying import Draft, apply, draft
-from duly.app.exporting import exported
+from duly.app.schedule_files import Draft, apply, draft, exported
 from duly.declare.reading import read
 from duly.declare.sheet import Sheet as ReadSheet
 from duly.declare.writing import write
@@ -12,7 +11,7 @@ from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.declaring import Export, Plan, Sheet
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 LONGEST: Final = 4 * 1024 * 1024
 

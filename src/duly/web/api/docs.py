@@ -12,10 +12,10 @@ from starlette.responses import Response
 from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
 from duly.web.api.nouns import ENDPOINTS, VERSION
 from duly.web.api.openapi import TAGS, fields_of, parts_of, specification
-from duly.web.asking import Ask
-from duly.web.doors import Door
-from duly.web.house import House
 from duly.web.page import Page, Values
+from duly.web.request import Ask
+from duly.web.routes import Door
+from duly.web.shared import House
 
 _IN_PATH: Final = {"id": "1002", "who": "web-1"}
 

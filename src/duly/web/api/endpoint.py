@@ -17,11 +17,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from duly.errors import InvalidValue
 from duly.model.access import Role
 from duly.model.payload import check_text, encode
-from duly.web.asking import Ask
-from duly.web.doors import Door
 from duly.web.guard import CSRF_FIELD
-from duly.web.house import House
 from duly.web.rendering import render
+from duly.web.request import Ask
+from duly.web.routes import Door
+from duly.web.shared import House
 
 B = TypeVar("B")
 A = TypeVar("A")

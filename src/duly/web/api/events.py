@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from duly.app.event_page import event_seen, events_seen, said
 from duly.app.events import emitted
 from duly.clock import now
 from duly.errors import InvalidValue
+from duly.views.event_page import event_seen, events_seen, said
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.job import number_of
 from duly.web.api.schemas.common import Listed, since_in
@@ -26,7 +26,7 @@ from duly.web.api.schemas.events import (
     Replay,
     Replayed,
 )
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 TAG: Final = "events"
 

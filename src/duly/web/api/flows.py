@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from duly.app.flow_page import own_flow, own_parts
+from duly.views.flow_page import own_flow, own_parts
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.job import number_of
 from duly.web.api.schemas.common import Listed
 from duly.web.api.schemas.flows import Flow, Part, PartQuery
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 MOST_DIGITS: Final = 9  # of the number of a step
 

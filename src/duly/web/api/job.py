@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from duly.app.calling import run_again
-from duly.app.job_facts import forget_job, job_lines, job_story, why_own_job
+from duly.app.calls_by_name import run_again
 from duly.errors import NotFound, WrongState
+from duly.views.job_facts import forget_job, job_lines, job_story, why_own_job
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.common import Listed, Why
 from duly.web.api.schemas.jobs import (
@@ -17,7 +17,7 @@ from duly.web.api.schemas.jobs import (
     RunAgain,
     WholeJob,
 )
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 MOST_DIGITS: Final = 18  # of the number of a job
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from duly.app.calling import call_named, enqueued
-from duly.app.job_facts import facts_page, forget_job
-from duly.app.job_list import MOST_COUNTED
+from duly.app.calls_by_name import call_named, enqueued
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.job import Call
+from duly.views.job_facts import facts_page, forget_job
+from duly.views.job_list import MOST_COUNTED
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.schemas.common import Listed, when_in
 from duly.web.api.schemas.jobs import (
@@ -31,7 +31,7 @@ from duly.web.api.schemas.jobs import (
     Remove,
     Retry,
 )
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 
 async def jobs(ask: Ask, query: JobQuery) -> Listed[Job]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from duly.app.problems import MEDIA_TYPE
+from duly.remote.problems import MEDIA_TYPE
 from duly.version import __version__
 from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
 

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from duly.app.calling import edited_by_name, plan_named
-from duly.app.changing import added
-from duly.app.schedule_facts import RuleFacts, changes, rule_facts, schedule_moments
-from duly.app.views import zone_of
-from duly.app.why import answer_schedule
+from duly.app.calls_by_name import edited_by_name, plan_named
+from duly.app.schedules import added
 from duly.clock import now
 from duly.model.job import Owner
 from duly.policy.redaction import redacted
 from duly.rules import local_time
+from duly.views.schedule_facts import RuleFacts, changes, rule_facts, schedule_moments
+from duly.views.schedules import zone_of
+from duly.views.why import answer_schedule
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.common import Listed, Why, moment_in, said_in, since_in
 from duly.web.api.schemas.schedules import (
@@ -32,7 +32,7 @@ from duly.web.api.schemas.schedules import (
     ScheduleQuery,
     WhyQuery,
 )
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 _WORDS: Final = tuple(Policies.__struct_fields__)
 

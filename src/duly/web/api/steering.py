@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from duly.app.calling import run_with, runs_without_event
-from duly.app.changing import taken_back
+from duly.app.calls_by_name import run_with, runs_without_event
+from duly.app.schedules import taken_back
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schedules import zone_here
 from duly.web.api.schemas.common import moment_in, when_in
@@ -17,7 +17,7 @@ from duly.web.api.schemas.schedules import (
     SkipNext,
     Skipped,
 )
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 
 async def pause(ask: Ask, body: Pause) -> Schedule:

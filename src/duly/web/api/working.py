@@ -8,9 +8,8 @@ for a worker that is native.
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from duly.app.front import Front
-from duly.app.guest_ends import Holding, Line, finish, note, say
-from duly.app.guest_worker import Guests
+from duly.app.acting import Front
+from duly.runtime import Guests, Holding, Line, finish, note, say
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.schemas.working import (
     Claim,
@@ -26,7 +25,7 @@ from duly.web.api.schemas.working import (
     Who,
     Work,
 )
-from duly.web.asking import Ask
+from duly.web.request import Ask
 
 TAG: Final = "work"
 

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from duly.web.doors import Door
 from duly.web.page import Page
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.editing import EDITING
@@ -17,6 +16,7 @@ from duly.web.pages.schedules import SCHEDULES
 from duly.web.pages.system import MAKE_TOKEN, SYSTEM
 from duly.web.pages.timeline import TIMELINE
 from duly.web.pages.today import TODAY
+from duly.web.routes import Door
 
 PAGES: Final[tuple[Page, ...]] = (
     TODAY,

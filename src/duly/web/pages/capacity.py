@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from duly.app.capacity_page import CapacityView, capacity, limit_named, many, queue_named
-from duly.app.charts import Series
 from duly.errors import InvalidValue, NotFound
 from duly.policy.why import Clock, about
-from duly.web.asking import Ask
-from duly.web.house import House
+from duly.views.capacity_page import CapacityView, capacity, limit_named, many, queue_named
+from duly.views.charts import Series
 from duly.web.page import Page, Values
+from duly.web.request import Ask
+from duly.web.shared import House
 from duly.web.svg.series import Chart, Line
 
 SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {

@@ -13,10 +13,10 @@ from duly.app.drafting import Draft, edited_draft, new_draft, texts_of
 from duly.clock import now
 from duly.model.policies import Policies
 from duly.rules import local_time, zone_names
-from duly.web.asking import Ask
-from duly.web.house import House
 from duly.web.page import Page, Values
 from duly.web.pages.schedule import OWNERS
+from duly.web.request import Ask
+from duly.web.shared import House
 
 BUILT_IN: Final = ("duly.shell", "duly.command", "duly.http")
 DST: Final = ("cron", "systemd", "elapsed", "quartz")

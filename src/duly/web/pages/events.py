@@ -4,17 +4,17 @@ import json
 from datetime import timedelta
 from typing import Final
 
-from duly.app.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
-from duly.app.schedule_rows import RECENT, Row, outcome_word, schedule_rows
-from duly.app.views import Fire
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.rules.on import BELOW, EVERYTHING
-from duly.web.asking import Ask
-from duly.web.house import House
+from duly.views.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
+from duly.views.schedule_rows import RECENT, Row, outcome_word, schedule_rows
+from duly.views.schedules import Fire
 from duly.web.page import Page, Values
 from duly.web.pages.schedules import sparkline
-from duly.web.saying import as_json, shown
+from duly.web.request import Ask
+from duly.web.shared import House
+from duly.web.task_text import as_json, shown
 
 REACTING: Final = "start:event"
 SHOWN: Final = 30

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from duly.app.flow_page import Awaits, FlowSeen, StepSeen
-from duly.app.tenancy import own_job
 from duly.model.filter_words import quoted
-from duly.web.asking import Ask
-from duly.web.house import House
+from duly.views.flow_page import Awaits, FlowSeen, StepSeen
+from duly.views.tenancy import own_job
 from duly.web.page import Page, Values
 from duly.web.pages.job_log import number_of
+from duly.web.request import Ask
+from duly.web.shared import House
 from duly.web.svg.graph import draw_flow
 
 MOST_ROWS: Final = 500

@@ -5,21 +5,21 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from duly.app.job_list import STATES, length_of
-from duly.app.job_page import JobSeen, job_page
-from duly.app.tenancy import own_job
 from duly.errors import NotFound
 from duly.model.job import Job
 from duly.model.states import State
 from duly.policy.redaction import hidden, hidden_call
 from duly.policy.why import about
-from duly.web.asking import Ask
-from duly.web.house import House
+from duly.views.job_list import STATES, length_of
+from duly.views.job_page import JobSeen, job_page
+from duly.views.tenancy import own_job
 from duly.web.page import LIVE, Page, Values
 from duly.web.pages.flow import flow_values
 from duly.web.pages.job_log import number_of
-from duly.web.saying import as_json
+from duly.web.request import Ask
+from duly.web.shared import House
 from duly.web.svg.attempts import Kind, Stretch, draw_attempts
+from duly.web.task_text import as_json
 
 
 async def job(_: House, ask: Ask) -> Values:

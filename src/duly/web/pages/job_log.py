@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from starlette.responses import PlainTextResponse, Response
 
-from duly.app.job_page import log_seen, whole_log
 from duly.model.journal import LogLine
-from duly.web.asking import Ask
-from duly.web.house import House
+from duly.views.job_page import log_seen, whole_log
 from duly.web.page import Page, Values
-from duly.web.saying import bare
+from duly.web.request import Ask
+from duly.web.shared import House
+from duly.web.task_text import bare
 
 
 async def lines(_: House, ask: Ask) -> Values:

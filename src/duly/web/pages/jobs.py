@@ -5,18 +5,18 @@ from typing import Any, Final, get_args
 
 from starlette.responses import RedirectResponse, Response
 
-from duly.app.job_list import Deed, failed_alike, job_rows, known_names, matching
-from duly.app.tenancy import own_job
-from duly.app.views import meant
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.model.filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
 from duly.model.filter_words import quoted
 from duly.model.schedule_filter import ScheduleFilter
 from duly.model.states import ENDED, State
-from duly.web.asking import Ask
-from duly.web.doors import Door
-from duly.web.house import House
+from duly.views.job_list import Deed, failed_alike, job_rows, known_names, matching
+from duly.views.schedules import meant
+from duly.views.tenancy import own_job
 from duly.web.page import LIVE, Page, Values
+from duly.web.request import Ask
+from duly.web.routes import Door
+from duly.web.shared import House
 
 LIMIT: Final = 50
 MOST_CHOSEN: Final = 1_000

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from duly.app.event_page import events_of
-from duly.app.schedule_page import Standing, background, standing
-from duly.app.schedule_rows import outcome_word
-from duly.app.supposing import examples
-from duly.app.views import Fire, own_zone
 from duly.clock import now
 from duly.errors import DulyError
 from duly.model.payload import decode
 from duly.policy.reacting import FIELD, is_field
 from duly.policy.redaction import hidden, hidden_json
 from duly.policy.why import about
-from duly.web.asking import Ask, moment_of
-from duly.web.house import House
+from duly.rehearse.examples import examples
+from duly.views.event_page import events_of
+from duly.views.schedule_page import Standing, background, standing
+from duly.views.schedule_rows import outcome_word
+from duly.views.schedules import Fire, own_zone
 from duly.web.page import LIVE, Page, Values
+from duly.web.request import Ask, moment_of
+from duly.web.shared import House
 from duly.web.svg.heat_map import heat_map
 from duly.web.svg.policy_timeline import policy_timeline
 from duly.web.svg.sparkline import durations

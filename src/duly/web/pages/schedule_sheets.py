@@ -4,19 +4,19 @@ import json
 from datetime import datetime, timedelta
 from typing import Final
 
-from duly.app.backfill import Backfill
-from duly.app.views import own_zone
 from duly.clock import now
 from duly.errors import DulyError, InvalidValue
+from duly.model.backfill import Backfill
 from duly.model.schedule import Plan
 from duly.policy.reacting import is_field
 from duly.policy.redaction import hidden_json
 from duly.rules import at, local_time
-from duly.web.asking import Ask
+from duly.views.schedules import own_zone
 from duly.web.forms import fields_of
-from duly.web.house import House
 from duly.web.page import Page, Values
-from duly.web.saying import as_json
+from duly.web.request import Ask
+from duly.web.shared import House
+from duly.web.task_text import as_json
 
 MOST_SHOWN: Final = 40
 A_DAY: Final = timedelta(days=1)

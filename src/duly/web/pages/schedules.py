@@ -1,13 +1,13 @@
 """The schedules: what is to come, and whether the last times were kept."""
 
-from duly.app.drift import removed_schedules
-from duly.app.schedule_rows import Row, Rows, outcome_word, schedule_rows
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.policy.why import Clock
-from duly.web.asking import Ask
-from duly.web.house import House
+from duly.views.drift import removed_schedules
+from duly.views.schedule_rows import Row, Rows, outcome_word, schedule_rows
 from duly.web.page import Page, Values
+from duly.web.request import Ask
+from duly.web.shared import House
 from duly.web.svg.sparkline import Mark, outcomes
 
 

@@ -11,11 +11,11 @@ from duly.errors import InvalidValue
 from duly.model.access import ROLES, AuditEntry, Role, Token
 from duly.settings import Settings
 from duly.settings.settings import keys
-from duly.web.asking import Ask, segment
-from duly.web.doors import Door, field_of
-from duly.web.house import House
 from duly.web.page import Page, Values
 from duly.web.rendering import render
+from duly.web.request import Ask, segment
+from duly.web.routes import Door, field_of
+from duly.web.shared import House
 
 ENTRIES: Final = 50  # on a page of the audit log
 NEVER: Final = "never"

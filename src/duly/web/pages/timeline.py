@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Final
 
-from duly.app.timeline import By, timeline
 from duly.clock import now
 from duly.durations import parse_duration
 from duly.errors import RuleError
-from duly.web.asking import Ask, segment
-from duly.web.house import House
+from duly.views.timeline import By, timeline
 from duly.web.page import Page, Values
+from duly.web.request import Ask, segment
+from duly.web.shared import House
 from duly.web.svg.gantt import gantt
 
 SPANS: Final = ("10m", "1h", "6h", "24h", "7d")

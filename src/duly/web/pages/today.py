@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from duly.web.asking import Ask
-from duly.web.house import House
 from duly.web.page import Page, Values
+from duly.web.request import Ask
+from duly.web.shared import House
 from duly.web.svg.strip import strip
 
 HOUR = timedelta(hours=1)

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
-from duly.app.timeline import Bar, LaneOfBars, Timeline
 from duly.policy.why import Clock, about
+from duly.views.timeline import Bar, LaneOfBars, Timeline
 from duly.web.svg.drawing import Axis, framed, line, number, rectangle, text, titled
 
 LEFT, WIDTH = 180, 866

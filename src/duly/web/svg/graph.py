@@ -11,11 +11,11 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duly.app.flow_page import AWAITING, FlowSeen, StepSeen
 from duly.policy.why import about
-from duly.web.saying import shown
+from duly.views.flow_page import AWAITING, FlowSeen, StepSeen
 from duly.web.svg.drawing import framed, number, rectangle, text, titled
 from duly.web.svg.layers import Layout, Place, Sizes, laid_out
+from duly.web.task_text import shown
 
 MOST_STEPS: Final = 200
 MOST_LINES: Final = 600

@@ -5,8 +5,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duly.app.simulating import Moment, Story
 from duly.policy.why import Clock, about
+from duly.rehearse import Moment, Story
 from duly.web.svg.drawing import Axis, framed, line, rectangle, text, titled
 
 LEFT, WIDTH, RIGHT = 100, 560, 150

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from duly.app.counts import Kept
 from duly.policy.why import about
+from duly.views.counts import Kept
 from duly.web.svg.drawing import framed, line, rectangle
 
 BAR, STEP, UP, DOWN = 4, 6, 12, 7

@@ -11,8 +11,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duly.app.strip import ComingHour, HourCell, StripView
 from duly.rules import local_time
+from duly.views.day_strip import ComingHour, HourCell, StripView
 
 WIDTH, HEIGHT, BASE = 22, 74, 52  # of a cell, of the drawing, and where bars stand
 LEAST, MOST = 4, 44  # how high a bar is

@@ -18,7 +18,8 @@ from duly.policy.firing import decide
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.rules import zone_data_version
-from duly.store import claims, jobs, ledger, schedules, turning, upkeep, work
+from duly.store import claims, jobs, ledger, schedules, upkeep, work
+from duly.store import finish_and_claim as turning
 from duly.store.database import Dialect, Operation
 from duly.store.ids import Ids
 from duly.store.jobs import Wanted

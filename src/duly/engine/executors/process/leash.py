@@ -18,7 +18,7 @@ import select
 import signal
 import sys
 
-from duly.engine.kin import die_with_parent
+from duly.engine.process_identity import die_with_parent
 
 _F_SETSIG = 10  # fcntl has no name for it
 

@@ -27,7 +27,7 @@ from duly.engine.executors.process.frames import (
 from duly.engine.executors.process.run import Run
 from duly.engine.executors.process.spawning import spawn
 from duly.engine.executors.process.wire import Wire
-from duly.engine.kin import close_in_forks, may_be_inherited
+from duly.engine.process_identity import close_in_forks, may_be_inherited
 from duly.model.outcome import Completed, Outcome
 
 _TAIL = 8 * 1024  # bytes of what it wrote outside of jobs

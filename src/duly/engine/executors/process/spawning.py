@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from duly.engine.executors.process.body import Body
-from duly.engine.kin import identity
+from duly.engine.process_identity import identity
 
 _MODULE = "duly.engine.executors.process.child"
 

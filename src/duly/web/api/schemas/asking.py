@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from duly.app.doctor import Finding as Found
-from duly.app.status import AwaitingStep, Coming, RunningJob
-from duly.app.status import Need as Needed
-from duly.app.status import Status as Standing
+from duly.doctor import Finding as Found
 from duly.policy.redaction import redacted
+from duly.views.status import AwaitingStep, Coming, RunningJob
+from duly.views.status import Need as Needed
+from duly.views.status import Status as Standing
 from duly.web.api.schemas.common import Said, Step
 
 

@@ -5,9 +5,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.app.capacity_facts import LimitFacts, QueueFacts
 from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
+from duly.views.capacity_facts import LimitFacts, QueueFacts
 from duly.web.api.schemas.common import Body, Said
 
 MOST_AT_ONCE = 1_000_000

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from duly.app.applying import Draft
+from duly.app.schedule_files import Draft
 from duly.declare.changes import Change as Changing
 from duly.declare.changes import Difference as Differing
 from duly.web.api.schemas.common import Body, Said

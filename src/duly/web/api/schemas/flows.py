@@ -5,10 +5,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from duly.app.flow_page import Awaits, FlowSeen, StepSeen
 from duly.model.flow import FlowProgress as Far
 from duly.model.flow import PartInfo
 from duly.policy.redaction import redacted
+from duly.views.flow_page import Awaits, FlowSeen, StepSeen
 from duly.web.api.schemas.common import Body, JobId, Limit, Number, Said, length_text
 
 StepStateName: TypeAlias = Literal[

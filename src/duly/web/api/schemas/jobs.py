@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 
-from duly.app.failures import FailureGroup
-from duly.app.job_facts import JobFacts, JobStory
 from duly.model.job import Attempt
 from duly.model.journal import LogLine, Note
 from duly.policy.redaction import hidden, hidden_call, redacted
+from duly.views.failures import FailureGroup
+from duly.views.job_facts import JobFacts, JobStory
 from duly.web.api.schemas.common import (
     Body,
     Duration,

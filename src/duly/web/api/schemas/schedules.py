@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from duly.app.views import Fire
-from duly.app.views import Schedule as View
 from duly.errors import DulyError
 from duly.model.backfill import Backfill
 from duly.policy.redaction import hidden_call, redacted
+from duly.views.schedules import Fire
+from duly.views.schedules import Schedule as View
 from duly.web.api.schemas.common import Body, Duration, Limit, Said, Since, When, length_text
 from duly.web.api.schemas.jobs import Arguments, Priority
 

@@ -6,12 +6,11 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from duly.app.guest_ends import Ending, failed, succeeded
-from duly.app.guest_ends import Finished as Written
-from duly.app.guest_worker import Enlisted, Heard, Wanted
 from duly.model.claimed import Claimed
 from duly.model.outcome import Outcome, Returned, Stopped
 from duly.model.worker import Order
+from duly.runtime import Ending, Enlisted, Heard, Wanted, failed, succeeded
+from duly.runtime import Finished as Written
 from duly.web.api.schemas.common import Body, Duration, JobId, Number, Said
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]

@@ -1,0 +1,184 @@
+"""What an app says in its code should run when: ``@duly.schedule``.
+
+Nothing is remembered when a module is imported. What was declared is written by whoever runs the
+app's scheduler, all of it at once, and only after everything was imported.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, Unpack, overload
+
+from duly.app.plans import (
+    RuleText,
+    Startable,
+    Timed,
+    offering_a_zone,
+    plan_of,
+    policies_of,
+    refuse_unknown,
+    rule_of,
+    task_of,
+)
+from duly.connection import configured
+from duly.engine.reconciler import Announcement
+from duly.errors import InvalidValue, ZoneMissing
+from duly.model.job import Owner
+from duly.model.schedule import Plan
+from duly.registry.options import name_of, names_of
+from duly.rules import parse
+from duly.store.protocol import WantedSchedule
+
+S = TypeVar("S", bound=Startable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    name: str
+    aliases: tuple[str, ...]
+    rule: RuleText
+    call: object
+    zone: str | None
+    words: Mapping[str, Any]
+
+    def plan(self) -> Plan:
+        """Made when it is needed: what its arguments are may be defined further down."""
+        return plan_of(
+            self.rule,
+            self.call,
+            name=self.name,
+            zone=self.zone,
+            owner=Owner.CODE,
+            words=self.words,
+        )
+
+
+class Declarations:
+    """The schedules of one app, by name."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Declaration] = {}
+
+    def __iter__(self) -> Iterator[Declaration]:
+        return iter(self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, declaration: Declaration) -> None:
+        """Checked as far as it can be at this point of an import."""
+        refuse_unknown(declaration.words)
+        try:
+            _check(declaration)
+        except ZoneMissing:  # settings are read for who needs them: this may be any import
+            declaration = replace(declaration, zone=configured().zone)
+            with offering_a_zone():
+                _check(declaration)
+        known = self._found.get(declaration.name)
+        if known is not None and not _is_again(known, declaration):
+            raise InvalidValue(
+                f'two schedules are called "{declaration.name}", "{known.rule}" and '
+                f'"{declaration.rule}": give one of them a name of its own: name="…"'
+            )
+        self._found[declaration.name] = declaration
+
+    def announcement(self, app: str) -> "Announcement":
+        """Everything, in an order that does not depend on which module was imported first."""
+        found = sorted(self, key=lambda one: one.name)
+        wanted = tuple(WantedSchedule(one.plan(), one.aliases) for one in found)
+        return Announcement(app=app, wanted=wanted)
+
+
+class Scheduling:
+    """``duly.schedule``: a decorator, or with a call, a declaration by itself."""
+
+    def __init__(self, declarations: Declarations, zone: str | None) -> None:
+        self._declarations = declarations
+        self._zone = zone
+
+    @overload
+    def __call__(
+        self,
+        rule: RuleText,
+        /,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        **words: Unpack[Timed],
+    ) -> Callable[[S], S]: ...
+    @overload
+    def __call__(
+        self,
+        rule: RuleText,
+        call: Startable,
+        /,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        **words: Unpack[Timed],
+    ) -> None: ...
+    def __call__(
+        self,
+        rule: object = None,
+        call: Startable | None = None,
+        /,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        **words: Unpack[Timed],
+    ) -> Callable[[S], S] | None:
+        found: Callable[[S], S] | None = self.declared(
+            _rule(rule), call, name=name, aliases=aliases, words=words
+        )
+        return found
+
+    def declared(
+        self,
+        rule: RuleText,
+        call: object | None,
+        *,
+        name: str | None,
+        aliases: Sequence[str],
+        words: Mapping[str, Any],
+        said: str = "schedule",
+    ) -> Any:  # noqa: ANN401 - the decorators say what they stand above
+        """Declare a call, or answer with what declares whatever it stands above."""
+
+        def declare(what: object) -> object:
+            task = task_of(what, rule, said=said)
+            declaration = Declaration(
+                name=name_of("name", task if name is None else name),
+                aliases=names_of("aliases", aliases),
+                rule=rule,
+                call=what,
+                zone=self._zone,
+                words=words,
+            )
+            self._declarations.add(declaration)
+            return what
+
+        if call is None:
+            return declare
+        declare(call)
+        return None
+
+
+def _rule(asked: object) -> RuleText:
+    if asked is None or isinstance(asked, Startable) or callable(asked):
+        raise InvalidValue('a schedule needs a rule: say @duly.schedule("every 5m")')
+    return rule_of(asked, said=f"duly.schedule({asked!r})")
+
+
+def _check(declaration: Declaration) -> None:
+    policies = policies_of(declaration.words)
+    zone = declaration.words.get("zone") or declaration.zone
+    for text in filter(None, (str(declaration.rule), policies.exclude)):
+        parse(text, zone=zone, dst=policies.dst, name=declaration.name)
+
+
+def _is_again(known: Declaration, other: Declaration) -> bool:
+    """The same lines, run once more: a module was reloaded."""
+    return (str(known.rule), known.words, task_of(known.call, known.rule)) == (
+        str(other.rule),
+        other.words,
+        task_of(other.call, other.rule),
+    )

@@ -1,0 +1,394 @@
+"""A file of schedules and a store: what applying it would do, and the doing.
+
+A draft is made on what is there, and says so; the store refuses it if that changed meanwhile. What
+a file leaves to its tasks (queue, retry, limits, …) is filled in from the app that has them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from duly.app.calls_by_name import started
+from duly.app.reactions import reaction_call
+from duly.declare.changes import Change
+from duly.declare.keeping import attempts_of, decided_of, entry_of, plan_of
+from duly.declare.notation import table
+from duly.declare.planning import Plan as SheetPlan
+from duly.declare.planning import plan
+from duly.declare.reading import read
+from duly.declare.recording import (
+    DECIDED,
+    Decided,
+    Record,
+    read_record,
+    said_in,
+    spoken,
+    write_record,
+)
+from duly.declare.sheet import KINDS, Entry, LimitEntry, QueueEntry, Sheet
+from duly.declare.writing import write
+from duly.errors import DulyError, InvalidValue, SignatureChanged
+from duly.model.job import Call, Owner
+from duly.model.limit import Rate
+from duly.model.payload import decode
+from duly.model.queue import Queue
+from duly.model.schedule import Plan, Schedule
+from duly.registry.definition import Definition
+from duly.registry.registry import Registry
+from duly.store.protocol import (
+    LaneRule,
+    LimitStep,
+    QueueStep,
+    ScheduleStep,
+    Standing,
+    Step,
+    Store,
+)
+
+_WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
+_LABEL: Final = ("rule", "zone", "title", "queue", "priority", "tags")
+_OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
+_POLICIES: Final = (
+    "overlap", "missed", "start_within", "late", "dst", "exclude", "jitter", "start", "end"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What applying a file would do, and on what it was planned."""
+
+    file: str  # the name under which it is applied
+    sheet: Sheet
+    plan: SheetPlan
+    expected: str | None  # what was applied last
+    standing: Standing
+    applied: Record | None = None  # the same, understood
+    taken_back: int = 0  # how many things that a person or somebody else decided
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is nothing to do, and nothing to remember either."""
+        if self.expected is None or not self.plan.is_empty:
+            return False
+        return said_in(self.expected) == write(self.plan.record)
+
+    def record(self, steps: Iterable[Step]) -> str:
+        """What to remember once the steps are done."""
+        made = {
+            step.name: step.plan
+            for step in steps
+            if isinstance(step, ScheduleStep) and step.plan is not None
+        }
+        decided = {name: self._decided(name, made) for name in self.plan.record.schedules}
+        return write_record(Record(self.plan.record, decided))
+
+    def needing_an_app(self) -> list[str]:
+        """Entries whose task has to say what they leave out, and what it takes."""
+        return [
+            change.name
+            for change in self.plan.changes
+            if change.kind == "schedule"
+            and change.action in ("add", "change")
+            and self.sheet.schedules[change.name].kind == "task"
+            and (
+                change.action == "add" or _asks_the_task(change, self.sheet.schedules[change.name])
+            )
+        ]
+
+    def steps(self, tasks: Registry | None = None) -> list[Step]:
+        """What the store is asked to do; ``tasks`` are for entries that need an app."""
+        found: list[Step] = []
+        for change in self.plan.changes:
+            if not change.is_work:
+                continue
+            match change.kind:
+                case "schedule":
+                    found.append(self._schedule(change, tasks))
+                case "queue":
+                    queue = Queue(name=change.name)
+                    if isinstance(change.entry, QueueEntry):
+                        queue = _queue(change.entry)
+                    found.append(QueueStep(seen=self.standing.queues.get(change.name), queue=queue))
+                case "limit":
+                    found.append(self._limit(change))
+        return found
+
+    def _decided(self, name: str, made: Mapping[str, Plan]) -> Decided:
+        """What the file leaves open: as it is written now, or as it was before a person's edit."""
+        known = {} if self.applied is None else self.applied.applied_as(name)
+        seen = self.standing.schedules.get(name)
+        plan = made.get(name) or (None if seen is None else seen.plan)
+        now = known if plan is None else decided_of(plan)
+        drifted = {each.field for change in self._changes(name) for each in change.drift}
+        kept = drifted if name in made else {*known}
+        said = spoken(self.plan.record.schedules[name])
+        return {
+            word: known[word] if word in kept and word in known else found
+            for word, found in now.items()
+            if word not in said
+        }
+
+    def _changes(self, name: str) -> list[Change]:
+        changes = self.plan.changes
+        return [change for change in changes if (change.kind, change.name) == ("schedule", name)]
+
+    def _schedule(self, change: Change, tasks: Registry | None) -> ScheduleStep:
+        name, seen = change.name, self.standing.schedules.get(change.name)
+        if change.action == "remove":
+            return ScheduleStep(name=name, seen=seen, plan=None)
+        wanted = self.sheet.schedules[name]
+        paused: bool | None = True if wanted.paused else None
+        if seen is None:
+            made = filled(wanted, tasks)
+        else:
+            made = _merged(seen.plan, wanted, change, tasks)
+            paused = wanted.paused if _changed(change) & {"paused", "note"} else None
+        return ScheduleStep(name=name, seen=seen, plan=made, paused=paused, note=wanted.note)
+
+    def _limit(self, change: Change) -> LimitStep:
+        seen, entry = self.standing.limits.get(change.name), change.entry
+        if isinstance(entry, LimitEntry):
+            rate = Rate.parse(entry.rate) if entry.rate else None
+            return LimitStep(seen=seen, rule=LaneRule(entry.name, entry.concurrency, rate))
+        return LimitStep(seen=seen, rule=LaneRule(change.name, None, None), dropped=True)
+
+
+async def draft(
+    store: Store, sheet: Sheet, *, file: str, prune: bool = False, take_back: bool = False
+) -> Draft:
+    expected = await store.schedules.applied(file)
+    applied = None if expected is None else _applied(expected, file)
+    sheets = [sheet, applied.sheet] if applied else [sheet]
+    standing = await store.schedules.standing([name for one in sheets for name in one.schedules])
+    live = live_sheet(standing, sheets)
+    owners = {name: str(found.plan.owner) for name, found in standing.schedules.items()}
+    planned = partial(
+        plan,
+        sheet,
+        applied.sheet if applied else None,
+        live,
+        owners=owners,
+        decided=applied.decided if applied else None,
+        prune=prune,
+    )
+    made, left = planned(take_back=take_back), planned()
+    return Draft(
+        file=file,
+        sheet=sheet.resolved(),
+        plan=made,
+        expected=expected,
+        standing=standing,
+        applied=applied,
+        taken_back=left.counts["drifted"] - made.counts["drifted"],
+    )
+
+
+async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None, who: str) -> None:
+    """Do it in one transaction; ``WrongState`` if what it was planned on has changed."""
+    steps = wanted.steps(tasks)
+    await store.schedules.apply(
+        wanted.file,
+        expected=wanted.expected,
+        record=wanted.record(steps),
+        steps=steps,
+        who=who,
+    )
+
+
+def filled(entry: Entry, tasks: Registry | None) -> Plan:
+    """The plan of an entry that stands alone, with what its task says where it says nothing."""
+    made = plan_of(entry)
+    if entry.kind != "task":
+        return made
+    place = table("schedules", entry.name)
+    if tasks is None:
+        raise InvalidValue(f'{place} task = "{entry.task}": name the app that has it')
+    try:
+        definition = tasks.get(made.task)
+        call = _call(tasks, definition, made, entry)
+    except SignatureChanged as error:
+        _, _, why = str(error).partition(", the task is ")
+        spoken_of = why.replace("the job has", "args has")
+        raise InvalidValue(f"{place} the task is {spoken_of}") from None
+    except DulyError as error:
+        raise InvalidValue(f"{place} {error}") from None
+    retry = call.retry
+    if entry.attempts is not None:
+        retry = replace(definition.retry, attempts=entry.attempts).as_json()
+    return replace(
+        made,
+        args=call.args,
+        queue=call.queue,
+        priority=call.priority,
+        title=call.title,
+        limits=call.limits,
+        needs=call.needs,
+        terms=call.terms,
+        policies=replace(made.policies, retry=retry),
+    )
+
+
+def _call(tasks: Registry, definition: Definition, made: Plan, entry: Entry) -> Call:
+    """The jobs of an entry. Arguments need not fit while it is paused, as an importer leaves it."""
+    if made.reaction is not None:
+        return started(tasks, made.rule, made.task, decode(made.args), **_said(entry))
+    try:
+        values = definition.signature.decode(made.args)
+    except SignatureChanged:
+        if not entry.paused:
+            raise
+        bare = reaction_call(tasks, definition, {}, _said(entry))
+        return replace(bare, args=made.args, title=entry.title, limits=())
+    return replace(tasks.call(definition, (), values, **_said(entry)), args=made.args)
+
+
+def _said(entry: Entry) -> dict[str, Any]:
+    words = ("queue", "priority", "title", "timeout")
+    said = {word: found for word in words if (found := getattr(entry, word)) not in (None, "")}
+    return said | {"tags": entry.tags}
+
+
+def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -> Plan:
+    """What is there, with what the file changes; a person's fields and the rest stay."""
+    taken = _changed(change)
+    if "owner" in taken:
+        return filled(wanted, tasks)
+    source = filled(wanted, tasks) if _asks_the_task(change, wanted) else plan_of(wanted)
+    if taken & _WHAT_RUNS:
+        # Another task decides anew; the same one names its jobs by their arguments.
+        decides: tuple[str, ...] = ("title",) if wanted.kind == "task" else ()
+        if source.task != live.task:
+            decides = DECIDED
+        taken |= {*decides} - {*spoken(wanted)} - {each.field for each in change.drift}
+    fields: dict[str, Any] = {name: getattr(source, name) for name in _LABEL if name in taken}
+    terms = live.terms
+    if taken & _WHAT_RUNS:
+        fields |= {name: getattr(source, name) for name in _OF_THE_TASK}
+        terms = replace(source.terms, timeout=live.terms.timeout)
+    if "timeout" in taken:
+        terms = replace(terms, timeout=source.terms.timeout)
+    chosen: dict[str, Any] = {
+        name: getattr(source.policies, name) for name in _POLICIES if name in taken
+    }
+    if "attempts" in taken:
+        chosen["retry"] = source.policies.retry
+    policies = replace(live.policies, **chosen)
+    return replace(live, owner=Owner.FILE, terms=terms, policies=policies, **fields)
+
+
+def _asks_the_task(change: Change, wanted: Entry) -> bool:
+    """Return whether the task checks the change. Arguments of a paused entry may not fit."""
+    taken = _changed(change)
+    resumed = "paused" in taken and not wanted.paused
+    return resumed or bool(taken & {*_WHAT_RUNS, *DECIDED, "owner"})
+
+
+def _changed(change: Change) -> set[str]:
+    return {difference.field for difference in change.differences}
+
+
+def _applied(text: str, file: str) -> Record:
+    """What was applied last; of programs and requests it is known what is decided by default."""
+    found = read_record(text, place=f"what was applied as {file}")
+    defaults = {
+        name: decided_of(plan_of(entry))
+        for name, entry in found.sheet.resolved().schedules.items()
+        if entry.kind != "task"
+    }
+    return replace(found, decided=defaults | {**found.decided})
+
+
+def _queue(entry: QueueEntry) -> Queue:
+    return Queue(
+        name=entry.name,
+        paused=entry.paused,
+        note=entry.note if entry.paused else "",
+        concurrency=entry.concurrency,
+        rate=Rate.parse(entry.rate) if entry.rate else None,
+        fair=entry.fair,
+    )
+
+
+PAGE: Final = 1_000
+
+
+async def exported(store: Store) -> tuple[Sheet, Sequence[str]]:
+    """What is there and is not code's, as a file would say it; and what no file can say."""
+    schedules, notes = await _exported_schedules(store)
+    standing = await store.schedules.standing([])
+    queues = {
+        queue.name: queue_entry(queue)
+        for queue in standing.queues.values()
+        if queue.paused or not queue.plain
+    }
+    limits = {rule.name: limit_entry(rule) for rule in standing.limits.values() if any(rule[1:])}
+    return Sheet(schedules=schedules, queues=queues, limits=limits), notes
+
+
+def live_sheet(standing: Standing, sheets: Collection[Sheet]) -> Sheet:
+    """What is there of all that the sheets name."""
+    queues = {name for sheet in sheets for name in sheet.queues} & {*standing.queues}
+    limits = {name for sheet in sheets for name in sheet.limits} & {*standing.limits}
+    return Sheet(
+        schedules={name: _live_entry(found) for name, found in standing.schedules.items()},
+        queues={name: queue_entry(standing.queues[name]) for name in queues},
+        limits={
+            name: limit_entry(rule)
+            for name, rule in standing.limits.items()
+            if name in limits and any(rule[1:])
+        },
+    )
+
+
+def queue_entry(queue: Queue) -> QueueEntry:
+    return QueueEntry(
+        name=queue.name,
+        paused=queue.paused,
+        note=queue.note,
+        concurrency=queue.concurrency,
+        rate=str(queue.rate) if queue.rate else None,
+        fair=queue.fair,
+    )
+
+
+def limit_entry(rule: LaneRule) -> LimitEntry:
+    rate = str(rule.rate) if rule.rate else None
+    return LimitEntry(name=rule.name, concurrency=rule.concurrency, rate=rate)
+
+
+def _live_entry(schedule: Schedule) -> Entry:
+    return replace(entry_of(schedule), attempts=attempts_of(schedule.plan))
+
+
+async def _exported_schedules(store: Store) -> tuple[dict[str, Entry], list[str]]:
+    entries: dict[str, Entry] = {}
+    notes: list[str] = []
+    after = ""
+    while page := await store.schedules.page(after=after, limit=PAGE):
+        after = page[-1].plan.name
+        for schedule in page:
+            if schedule.plan.owner is Owner.CODE:
+                continue
+            name = schedule.plan.name
+            try:
+                entry = entry_of(schedule)
+                read(write(Sheet(schedules={name: entry})))
+            except DulyError as error:
+                notes.append(f"{name}: {error}; it is left out")
+                continue
+            entries[name] = entry
+            notes += [f"{name}: {lost}" for lost in _lost(schedule)]
+    return entries, notes
+
+
+def _lost(schedule: Schedule) -> list[str]:
+    """What it has that a file has no word for."""
+    lost = []
+    if schedule.plan.tenant:
+        lost.append(f'its tenant "{schedule.plan.tenant}" is not carried')
+    if schedule.pause and schedule.pause.until:
+        lost.append(f"it is paused until {schedule.pause.until}; a file says only that it is")
+    if schedule.pause and schedule.pause.catch_up:
+        lost.append("it catches up after its pause; a file does not say so")
+    return lost

@@ -1,0 +1,355 @@
+"""Where the jobs of an app are kept: its store, opened once for every event loop that asks.
+
+A store belongs to the loop it was opened on. A program may have several, one after the other (each
+``asyncio.run``) or at once, and it may have none: then there is one in a thread. A store is closed
+by ``aclose``, or with its loop.
+"""
+
+import asyncio
+import atexit
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakSet
+
+from duly.errors import DulyError, InvalidValue, SchemaMismatch
+from duly.settings import Settings, load
+from duly.settings.places import check_address
+from duly.store.connect import connect, database, is_postgres, is_remote, place
+from duly.store.database import Migration
+from duly.store.foreign import Verb, Work, awrite_on, write_on
+from duly.store.migrate import Schema, check, migrate, require
+from duly.store.protocol import Progress, Retention, Store
+from duly.store.sql_store import SqlStore
+from duly.sync import Portal
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 2.0
+
+# What an operator said on a command line: it counts for the process and for those that it starts,
+# whatever address the code has.
+SAID_BY_OPERATOR = "DULY_STORE_OF_COMMAND"
+
+
+def address(given: str | None) -> str:
+    """The store that is meant: said by the operator, in code, in the settings; or duly.db here.
+
+    A path is made absolute, from the folder of the settings' file if there is one: the store does
+    not move when the process does.
+    """
+    url = os.environ.get(SAID_BY_OPERATOR) or given or configured().url
+    if url == ":memory:":
+        raise InvalidValue(
+            "a store in memory is another one for every loop and process; give the path of a file"
+        )
+    check_address(url)
+    return url if is_postgres(url) or is_remote(url) else place(url, folder=configured().folder)
+
+
+async def open_or_make_store(url: str, *, migrate: bool = False, create: bool = True) -> Store:
+    """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready.
+
+    Unless its operator says otherwise, by ``migrate``. Without ``create``, a file that is not there
+    is not made.
+    """
+    if url == ":memory:":
+        raise InvalidValue(
+            "the app is in a sandbox, where nothing runs by itself: box.travel() fires what is "
+            "due, and box.run() runs what is ready"
+        )
+    if is_remote(url) or (is_postgres(url) and not migrate):
+        return await open_store(url)
+    store = connect(url, create=create)
+    await store.open()
+    try:
+        await migrate_tables(store)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+class LazyStore:
+    def __init__(self, url: str | None) -> None:
+        self._given = url
+        self._url: str | None = None
+        self._opened: dict[asyncio.AbstractEventLoop, _Opened] = {}
+        self._portal = Portal("duly-sync")
+        self._warned = False
+        self.instead: LazyStore | None = (
+            None  # who is asked in its place: a sandbox, while there is one
+        )
+        _LAZY_STORES.add(self)
+
+    @property
+    def url(self) -> str:
+        """The address of the store; from the first time that somebody asks, it stays."""
+        if self.instead is not None:
+            return self.instead.url
+        if self._url is None:
+            self._url = address(self._given)
+        return self._url
+
+    async def store(self) -> Store:
+        """The store of the running loop."""
+        if self.instead is not None:
+            return await self.instead.store()
+        loop = asyncio.get_running_loop()
+        opened = self._opened.get(loop)
+        if opened is None:
+            for other in [other for other in self._opened if other.is_closed()]:
+                del self._opened[other]
+            opened = self._opened[loop] = _Opened()
+        if opened.store is None:
+            async with opened.lock:
+                if opened.store is None:
+                    await opened.open(self.url)
+        assert opened.store is not None  # noqa: S101 - opened, or an error
+        return opened.store
+
+    def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
+        """Do something with the store and wait for it; ``twin`` is what could be awaited instead.
+
+        On an event loop it holds up everything else there, which is worth a word, once.
+        """
+        if not self._warned and is_on_a_loop():
+            self._warned = True
+            warnings.warn(
+                f"called on a running event loop, which stands still meanwhile: await {twin}",
+                RuntimeWarning,
+                stacklevel=_outside(),
+            )
+
+        async def at_home() -> T:
+            return await work(await self.store())
+
+        try:
+            return self._portal.call(at_home)
+        except DulyError as error:
+            # What was done in the other thread is ours; their own line says more to the caller.
+            raise error.with_traceback(None)  # noqa: B904 - it is the same
+
+    async def aclose(self) -> None:
+        """Close the store of the running loop; whoever asks again opens another."""
+        opened = self._opened.pop(asyncio.get_running_loop(), None)
+        if opened is not None and opened.keeper is not None:
+            await opened.keeper.aclose()
+
+    def close(self, *, patience: float | None = None) -> None:
+        """Close the store, and end the thread, of those who call without a loop."""
+        self._portal.close(patience=patience)
+
+    def _forget(self) -> None:
+        """In a forked child: what is open is the parent's."""
+        _PARENTS.append(self._opened)
+        self._opened = {}
+
+
+class OpenStore(LazyStore):
+    """A store that somebody else has opened, and will close."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(None)
+        self._borrowed = store
+
+    async def store(self) -> Store:
+        return self._borrowed
+
+
+@dataclass(slots=True, eq=False)
+class _Opened:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    store: Store | None = None
+    keeper: AsyncGenerator[None, None] | None = None
+
+    async def open(self, url: str) -> None:
+        store = await open_or_make_store(url)
+        self.keeper = _kept(store)
+        await anext(self.keeper)
+        self.store = store
+
+
+async def _kept(store: Store) -> AsyncGenerator[None, None]:
+    """Close the store with its loop: a loop that ends closes the generators it has seen begin."""
+    try:
+        yield
+    finally:
+        await store.close()
+
+
+def _outside() -> int:
+    """How many calls above our caller the code is that is not ours."""
+    level, frame = 0, sys._getframe(1)  # noqa: SLF001
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("duly."):
+        level, frame = level + 1, frame.f_back
+    return level + 1
+
+
+def is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+_LAZY_STORES: WeakSet[LazyStore] = WeakSet()
+# Kept for ever in a forked child: to collect them would be to close what the parent uses.
+_PARENTS: list[dict[asyncio.AbstractEventLoop, _Opened]] = []
+
+
+def _forget_all() -> None:
+    for lazy in _LAZY_STORES:
+        lazy._forget()  # noqa: SLF001
+
+
+def _close_all() -> None:
+    """An SQLite file is left tidy by a program that ends; one that cannot be closed is left."""
+    for lazy in list(_LAZY_STORES):
+        lazy.close(patience=PATIENCE_SECONDS)
+
+
+os.register_at_fork(after_in_child=_forget_all)
+atexit.register(_close_all)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """What a store looks like from outside."""
+
+    place: str
+    schema: Schema
+    progress: Progress | None = None  # None: it has no tables to ask
+
+    @property
+    def problem(self) -> str | None:
+        """What needs somebody, in a sentence."""
+        if self.schema.problem or self.progress is None:
+            return self.schema.problem
+        if self.progress.faulty:
+            return (
+                f"{len(self.progress.faulty)} schedules stand still until somebody mends them: "
+                f"{', '.join(self.progress.faulty[:5])}"
+            )
+        return self.progress.problem
+
+
+async def migrate_tables(store: SqlStore) -> list[Migration]:
+    """Bring the tables of an open store to what this version works with."""
+    return await migrate(store.database)
+
+
+async def migrate_store(
+    url: str, *, report: Callable[[Migration], None] | None = None
+) -> list[Migration]:
+    """Bring the tables of a store to what this version works with."""
+    if url == ":memory:":
+        raise InvalidValue("a store in memory is gone when it is closed; give the path of a file")
+    there = database(url)
+    await there.open()
+    try:
+        return await migrate(there, report=report)
+    finally:
+        await there.close()
+
+
+async def outgrown(store: Store) -> str | None:
+    """Why this version of duly must not use an open store any more, if it must not."""
+    return (await check(store.database)).too_new if isinstance(store, SqlStore) else None
+
+
+async def check_store(url: str) -> StoreReport:
+    """Look at a store that is there; nothing is made or changed."""
+    store = connect(url, create=False, writes=False)
+    await store.open()
+    try:
+        schema = await check(store.database)
+        progress = await store.upkeep.progress() if schema.ok else None
+        return StoreReport(place(url), schema, progress)
+    finally:
+        await store.close()
+
+
+async def open_store(url: str) -> Store:
+    """A store that is there, open, and has the tables this version works with.
+
+    One that is elsewhere is asked with the token of the settings.
+    """
+    if is_remote(url):
+        return await _open_remote(url)
+    store = connect(url, create=False)
+    await store.open()
+    try:
+        await require(store.database)
+    except BaseException as error:
+        await store.close()
+        if isinstance(error, SchemaMismatch) and str(error).endswith("duly db migrate"):
+            raise SchemaMismatch(f"{error} --store {shlex.quote(place(url))}") from None
+        raise
+    return store
+
+
+async def _open_remote(url: str) -> Store:
+    from duly.remote.store import RemoteStore  # noqa: PLC0415 - most stores are near
+
+    store = RemoteStore(url, token_file=configured().token_file)
+    try:
+        await store.open()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+_PREFIX = "DULY_"
+
+
+def configured() -> Settings:
+    said = sorted(item for item in os.environ.items() if item[0].startswith(_PREFIX))
+    return _read(tuple(said), Path.cwd())
+
+
+def retention_of(settings: Settings) -> Retention:
+    return Retention(
+        history=settings.keep_history, fires=settings.keep_fires, failed=settings.keep_failed
+    )
+
+
+@lru_cache(maxsize=8)
+def _read(said: tuple[tuple[str, str], ...], folder: Path) -> Settings:
+    return load({}, dict(said), folder)
+
+
+def write(lazy: LazyStore, work: Work[T], verb: Verb, *, connection: object | None) -> T:
+    """Have it done; ``verb`` is what the caller said, and could have awaited."""
+    if connection is None:
+        return lazy.call(work, twin=f"{verb.owner}.a{verb.name}()")
+    with told_which_database(lazy, connection):
+        return write_on(connection, work, verb)
+
+
+async def awrite(lazy: LazyStore, work: Work[T], verb: Verb, *, connection: object | None) -> T:
+    if connection is None:
+        return await work(await lazy.store())
+    with told_which_database(lazy, connection):
+        return await awrite_on(connection, work, verb)
+
+
+@contextmanager
+def told_which_database(lazy: LazyStore, connection: object) -> Iterator[None]:
+    """Say, of a connection to a database without our tables, which one has them."""
+    try:
+        yield
+    except SchemaMismatch:
+        kind = "session" if "session" in type(connection).__name__.lower() else "connection"
+        raise SchemaMismatch(
+            f"the {kind}'s database has no duly tables; duly uses {place(lazy.url)}"
+        ) from None

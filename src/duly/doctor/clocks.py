@@ -1,0 +1,127 @@
+"""Whether everybody agrees what time it is, in which zones, and that what is due is dealt with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from duly import clock as wall
+from duly.doctor.finding import Finding, fine, problem, warning
+from duly.doctor.patient import Patient
+from duly.model.schedule import PROMPT
+from duly.policy.why import about
+from duly.policy.why.showing import plural
+from duly.rules import zone_data_version
+from duly.store.connect import is_postgres, is_remote
+from duly.store.protocol import OVERDUE, Progress
+
+ROUND_TRIPS: Final = 5
+SKEW_SEEN: Final = timedelta(seconds=1)
+SKEW_BAD: Final = timedelta(seconds=30)
+REWIND: Final = "duly schedules rewind --ahead"
+RESTS: Final = "fired while the clock was ahead, silent until it is there again"
+SET_CLOCK: Final = "have the clock set by the network: timedatectl set-ntp true, or chrony"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The store's clock, read once: before, after, and what it said meanwhile."""
+
+    asked_at: datetime  # on this machine's clock
+    round_trip: timedelta
+    said: datetime
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far the store's clock is ahead, if its answer took as long as the question."""
+        return self.said - (self.asked_at + self.round_trip / 2)
+
+
+async def clock(patient: Patient) -> Finding:
+    around = patient.store.surroundings
+    readings = [await _read(patient) for _ in range(ROUND_TRIPS)]
+    set_back = judge_newest(await around.newest(), readings[-1].said)
+    if set_back is not None or not is_postgres(patient.url):
+        whose = "" if is_remote(patient.url) else "the machine's clock is the store's, and "
+        return set_back or fine(f"{whose}nothing is from the future")
+    return judge_skew(readings)
+
+
+async def _read(patient: Patient) -> Reading:
+    asked_at, began = wall.now(), wall.boottime()
+    said = await patient.store.surroundings.now()
+    return Reading(asked_at, timedelta(seconds=wall.boottime() - began), said)
+
+
+def judge_skew(readings: Sequence[Reading]) -> Finding:
+    """By the quickest of them. What half its round trip explains is not counted as skew."""
+    best = min(readings, key=lambda reading: reading.round_trip)
+    skew = max(abs(best.ahead) - best.round_trip / 2, timedelta())
+    which = "behind" if best.ahead > timedelta() else "ahead of"
+    said = f"this machine's clock is {about(skew)} {which} the database's"
+    if skew >= SKEW_BAD:
+        return problem(f"{said}, by which duly goes", SET_CLOCK)
+    if skew >= SKEW_SEEN:
+        return warning(f"{said}, by which duly goes", SET_CLOCK)
+    within = abs(best.ahead) + best.round_trip / 2
+    return fine(f"this machine and the database agree within {about(within)}")
+
+
+def judge_newest(newest: datetime | None, now: datetime) -> Finding | None:
+    """Nothing that was written down can be from the future, unless a clock was set back."""
+    if newest is None or newest - now < SKEW_SEEN:
+        return None
+    return problem(
+        f"something was written {about(newest - now)} from now: the clock that the store goes by "
+        "was ahead then, or was set back",
+        f"{SET_CLOCK}; then let schedules that were fired ahead of time go on: {REWIND}",
+    )
+
+
+async def zone_data(patient: Patient) -> Finding:
+    return judge_zone_data(await patient.store.surroundings.zone_data(), zone_data_version())
+
+
+def judge_zone_data(used: Mapping[str, int], here: str) -> Finding:
+    """Nodes leave their release with every moment they work out; the newer ones prevail."""
+    others = {release: count for release, count in sorted(used.items()) if release != here}
+    if not others:
+        return fine(f"release {here} here, and in every schedule")
+    listed = ", ".join(f"{release} ({plural(n, 'schedule')})" for release, n in others.items())
+    said = f"release {here} here, and other nodes have others: {listed}"
+    if max(others) > here:
+        return warning(said, 'on the nodes with older data, this one too: pip install -U "tzdata"')
+    return warning(
+        said,
+        "no scheduler with this machine's data has run since: start one (duly up), and on the "
+        'nodes with older data: pip install -U "tzdata"',
+    )
+
+
+async def moments(patient: Patient) -> Finding:
+    return judge_moments(await patient.store.upkeep.progress())
+
+
+def judge_moments(progress: Progress) -> Finding:
+    """The oldest moment that nobody has decided, and the oldest job that nobody has made ready."""
+    start = "no scheduler is alive, or none that can keep up: duly up, or duly scheduler"
+    unfired = progress.oldest_unfired
+    if unfired is not None and progress.now - unfired > PROMPT:
+        return problem(
+            f"the oldest was due {_at(unfired, progress)} and no scheduler has fired it", start
+        )
+    waiting = progress.oldest_undispatched
+    if waiting is not None and progress.now - waiting > OVERDUE:
+        return problem(
+            f"a job was due {_at(waiting, progress)} and nobody has made it ready", start
+        )
+    if progress.ahead:
+        return problem(
+            f"{plural(len(progress.ahead), 'schedule')} {RESTS}: {', '.join(progress.ahead[:5])}",
+            f"once the clock is right: {REWIND}",
+        )
+    return fine("nothing is due that nobody has dealt with")
+
+
+def _at(moment: datetime, progress: Progress) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC ({about(progress.now - moment)} ago)"

@@ -1,0 +1,114 @@
+"""What a PostgreSQL store stands on: the server, its disk, its connections, and its pooler."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from duly.doctor.finding import Finding, fine, problem, warning
+from duly.doctor.patient import Patient
+
+OLDEST: Final = 15
+SCARCE, FEW = 5, 15  # a node has up to five connections
+
+# What the server says where a pooler hands one connection to several: a statement is prepared that
+# another has prepared, or is not where it was.
+PREPARED_ELSEWHERE: Final = ("42P05", "26000")
+SAY_POOLER: Final = (
+    "if that is a pooler (PgBouncer), put pooler=transaction at the end of the address: "
+    "postgresql://host/name?pooler=transaction"
+)
+
+
+async def version(patient: Patient) -> Finding:
+    return judge_version(await patient.store.surroundings.settings())
+
+
+def judge_version(settings: Mapping[str, str]) -> Finding:
+    said = settings["server_version"]
+    if int(settings["server_version_num"]) // 10_000 < OLDEST:
+        return problem(f"{said} is too old: duly needs {OLDEST}", "upgrade the server")
+    return fine(said)
+
+
+async def durability(patient: Patient) -> Finding:
+    return judge_durability(await patient.store.surroundings.settings())
+
+
+def judge_durability(settings: Mapping[str, str]) -> Finding:
+    off = [name for name in ("fsync", "full_page_writes") if settings.get(name) == "off"]
+    if off:
+        return problem(
+            f"{' and '.join(off)} off: the database may be lost when its machine stops",
+            "; ".join(f"alter system set {name} = on" for name in off)
+            + "; select pg_reload_conf()",
+        )
+    if settings.get("synchronous_commit") == "off":
+        return warning(
+            "synchronous_commit is off: what was promised in the last second may be forgotten when "
+            "the server stops",
+            "alter role … set synchronous_commit = on, for the role that duly connects as",
+        )
+    return fine("what is committed is on the disk")
+
+
+async def connections(patient: Patient) -> Finding:
+    return judge_connections(await patient.store.surroundings.settings())
+
+
+def judge_connections(settings: Mapping[str, str]) -> Finding:
+    most, used = int(settings["max_connections"]), int(settings["connections"])
+    kept_back = ("superuser_reserved_connections", "reserved_connections")
+    free = most - used - sum(int(settings.get(name, 0)) for name in kept_back)
+    said = f"{max(free, 0)} of {most} are free"
+    fix = "raise max_connections, or put a pooler before the server, with pooler=transaction"
+    if free < SCARCE:
+        return problem(said, fix)
+    if free < FEW:
+        return warning(said, fix)
+    return fine(said)
+
+
+async def writing(patient: Patient) -> Finding:
+    return judge_writing(await patient.store.surroundings.settings())
+
+
+def judge_writing(settings: Mapping[str, str]) -> Finding:
+    role = settings["role"]
+    if settings["in_recovery"] == "true":
+        return problem(
+            "this server is a standby, which cannot be written",
+            "name the primary, or several hosts and target_session_attrs=read-write",
+        )
+    if settings["default_transaction_read_only"] == "on":
+        return problem(
+            f"transactions of {role} are read only",
+            f"alter role {role} set default_transaction_read_only = off",
+        )
+    if tables := settings.get("tables_not_writable"):
+        return problem(
+            f"{role} may not read and write: {tables}",
+            f"grant select, insert, update, delete on all tables in schema duly to {role}; grant "
+            f"usage on all sequences in schema duly to {role}",
+        )
+    return fine(f"{role} may write")
+
+
+async def listening(patient: Patient) -> Finding:
+    """Say a word to ourselves, as every node does before it believes that it hears others."""
+    from duly.store.postgres.database import PostgresDatabase  # noqa: PLC0415 - an extra
+
+    database = patient.database
+    if not isinstance(database, PostgresDatabase) or not database.dialect.notify:
+        return judge_listening(wanted=False, hears=False)
+    # The second time for a server that was only slow.
+    return judge_listening(wanted=True, hears=await database.hears() or await database.hears())
+
+
+def judge_listening(*, wanted: bool, hears: bool) -> Finding:
+    if not wanted:
+        return fine("not asked for (pooler=transaction): what others do is found by polling")
+    if hears:
+        return fine("NOTIFY arrives: workers hear of new jobs at once")
+    return warning(
+        "LISTEN is accepted, and NOTIFY never arrives: workers find new jobs by polling only",
+        f"{SAY_POOLER}; or lead duly past the pooler, to the server itself",
+    )

@@ -1,0 +1,369 @@
+"""Where a worker looks for work next.
+
+A place is a shelf of a queue. Queues take turns. Of each queue, looks go in turn to the moments of
+schedules and to what was enqueued, so that neither starves behind a flood of the other. One look in
+eight goes to the low shelf, so that low work is not starved either, and one each to what is careful
+and to what is suspect. Idle work is looked for only where nothing else is known to wait anywhere.
+
+Nothing here is certain: a place that is thought to hold work may be empty. A nudge is a hint, a
+peek at the store is news, and a look that finds less than it asked for empties the place.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from duly.engine.journal_writer import Scribe
+from duly.engine.loop import EVERYBODY
+from duly.engine.runner import ALONE, Crew
+from duly.model.claimed import Claimed
+from duly.model.queue import Queue
+from duly.store.protocol import (
+    CAREFUL,
+    CLOCK,
+    IDLE,
+    LOW,
+    NO_FLOOR,
+    NORMAL,
+    QUEUES,
+    READY,
+    SUSPECT,
+    Claims,
+    Ready,
+    Store,
+    Wish,
+)
+
+# The shelf that is looked at first, by turns. If nothing is known to be there, others are.
+_FIRST = (CLOCK, NORMAL, CLOCK, NORMAL, CLOCK, SUSPECT, CAREFUL, LOW)
+_OTHERS = (NORMAL, CLOCK, CAREFUL, LOW, SUSPECT)
+
+
+class Place(NamedTuple):
+    queue: str
+    shelf: int
+
+
+class Rota:
+    def __init__(self, queues: Sequence[str]) -> None:
+        self._line = list(queues)
+        self._shelves: dict[str, set[int]] = {queue: set() for queue in queues}
+        self._looks = dict.fromkeys(queues, 0)
+        self._among: dict[Place, Sequence[str]] = {}
+
+    @property
+    def queues(self) -> list[str]:
+        return sorted(self._shelves)
+
+    @property
+    def knows_nothing(self) -> bool:
+        return not any(self._shelves.values())
+
+    def knows_of_more(self, *, shut: Container[str] = ()) -> bool:
+        """Whether something is known to be ready where a look is worth it."""
+        return any(shelves for queue, shelves in self._shelves.items() if queue not in shut)
+
+    def hint(self, queue: str | None = None, *, shelf: int = NORMAL) -> None:
+        """Something became ready, in this queue or in any."""
+        for name in [queue] if queue else self._line:
+            if name in self._shelves:
+                self._shelves[name].add(shelf)
+
+    def seen(self, places: Iterable[Ready | tuple[str, int]]) -> None:
+        """What a peek at the store has shown."""
+        for shelves in self._shelves.values():
+            shelves.clear()
+        self._among.clear()
+        for queue, shelf, *among in places:
+            self._shelves[queue].add(shelf)
+            self._among[Place(queue, shelf)] = among[0] if among else ()
+
+    def among(self, place: Place) -> Sequence[str]:
+        """The tasks that were seen there, if others' jobs were as well; else nothing."""
+        return self._among.get(place, ())
+
+    def put_back(self, place: Place) -> None:
+        """There may be something after all."""
+        self._shelves[place.queue].add(place.shelf)
+
+    def emptied(self, place: Place) -> None:
+        self._shelves[place.queue].discard(place.shelf)
+
+    def next(
+        self, *, suspects: bool = True, careful: bool = True, shut: Container[str] = ()
+    ) -> Place | None:
+        """The next place to look, and that queue goes to the end of the line."""
+        unwanted = ({SUSPECT} if not suspects else set()) | ({CAREFUL} if not careful else set())
+        for shelf_of in (self._work, self._idle_work):
+            for queue in [queue for queue in self._line if queue not in shut]:
+                shelf = shelf_of(queue, unwanted)
+                if shelf is not None:
+                    self._line.remove(queue)
+                    self._line.append(queue)
+                    self._looks[queue] += 1
+                    return Place(queue, shelf)
+        return None
+
+    def _work(self, queue: str, unwanted: set[int]) -> int | None:
+        known = self._shelves[queue] - unwanted
+        first = _FIRST[self._looks[queue] % len(_FIRST)]
+        for shelf in (first, *_OTHERS):
+            if shelf in known:
+                return shelf
+        return None
+
+    def _idle_work(self, queue: str, unwanted: set[int]) -> int | None:
+        return IDLE if IDLE in self._shelves[queue] - unwanted else None
+
+
+# If no nudge comes, look all the same.
+LOOK_SECONDS = 0.4
+# A rest that is rounded to nothing is none.
+SOONEST = timedelta(milliseconds=1)
+
+
+class Doors:
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._until: dict[str, float] = {}
+        self._full: set[str] = set()  # those of them in which as many run as may
+
+    def shut(self, queue: str, opens_in: timedelta | None) -> None:
+        seconds = LOOK_SECONDS if opens_in is None else opens_in.total_seconds()
+        self._until[queue] = self._time() + seconds
+        if opens_in is None:
+            self._full.add(queue)
+
+    def open(self, queue: str) -> None:
+        self._until.pop(queue, None)
+        self._full.discard(queue)
+
+    def ended(self, queues: Iterable[str]) -> None:
+        """Jobs of these queues have ended."""
+        for queue in self._full.intersection(queues):
+            self.open(queue)
+
+    def shut_now(self) -> set[str]:
+        now = self._time()
+        for queue in [queue for queue, until in self._until.items() if until <= now]:
+            self.open(queue)
+        return set(self._until)
+
+    def next_look(self) -> timedelta | None:
+        """How long until the first of them is worth another look."""
+        # Not those whose moment has passed: whoever is too busy to look would not rest at all.
+        if not self.shut_now():
+            return None
+        return max(SOONEST, timedelta(seconds=min(self._until.values()) - self._time()))
+
+
+BATCH = 1_000
+PEEK_SECONDS = 0.4
+# A flood of normal work would otherwise hide that there is any other.
+BUSY_PEEK_SECONDS = 1.0
+SETTINGS_SECONDS = 5.0
+# Nothing is looked for more than this below the rank that was claimed last. Two transactions that
+# began together may commit in any order; what comes later still is found by a look without a floor.
+FLOOR_US = 50_000
+FLOOR_SECONDS = 1.0
+
+
+class Desk:
+    """What the claimers of a worker share."""
+
+    def __init__(
+        self, store: Store, crew: Crew, *, queues: Sequence[str], tasks: Sequence[str]
+    ) -> None:
+        self.store = store
+        self.crew = crew
+        self.tasks = tasks
+        self.worker: int | None = None  # nobody yet, or nobody any more
+        self.rota = Rota(queues)
+        self.busy = 0
+        self.claiming = 0  # jobs that are asked for, and have not come yet
+        self.scribe: Scribe | None = None
+        self.pulse = crew.time()
+        self.peeked_at = float("-inf")
+        self.nudged = False  # since then
+        self.lost_answer = False  # perhaps more was claimed than we know
+        self.doors = Doors(crew.time)
+        self._in_vain: set[Place] = set()
+        self._passed_over: set[Place] = set()  # where there may be work for which nobody was free
+        self._crowded = False  # more came than executors had seats for
+        self._settings: dict[str, Queue] = {}
+        self._settings_at = float("-inf")
+        self._tenant: dict[str, str] = {}
+        self._floors: dict[Place, tuple[int, float]] = {}
+        self.topics = frozenset(
+            {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
+        )
+        self.own_topic = f"work:{id(self)}"
+        self.help_topic = f"help:{id(self)}"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is here, under way, or in doubt."""
+        return self.crew.is_idle and not self.busy and not self.lost_answer
+
+    def hear(self, topic: str) -> None:
+        """A nudge came, and the claimers wake by it too."""
+        if topic.startswith(f"{READY}:"):
+            self.rota.hint(topic.removeprefix(f"{READY}:"))
+            self.doors.open(topic.removeprefix(f"{READY}:"))
+        elif topic == READY:
+            self.rota.hint()
+            self.rota.hint(shelf=CLOCK)  # it may be a moment of a schedule
+        elif topic == QUEUES:
+            self._settings_at = float("-inf")
+        elif topic != EVERYBODY:
+            return
+        # A hint is only about normal work, and this may be about other. Where nobody says what has
+        # changed, looking is all that is done: a claim is a write, of which others would hear.
+        self.nudged = True
+
+    def enlisted(self, worker: int) -> None:
+        self.worker = worker
+        self.rota.hint()
+
+    async def settings(self, queue: str) -> Queue:
+        if self.crew.time() - self._settings_at >= SETTINGS_SECONDS:
+            self._settings_at = self.crew.time()
+            self._settings = {queue.name: queue for queue in await self.store.work.queues()}
+        return self._settings.get(queue) or Queue(name=queue)
+
+    async def ask(self, limit: int, *, plain: bool = False) -> tuple[Wish, Place] | None:
+        """What to ask for next, and where; only for what is ``plain``, if somebody else may ask.
+
+        For what is done one at a time, or as far as resources go, two would ask too much.
+        """
+        room = self.crew.room
+        tasks = self._startable(room)
+        if self.worker is None or limit <= 0 or not tasks:
+            return None
+        if self._crowded and tasks is self.tasks:
+            limit = max(1, min(limit, *room.values()))
+        place = self._next(plain=plain, room=room)
+        if self._should_peek(place):
+            await self._peek()
+            place = place or self._next(plain=plain, room=room)
+        if place is None or self.worker is None:
+            return None
+        seen = self.rota.among(place)
+        among = [task for task in seen if task in tasks]
+        if seen and not among:  # what waits there is for others, or for an executor that is full
+            self._passed_over.add(place)
+            self.rota.emptied(place)
+            return await self.ask(limit, plain=plain)
+        wish = Wish(
+            worker=self.worker,
+            queue=place.queue,
+            tasks=tasks,
+            limit=min(limit, BATCH) if place.shelf != SUSPECT else self._of_suspects(limit),
+            shelf=place.shelf,
+            floor=self._floor(place),
+            among=among,
+            after=self._tenant.get(place.queue, ""),
+            free=self.crew.free if place.shelf == CAREFUL else {},
+        )
+        return wish, place
+
+    def _startable(self, room: Mapping[str, int]) -> Sequence[str]:
+        """The tasks for which an executor is free; the very same ones, if it is so for all."""
+        full = {name for name, free in room.items() if free <= 0}
+        if full:
+            tasks = tuple(task for task in self.tasks if self.crew.executor_of(task) not in full)
+            if len(tasks) < len(self.tasks):
+                self._floors.clear()  # what is passed over is older than what is claimed
+                return tasks
+        for place in self._passed_over:
+            self.rota.put_back(place)
+        self._passed_over.clear()
+        return self.tasks
+
+    def _next(self, *, plain: bool, room: Mapping[str, int]) -> Place | None:
+        suspects = room.get(ALONE, 1) > 0 if self.crew.isolates else not self.crew.has_suspect
+        return self.rota.next(
+            suspects=suspects and not plain, careful=not plain, shut=self.doors.shut_now()
+        )
+
+    def _should_peek(self, place: Place | None) -> bool:
+        age = self.crew.time() - self.peeked_at
+        if place is None:
+            return self.nudged or age >= PEEK_SECONDS
+        return age >= BUSY_PEEK_SECONDS
+
+    async def _peek(self) -> None:
+        self.peeked_at = self.crew.time()
+        self.nudged = False  # what is heard from now on may not be seen
+        try:
+            found = await self.store.work.ready(self.rota.queues, self.tasks)
+        except BaseException:
+            self.nudged = True
+            raise
+        if not self._in_vain.isdisjoint(Place(*one[:2]) for one in found):
+            self._settings_at = float("-inf")  # perhaps the queue is not plain any more
+        self._in_vain.clear()
+        self.rota.seen(found)
+
+    def _of_suspects(self, limit: int) -> int:
+        """One at a time, unless each runs in a process of its own: then as many as there are slots.
+
+        Nothing is claimed ahead: the next one may be what brings this worker down.
+        """
+        if not self.crew.isolates:
+            return 1
+        return max(1, min(limit, self.crew.slots - len(self.crew.running)))
+
+    @property
+    def knows_of_more(self) -> bool:
+        return self.nudged or self.rota.knows_of_more(shut=self.doors.shut_now())
+
+    def is_limited(self, queue: str) -> bool:
+        settings = self._settings.get(queue)
+        return settings is not None and settings.concurrency is not None
+
+    def came(self, found: Claims, wish: Wish, place: Place) -> None:
+        """What a wish brought."""
+        jobs, all_asked = found.jobs, wish.tasks is self.tasks
+        if found.full:
+            self.doors.shut(place.queue, found.opens_in)
+        elif len(jobs) < wish.limit:
+            if wish.floor != NO_FLOOR:
+                self._floors.pop(place, None)  # look again, from the bottom
+            elif not (wish.among and jobs):
+                self.rota.emptied(place)
+        if not all_asked:
+            self._passed_over.add(place)
+        elif not jobs:
+            self._in_vain.add(place)
+        if jobs:
+            self._tenant[place.queue] = jobs[-1].tenant
+            self._set_floor(jobs, wish, place)
+        self.take(jobs, wish.worker)
+        if all_asked:
+            limited = self.crew.are_limited(jobs)
+            self._crowded = limited and (self._crowded or min(self.crew.room.values()) < 0)
+
+    def take(self, jobs: Sequence[Claimed], worker: int | None) -> None:
+        """Run what this worker has claimed, if it is still that one."""
+        if worker == self.worker:
+            self.crew.take(jobs)
+        else:
+            self.crew.give_back(jobs, "given back unstarted: its worker lost its lease")
+
+    def _floor(self, place: Place) -> int:
+        floor, until = self._floors.get(place, (NO_FLOOR, 0.0))
+        if self.crew.time() >= until:
+            self._floors.pop(place, None)
+            return NO_FLOOR
+        return floor
+
+    def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
+        """In a flood of one priority, nothing that is ready is older than what was claimed last."""
+        same = len({job.priority for job in jobs}) == 1
+        everything = wish.tasks is self.tasks and not wish.among
+        if len(jobs) < wish.limit or not same or not everything or place.shelf == CAREFUL:
+            self._floors.pop(place, None)
+            return
+        until = self._floors.get(place, (0, self.crew.time() + FLOOR_SECONDS))[1]
+        self._floors[place] = (jobs[-1].rank - FLOOR_US, until)

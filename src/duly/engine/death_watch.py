@@ -1,0 +1,180 @@
+"""The coroner: ends the leases of workers that are known to be dead.
+
+A lease is long, because it has to outlast pauses and partitions. But most deaths are plain: a
+process was killed on a machine that is still there. A worker's row says which process it is;
+whoever has seen that process alive, and then sees that it is gone, knows that nothing of it can
+come back, and need not wait for the lease. This is proof and not suspicion: a process that is
+stopped or slow is still there.
+
+A process that was never seen from here proves nothing by not being here: it may run on another
+machine of the same name, resumed from the same memory snapshot. Its lease decides.
+
+Children of a dead worker are looked for too: the kernel ends them with it, but not before they can
+be seen. Only when none is left are the jobs given to others.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from datetime import timedelta
+
+from duly.clock import boottime
+from duly.engine.loop import EVERYBODY
+from duly.engine.process_identity import PROC, namespaces, shows_number, vitals
+from duly.events import Emit, WorkerDied, nobody
+from duly.model.worker import Host, WorkerInfo
+from duly.store.protocol import WORKERS, Store
+
+EVERY = timedelta(milliseconds=500)
+LOOK_SECONDS = 2.0
+
+
+class Coroner:
+    name = "coroner"
+    patient = True
+    topics = frozenset({WORKERS})
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        emit: Emit = nobody,
+        wake: Callable[[], None] = lambda: None,
+        here: Host | None = None,
+        is_dead: Callable[[Host], bool] | None = None,
+        is_here: Callable[[WorkerInfo], bool] | None = None,
+        steady: Callable[[], float] = boottime,
+    ) -> None:
+        self._store = store
+        self._emit = emit
+        self._here = here or this_process()
+        self._is_dead = is_dead or is_dead_here
+        self._is_here = is_here or is_alive_here
+        self._steady = steady
+        self._watch = Watch(wake)
+        self._near: list[WorkerInfo] = []
+        self._seen: set[int] = set()  # those of them that were seen alive
+        self._looked_at = float("-inf")
+        store.listen(self._hear)
+
+    async def tick(self) -> timedelta:
+        if not self._here.boot:
+            return timedelta(hours=1)  # a system on which nothing can be known
+        if self._steady() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = self._steady()
+            self._near = [
+                worker for worker in await self._store.work.living() if self._is_near(worker)
+            ]
+            self._seen &= {worker.id for worker in self._near}
+        self._look()
+        for worker in [worker for worker in self._near if self._has_died(worker)]:
+            await self._store.work.end_lease(worker.id)
+            self._near.remove(worker)
+            self._emit(WorkerDied(worker.id, worker.name))
+        return EVERY
+
+    def _look(self) -> None:
+        """Look for those who were not seen yet, and watch those who were."""
+        for worker in self._near:
+            if worker.id not in self._seen and self._is_here(worker):
+                self._seen.add(worker.id)
+        seen = [worker for worker in self._near if worker.id in self._seen]
+        self._watch.over({worker.profile.host.pid for worker in seen})
+
+    def _has_died(self, worker: WorkerInfo) -> bool:
+        return worker.id in self._seen and self._is_dead(worker.profile.host)
+
+    def close(self) -> None:
+        self._watch.over(set())
+
+    def _hear(self, topic: str) -> None:
+        if topic in (WORKERS, EVERYBODY):
+            self._looked_at = float("-inf")
+
+    def _is_near(self, worker: WorkerInfo) -> bool:
+        host, here = worker.profile.host, self._here
+        return (host.boot, host.space) == (here.boot, here.space) and host != here
+
+
+class Watch:
+    """Calls at once when one of the processes ends, where the kernel can tell; never elsewhere."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._watched: dict[int, int] = {}
+
+    def over(self, pids: set[int]) -> None:
+        for pid in [pid for pid in self._watched if pid not in pids]:
+            self._end(pid)
+        for pid in pids - self._watched.keys():
+            # Whoever is gone by now, or was replaced, is found by looking, not by watching.
+            with contextlib.suppress(OSError, AttributeError):
+                descriptor = os.pidfd_open(pid)
+                self._watched[pid] = descriptor
+                asyncio.get_running_loop().add_reader(descriptor, self._ended, pid)
+
+    def _ended(self, pid: int) -> None:
+        self._end(pid)
+        self._call()
+
+    def _end(self, pid: int) -> None:
+        descriptor = self._watched.pop(pid, None)
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+
+def this_process() -> Host:
+    """Who we are, as far as the system tells; nobody, where it does not."""
+    try:
+        boot = (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        pid = os.getpid()
+        return Host(boot=boot, space=namespaces(), pid=pid, born=vitals(pid).born)
+    except (OSError, ValueError, IndexError):
+        return Host()
+
+
+def is_alive_here(worker: WorkerInfo) -> bool:
+    """Return whether the worker's process is here, and says itself that it is this worker."""
+    host = worker.profile.host
+    try:
+        return vitals(host.pid).born == host.born and shows_number(host.pid, worker.id)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def is_dead_here(host: Host) -> bool:
+    """Whether the process has ended, and its children with it."""
+    try:
+        found = vitals(host.pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return _is_gone(host.pid) and not _has_children(host)
+    except OSError:
+        return False
+    same = found.born == host.born
+    return (not same or found.is_gone) and not _has_children(host)
+
+
+def _is_gone(pid: int) -> bool:
+    """What is not shown may still be there: some systems hide the processes of other users."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _has_children(host: Host) -> bool:
+    """Whether a process is there that says of itself to be run for that worker."""
+    mark = f"\0--parent\0{host.pid}:{host.born}\0".encode()
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal():
+            try:
+                if mark in (entry / "cmdline").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False

@@ -1,0 +1,28 @@
+"""What a schedule would do, before it does it.
+
+Nothing here knows a policy. The plan is put into a store in memory, on a clock that jumps from one
+event to the next; the scheduler's own decisions fire it, and a worker with room for everything
+claims and settles its jobs. What is told is what that store's ledger says afterwards.
+"""
+
+from duly.durations import usual_runtime
+from duly.rehearse.asking import Known, continued, known_of, window_end
+from duly.rehearse.simulation import MOST_MOMENTS, simulate
+from duly.rehearse.story import Attempt, ClockChange, Moment, Outage, Story, Unended, WhatIf
+
+__all__ = [
+    "MOST_MOMENTS",
+    "Attempt",
+    "ClockChange",
+    "Known",
+    "Moment",
+    "Outage",
+    "Story",
+    "Unended",
+    "WhatIf",
+    "continued",
+    "known_of",
+    "simulate",
+    "usual_runtime",
+    "window_end",
+]

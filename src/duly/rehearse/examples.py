@@ -1,0 +1,137 @@
+"""What a schedule's policies come to, by an example for each: lived through, not described.
+
+The examples are made for the rule that the schedule has: an outage that covers a few of its
+moments, and a run that outlasts a few. What happens in them is what a scheduler does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from duly.durations import show_duration, usual_runtime
+from duly.errors import DulyError
+from duly.instants import floored
+from duly.model.schedule import Plan
+from duly.policy.why import Clock, about
+from duly.rehearse import Outage, Story, WhatIf, simulate
+from duly.rules import Rule
+from duly.store.protocol import Store
+from duly.views.schedules import own_zone
+
+SHOWN: Final = 6  # moments in an example
+SHORTEST: Final = timedelta(milliseconds=1)
+A_PART: Final = 0.15  # of the time between two moments: a run that nobody knows
+A_LARGE_PART: Final = 0.4
+FAR: Final = timedelta(days=366 * 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    title: str  # what is supposed
+    policy: str  # which policy decides, as in code
+    sentence: str  # what comes of it
+    story: Story
+
+
+async def examples(store: Store, name: str, *, now: datetime) -> list[Example]:
+    """An outage, and a run that takes too long; nothing for what has no moments in a row."""
+    schedule = await store.schedules.get(name)
+    usual = usual_runtime(await store.evidence.past_runs(schedule.id))
+    return await examples_of(schedule.plan, now=now, usual=usual)
+
+
+async def examples_of(plan: Plan, *, now: datetime, usual: timedelta | None) -> list[Example]:
+    plan = _calm(plan)
+    moments = _moments(plan, now)
+    if len(moments) < SHOWN:
+        return []
+    gap = moments[1] - moments[0]
+    # Short enough to be over when everything goes down: what is lost then is another story.
+    runtime = min(max(usual or gap * A_PART, SHORTEST), gap * A_LARGE_PART)
+    made = [_outage(plan, moments, runtime, now=now), _overlap(plan, moments)]
+    return [await _lived(one) for one in made]
+
+
+def _calm(plan: Plan) -> Plan:
+    """Without what would blur the example: chance, and the end of the schedule."""
+    return replace(plan, policies=replace(plan.policies, jitter=None))
+
+
+def _moments(plan: Plan, now: datetime) -> Sequence[datetime]:
+    try:
+        kept = plan.kept
+        return list(kept.between(now, now + FAR, SHOWN + 1)) if isinstance(kept, Rule) else ()
+    except DulyError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Supposed:
+    title: str
+    policy: str
+    what: WhatIf
+
+
+def _outage(
+    plan: Plan, moments: Sequence[datetime], runtime: timedelta, *, now: datetime
+) -> _Supposed:
+    """Everything is down from before the second moment until behind the fourth."""
+    gap = moments[1] - moments[0]
+    down = _round(moments[0] + gap * 0.6, gap)
+    up = _round(moments[3] + (moments[4] - moments[3]) * 0.4, gap)
+    missed, clock = plan.policies.missed, Clock(own_zone(plan) or "UTC", now)
+    within = plan.policies.start_within
+    late = f', start_within="{show_duration(within)}"' if within else ""
+    return _Supposed(
+        title=f"Down from {clock.near(down)} to {clock.near(up)}",
+        policy=f'missed="{missed.policy}"{late}',
+        what=_what(plan, moments, runtime=runtime, outages=[Outage(down, up)]),
+    )
+
+
+def _overlap(plan: Plan, moments: Sequence[datetime]) -> _Supposed:
+    """Each run takes as long as two and a half of the pauses between moments."""
+    runtime = (moments[1] - moments[0]) * 2.5
+    return _Supposed(
+        title=f"Each run takes {about(runtime)}",
+        policy=f'overlap="{plan.policies.overlap}"',
+        what=_what(plan, moments, runtime=runtime),
+    )
+
+
+def _what(
+    plan: Plan,
+    moments: Sequence[datetime],
+    *,
+    runtime: timedelta,
+    outages: Sequence[Outage] = (),
+) -> WhatIf:
+    before = (moments[1] - moments[0]) * 0.25
+    last = moments[SHOWN - 1]
+    return WhatIf(
+        plan=plan,
+        start=moments[0] - before,
+        end=last + before,
+        runtime=runtime,
+        outages=outages,
+    )
+
+
+def _round(moment: datetime, gap: timedelta) -> datetime:
+    """As people would say it: to the hour, the minute or the second, where that is no matter."""
+    step = next((one for one in _STEPS if one <= gap / 12), timedelta.resolution)
+    return floored(moment, step)
+
+
+_STEPS: Final = tuple(timedelta(seconds=n) for n in (3_600, 60, 1))
+
+
+async def _lived(supposed: _Supposed) -> Example:
+    story = await simulate(supposed.what)
+    return Example(
+        title=supposed.title,
+        policy=supposed.policy,
+        sentence=story.sentence[:1].upper() + story.sentence[1:] + ".",
+        story=story,
+    )

@@ -1,0 +1,173 @@
+"""Have a world in memory live through what is supposed, and read its ledger afterwards."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from duly.connection import migrate_tables
+from duly.errors import InvalidValue, RuleError
+from duly.instants import from_us, to_us
+from duly.model.fire import Fire, Outcome
+from duly.model.job import Job
+from duly.model.schedule import Plan
+from duly.model.states import State
+from duly.policy.decision import Entry
+from duly.policy.firing import skipped_by_pause
+from duly.policy.sieve import ready_at
+from duly.rehearse.story import ClockChange, Moment, Story, WhatIf, Word
+from duly.rehearse.world import Clock, World
+from duly.rules import Spaced
+from duly.rules.zone import zone_named
+from duly.store.connect import connect
+from duly.store.protocol import Store
+
+# Each takes about a millisecond.
+MOST_MOMENTS: Final = 5_000
+A_MOMENT = timedelta.resolution
+
+
+async def simulate(what: WhatIf) -> Story:
+    """What would become of the moments, and why. Nothing outside of this process is touched."""
+    _check(what)
+    what = replace(what, plan=_without_followers(what.plan))
+    clock = Clock(what.start)
+    store = connect(":memory:", clock=clock)
+    await store.open()
+    try:
+        await migrate_tables(store)
+        moments = await _lived(store, World(store, clock, what), what)
+    finally:
+        await store.close()
+    return Story(what=what, moments=moments, clock_changes=list(_clock_changes(what)))
+
+
+async def _lived(store: Store, world: World, what: WhatIf) -> list[Moment]:
+    await world.begin()
+    await world.pass_to(what.end - A_MOMENT)
+    decided = {fire.id for fire in await _fires(store, what)}
+    left = await _undecided(store, world, what)
+    await _go_on(store, world, what)
+    alive = {job.id: job for job in await _alive(store)}
+    moments = [_of_row(row, what) for row in left]
+    moments += [_of_row(fire, what) for fire in what.asked if what.start <= fire.due_at < what.end]
+    for fire in await _fires(store, what):
+        if fire.id in decided:
+            moments.append(await _of_fire(store, world, fire, alive=alive))
+    return sorted(moments, key=lambda moment: moment.due_at)
+
+
+async def _undecided(store: Store, world: World, what: WhatIf) -> list[Entry]:
+    """What the ledger will say later of moments that have passed: left out, or in a pause."""
+    schedule = await store.schedules.get(what.plan.name)
+    if schedule.pause is not None and schedule.pause.until and schedule.pause.until > world.now:
+        return skipped_by_pause(schedule, world.now, world.asked)
+    return (await store.ledger.foresee(what.plan.name, world.decide)).entries
+
+
+async def _go_on(store: Store, world: World, what: WhatIf) -> None:
+    """Those who run or wait go on, and meet what is due then; for as long as it took until here."""
+    newest = max((job.id for job in await _alive(store)), default=None)
+    if newest is None:
+        return
+
+    async def enough() -> bool:
+        oldest = await store.jobs.page(limit=1)
+        return not oldest or oldest[0].id > newest or world.fired > 2 * MOST_MOMENTS
+
+    await world.pass_to(what.end + (what.end - what.start), enough=enough)
+
+
+async def _of_fire(store: Store, world: World, fire: Fire, *, alive: Mapping[int, Job]) -> Moment:
+    attempts = world.attempts_of(fire)
+    row = replace(_of_row(fire, world.what), attempts=attempts)
+    if fire.outcome is not Outcome.QUEUED or fire.job_id is None:
+        return row
+    if attempts and attempts[-1].outcome == "succeeded":
+        return replace(row, outcome="runs")
+    job = alive.get(fire.job_id) or await store.jobs.get(fire.job_id)
+    word: Word = "runs" if job.state is State.RUNNING else _WORDS.get(job.state, "waits")
+    said = f"{row.why}; {job.reason}" if job.reason and job.reason not in row.why else row.why
+    return replace(row, outcome=word, why=said)
+
+
+def _of_row(row: Fire | Entry, what: WhatIf) -> Moment:
+    return Moment(
+        due_at=row.due_at,
+        covers_from=row.covers_from,
+        count=row.count,
+        outcome="merged" if row.outcome is Outcome.MERGED else "skipped",
+        cause=row.cause,
+        why=_NUMBER.sub("", row.reason),
+        ready_at=ready_at(what.plan, row.due_at, start=row.due_at),
+    )
+
+
+async def _fires(store: Store, what: WhatIf) -> list[Fire]:
+    return await store.ledger.fires(what.plan.name, since=what.start, limit=4 * MOST_MOMENTS)
+
+
+async def _alive(store: Store) -> list[Job]:
+    return await store.jobs.page(limit=4 * MOST_MOMENTS)
+
+
+def _without_followers(plan: Plan) -> Plan:
+    """What is called when a run ends is somebody else's story."""
+    quiet = replace(plan.terms, on_success=None, on_failure=None, on_cancelled=None)
+    return replace(plan, terms=quiet)
+
+
+def _check(what: WhatIf) -> None:
+    if what.end <= what.start:
+        raise InvalidValue(f"from {what.start} to {what.end}: the end is not after the start")
+    for outage in what.outages:
+        if outage.end <= outage.start:
+            raise InvalidValue(f"an outage from {outage.start} to {outage.end} ends too early")
+        if outage.end >= what.end:
+            raise InvalidValue(
+                f"the outage that ends at {outage.end} is not over by {what.end}: what it made "
+                "late is decided when it is over; simulate a longer stretch"
+            )
+    pause = what.pause
+    if pause is not None and pause.catch_up and (pause.until is None or pause.until >= what.end):
+        raise InvalidValue(
+            f"the pause is not over by {what.end}: what is due in it is decided when it is over; "
+            "simulate a longer stretch"
+        )
+    _check_count(what)
+
+
+def _check_count(what: WhatIf) -> None:
+    timing, length = what.plan.timing, what.end - what.start
+    count: int | None = None
+    if isinstance(timing, Spaced):
+        count = length // (timing.delay + what.runtime)
+    else:
+        with suppress(RuleError):  # there are too many to be counted
+            count = timing.count(what.start - A_MOMENT, what.end - A_MOMENT)
+    if count is None or count > MOST_MOMENTS:
+        shown = "more than can be counted" if count is None else f"{count:,}"
+        raise InvalidValue(
+            f'{shown} moments of "{what.plan.rule}" are due from {what.start} to {what.end}, and '
+            f"at most {MOST_MOMENTS:,} are simulated: choose a shorter stretch"
+        )
+
+
+def _clock_changes(what: WhatIf) -> Iterator[ClockChange]:
+    zone = zone_named(what.plan.shown_zone)
+    first, last = zone.segment(to_us(what.start)), zone.segment(to_us(what.end))
+    for k in range(first + 1, last + 1):
+        by = zone.offsets[k] - zone.offsets[k - 1]
+        if by:
+            yield ClockChange(from_us(zone.starts[k]), timedelta(microseconds=by))
+
+
+_WORDS: Final[dict[State, Word]] = {
+    State.CANCELLED: "stopped",
+    State.FAILED: "failed",
+    State.EXPIRED: "expired",
+}
+# The jobs here have numbers that mean nothing to anybody.
+_NUMBER = re.compile(r" \(job \d+\)")

@@ -1,0 +1,138 @@
+"""The half of whoever has the store: what is asked from afar is done, in the name of who asks.
+
+It knows no web framework. Whoever serves HTTP says who asks, and hands over the two words of the
+path and the body; what cannot be done is raised as it would be here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from duly.errors import InvalidValue, NotAllowed, PayloadError, WrongState
+from duly.model.access import Role, User
+from duly.model.event import Emitted
+from duly.model.job import Label
+from duly.model.schedule import Plan, Schedule
+from duly.remote.calls import RemoteCall, Verb, call_of
+from duly.remote.reading import reader
+from duly.remote.writing import writer
+from duly.rules import Budget
+from duly.store.protocol import Store
+from duly.version import __version__
+
+FORM: Final = 1  # of what goes to and fro: another number is another language
+LARGEST: Final = 16 * 1024 * 1024  # bytes of one question
+MOST_ROWS: Final = 10_000  # of one answer
+_COUNTS: Final = ("limit", "at_most", "count")
+
+
+async def answer(store: Store, noun: str, verb: str, body: bytes, *, user: User) -> bytes:
+    """What the store says, as JSON. ``store`` acts in the name of ``user`` already.
+
+    ``NotFound`` if there is no such call, ``NotAllowed`` if it is not for them, ``InvalidValue`` if
+    the body is not what it takes.
+    """
+    call = call_of(noun, verb)
+    permit(user, call.role, what=f"{noun}.{verb}")
+    # Plans are read with their rules, which may take a second, or be refused.
+    read = await asyncio.to_thread(_read, call, body) if call.changes else _read(call, body)
+    words = _signed(call, read, user.name)
+    asked = _OTHERWISE.get((noun, verb)) or getattr(getattr(store, noun), verb)
+    found = await (asked(store, **words) if (noun, verb) in _OTHERWISE else asked(**words))
+    # Whoever may change a plan has to see all of it.
+    write = writer(call.answers, hiding=not user.may("operator"))
+    return msgspec.json.encode(write(found))
+
+
+def role_of(noun: str, verb: str) -> Role:
+    return call_of(noun, verb).role
+
+
+def greeting() -> bytes:
+    """By which a caller knows that there is a duly, and whether they understand each other."""
+    return msgspec.json.encode({"duly": __version__, "form": FORM})
+
+
+def permit(user: User, role: Role, *, what: str) -> None:
+    """Refuse whoever has not the role, or may see only what belongs to a tenant."""
+    if not user.may(role):
+        raise NotAllowed(f"{what} takes the role {role}, and {user.name} has the role {user.role}")
+    if user.tenant is not None:
+        raise NotAllowed(
+            f"{user.name} may use what belongs to the tenant {user.tenant}, and commands see "
+            "everything: they take a token without --tenant"
+        )
+
+
+def _read(call: RemoteCall, body: bytes) -> dict[str, Any]:
+    said = _object(body)
+    what = f"{call.noun}.{call.verb}"
+    if unknown := said.keys() - call.parameters.keys():
+        raise InvalidValue(f"{what}: {', '.join(sorted(unknown))}: there is no such argument")
+    if missing := call.required - said.keys():
+        raise InvalidValue(f"{what}: {', '.join(sorted(missing))}: missing")
+    with Budget():  # one for all that is said
+        words = {name: reader(call.parameters[name])(value, name) for name, value in said.items()}
+    for name, value in words.items():
+        _check_number(name, value)
+    return words
+
+
+def _check_number(name: str, value: object) -> None:
+    """Counts are bounded, and no number or length that is asked for is below zero."""
+    if isinstance(value, list):
+        for one in value:
+            _check_number(name, one)
+    if name in _COUNTS and isinstance(value, int) and not 0 <= value <= MOST_ROWS:
+        raise InvalidValue(f"{name}={value}: from 0 to {MOST_ROWS:,} at once")
+    below = timedelta() if isinstance(value, timedelta) else 0
+    if isinstance(value, int | timedelta) and value < below:  # type: ignore[operator]
+        raise InvalidValue(f"{name}={value}: not below 0")
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    if len(body) > LARGEST:
+        raise PayloadError(f"{len(body):,} bytes, and at most {LARGEST:,} are read")
+    try:
+        found = msgspec.json.decode(body or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidValue(f"the body is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidValue("the body is a JSON object: the arguments by their names")
+    return found
+
+
+def _signed(call: RemoteCall, words: dict[str, Any], who: str) -> dict[str, Any]:
+    """Whose doing it is says the token, and not who asks with it."""
+    if call.is_signed:
+        words["who"] = who
+    submitted = _SUBMITTED.get((call.noun, call.verb))
+    if submitted is not None:
+        labels: Sequence[Label | Emitted] = words[submitted]
+        words[submitted] = [replace(label, submitter=who) for label in labels]
+    return words
+
+
+async def _edit(store: Store, *, name: str, seen: Schedule, plan: Plan, who: str = "") -> Schedule:
+    def change(found: Plan) -> Plan:
+        if found != seen.plan:
+            raise WrongState(f'the schedule "{name}" was changed by somebody else meanwhile')
+        return plan
+
+    return await store.schedules.edit(name, change, who=who)
+
+
+# What is asked in other words from afar.
+_OTHERWISE: Final[Mapping[Verb, Callable[..., Awaitable[Any]]]] = {("schedules", "edit"): _edit}
+# What has a submitter: most of it is not in the audit log because of that.
+_SUBMITTED: Final[Mapping[Verb, str]] = {
+    ("jobs", "enqueue"): "calls",
+    ("jobs", "enqueue_once"): "calls",
+    ("schedules", "add"): "plans",
+    ("events", "emit"): "events",
+    ("events", "emit_once"): "events",
+}

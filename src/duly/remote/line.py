@@ -1,0 +1,157 @@
+"""One HTTP exchange after the other with a duly that is elsewhere.
+
+Standard library only, in threads: who asks for a page of jobs does not need a client's framework.
+A connection is kept for the next call. Nothing is followed elsewhere, and no answer is endless.
+"""
+
+import asyncio
+import contextlib
+import select
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Final
+from urllib.parse import urlsplit
+
+from duly.errors import InvalidValue, OutcomeUnknown, StoreUnavailable
+from duly.remote.token import Token
+
+LARGEST: Final = 64 * 1024 * 1024  # bytes of one answer
+PATIENCE: Final = 30.0  # seconds until somebody who says nothing is given up
+LONG_PATIENCE: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    path: str
+    body: bytes | None = None  # None: GET
+    changes: bool = False
+    patience: float = PATIENCE
+    secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    status: int
+    kind: str  # the media type
+    body: bytes
+    location: str = ""
+
+
+class Line:
+    """Connections to one address, each for one call at a time."""
+
+    def __init__(self, url: str, token: Callable[[], Token]) -> None:
+        parts = urlsplit(url)
+        self.place = url.rstrip("/")
+        self._host = parts.hostname or ""
+        self._port = parts.port
+        self._path = parts.path.rstrip("/")
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._token = token
+        self._idle: list[HTTPConnection] = []
+
+    async def ask(self, question: Question) -> Reply:
+        """Whatever was answered; ``StoreUnavailable`` if nothing was."""
+        question = replace(question, secret=self._token().secret)
+        used = self._kept()
+        try:
+            return await self._asked(question, used or self._new())
+        except StoreUnavailable:
+            # It may have been closed by the other side the moment we used it.
+            if used is None or question.changes:
+                raise
+            return await self._asked(question, self._new())
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _asked(self, question: Question, connection: HTTPConnection) -> Reply:
+        try:
+            reply = await asyncio.to_thread(self._exchange, question, connection)
+        except asyncio.CancelledError:
+            _hang_up(connection)  # the thread would wait on, and the program with it
+            raise
+        self._idle.append(connection)
+        return reply
+
+    def _exchange(self, question: Question, connection: HTTPConnection) -> Reply:
+        sent = False
+        try:
+            if connection.sock is None:
+                connection.connect()
+            connection.sock.settimeout(question.patience)
+            sent = True
+            return self._answered(question, connection)
+        except (OSError, HTTPException) as error:
+            connection.close()
+            said = f"{self.place} {_in_words(error)}"
+            if sent and question.changes:
+                raise OutcomeUnknown(
+                    f"{said}; it may have been done all the same: look before you ask again"
+                ) from None
+            raise StoreUnavailable(said) from None
+
+    def _answered(self, question: Question, connection: HTTPConnection) -> Reply:
+        connection.request(
+            "GET" if question.body is None else "POST",
+            self._path + question.path,
+            body=question.body,
+            headers={
+                "Authorization": f"Bearer {question.secret}",
+                "Accept": "application/json, application/problem+json",
+                "Content-Type": "application/json",
+            },
+        )
+        found = connection.getresponse()
+        body = found.read(LARGEST + 1)
+        if len(body) > LARGEST:
+            connection.close()
+            raise InvalidValue(
+                f"{self.place}: an answer of more than {LARGEST // 2**20} MB; ask for less, as by "
+                "--limit"
+            )
+        kind = found.headers.get_content_type()
+        location = found.headers.get("Location", "")
+        return Reply(status=found.status, kind=kind, body=body, location=location)
+
+    def _kept(self) -> HTTPConnection | None:
+        """One that was used before, and that the other side has not closed meanwhile."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+                return connection
+            connection.close()
+        return None
+
+    def _new(self) -> HTTPConnection:
+        if self._tls is None:
+            return HTTPConnection(self._host, self._port, timeout=PATIENCE)
+        return HTTPSConnection(self._host, self._port, timeout=PATIENCE, context=self._tls)
+
+
+def _hang_up(connection: HTTPConnection) -> None:
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):  # it is closed
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _in_words(error: OSError | HTTPException) -> str:  # noqa: PLR0911 - one for each
+    match error:
+        case TimeoutError():
+            return "did not answer in time"
+        case ssl.SSLCertVerificationError():
+            return f"has a certificate that cannot be trusted: {error.verify_message}"
+        case ssl.SSLError():
+            return f"does not speak TLS as we do: {error.reason}"
+        case socket.gaierror():
+            return f"has a name that nobody knows: {error.strerror}"
+        case ConnectionRefusedError():
+            return "cannot be reached: connection refused"
+        case OSError() if error.strerror:
+            return f"cannot be reached: {error.strerror}"
+        case _:
+            return "closed the connection without an answer"

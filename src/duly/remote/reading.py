@@ -1,0 +1,225 @@
+"""The store's values from JSON: checked as new ones are, or trusted as stored ones are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from types import NoneType
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
+
+from duly.errors import InvalidValue
+from duly.model.schedule import Plan, Schedule
+from duly.remote.shapes import (
+    ANYTHING,
+    MICROSECOND,
+    hints_of,
+    members,
+    plain_kind,
+    required_of,
+    shape_of,
+)
+
+Read: TypeAlias = Callable[[Any, str], Any]  # the second is where it was found, for people
+
+MOST_SHOWN: Final = 40
+LARGEST: Final = 2**63 - 1  # that a database keeps
+
+
+@cache
+def reader(kind: Any, *, trusting: bool = False) -> Read:  # noqa: ANN401, C901, PLR0911 - a line for each shape
+    """What makes a value of JSON, or an ``InvalidValue`` that says where it is none.
+
+    ``trusting``: it is a value that was stored, and not checked again.
+    """
+
+    def inner(kind: Any) -> Read:  # noqa: ANN401
+        return reader(kind, trusting=trusting)
+
+    match shape_of(kind):
+        case "single":
+            return _read_single(plain_kind(kind))
+        case "enum":
+            return _read_choice(kind, "one of " + ", ".join(str(one.value) for one in kind))
+        case "moment":
+            return _read_moment
+        case "length":
+            return _read_length
+        case "optional":
+            [some] = members(kind)
+            read_some = inner(some)
+            return lambda value, where: None if value is None else read_some(value, where)
+        case "several":
+            return _read_union({member.__name__: inner(member) for member in members(kind)})
+        case "items":
+            return _read_items(inner(get_args(kind)[0]), _maker(get_origin(kind)))
+        case "row":
+            return _read_row([inner(part) for part in get_args(kind)])
+        case "mapping":
+            return _read_mapping(*map(inner, get_args(kind)), named=get_args(kind)[0] is str)
+        case "record":
+            # What somebody has seen is compared with what is there, and never written.
+            return _read_record(kind, trusting=trusting or kind is Schedule)
+        case _:
+            raise NotImplementedError(f"{kind!r} has no form as JSON")
+
+
+def _maker(origin: Any) -> Callable[[list[Any]], Any]:  # noqa: ANN401
+    """A list, as the database's own rows come, unless something else is said."""
+    return frozenset if origin is frozenset else tuple if origin is tuple else list
+
+
+def _read_single(kind: Any) -> Read:  # noqa: ANN401
+    if kind in ANYTHING:
+        return lambda value, _: value
+    if get_origin(kind) is Literal:
+        return _read_choice(
+            {one: one for one in get_args(kind)}.__getitem__,
+            "one of " + ", ".join(map(str, get_args(kind))),
+        )
+    if kind is None or kind is NoneType:
+        kind, said = NoneType, "null"
+    else:
+        said = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}[kind]
+
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        # Not isinstance: true is no number here.
+        fits = type(value) is kind or (kind is float and type(value) is int)
+        if fits and _can_be_kept(value):
+            return value
+        raise _refusal(value, where, said)
+
+    return read
+
+
+def _can_be_kept(value: object) -> bool:
+    """Whether a database knows what to do with it."""
+    if isinstance(value, str):
+        return "\0" not in value
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
+def _read_choice(choose: Callable[[Any], Any], said: str) -> Read:
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        try:
+            return choose(value)
+        except (KeyError, TypeError, ValueError):
+            raise _refusal(value, where, said) from None
+
+    return read
+
+
+def _read_moment(value: Any, where: str) -> datetime:  # noqa: ANN401
+    try:
+        moment = datetime.fromisoformat(value)
+        _ = moment.tzinfo and moment.astimezone(UTC)  # year 1 or 9999 may not exist there
+    except (TypeError, ValueError, OverflowError):
+        moment = None
+    if moment is None:
+        raise _refusal(value, where, "a moment, as 2026-03-05T02:00+00:00")
+    if moment.tzinfo is None:
+        raise _refusal(value, where, "naive; it needs a zone, as 2026-03-05T02:00+00:00")
+    return moment
+
+
+def _read_length(value: Any, where: str) -> timedelta:  # noqa: ANN401
+    if type(value) is int and abs(value) <= LARGEST:
+        return value * MICROSECOND
+    raise _refusal(value, where, "a length, in microseconds")
+
+
+def _read_union(readers: Mapping[str, Read]) -> Read:
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        if value is None:
+            return None
+        if isinstance(value, dict) and len(value) == 1:
+            [(name, found)] = value.items()
+            if name in readers:
+                return readers[name](found, where)
+        raise _refusal(value, where, f"an object with one of {', '.join(readers)}")
+
+    return read
+
+
+def _read_items(read_item: Read, make: Callable[[list[Any]], Any]) -> Read:
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        if not isinstance(value, list):
+            raise _refusal(value, where, "a list")
+        return make([read_item(item, f"{where}[{place}]") for place, item in enumerate(value)])
+
+    return read
+
+
+def _read_row(readers: Sequence[Read]) -> Read:
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        if not isinstance(value, list) or len(value) != len(readers):
+            raise _refusal(value, where, f"a list of {len(readers)}")
+        return tuple(
+            one(part, f"{where}[{place}]")
+            for place, (one, part) in enumerate(zip(readers, value, strict=True))
+        )
+
+    return read
+
+
+def _read_mapping(key: Read, one: Read, *, named: bool) -> Read:
+    pairs = _read_items(_read_row([key, one]), dict)
+
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        if not named:
+            return pairs(value, where)
+        if not isinstance(value, dict):
+            raise _refusal(value, where, "an object")
+        return {name: one(found, f"{where}.{name}") for name, found in value.items()}
+
+    return read
+
+
+def _read_record(kind: Any, *, trusting: bool) -> Read:  # noqa: ANN401
+    hints = hints_of(kind)
+    if trusting and kind is Plan:
+        hints["unreadable"] = str
+    readers = {name: reader(hint, trusting=trusting) for name, hint in hints.items()}
+    required = required_of(kind)
+
+    def read(value: Any, where: str) -> Any:  # noqa: ANN401
+        if not isinstance(value, dict):
+            raise _refusal(value, where, f"an object: {kind.__name__}")
+        if missing := required - value.keys():
+            raise InvalidValue(f"{where}: {', '.join(sorted(missing))} is missing")
+        if not trusting and (unknown := value.keys() - readers.keys()):
+            raise InvalidValue(
+                f"{where}: {', '.join(sorted(unknown))}: not known here; who asks has another "
+                "version of duly than who is asked"
+            )
+        found = {
+            name: readers[name](one, f"{where}.{name}")
+            for name, one in value.items()
+            if name in readers
+        }
+        return _remembered(kind, found) if trusting else kind(**found)
+
+    return read
+
+
+def _remembered(kind: Any, found: dict[str, Any]) -> Any:  # noqa: ANN401
+    """The value as it was stored: what checks a new one is not asked."""
+    if not is_dataclass(kind):
+        return kind(**found)
+    value = object.__new__(kind)  # type: ignore[arg-type]
+    for one in fields(kind):
+        if one.name not in found:
+            made = one.default if one.default_factory is MISSING else one.default_factory()
+            object.__setattr__(value, one.name, made)
+    for name, part in found.items():
+        if name == "unreadable":
+            value.__dict__[name] = part
+        else:
+            object.__setattr__(value, name, part)
+    return value
+
+
+def _refusal(value: object, where: str, wanted: str) -> InvalidValue:
+    shown = repr(value)
+    if len(shown) > MOST_SHOWN:
+        shown = f"{shown[:MOST_SHOWN]}…"
+    return InvalidValue(f"{where}={shown}: {wanted}")

@@ -1,0 +1,213 @@
+"""A store that is elsewhere, behind ``duly web``: each call is one HTTP exchange.
+
+It is changed with the rights, and in the name, of a token: who is at the keyboard here is nobody
+there. Nothing is heard of changes that others make: whoever wants to know looks again.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NoReturn, cast
+
+import msgspec
+
+from duly.errors import (
+    DulyError,
+    InvalidValue,
+    NotAllowed,
+    NotSignedIn,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StoreUnavailable,
+    WrongState,
+)
+from duly.model.access import Actor
+from duly.model.schedule import Plan, Schedule
+from duly.remote.answering import FORM
+from duly.remote.calls import CALLS, NOUNS, RemoteCall, verbs_of
+from duly.remote.line import LONG_PATIENCE, PATIENCE, Line, Question, Reply
+from duly.remote.problems import MEDIA_TYPE, error_of
+from duly.remote.reading import reader
+from duly.remote.token import Token, read_token
+from duly.remote.writing import writer
+from duly.store.protocol import (
+    Access,
+    Events,
+    Evidence,
+    Jobs,
+    Journal,
+    Ledger,
+    Limits,
+    Schedules,
+    Surroundings,
+    Upkeep,
+    Work,
+)
+
+PATH: Final = "/api/v1/store"
+TRIES: Final = 5  # to change a schedule that others change at the same time
+_OK, _REDIRECTS, _BAD, _UNKNOWN, _FORBIDDEN, _OURS = 200, 300, 400, 401, 403, 500
+
+
+class RemoteStore:
+    """``token_file`` is where the secret is; it is read anew for every call."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: str | None,
+        actor: Actor | None = None,
+        line: Line | None = None,
+    ) -> None:
+        self._token_file = token_file
+        self._line = line or Line(url, self._token)
+        self.actor = actor
+        self.schedules = cast("Schedules", RemoteSchedules("schedules", self._asked))
+        self.ledger = cast("Ledger", Noun("ledger", self._asked))
+        self.jobs = cast("Jobs", Noun("jobs", self._asked))
+        self.work = cast("Work", Noun("work", self._asked))
+        self.limits = cast("Limits", Noun("limits", self._asked))
+        self.journal = cast("Journal", Noun("journal", self._asked))
+        self.upkeep = cast("Upkeep", Noun("upkeep", self._asked))
+        self.events = cast("Events", Noun("events", self._asked))
+        self.evidence = cast("Evidence", Noun("evidence", self._asked))
+        self.surroundings = cast("Surroundings", Noun("surroundings", self._asked))
+        self.access = cast("Access", Noun("access", self._asked))
+
+    @property
+    def place(self) -> str:
+        return self._line.place
+
+    def acting(self, actor: Actor, /) -> "RemoteStore":
+        """The same: in whose name it is changed there, the token says."""
+        return RemoteStore(self.place, token_file=self._token_file, actor=actor, line=self._line)
+
+    def listen(self, listener: Callable[[str], None], /) -> None:
+        """Nothing is heard from there."""
+
+    async def open(self) -> None:
+        """See that there is a duly, that it knows the token, and that we understand each other."""
+        reply = await self._line.ask(Question(path=PATH))
+        if reply.status != _OK:
+            self._refuse(reply, changes=False)
+        found = self._decoded(reply)
+        form = found.get("form") if isinstance(found, dict) else None
+        if form is None:
+            raise StoreUnavailable(f"{self.place} is no duly: give the address of its dashboard")
+        if form != FORM:
+            raise SchemaMismatch(
+                f"{self.place} is duly {found.get('duly')}, and speaks another language than this "
+                f'one: pip install "duly=={found.get("duly")}"'
+            )
+
+    async def close(self) -> None:
+        self._line.close()
+
+    async def _asked(self, call: RemoteCall, words: dict[str, Any]) -> Any:  # noqa: ANN401
+        question = Question(
+            path=f"{PATH}/{call.noun}/{call.verb}",
+            body=_body(call, words),
+            changes=call.changes,
+            patience=LONG_PATIENCE if call.is_long else PATIENCE,
+        )
+        reply = await self._line.ask(question)
+        if reply.status != _OK:
+            self._refuse(reply, changes=call.changes)
+        try:
+            return reader(call.answers, trusting=True)(self._decoded(reply), "the answer")
+        except InvalidValue as error:
+            raise StoreUnavailable(
+                f"{self.place} is another version of duly than this one, and was not understood: "
+                f"{call.noun}.{call.verb}: {error}"
+            ) from None
+
+    def _decoded(self, reply: Reply) -> Any:  # noqa: ANN401 - JSON is any of its types
+        try:
+            return msgspec.json.decode(reply.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise StoreUnavailable(f"{self.place} did not answer as a duly does") from None
+
+    def _refuse(self, reply: Reply, *, changes: bool) -> NoReturn:
+        """Raise what was raised there; or what it means that something else has answered."""
+        error = _told(self._decoded(reply)) if reply.kind == MEDIA_TYPE else None
+        if reply.status == _UNKNOWN or isinstance(error, NotSignedIn):
+            raise NotSignedIn(
+                f"{self.place} does not know the token in {self._token_file}, or not any more: an "
+                "admin makes another: duly tokens create NAME --role operator"
+            )
+        if reply.status == _FORBIDDEN or isinstance(error, NotAllowed):
+            raise NotAllowed(f"the token in {self._token_file} is not enough: {error or 'refused'}")
+        if error is not None:
+            raise error
+        if reply.status >= _OURS and changes:
+            raise OutcomeUnknown(
+                f"{self.place} answered {reply.status}; it may have been done all the same: look "
+                "before you ask again"
+            )
+        if _REDIRECTS <= reply.status < _BAD:
+            raise StoreUnavailable(
+                f"{self.place} sends us elsewhere, and a token is shown to nobody else; if you "
+                f"trust it, give that address: {reply.location.removesuffix(PATH)}"
+            )
+        raise StoreUnavailable(f"{self.place} is no duly, or not a well one: HTTP {reply.status}")
+
+    def _token(self) -> Token:
+        return read_token(self._token_file, place=self.place)
+
+
+class Noun:
+    """The verbs of one noun, each asked over HTTP."""
+
+    def __init__(
+        self, name: str, ask: Callable[[RemoteCall, dict[str, Any]], Awaitable[Any]]
+    ) -> None:
+        self._name = name
+        self._ask = ask
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+        call = CALLS.get((self._name, verb))
+        if call is None:
+            if verb not in verbs_of(NOUNS[self._name]):
+                raise AttributeError(verb)
+            raise InvalidValue(
+                f"{self._name}.{verb} needs the database itself: give --store postgresql://…, or a "
+                "path"
+            )
+
+        async def asked(*args: object, **words: object) -> Any:  # noqa: ANN401
+            return await self._ask(call, call.signature.bind(*args, **words).arguments)
+
+        return asked
+
+
+class RemoteSchedules(Noun):
+    async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
+        """A function is not sent: what it makes of the plan is, for as long as the plan is that."""
+        edited = CALLS["schedules", "edit"]
+        refused: WrongState | None = None
+        seen: Schedule | None = None
+        for _ in range(TRIES):
+            before, seen = seen, cast("Schedule", await self.get(name))
+            if refused is not None and before is not None and before.plan == seen.plan:
+                break  # it was not because of somebody else
+            words = {"name": name, "seen": seen, "plan": change(seen.plan), "who": who}
+            try:
+                return cast("Schedule", await self._ask(edited, words))
+            except WrongState as error:
+                refused = error
+        assert refused is not None  # noqa: S101 - or it was done
+        raise refused
+
+
+def _body(call: RemoteCall, words: dict[str, Any]) -> bytes:
+    plain = {name: writer(call.parameters[name])(value) for name, value in words.items()}
+    try:
+        return msgspec.json.encode(plain)
+    except UnicodeEncodeError:
+        raise InvalidValue("what was typed is no text: it holds letters that are none") from None
+
+
+def _told(problem: object) -> DulyError | None:
+    if not isinstance(problem, dict):
+        return None
+    slug = str(problem.get("type", "")).rpartition("/")[2]
+    return error_of(slug, str(problem.get("detail") or problem.get("title") or slug))

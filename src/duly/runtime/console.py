@@ -1,0 +1,259 @@
+"""What happens in a worker, in sentences: one line for what somebody should know.
+
+Most events are only for those who count them, and say nothing here.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from shlex import quote
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from duly import events
+from duly.engine.timekeeper import ORDINARY
+from duly.events import Emit, Event
+from duly.model.job import is_built_in
+from duly.policy.printable import one_line, printable
+from duly.policy.redaction import redacted
+from duly.policy.why import about
+from duly.registry.context import current_or_none
+from duly.rules import show_duration
+from duly.settings import Settings
+
+Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
+MOST_NAMED = 10
+
+
+def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> str | None:
+    """What to say about an event, if anything; ``verbose`` has a line for every job.
+
+    Of what happened to services, from the ``level`` on.
+    """
+    say = _NOTABLE.get(type(event)) or _JOBS.get(type(event))
+    found = level_of(event)
+    quiet = LEVELS.index(found) < LEVELS.index(level) and not (verbose and type(event) in _JOBS)
+    return None if say is None or quiet else say(event)
+
+
+def teller(settings: Settings, say: Callable[[str], None]) -> Emit:
+    """Says what is to be said of events, as the settings want it."""
+    level = cast(Level, settings.log_level)
+
+    def tell(event: Event) -> None:
+        said = sentence(event, verbose=settings.verbose, level=level)
+        if said:
+            say(printable(said))
+
+    return tell
+
+
+def tells_of_jobs(settings: Settings) -> bool:
+    return settings.verbose or settings.log_level == "debug"
+
+
+def level_of(event: Event) -> Level:
+    """How much it matters: a warning, unless we know better."""
+    if isinstance(event, events.SchedulesDeclared) and (event.drift or event.refused):
+        return "warning"
+    if isinstance(event, events.JobEnded) and event.error is not None:
+        return "error" if event.last else "warning"
+    if isinstance(event, events.WorkerEnlisted) and event.quiet:
+        return "debug"
+    return _LEVELS.get(type(event), "warning")
+
+
+def job_count(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
+def _distrusted(event: events.ClockDistrusted) -> str:
+    how = "forward" if event.jump > timedelta(0) else "back"
+    jumped = f"the database's clock was set {how} by {about(abs(event.jump))}"
+    if abs(event.jump) <= ORDINARY.tolerance:
+        return f"{jumped}: no job is taken from a silent worker until that is a lease ago"
+    return f"{jumped}: nothing is fired, made ready or deleted until it has gone steadily again"
+
+
+def _fenced(event: events.WorkerFenced) -> str | None:
+    """Without a job there is nothing to stop, and nothing to tell."""
+    if not event.jobs:
+        return None
+    return f"lease lost ({event.reason}): stopping {job_count(event.jobs)}"
+
+
+def _unfenced(event: events.WorkerUnfenced) -> str:
+    numbers = ", ".join(map(str, event.jobs[:MOST_NAMED]))
+    return (
+        f"{job_count(len(event.jobs))} cannot be stopped though the lease is over ({numbers}): "
+        f"{_THEN[event.then]}"
+    )
+
+
+def _held(event: events.InterpreterHeld) -> str:
+    named = [f"job {job} {task}" for job, task in event.jobs[:MOST_NAMED]]
+    return (
+        f"{' or '.join(named) or 'something'} held the interpreter (the GIL) for "
+        f"{event.seconds:.0f} s: nothing else ran here, and the lease was not renewed; such a task "
+        'needs executor="process"'
+    )
+
+
+_THEN: Final = {
+    "stay": "they may run twice, here and elsewhere",
+    "end": "this process ends",
+    "restart": "this process starts anew",
+}
+
+
+def _taken_back(event: events.JobsTakenBack) -> str:
+    poisoned = f"; {event.poisoned} of them failed for it" if event.poisoned else ""
+    return f"took {job_count(event.count)} back from workers that are gone{poisoned}"
+
+
+def _not_started(event: events.ChildNotStarted) -> str:
+    said = event.output.strip()
+    return f"no child could be started for {event.target}: {event.reason}" + (
+        f"\n{said}" if said else ""
+    )
+
+
+def _declared(event: events.SchedulesDeclared) -> str | None:
+    parts = [
+        _named("added", event.added),
+        _named("changed", event.changed),
+        _named("renamed", [f"{old} to {new}" for old, new in event.renamed]),
+        _named("paused, no longer declared:", event.paused),
+        _named("resumed", event.resumed),
+        *(f"{name}: {', '.join(what)} edited by hand stays" for name, what in event.drift.items()),
+        *(f"{name} not written: {why}" for name, why in event.refused.items()),
+    ]
+    said = "; ".join(filter(None, parts))
+    return f"schedules of {event.app}: {said}" if said else None
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    return f"{what} {shown}" if names else ""
+
+
+def _rounded(length: timedelta) -> str:
+    """To a second; what was shorter counts as one."""
+    return show_duration(timedelta(seconds=max(round(length.total_seconds()), 1)))
+
+
+def _ended(event: events.JobEnded) -> str:
+    took = show_duration(timedelta(milliseconds=round(event.seconds * 1_000)))
+    said = f"job {event.job} {event.task}: {event.reason} ({took})"
+    # Below the message, which the reason has, there is where it happened.
+    _, _, steps = (event.error or "").partition("\n\n")
+    lines = "\n".join(map(one_line, steps.splitlines()))
+    return f"{said}\n{lines}".rstrip()
+
+
+_NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
+    events.TickFailed: lambda e: f"{e.service}: {type(e.error).__name__}: {e.error}",
+    events.StoreLost: lambda e: (
+        f"the store does not answer ({e.service}): {e.error}; trying until it does"
+    ),
+    events.StoreFound: lambda e: f"the store answers again, after {_rounded(e.after)}",
+    events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
+    events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
+    events.ClockDistrusted: _distrusted,
+    events.ClockTrusted: lambda _: "the database's clock goes steadily again: firing goes on",
+    events.SchedulesDeclared: _declared,
+    events.DeclarationSuperseded: lambda e: (
+        f"this node runs older schedules of {e.app} than another; not applied"
+    ),
+    events.DeclaredSchedulesRemoved: lambda e: (
+        f"declared in {e.app} and {_named('removed by hand:', e.names)}; "
+        f"to bring it back: duly schedules take-back {quote(e.names[0])}"
+    ),
+    events.ScheduleFaulted: lambda e: f'schedule "{e.name}" stands still: {e.reason}',
+    events.JobsTakenBack: _taken_back,
+    events.WorkerEnlisted: lambda e: f"worker {e.name} is number {e.worker}",
+    events.WorkerFenced: _fenced,
+    events.WorkerUnfenced: _unfenced,
+    events.StopOverdue: lambda e: (
+        f"not finished within {show_duration(e.after)}: stopping {job_count(e.jobs)}; another "
+        "worker runs what was stopped again"
+    ),
+    events.WorkerDied: lambda e: f"worker {e.name} ({e.worker}) of this machine is gone",
+    events.InterpreterHeld: _held,
+    events.LoopStalled: lambda e: f"the event loop has not turned for {e.seconds:.0f} s",
+    events.WriteRefused: lambda e: f"refused: job {e.job} is not this worker's any more",
+    events.TimeoutIgnored: lambda e: (
+        f"job {e.job} {e.task}: still runs after {show_duration(e.after)}, in a thread, which "
+        "cannot be stopped"
+    ),
+    events.FailedAfterwards: lambda e: (
+        f"job {e.job} {e.task}: after it had completed in a transaction, and so in vain: {e.error}"
+    ),
+    events.JobStuck: lambda e: f"stuck: job {e.job} {e.task} was asked to stop ({e.reason})",
+    events.SettlementFailed: lambda e: (
+        f"job {e.job}: what became of it could not be stored: {e.error}"
+    ),
+    events.ChildNotStarted: _not_started,
+    events.ProcessReplaced: lambda e: f"process {e.pid} {e.reason}; another one took its place",
+    events.StoreOutgrown: lambda e: f"{e.reason}; finishing what runs, and stopping",
+}
+
+_JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {
+    events.JobStarted: lambda e: f"job {e.job} {e.task}: started, attempt {e.attempt}",
+    events.JobEnded: _ended,
+}
+
+# An error is for somebody to mend; what is as it should be is only news.
+_LEVELS: Final[dict[type[Any], Level]] = {
+    events.JobStarted: "debug",
+    events.JobEnded: "debug",
+    events.WorkerEnlisted: "info",
+    events.SchedulesDeclared: "info",
+    events.ClockTrusted: "info",
+    events.ProcessReplaced: "info",
+    events.TickFailed: "error",
+    events.StoreLost: "error",
+    events.StoreFound: "info",
+    events.ScheduleFaulted: "error",
+    events.WorkerUnfenced: "error",
+    events.SettlementFailed: "error",
+    events.StoreOutgrown: "error",
+    events.ChildNotStarted: "error",
+}
+
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def job_log(say: Say | None) -> Iterator[None]:
+    logger = logging.getLogger("duly.job")
+    handler = logging.NullHandler() if say is None else _Teller(say)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Teller(logging.Handler):
+    """``job 42 backup: 3 files written``, a line for every line."""
+
+    def __init__(self, say: Say) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        context = current_or_none()
+        if context is None or logging.getLogger().handlers:
+            return
+        try:
+            text = printable(redacted(self.format(record)))
+            job = context.job
+            called = job.title if job.title and is_built_in(job.task) else job.task
+            who = printable(f"job {job.id} {called}")
+            self._say("\n".join(f"{who}: {line}" for line in text.split("\n")))
+        except Exception:  # noqa: BLE001 - as every handler of logging: it is no fault of the task
+            self.handleError(record)

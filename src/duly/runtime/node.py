@@ -1,0 +1,132 @@
+"""A node: what runs on each machine, a store and the services that keep its promises.
+
+Any number of nodes may share a store, and none of them is special. A node may be without a
+scheduler or without a worker; what is due, late or lost is everybody's business.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from duly.engine.death_watch import Coroner
+from duly.engine.dispatcher import Dispatcher
+from duly.engine.loop import Loop, Service
+from duly.engine.loop import Progress as ServiceProgress
+from duly.engine.pruner import Pruner
+from duly.engine.reactor import Reactor
+from duly.engine.reaper import Reaper
+from duly.engine.reconciler import Herald
+from duly.engine.scheduler import Scheduler
+from duly.engine.timekeeper import Timekeeper
+from duly.engine.worker import Worker
+from duly.errors import StoreUnavailable
+from duly.events import Emit, nobody
+from duly.store.protocol import WORKERS, Retention, Store
+
+# A service whose last good tick is older does not make progress.
+LAGGING = timedelta(seconds=30)
+# … unless it does something only now and then.
+SELDOM = ("pruner", "retirement")
+# What begins something new. A node that stops leaves that to others, or to its next start: a job
+# that it makes now would wait, and the schedule's next moments would be skipped because of it.
+BEGIN = ("scheduler", "herald", "reactor")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether promises are being kept: progress, not whether a process is up."""
+
+    ok: bool
+    problem: str | None  # what needs somebody, in a sentence
+    unfired_for: timedelta = timedelta(0)
+    faulty: Sequence[str] = ()  # schedules that cannot be decided: a restart does not help them
+    services: Mapping[str, ServiceProgress] = field(default_factory=dict)
+
+
+class Node:
+    """The services of one process, on one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        worker: Worker | None = None,
+        scheduler: bool = True,
+        herald: Herald | None = None,
+        retention: Retention | None = None,
+        emit: Emit = nobody,
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        timekeeper = Timekeeper(store, emit=emit)
+        self._coroner = Coroner(store, emit=emit, wake=lambda: self._loop.nudge(WORKERS))
+        services: list[Service] = [
+            timekeeper,
+            Dispatcher(store, emit=emit, timekeeper=timekeeper),
+            Reactor(store, emit=emit, timekeeper=timekeeper),
+            Reaper(store, emit=emit, timekeeper=timekeeper),
+            self._coroner,
+        ]
+        if scheduler:
+            services += [
+                Scheduler(store, emit=emit, timekeeper=timekeeper),
+                Pruner(store, emit=emit, retention=retention, timekeeper=timekeeper),
+            ]
+        if herald is not None:
+            services.append(herald)
+        if worker is not None:
+            services += worker.services
+        self._loop = Loop(services, dice=random.random, emit=emit)
+        store.listen(self._loop.nudge)
+
+    async def run(
+        self, stop: asyncio.Event | None = None, hurry: asyncio.Event | None = None
+    ) -> None:
+        """Keep promises until told to stop, and to ``hurry``. The store is open, and stays open.
+
+        Nothing is fired any more then. A worker finishes what it runs, or stops that too once there
+        is hurry.
+        """
+        stop, hurry, halt = stop or asyncio.Event(), hurry or asyncio.Event(), asyncio.Event()
+        services = asyncio.create_task(self._loop.run(halt), name="services")
+        try:
+            await self._work(stop, hurry, services)
+        finally:
+            halt.set()
+            await services
+            self._coroner.close()
+
+    async def _work(
+        self, stop: asyncio.Event, hurry: asyncio.Event, services: "asyncio.Task[None]"
+    ) -> None:
+        """Until told to stop, or until the services end, which only errors make them do."""
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            if self._worker is not None:
+                await self._worker.start(self._loop.nudge)
+            await asyncio.wait((stopped, services), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            hurry.set()  # whoever cancels does not wait for what runs
+            raise
+        finally:
+            stopped.cancel()
+            self._loop.end(BEGIN)
+            if self._worker is not None:
+                await self._worker.stop(hurry)
+
+    async def health(self) -> Health:
+        """Red as well when the store does not answer: then nobody knows."""
+        services = self._loop.progress()
+        try:
+            progress = await self._store.upkeep.progress()
+        except StoreUnavailable as error:
+            return Health(ok=False, problem=str(error), services=services)
+        lagging = [
+            name
+            for name, service in services.items()
+            if service.age > LAGGING and name not in SELDOM
+        ]
+        problem = progress.problem or (f"no progress: {', '.join(lagging)}" if lagging else None)
+        return Health(problem is None, problem, progress.unfired_for, progress.faulty, services)

@@ -1,0 +1,173 @@
+"""Workers as applications make them: a registry, a store, and everything a job may run in."""
+
+import os
+import platform
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from duly.engine.executors.coroutines import Coroutines
+from duly.engine.executors.process.pool import ProcessPool
+from duly.engine.executors.processes import Processes
+from duly.engine.executors.protocol import Executor
+from duly.engine.executors.threads import Threads
+from duly.engine.journal_writer import Scribe
+from duly.engine.lease import LEASE, PATIENCE
+from duly.engine.retirement import Plans
+from duly.engine.runner import ALONE
+from duly.engine.worker import NO_PLANS, Setup, Worker
+from duly.errors import InvalidValue
+from duly.events import Emit, nobody
+from duly.instants import EPOCH
+from duly.model.claimed import Claimed
+from duly.model.outcome import Succeeded
+from duly.model.payload import Json
+from duly.policy.verdict import Tried, judge
+from duly.registry.definition import Definition
+from duly.registry.registry import Completion, Registry
+from duly.store.completing import open_completion
+from duly.store.connect import connect
+from duly.store.protocol import Settlement, Store
+from duly.version import __version__
+
+MOST_SLOTS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """What may be said about a worker when it is started."""
+
+    name: str = ""  # a label for people; by default the host's name and the process's number
+    queues: tuple[str, ...] = ("default",)
+    concurrency: int = 10
+    children: int | None = None  # for tasks with executor="process"; as many as there are cores
+    resources: Mapping[str, int] = field(default_factory=dict)
+    recycle_jobs: int | None = None
+    recycle_bytes: int | None = None
+    lease: timedelta = LEASE
+    plans: Plans = NO_PLANS
+    dedicated: bool = False  # the process is nothing but a worker: it may end itself
+    restart: Callable[[int], object] | None = None  # … and this has another one take its place
+    verbose: bool = False  # every job is told of
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= MOST_SLOTS:
+            raise InvalidValue(f"concurrency={self.concurrency}: from 1 to {MOST_SLOTS}")
+        if not self.queues:
+            raise InvalidValue("a worker listens to one queue at least")
+        if not timedelta(seconds=2) <= self.lease <= timedelta(minutes=10):
+            raise InvalidValue(f"lease={self.lease}: from 2 seconds to 10 minutes")
+
+
+def make_worker(
+    store: Store,
+    registry: Registry,
+    options: WorkerOptions,
+    *,
+    url: str | None,
+    target: str | None,
+    on_stop: Callable[[], None],
+    app: str = "",
+    emit: Emit = nobody,
+) -> Worker:
+    """A worker on an open store.
+
+    ``url`` is where its heartbeat finds the store by a connection of its own. ``target`` is what a
+    child imports to find the same tasks; without one there are no processes.
+    """
+
+    async def heart() -> Store:
+        apart = connect(url or "", create=False, deadline=PATIENCE)
+        await apart.open()
+        return apart
+
+    def executors(scribe: Scribe) -> dict[str, Executor]:
+        found: dict[str, Executor] = {"async": Coroutines(), "thread": Threads()}
+        if target is not None:
+            found |= _processes(target, options, url=url, scribe=scribe, emit=emit)
+        return found
+
+    def transaction(job: Claimed, definition: Definition) -> Completion:
+        return completion(url or ":memory:", job, definition, lease=options.lease)
+
+    registry.completion = registry.completion or completion
+    return Worker(
+        store,
+        registry,
+        _setup(options, app),
+        executors=executors,
+        dice=random.random,
+        on_stop=on_stop,
+        connect=None if url is None or url == ":memory:" else heart,
+        transaction=transaction,
+        emit=emit,
+    )
+
+
+def allow_builtin(
+    registry: Registry,
+    allowed: Sequence[str],
+    *,
+    networks: Sequence[str] = (),
+    secrets: Sequence[str] = (),
+) -> None:
+    """Let the worker run tasks of duly's own; none, unless its operator says so."""
+    if allowed:
+        from duly.builtin import definitions  # noqa: PLC0415 - for those who allow it
+
+        for definition in definitions(allowed, networks=networks, secrets=secrets):
+            registry.add(definition, local=True)
+
+
+def _processes(
+    target: str, options: WorkerOptions, *, url: str | None, scribe: Scribe, emit: Emit
+) -> dict[str, Executor]:
+    pool = ProcessPool(
+        target=target,
+        size=options.children or os.cpu_count() or 1,
+        recycle_jobs=options.recycle_jobs,
+        recycle_bytes=options.recycle_bytes,
+        emit=emit,
+    )
+    # A child for each, and no other job after it: nobody knows what it does to its process.
+    ward = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
+    return {
+        "process": Processes(pool, listener=scribe, url=url, lease=options.lease),
+        ALONE: Processes(ward, listener=scribe, url=url, lease=options.lease),
+    }
+
+
+def _setup(options: WorkerOptions, app: str) -> Setup:
+    return Setup(
+        name=options.name or f"{platform.node()}-{os.getpid()}",
+        queues=options.queues,
+        slots=options.concurrency,
+        resources=options.resources,
+        lease=options.lease,
+        dedicated=options.dedicated,
+        restart=options.restart,
+        plans=options.plans,
+        version=__version__,
+        app=app,
+        verbose=options.verbose,
+    )
+
+
+def completion(url: str, job: Claimed, definition: Definition, *, lease: timedelta) -> Completion:
+    """For one attempt at a job, on a connection of its own."""
+
+    def settlement(result: Json | None) -> Settlement:
+        # An end that is good has no moment of its own to wait for, and rolls no dice.
+        verdict = judge(Tried.of(job, definition.retry), Succeeded(result), EPOCH, dice=0.0)
+        return Settlement(
+            job=job,
+            verdict=verdict,
+            outcome="succeeded",
+            result=result,
+            keep_result=job.terms.kept,
+        )
+
+    return open_completion(
+        url, settlement=settlement, encode=definition.signature.encode_result, lease=lease
+    )

@@ -1,0 +1,1 @@
+"""Read models: what the command, the pages and the HTTP API show of each noun."""

@@ -1,0 +1,44 @@
+"""Whether anybody is there for what a person names: a sentence if not, and what may be meant."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from duly.model.worker import WorkerInfo
+from duly.store.protocol import Store
+from duly.views.presence import present
+
+MOST_NAMED = 5
+
+
+async def unknown_task(store: Store, task: str) -> str | None:
+    """Why no worker that lives would run it; None: one knows it."""
+    living = await _living(store)
+    known = {name for worker in living for name in worker.tasks}
+    if task in known:
+        return None
+    if not living:
+        return f'no worker is running, so nobody can say whether there is a task "{task}"'
+    return f'no worker that is running knows the task "{task}"{_meant(task, known)}'
+
+
+async def unheard_queue(store: Store, queue: str) -> str | None:
+    """Why no worker that lives takes jobs of it; None: one does."""
+    living = await _living(store)
+    heard = {name for worker in living for name in worker.queues}
+    if queue in heard:
+        return None
+    if not living:
+        return f'no worker is running, and so none listens to the queue "{queue}"'
+    names = sorted(heard)
+    more = ", …" if len(names) > MOST_NAMED else ""
+    theirs = f"they listen to {', '.join(names[:MOST_NAMED])}{more}"
+    return f'no worker listens to the queue "{queue}": {theirs}{_meant(queue, heard)}'
+
+
+async def _living(store: Store) -> list[WorkerInfo]:
+    return present(await store.work.living())
+
+
+def _meant(word: str, known: Collection[str]) -> str:
+    near = get_close_matches(word, known, n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""

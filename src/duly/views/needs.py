@@ -1,0 +1,254 @@
+"""What needs somebody: what was not kept, or cannot be, and no choice explains it.
+
+What somebody has acknowledged is not among it, until something new happens. That no scheduler is
+running cannot be acknowledged: it is no event that somebody has seen, it goes on.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from duly.errors import NotFound
+from duly.instants import EPOCH
+from duly.model.access import Matter
+from duly.policy.why import Clock, Command, first_line, what_is_missing
+from duly.policy.why.answer import start_scheduler
+from duly.policy.why.showing import plural
+from duly.store.protocol import OVERDUE, NotKept, Progress, Store
+from duly.views.drift import removed_schedules
+from duly.views.overdue import Overdue
+from duly.views.presence import present
+from duly.views.why import answer_moment, silent_until
+
+PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
+MOST_NEEDS = 20
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Something that was not kept, or cannot be, and what it needs."""
+
+    name: str  # of the schedule, or of the task
+    # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault", "ahead" or
+    # "removed"
+    kind: str
+    sentence: str
+    due_at: datetime | None = None
+    zone: str | None = None  # of its schedule, if it is of one
+    moments: int = 1
+    job_id: int | None = None
+    commands: tuple[Command, ...] = ()
+    matter: Matter | None = None  # what ``store.access.acknowledge`` takes; None: it cannot be
+    reacts: bool = False  # an event made it due: nobody can run it without one
+
+    @property
+    def schedule(self) -> str | None:
+        """Its name, if a schedule is what needs somebody."""
+        return self.name if self.matter and self.matter.subject.startswith("schedule:") else None
+
+    @property
+    def job_to_see(self) -> int | None:
+        """Its own job; or the one that was in its way."""
+        return self.job_id or next((one.job_id for one in self.commands if one.job_id), None)
+
+    @property
+    def job_to_stop(self) -> int | None:
+        """The one that is in its way and goes on."""
+        return next((one.job_id for one in self.commands if one.what == "stop it"), None)
+
+    @property
+    def moment_word(self) -> str:
+        """What ``due_at`` says of it."""
+        if self.kind in ("no worker", "signature"):
+            return "since"
+        if self.reacts:
+            return "of"
+        return "ended" if self.kind == "failed" and self.schedule is None else "due"
+
+
+async def needs(
+    store: Store,
+    progress: Progress,
+    overdue: Overdue | None,
+    *,
+    since: datetime,
+    zone: str | None = None,
+) -> list[Need]:
+    """The newest first; what stops everything before all others."""
+    found = [
+        *_overdue(progress, overdue),
+        *await _faulty(store, progress),
+        *await _ahead(store, progress),
+        *await _removed(store, Clock(zone or "UTC", progress.now)),
+        *await _left_behind(store),
+        *await without_worker(store),
+    ]
+    broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
+    found += [await _not_kept(store, one, zone) for one in broken]
+    return found + await _failed(store, since)
+
+
+async def without_worker(store: Store) -> list[Need]:
+    """Jobs that no worker can take. Those of a paused queue wait because somebody wants it."""
+    living = present(await store.work.living())
+    paused = {queue.name for queue in await store.work.queues() if queue.paused}
+    found = []
+    for kind in await store.evidence.waiting(patience=PATIENCE):
+        many = plural(kind.jobs, "job")
+        word = "signature" if kind.waits == "signature" else "no worker"
+        show = Command("see one", f"duly why {kind.job_id}")
+        if kind.waits == "signature":
+            said = f"{many} blocked, signature changed: {kind.reason}"
+            commands: tuple[Command, ...] = (show,)
+        else:
+            missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
+            if missing is None or kind.queue in paused:
+                continue
+            why, command = missing
+            said = f"{many} wait{'s' * (kind.jobs == 1)} for a worker: {why}"
+            commands = (show, command) if command else (show,)
+        found.append(
+            Need(
+                name=kind.task,
+                kind=word,
+                sentence=said,
+                due_at=kind.since,
+                moments=kind.jobs,
+                job_id=kind.job_id,
+                commands=commands,
+                matter=Matter(subject=f"task:{kind.task}", kind=word, until=kind.last),
+            )
+        )
+    return found[:MOST_NEEDS]
+
+
+def _overdue(progress: Progress, overdue: Overdue | None) -> list[Need]:
+    start = (start_scheduler(),)
+    if overdue is not None:
+        said, since = f"{overdue.counted} overdue and not fired yet", overdue.since
+        return [Need(name="scheduler", kind="overdue", sentence=said, due_at=since, commands=start)]
+    due = progress.oldest_undispatched
+    if due is None or progress.now - due <= OVERDUE:
+        return []
+    said = "a job is due and not ready yet: no scheduler is running"
+    return [Need(name="scheduler", kind="overdue", sentence=said, due_at=due, commands=start)]
+
+
+async def _faulty(store: Store, progress: Progress) -> list[Need]:
+    """Since its cursor nothing was decided: when it stands still again, that is somewhere else."""
+    if not progress.faulty:
+        return []
+    known = [one.matter for one in await store.access.acknowledged()]
+    found = []
+    for name in progress.faulty:
+        try:
+            schedule = await store.schedules.get(name)
+        except NotFound:
+            continue
+        matter = Matter(subject=f"schedule:{name}", kind="fault", until=schedule.cursor)
+        show = Command("see it", f"duly schedules show {name}")
+        said = f"stands still: {first_line(schedule.fault)}"
+        need = Need(name=name, kind="fault", sentence=said, commands=(show,), matter=matter)
+        found += [] if matter in known else [need]
+    return found[:MOST_NEEDS]
+
+
+async def _ahead(store: Store, progress: Progress) -> list[Need]:
+    """Schedules whose cursor a wrong clock has left in the future."""
+    known = [one.matter for one in await store.access.acknowledged()] if progress.ahead else []
+    found = []
+    for name in progress.ahead[:MOST_NEEDS]:
+        try:
+            schedule = await store.schedules.get(name)
+        except NotFound:
+            continue
+        matter = Matter(subject=f"schedule:{name}", kind="ahead", until=schedule.cursor)
+        said, commands = silent_until(schedule, progress.now)
+        need = Need(name=name, kind="ahead", sentence=said, commands=commands, matter=matter)
+        found += [] if matter in known else [need]
+    return found
+
+
+async def _removed(store: Store, clock: Clock) -> list[Need]:
+    """Schedules that code declares and somebody has removed; acknowledged ones are meant so."""
+    gone = await removed_schedules(store)
+    known = [one.matter for one in await store.access.acknowledged()] if gone else []
+    found = []
+    for one in gone[:MOST_NEEDS]:
+        until = one.at or EPOCH
+        matter = Matter(subject=f"schedule:{one.name}", kind="removed", until=until)
+        said = one.sentence(clock)
+        need = Need(
+            name=one.name, kind="removed", sentence=said, commands=(one.command,), matter=matter
+        )
+        found += [] if matter in known else [need]
+    return found
+
+
+async def _left_behind(store: Store) -> list[Need]:
+    """Jobs of workers that are gone, when nobody is there who would take them back."""
+    believed = await store.work.living()
+    if present(believed):
+        return []
+    dead = [one.id for one in believed]
+    return [
+        Need(
+            name=one.name or f"worker {one.worker}",
+            kind="no worker",
+            sentence=f"is gone, and {plural(one.jobs, 'job')} with it: none is running that could "
+            f"take {'it' if one.jobs == 1 else 'them'} back",
+            moments=one.jobs,
+            commands=(Command("start one", "duly up"),),
+        )
+        for one in await store.surroundings.orphans(dead=dead, limit=MOST_NEEDS)
+    ]
+
+
+async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
+    """The last of several, with what is known of it by now."""
+    schedule = await store.schedules.get(one.schedule)
+    zone = zone or schedule.plan.shown_zone
+    rows = await store.ledger.fires(
+        one.schedule, since=one.due_at, until=one.due_at + MICROSECOND, limit=100
+    )
+    row = next((row for row in rows if row.job_id == one.job_id), None)
+    answer = None if row is None else await answer_moment(store, schedule, row, zone=zone)
+    said = answer.short if answer else one.reason
+    if one.moments > 1:
+        first = Clock(zone, one.due_at).near(one.first)
+        said = f"{said} ({plural(one.moments, 'moment')} since {first})"
+    return Need(
+        name=one.schedule,
+        kind="skipped" if one.cause is not None else str(one.state),
+        sentence=said,
+        due_at=one.due_at,
+        zone=zone,
+        moments=one.moments,
+        job_id=one.job_id,
+        commands=answer.commands if answer else (),
+        matter=Matter(
+            subject=f"schedule:{one.schedule}", kind=str(one.cause or one.state), until=one.last
+        ),
+        reacts=schedule.plan.reaction is not None,
+    )
+
+
+async def _failed(store: Store, since: datetime) -> list[Need]:
+    """Jobs that somebody asked for, by their task."""
+    return [
+        Need(
+            name=one.task,
+            kind="failed",
+            sentence=f"{plural(one.jobs, 'job')} failed, the last: "
+            f"{first_line(one.error) or one.reason}",
+            due_at=one.ended_at,
+            moments=one.jobs,
+            job_id=one.job_id,
+            commands=(
+                Command("see it", f"duly why {one.job_id}"),
+                Command("try again", f"duly jobs retry {one.job_id}"),
+            ),
+            matter=Matter(subject=f"task:{one.task}", kind="failed", until=one.ended_at),
+        )
+        for one in await store.evidence.failed_tasks(since, limit=MOST_NEEDS)
+    ]

@@ -1,0 +1,56 @@
+"""No: as a problem for programs, as a page for people, as a line for a button that was pressed."""
+
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from duly.errors import DulyError, NotSignedIn
+from duly.policy.redaction import redacted
+from duly.remote.problems import MEDIA_TYPE, Problem, problem_of
+from duly.web.rendering import render_bare
+from duly.web.shared import House
+
+
+def refusal(house: House, request: Request, error: DulyError) -> Response:
+    sign_in = isinstance(error, NotSignedIn) and house.guard.takes_tokens
+    is_page = request.method == "GET" and "hx-request" not in request.headers
+    if sign_in and is_page and not is_for_programs(request):
+        return RedirectResponse(_sign_in(request), status_code=303)
+    return told(request, problem_of(error))
+
+
+def told(request: Request, problem: Problem) -> Response:
+    """As a line, as a problem or as a page: whatever who asks can show."""
+    if "hx-request" in request.headers:
+        return _line(request, problem)
+    return problem_response(problem) if is_for_programs(request) else _page(request, problem)
+
+
+def problem_response(problem: Problem) -> Response:
+    headers = {"www-authenticate": "Bearer"} if problem.status == 401 else {}
+    said = problem.as_json() | {"detail": redacted(problem.detail)}
+    return JSONResponse(said, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def is_for_programs(request: Request) -> bool:
+    """Whoever can show a page says so. A form without scripts posts to the API, too."""
+    return "text/html" not in request.headers.get("accept", "")
+
+
+def _sign_in(request: Request) -> str:
+    root = request.scope.get("root_path", "")
+    path = request.scope["path"].removeprefix(root)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{root}/login?{urlencode({'next': path + query})}"
+
+
+def _line(request: Request, problem: Problem) -> Response:
+    text = render_bare("toast.html", request, kind="bad", text=redacted(problem.detail))
+    headers = {"hx-retarget": "#toasts", "hx-reswap": "beforeend"}
+    return HTMLResponse(text, status_code=problem.status, headers=headers)
+
+
+def _page(request: Request, problem: Problem) -> Response:
+    text = render_bare("refusal.html", request, problem=problem, detail=problem.detail)
+    return HTMLResponse(text, status_code=problem.status)
