@@ -60,7 +60,7 @@ setup: ## Install everything the other verbs need into .venv
 	@$(MAKE) --no-print-directory .venv/installed-dev
 
 pins: .venv/installed-dev ## Pin new dependencies in constraints.txt (ARGS=--upgrade raises all)
-	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --extra holidays --extra postgres \
+	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --extra all \
 	    --python-version 3.11 --strip-extras --no-annotate --no-emit-index-url \
 	    --custom-compile-command 'make pins' --output-file constraints.txt $(ARGS)
 

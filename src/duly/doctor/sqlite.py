@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from duly.doctor.patient import Patient
 from duly.errors import StoreUnavailable
 from duly.store.connect import connect
 from duly.store.database import Operation
+from duly.store.sqlite.driver import LIBRARY, sqlite3
 
 Version = tuple[int, ...]
 
@@ -21,6 +21,7 @@ OLDEST: Final = (3, 38)
 # Where the race between a checkpoint and a log that is started anew was mended: a commit could be
 # lost there. From 3.51.3 on, and in two older lines.
 MENDED: Final = (3, 51, 3)
+NEWER: Final = 'pip install "duly[sqlite]"'
 MENDED_LINES: Final = {(3, 44): 6, (3, 50): 7}
 
 # A file there may be seen by several machines, whose locks and shared memory are not one.
@@ -47,17 +48,17 @@ async def version(_: Patient) -> Finding:
 
 def judge_version(found: Version) -> Finding:
     said = ".".join(map(str, found))
+    if LIBRARY != "sqlite3":
+        said += f" (of {LIBRARY})"
     if found < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        return problem(
-            f"{said} is too old: duly needs {oldest}", "use a Python that is built with a newer one"
-        )
+        return problem(f"{said} is too old: duly needs {oldest}", f"use a newer one: {NEWER}")
     if not is_mended(found):
         return warning(
             f"{said} can lose a commit if two programs write at once; duly's own take turns, by "
             "a lock that others do not know",
-            "let no other program (Django, a shell) write to the file, or use a Python with "
-            "SQLite 3.51.3, 3.50.7 or 3.44.6",
+            "let no other program (Django, a shell) write to the file, or use SQLite 3.51.3, "
+            f"3.50.7 or 3.44.6: {NEWER}",
         )
     return fine(f"{said}, in which the race of checkpoints is mended")
 

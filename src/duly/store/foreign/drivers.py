@@ -46,6 +46,7 @@ class Driver:
     dialect: Callable[[Connection], str] = lambda _: "postgresql"
     style: Callable[[Connection], str] = lambda _: "pyformat"
     in_transaction: Callable[[Connection], bool] = lambda _: True  # after a first statement
+    module: Callable[[Connection], str] = lambda one: type(one).__module__  # of the driver itself
     # Leads to something that lends a connection of another kind, one that does not wait.
     relay: Callable[[Connection], Awaitable[Connection]] | None = None
 
@@ -119,6 +120,7 @@ _SQLALCHEMY: dict[str, Any] = {
     "execute": _sqlalchemy,
     "dialect": lambda one: one.dialect.name,
     "style": lambda one: one.dialect.paramstyle,
+    "module": lambda one: type(one.connection.driver_connection).__module__,
     "in_transaction": lambda one: _beneath(one.connection.driver_connection),
 }
 
@@ -140,19 +142,23 @@ DRIVERS = (
         style=lambda _: "numeric_dollar",
         in_transaction=lambda one: one.is_in_transaction(),
     ),
-    Driver(
-        package="sqlite3",
-        classes=("Connection",),
-        execute=_sqlite3,
-        dialect=lambda _: "sqlite",
-        style=lambda _: "named",
-        in_transaction=lambda one: one.in_transaction,
+    *(
+        Driver(
+            package=package,
+            classes=("Connection",),
+            execute=_sqlite3,
+            dialect=lambda _: "sqlite",
+            style=lambda _: "named",
+            in_transaction=lambda one: one.in_transaction,
+        )
+        for package in ("sqlite3", "pysqlite3")
     ),
     Driver(
         package="django",
         classes=("BaseDatabaseWrapper", "ConnectionProxy"),
         execute=_django,
         dialect=lambda one: one.vendor,
+        module=lambda one: one.Database.__name__,
         in_transaction=lambda one: _beneath(one.connection),
     ),
     Driver(classes=("Connection",), **_SQLALCHEMY),

@@ -23,6 +23,7 @@ from duly.store.database import Ask, Dialect, Operation, Value
 from duly.store.foreign.drivers import STYLES, Connection, Driver, Style, Values, recognised
 from duly.store.ids import BLOCK, Ids
 from duly.store.postgres.text import with_places
+from duly.store.sqlite.driver import LIBRARY, sqlite3
 from duly.store.statements import statements
 
 T = TypeVar("T")
@@ -91,6 +92,8 @@ class Talk:
         database, style = driver.dialect(connection), driver.style(connection)
         if database not in DIALECTS or style not in STYLES:
             raise refused(f"{named(connection)} of {driver.package} to {database} ({style})")
+        if database == "sqlite":
+            _refuse_other_sqlite(driver.module(connection))
         dialect = DIALECTS[database]
         now = None if dialect.name == "postgres" else to_us(clock.now())
         return cls(driver, connection, dialect, STYLES[style], now)
@@ -128,6 +131,17 @@ class Talk:
             for name, value in values.items()
         }
         return {**bound, "now": self.now}
+
+
+def _refuse_other_sqlite(module: str) -> None:
+    """Refuse a connection of another SQLite library than the one that duly uses here."""
+    library = "pysqlite3" if module.startswith("pysqlite3") else "sqlite3"
+    if library != LIBRARY:
+        raise InvalidValue(
+            f"the connection uses {library}, and duly uses {LIBRARY} (SQLite "
+            f"{sqlite3.sqlite_version}) in this process: two SQLite libraries on one file in one "
+            f"process can damage it; connect with {LIBRARY}, or uninstall pysqlite3"
+        )
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -4,7 +4,6 @@ Nothing here starts a thread or takes a lock: the writer, the reader and the sim
 """
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.store.database import Migration, Operation, Row, Value
+from duly.store.sqlite.driver import sqlite3
 
 T = TypeVar("T")
 Synchronous: TypeAlias = Literal["full", "normal"]

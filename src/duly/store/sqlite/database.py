@@ -6,7 +6,6 @@ operation began to run.
 
 import os
 import shlex
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -26,6 +25,7 @@ from duly.store.sqlite.connection import (
     minimum_migration,
     run,
 )
+from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import ConnectionThread, Work
 from duly.store.sqlite.wake import Wake

@@ -7,7 +7,6 @@ that nothing was done; of what the thread has taken, it can only say that it doe
 """
 
 import asyncio
-import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import told
+from duly.store.sqlite.driver import sqlite3
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sqlite3.Connection], T]

@@ -6,7 +6,6 @@ Each operation has a savepoint, so that one which fails is undone alone.
 """
 
 import os
-import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import timedelta
@@ -23,6 +22,7 @@ from duly.store.sqlite.connection import (
     primary_code,
     told,
 )
+from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import Request, Take
 
