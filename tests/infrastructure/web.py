@@ -8,10 +8,10 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.acting import Lobby
+from duly.app.acting import WebBackend
 from duly.model.access import Role
-from duly.web import Guard, make_application
-from duly.web.guard import Ask, Proxy
+from duly.web import Authenticator, make_application
+from duly.web.authentication import AuthFunction, TrustedProxy
 
 ORIGIN = "http://testserver"
 
@@ -44,11 +44,15 @@ class Site:
 
 @contextmanager
 def site(
-    app: Duly, *, launch: str | None = None, proxy: Proxy | None = None, host: Ask | None = None
+    app: Duly,
+    *,
+    launch: str | None = None,
+    proxy: TrustedProxy | None = None,
+    host: AuthFunction | None = None,
 ) -> Iterator[Site]:
-    lobby = Lobby(app._lazy, app.registry, zone=app.zone)
-    guard = Guard(lobby, launch=launch, proxy=proxy, host=host)
-    application, _ = make_application(lobby, guard, longest=2)
+    backend = WebBackend(app._lazy, app.registry, zone=app.zone)
+    authenticator = Authenticator(backend, launch=launch, proxy=proxy, host=host)
+    application, _ = make_application(backend, authenticator, longest=2)
     with TestClient(application, base_url=ORIGIN) as client:
         yield Site(app, client)
     app.close()

@@ -8,8 +8,8 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.acting import Lobby
-from duly.web import Guard, make_application
+from duly.app.acting import WebBackend
+from duly.web import Authenticator, make_application
 from duly.web.live import event
 from duly.web.security_headers import HEADERS, LOOPBACK_NAMES
 from duly.web.sign_in import MOST_BYTES
@@ -42,13 +42,13 @@ def test_what_went_wrong_is_shielded_as_everything_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = Duly(str(tmp_path / "duly.db"))
-    lobby = Lobby(app._lazy, app.registry, zone=None)
+    backend = WebBackend(app._lazy, app.registry, zone=None)
 
     async def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(lobby, "ask", broken)
-    application, _ = make_application(lobby, Guard(lobby))
+    monkeypatch.setattr(backend, "ask", broken)
+    application, _ = make_application(backend, Authenticator(backend))
     with TestClient(application, base_url=ORIGIN, raise_server_exceptions=False) as client:
         answer = client.get("/readyz")
     app.close()
@@ -163,8 +163,8 @@ def test_a_host_that_could_be_read_in_two_ways_is_refused(here: Site, host: str)
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8400", "127.0.0.1:1", "[::1]", "[::1]:1"])
 def test_names_of_this_machine_are_answered_to(tmp_path: Path, host: str) -> None:
     app = Duly(str(tmp_path / "duly.db"))
-    lobby = Lobby(app._lazy, app.registry, zone=None)
-    application, _ = make_application(lobby, Guard(lobby), names=LOOPBACK_NAMES)
+    backend = WebBackend(app._lazy, app.registry, zone=None)
+    application, _ = make_application(backend, Authenticator(backend), names=LOOPBACK_NAMES)
     with TestClient(application, base_url=ORIGIN) as client:
         assert client.get("/healthz", headers={"host": host}).status_code == 200
         for other in ("evil.example", "localhost.evil.example", "127.0.0.1:1@evil.example"):

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from duly import Duly, User
-from duly.web.mount import mounted
+from duly.web.application import mounted
 
 
 @pytest.fixture

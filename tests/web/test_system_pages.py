@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.acting import Lobby
+from duly.app.acting import WebBackend
 from duly.clock import sleep
 from duly.doctor import checkup
 from duly.doctor.checkup import Rounds
@@ -16,7 +16,7 @@ from duly.model.access import Actor, Deed, Role
 from duly.model.job import Call
 from duly.settings import Settings
 from duly.store.protocol import Store
-from duly.web import Guard, make_application
+from duly.web import Authenticator, make_application
 from tests.infrastructure.web import ORIGIN, Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'
@@ -200,8 +200,8 @@ def test_settings_are_shown_with_where_they_were_said(
 def test_a_server_shows_what_it_was_told_on_its_command_line(url: str) -> None:
     app = Duly(url)
     told = Settings(port=9999, origins={"port": "--port"})
-    lobby = Lobby(app._lazy, app.registry, zone=None, settings=told)
-    application, _ = make_application(lobby, Guard(lobby, launch="duly_known"))
+    backend = WebBackend(app._lazy, app.registry, zone=None, settings=told)
+    application, _ = make_application(backend, Authenticator(backend, launch="duly_known"))
     with TestClient(application, base_url=ORIGIN) as client:
         text = client.get("/system/settings", headers={"authorization": "Bearer duly_known"}).text
     app.close()

@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lobby:
+class WebBackend:
     """``lazy`` is where the jobs are; ``registry`` has the tasks that this process knows."""
 
     def __init__(
@@ -78,9 +78,9 @@ class Lobby:
         if self._guests is not None:
             self._guests.close()
 
-    async def front(self, user: User, how: How) -> "Front":
+    async def as_user(self, user: User, how: How) -> "UserApp":
         store = await self._lazy.store()
-        return Front(self, store.acting(Actor(user.name, how)), user)
+        return UserApp(self, store.acting(Actor(user.name, how)), user)
 
     async def token(self, secret: str) -> Token | None:
         """What a secret opens, now; None: nothing, or not any more."""
@@ -121,18 +121,18 @@ class Lobby:
         return await question(await self._lazy.store(), *args, **words)
 
 
-class Front:
+class UserApp:
     """The nouns of an app, for one user."""
 
-    def __init__(self, lobby: Lobby, store: Store, user: User) -> None:
-        self.lobby = lobby
+    def __init__(self, backend: WebBackend, store: Store, user: User) -> None:
+        self.backend = backend
         self.user = user
         self._store = store
         self._lazy = OpenStore(store)
 
     @property
     def registry(self) -> Registry:
-        return self.lobby.registry
+        return self.backend.registry
 
     @property
     def holder(self) -> str:
@@ -151,7 +151,7 @@ class Front:
 
     @property
     def schedules(self) -> Schedules:
-        return Schedules(self._lazy, zone=self.lobby.zone, who=self.user.name)
+        return Schedules(self._lazy, zone=self.backend.zone, who=self.user.name)
 
     @property
     def events(self) -> Events:

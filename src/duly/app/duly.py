@@ -295,7 +295,7 @@ class Duly:
         None if nobody. What guards the application around it does not guard this.
         """
         # By its name: the web side is above us, and is imported when somebody wants it.
-        mounting = import_module("duly.web.mount")
+        mounting = import_module("duly.web.application")
         app: ASGIApp = mounting.mounted(self._lazy, self.registry, zone=self.zone, auth=auth)
         return app
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import click
 
-from duly.cli.beside import with_secret
-from duly.cli.finding import app_of
+from duly.cli.find_app import app_of
 from duly.cli.options import (
     app_argument,
     beside_options,
@@ -21,9 +20,9 @@ from duly.cli.options import (
     typed,
     working_options,
 )
-from duly.cli.serving import obey, serve_app
+from duly.cli.output import say
+from duly.cli.serving import obey, serve_app, with_secret
 from duly.cli.store import refuse, run, settled
-from duly.cli.streams import say
 from duly.errors import DulyError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -90,8 +89,8 @@ def _give_past(store: str) -> None:
 
 def _keep(target: str, words: Mapping[str, Any]) -> int:
     """Have the app run in a process of its own, and look at its files: the code to exit with."""
-    watched = Watched(_folder(target))
-    kept = Kept([sys.executable, "-m", "duly", "up", target, *typed(words)])
+    watched = WatchedFiles(_folder(target))
+    kept = AppProcess([sys.executable, "-m", "duly", "up", target, *typed(words)])
     while True:
         kept.start()
         changed = kept.until_changed(watched)
@@ -101,7 +100,7 @@ def _keep(target: str, words: Mapping[str, Any]) -> int:
         kept.replace()
 
 
-class Kept:
+class AppProcess:
     """The app in a process of its own. Each signal that we hear, it hears once.
 
     So the first one lets what runs come to its end, and the second one does not, as if the app had
@@ -120,7 +119,7 @@ class Kept:
             environment = with_secret(os.environ)
             self._app = subprocess.Popen(self._command, env=environment)  # noqa: S603 - ourselves
 
-    def until_changed(self, watched: "Watched") -> str | None:
+    def until_changed(self, watched: "WatchedFiles") -> str | None:
         """The file that changed; None once we are told to stop, or it came to a good end."""
         told = False
         while not self._stop.wait(LOOK_SECONDS):
@@ -178,7 +177,7 @@ def _is_typed() -> bool:
         os.close(terminal)
 
 
-class Watched:
+class WatchedFiles:
     """The Python files below a folder, and when each was written."""
 
     def __init__(self, folder: Path) -> None:

@@ -16,9 +16,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from duly.cli.output import roughly, table
+from duly.cli.output import command, roughly, table
 from duly.cli.store import ask
-from duly.cli.streams import command
 from duly.clock import now, sleep
 from duly.durations import parse_duration
 from duly.errors import RuleError, ZoneMissing
@@ -38,7 +37,7 @@ _TO_THE_TOP = "\x1b[H\x1b[2J"
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
-class Noun(click.Group):
+class NounGroup(click.Group):
     """A bare noun lists: without a verb, ``list`` is meant, with whatever options follow."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -48,7 +47,7 @@ class Noun(click.Group):
         return super().parse_args(ctx, args)
 
 
-class FilteredNoun(Noun):
+class FilteredNounGroup(NounGroup):
     """Words of a filter may follow the noun itself."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

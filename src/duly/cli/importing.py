@@ -6,23 +6,25 @@ It only ever prints. The file goes to stdout, and what it could not carry to std
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duly.cli.intake import Intake
+from duly.cli.inputs import Intake
+from duly.cli.output import say
 from duly.cli.store import NEEDS_YOU, USAGE, refuse, settled
-from duly.cli.streams import say
 from duly.errors import DulyError, InvalidValue, RuleError
 from duly.policy.printable import one_line
 from duly.policy.redaction import redacted
+from duly.registry.loading import find
 from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
     from duly.declare.importers import Imported
+
 
 STDIN: Final = "-"
 MOST_FILES: Final = 10_000
@@ -131,7 +133,6 @@ def celery_beat(source: str, *, zone: str | None) -> None:
 
     def found() -> "Imported":
         from duly.app.importing import is_database, read_beat_dump, read_beat_tables
-        from duly.cli.beat import beat_schedule
         from duly.declare.importers.celery_beat import from_schedule
 
         if source == STDIN or source.endswith(".json"):
@@ -282,3 +283,29 @@ def _units(place: Path) -> dict[str, str]:
         paths += [path for suffix in _UNITS for path in place.glob(f"*{suffix}.d/*.conf")]
     intake, found = Intake(), [path for path in sorted(paths)[:MOST_FILES] if not path.is_dir()]
     return {str(path): _file(path, intake) for path in found}
+
+
+def beat_schedule(source: str) -> tuple[Mapping[str, Any], str | None]:
+    """The schedule, and the zone that the app has."""
+    if ":" not in source:
+        raise InvalidValue(
+            f"{source}: name the Celery app in it, as {source}:app, or the beat_schedule itself; "
+            "or a database, as db.sqlite3, sqlite:///path or postgresql://…"
+        )
+    try:
+        found = find(source)
+    except DulyError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the program does when imported
+        say(f"Error: {source} cannot be imported: {type(error).__name__}: {error}")
+        raise SystemExit(NEEDS_YOU) from None
+    if isinstance(found, Mapping):
+        return found, None
+    conf = getattr(found, "conf", None)
+    schedule = getattr(conf, "beat_schedule", None)
+    if not isinstance(schedule, Mapping):
+        raise InvalidValue(
+            f"{source} is neither a Celery app nor a beat_schedule but {type(found).__name__}"
+        )
+    # Without a word about it, Celery keeps UTC.
+    return schedule, str(getattr(conf, "timezone", None) or "UTC")

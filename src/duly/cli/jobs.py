@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duly.cli.formats import (
-    FilteredNoun,
+    FilteredNounGroup,
     View,
     list_options,
     show_list,
@@ -53,7 +53,7 @@ _WHICH = click.argument("words", metavar="ID… | FILTER…", nargs=-1)
 _YES = click.option("--yes", is_flag=True, help="Do not ask whether all of them are meant.")
 
 
-@click.group(cls=FilteredNoun)
+@click.group(cls=FilteredNounGroup)
 def jobs() -> None:
     """List jobs, look at one, give it another chance, call it off or forget it.
 

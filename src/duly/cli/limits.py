@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import NOTHING, Listing, Noun, View, list_options, show_list
+from duly.cli.formats import NOTHING, Listing, NounGroup, View, list_options, show_list
 from duly.cli.store import ask, store_option
 from duly.errors import InvalidValue
 
@@ -20,7 +20,7 @@ MOST_LISTED = 10_000
 _NAME = click.argument("name", metavar="NAME")
 
 
-@click.group(cls=Noun)
+@click.group(cls=NounGroup)
 def limits() -> None:
     """List the limits that jobs have met, or say what counts for one.
 

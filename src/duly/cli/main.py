@@ -3,17 +3,19 @@
 A command is imported when it is called: who asks for help need not wait for all of them.
 """
 
+import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from duly import __version__
-from duly.cli.beside import take_secret
 from duly.cli.options import elsewhere_options
-from duly.cli.streams import open_streams
+from duly.cli.output import open_streams
+from duly.cli.serving import take_secret
 
 COMMANDS: Final = {
     "dev": "duly.cli.dev:dev",
@@ -39,14 +41,14 @@ COMMANDS: Final = {
     "db": "duly.cli.database:db",
     "tokens": "duly.cli.tokens:tokens",
     "config": "duly.cli.config:config",
-    "completion": "duly.cli.completion:completion",
+    "completion": "duly.cli.main:completion",
 }
 # Other names, for hands that have learnt others.
 ALIASES: Final = {"timers": "schedules"}
 RUNNING: Final = ("dev", "up", "worker", "scheduler")  # tasks, in their own process or a child's
 
 
-class FrontDoor(click.Group):
+class CommandGroup(click.Group):
     def main(self, *args: Any, **words: Any) -> Any:  # noqa: ANN401 - click's
         take_secret()
         typed = next(iter(args), None) or words.get("args") or sys.argv[1:]
@@ -79,7 +81,7 @@ class FrontDoor(click.Group):
         """They are in the text above, in the order in which they are needed."""
 
 
-@click.group(cls=FrontDoor, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @elsewhere_options
 @click.version_option(__version__, "-V", "--version", message="duly %(version)s")
 def main() -> None:
@@ -124,3 +126,37 @@ def main() -> None:
     3 what was named is not there, 4 it took too long, 5 the store cannot be reached,
     6 what is there has drifted from its file, 130 you did not wait for a job any longer (Ctrl-C).
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_DULY_COMPLETE"
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+def completion(shell: str | None) -> None:
+    """Print a script that makes the shell complete commands, options and choices.
+
+    Without SHELL, for the one that $SHELL names.
+
+    \b
+      duly completion bash >> ~/.bashrc
+      duly completion zsh >> ~/.zshrc
+      duly completion fish > ~/.config/fish/completions/duly.fish
+
+    \b
+    Exit codes: 0 ok, 2 there is no script for the shell.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    from click.shell_completion import get_completion_class
+
+    shell = shell or _own_shell()
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101 - one of ours
+    click.echo(found(main, {}, "duly", VARIABLE).source())
+
+
+def _own_shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise click.UsageError(f"SHELL={name or 'nothing'}: name one of {', '.join(SHELLS)}")
+    return name

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from duly.cli.finding import app_of, has_app, imported
+from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.options import app_option
+from duly.cli.output import say
 from duly.cli.plan_json import plain
 from duly.cli.sheets import read_sheet
 from duly.cli.store import ask, output_option, refuse, run, settled, store_option
-from duly.cli.streams import say
 from duly.errors import DulyError
 
 if TYPE_CHECKING:

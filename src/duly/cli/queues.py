@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.formats import NOTHING, Listing, Noun, View, list_options, show_list
+from duly.cli.formats import NOTHING, Listing, NounGroup, View, list_options, show_list
 from duly.cli.store import ask, refuse, store_option
 from duly.errors import InvalidValue
 from duly.policy.printable import one_line
@@ -19,7 +19,7 @@ _NAME = click.argument("name", metavar="NAME")
 NO_LIMIT = "none"
 
 
-@click.group(cls=Noun)
+@click.group(cls=NounGroup)
 def queues() -> None:
     """List the queues, or set one, for all workers.
 

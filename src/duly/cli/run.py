@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duly.cli.finding import app_of, imported
+from duly.cli.find_app import app_of, imported
 from duly.cli.formats import read_length, read_when
 from duly.cli.job_choice import who
 from duly.cli.options import app_option
+from duly.cli.output import command, say
 from duly.cli.serving import address_of
 from duly.cli.store import NEEDS_YOU, ask, refuse, settled
-from duly.cli.streams import command, say
 from duly.clock import boottime, sleep
 from duly.errors import DulyError, InvalidValue
 from duly.policy.printable import one_line
@@ -79,7 +79,7 @@ def run_command(
     except DulyError as error:
         refuse(error)
     if wait:
-        raise SystemExit(Waiting(call, patience).until_it_ends(url))
+        raise SystemExit(JobWaiter(call, patience).until_it_ends(url))
     [number] = ask(url, lambda opened: opened.jobs.enqueue([call]))
     click.echo(number)
 
@@ -93,7 +93,7 @@ def _asked(
     words: dict[str, Any],
 ) -> "tuple[str, Call]":
     """Where the store is, and what it is asked to keep."""
-    from duly.cli.values import read_arguments
+    from duly.cli.inputs import read_arguments
     from duly.registry.loading import find
 
     settings = settled(app=app, url=store)
@@ -133,12 +133,12 @@ def _length(text: str) -> timedelta:
 
 
 @dataclass(slots=True)
-class Waiting:
+class JobWaiter:
     """Somebody who waits for a job that they promise; they may leave, and it goes on."""
 
     call: "Call"
     patience: timedelta | None
-    talk: "Talk | None" = None
+    talk: "JobOutput | None" = None
 
     def until_it_ends(self, url: str) -> int:
         """The code to exit with."""
@@ -156,7 +156,7 @@ class Waiting:
 
         begun, told = boottime(), False
         [number] = await store.jobs.enqueue([self.call])
-        self.talk = talk = Talk(number)
+        self.talk = talk = JobOutput(number)
         say(f"job {number}")
         end = None if self.patience is None else boottime() + self.patience.total_seconds()
         while True:
@@ -196,7 +196,7 @@ def _told(job: "Job") -> int:
 
 
 @dataclass(slots=True)
-class Talk:
+class JobOutput:
     """What a job says, as far as it was passed on; on a terminal, with a bar below."""
 
     job: int

@@ -1,22 +1,25 @@
 """Running an app, or a file of schedules, until it is told to stop."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from duly.cli.beside import serve_with_web
-from duly.cli.finding import app_of, imported
+from duly.cli.find_app import app_of, imported
 from duly.cli.options import parted
+from duly.cli.output import say
 from duly.cli.store import run, settled
-from duly.cli.streams import say
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from duly.app import WorkerWords
+    from duly.app import Shift, WorkerWords
+    from duly.declare import Sheet
     from duly.events import Emit
     from duly.registry.registry import Registry
     from duly.settings import Settings
+
 
 MOST_NAMED = 10
 NO_TASKS = "none, so no job can run here: declare some by @duly.task, or --allow shell,http"
@@ -43,18 +46,18 @@ def serve_app(
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ServiceProcess:
     """This process, as one of the service that it belongs to."""
 
     restart: "Callable[[int], object]"  # end it, and have another take its place
     is_anew: bool  # it has taken the place of another
 
 
-def obey(settings: "Settings") -> Process:
+def obey(settings: "Settings") -> ServiceProcess:
     """What was said about the store counts for everything that is started, whatever code says."""
     from duly.app import SAID_BY_OPERATOR, follow, was_started_anew
 
-    process = Process(follow(), was_started_anew())
+    process = ServiceProcess(follow(), was_started_anew())
     if settings.origin("url") == "--store":
         os.environ[SAID_BY_OPERATOR] = settings.url
     refuse_elsewhere(os.environ.get(SAID_BY_OPERATOR, ""))
@@ -76,7 +79,7 @@ def serve_registry(
     registry: "Registry",
     settings: "Settings",
     *,
-    process: Process,
+    process: ServiceProcess,
     target: str | None,
     worker: bool,
     scheduler: bool,
@@ -178,3 +181,131 @@ def _unheard(registry: "Registry", queues: Sequence[str]) -> list[str]:
         return []
     named = ", ".join(f"{queue} ({task})" for queue, task in sorted(others.items()))
     return [f"not heard here: {named}; --queues {','.join([*queues, *sorted(others)])}"]
+
+
+LAUNCH: Final = "DULY_LAUNCH"  # the secret of this start, for the web side
+_taken: list[str] = []
+
+
+def take_secret() -> None:
+    """Take the secret out of the environment, before tasks and programs of others see it."""
+    if (found := os.environ.pop(LAUNCH, None)) is not None:
+        _taken[:] = [found]
+
+
+def given_secret() -> str | None:
+    """The secret that whoever started this process gave it."""
+    return _taken[0] if _taken else None
+
+
+def with_secret(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that serves the web side, or starts one.
+
+    There is one secret, however often such a process is started from here.
+    """
+    from duly.app.access import new_secret
+
+    if not _taken:
+        _taken.append(new_secret())
+    return {**environment, LAUNCH: _taken[0]}
+
+
+async def serve_with_web(
+    shift: "Shift",
+    settings: "Settings",
+    emit: "Emit",
+    *,
+    target: str | None,
+    url: str,
+) -> None:
+    """Do the work, with the web side beside it as soon as there is a store to show."""
+    import asyncio
+
+    from duly.app import SAID_BY_OPERATOR, Supervisor, serve
+
+    environment = with_secret({**os.environ, SAID_BY_OPERATOR: url})
+    words = ["--beside", "--host", settings.host, "--port", str(settings.port)]
+    command = [sys.executable, "-m", "duly", "web", *([target] if target else []), *words]
+    supervisor = Supervisor([command], environment=environment, emit=emit)
+
+    async def show() -> int:
+        await shift.is_open.wait()
+        return await supervisor.run()
+
+    beside = asyncio.create_task(show())
+    beside.add_done_callback(_tell)
+    try:
+        await serve(shift, say)
+    finally:
+        supervisor.stop()
+        shift.is_open.set()
+        await beside
+
+
+def _tell(beside: Any) -> None:  # noqa: ANN401 - a task, of asyncio, which is not imported yet
+    if not beside.cancelled() and beside.exception() is None and beside.result():
+        say("the dashboard did not start; everything else goes on without it (--no-web: quietly)")
+
+
+MOST_SCHEDULES_NAMED = 5
+
+
+def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
+    """Apply a file, and run what it declares; of the app too, if one is configured."""
+    from duly.cli.sheets import read_sheet
+    from duly.registry.loading import find
+    from duly.registry.registry import Registry
+
+    typed, rest = parted(words)
+    settings = settled(schedules_file=file, **typed)
+    sheet = read_sheet(file)
+    process = obey(settings)
+    target = settings.app
+    registry = Registry() if target is None else imported(target, settings)
+    url = address_of(None if target is None else find(target), settings)
+    refuse_elsewhere(url)
+    tasks = None if target is None else registry
+    migrate = rest.get("migrate", False)
+    if not process.is_anew:
+        run(_applied(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))
+        _warn_of_what_is_off(sheet, settings)
+    serve_registry(
+        registry,
+        settings,
+        process=process,
+        target=target,
+        worker=worker,
+        scheduler=True,
+        words=rest,
+    )
+
+
+async def _applied(
+    url: str, sheet: "Sheet", *, name: str, tasks: "Registry | None", migrate: bool
+) -> None:
+    from duly.app.access import commanded
+    from duly.app.schedule_files import apply, draft
+    from duly.app.typed_schedules import login
+    from duly.connection import open_or_make_store
+
+    store = await open_or_make_store(url, migrate=migrate)
+    try:
+        made = await draft(store, sheet, file=name)
+        if not made.is_written:
+            await apply(commanded(store), made, tasks=tasks, who=login())
+        for line in made.plan.lines():
+            say(line)
+        say(f"{name}: {made.plan.summary()}")
+    finally:
+        await store.close()
+
+
+def _warn_of_what_is_off(sheet: "Sheet", settings: "Settings") -> None:
+    """Jobs that nobody here may run wait for somebody who may."""
+    for kind, what in (("shell", ("shell", "command")), ("http", ("http",))):
+        found = [entry.name for entry in sheet.schedules.values() if entry.kind in what]
+        if found and kind not in settings.allow:
+            shown = ", ".join(found[:MOST_SCHEDULES_NAMED]) + (
+                ", …" if len(found) > MOST_NAMED else ""
+            )
+            say(f"{kind} is off here, and {shown} would wait: add --allow {kind}")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duly.cli.intake import Intake
+from duly.cli.inputs import Intake
 from duly.cli.store import settled
 from duly.errors import InvalidValue, NotFound
 

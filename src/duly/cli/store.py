@@ -38,7 +38,7 @@ def _meant(context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def store_of(settings: "Settings", *, hint: bool = True) -> str:
-    from duly.cli.finding import address_at_hand
+    from duly.cli.find_app import address_at_hand
 
     if settings.origin("url") != "default":
         return settings.url

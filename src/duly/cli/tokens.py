@@ -8,7 +8,7 @@ import click
 from duly.cli.formats import (
     NOTHING,
     Listing,
-    Noun,
+    NounGroup,
     View,
     iso,
     list_options,
@@ -29,7 +29,7 @@ NEVER = "never"
 _NAME = click.argument("name", metavar="NAME")
 
 
-@click.group(cls=Noun)
+@click.group(cls=NounGroup)
 def tokens() -> None:
     """List the tokens of the HTTP side, make one, or take one back.
 

@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from duly.cli.finding import has_app
-from duly.cli.from_file import serve_file
+from duly.cli.find_app import has_app
 from duly.cli.options import beside_options, parted, serving_options, working_options
-from duly.cli.serving import serve_app
+from duly.cli.serving import serve_app, serve_file
 from duly.cli.store import refuse, settled
 from duly.errors import DulyError
 

@@ -5,19 +5,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from duly.cli.beside import given_secret
-from duly.cli.finding import app_of, has_app, imported
+from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.options import app_argument, parted, serving_options, web_options
-from duly.cli.serving import address_of, obey, refuse_elsewhere, zone_of
+from duly.cli.output import say
+from duly.cli.serving import address_of, given_secret, obey, refuse_elsewhere, zone_of
 from duly.cli.store import refuse, run, settled
-from duly.cli.streams import say
 from duly.errors import DulyError
 
 if TYPE_CHECKING:
     from duly.model.access import Role
     from duly.registry.registry import Registry
     from duly.settings import Settings
-    from duly.web.server import Serving
+    from duly.web.server import ServerOptions
 
 
 @click.command("web")
@@ -55,7 +54,7 @@ def web(app: str | None, *, beside: bool, **words: Any) -> None:
 
 def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     from duly.app import place
-    from duly.app.acting import Lobby
+    from duly.app.acting import WebBackend
     from duly.connection import LazyStore
     from duly.web.server import serve_web
 
@@ -66,8 +65,8 @@ def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     refuse_elsewhere(url)
     if not beside:
         say(f"store: {place(url)}")
-    lobby = Lobby(LazyStore(url), registry, zone=zone_of(found, settings), settings=settings)
-    run(serve_web(lobby, _serving(settings), say))
+    backend = WebBackend(LazyStore(url), registry, zone=zone_of(found, settings), settings=settings)
+    run(serve_web(backend, _serving(settings), say))
 
 
 def _known(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Registry, object]":
@@ -81,17 +80,17 @@ def _known(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Reg
     return imported(target, settings), find(target)
 
 
-def _serving(settings: "Settings") -> "Serving":
-    from duly.web.guard import Proxy
-    from duly.web.server import Serving
+def _serving(settings: "Settings") -> "ServerOptions":
+    from duly.web.authentication import TrustedProxy
+    from duly.web.server import ServerOptions
 
     header, role = settings.trust_header, cast("Role", settings.trust_role)
     networks = settings.trust_networks
-    return Serving(
+    return ServerOptions(
         host=settings.host,
         port=settings.port,
         names=settings.hosts,
-        proxy=Proxy(header=header or "", networks=networks, role=role)
+        proxy=TrustedProxy(header=header or "", networks=networks, role=role)
         if header or networks
         else None,
         launch=given_secret(),

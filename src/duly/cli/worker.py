@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.finding import app_of
+from duly.cli.find_app import app_of
 from duly.cli.options import (
     WholeNumber,
     app_argument,
@@ -15,9 +15,9 @@ from duly.cli.options import (
     typed,
     working_options,
 )
+from duly.cli.output import say
 from duly.cli.serving import obey, serve_app, teller
 from duly.cli.store import refuse, run, settled
-from duly.cli.streams import say
 from duly.errors import DulyError
 
 if TYPE_CHECKING:

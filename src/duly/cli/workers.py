@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import Listing, Noun, View, iso, list_options, show_list
+from duly.cli.formats import Listing, NounGroup, View, iso, list_options, show_list
 from duly.cli.options import WholeNumber
 from duly.cli.output import roughly
 from duly.cli.store import ask, store_option
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NAME = click.argument("name", metavar="NAME")
 
 
-@click.group(cls=Noun)
+@click.group(cls=NounGroup)
 def workers() -> None:
     """List the workers, or tell one something by its name or its number.
 

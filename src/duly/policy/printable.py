@@ -3,7 +3,7 @@ r"""Text for a terminal: what others wrote is text there, and never a command.
 Titles, errors, notes and log lines may hold anything: escape sequences that rename the window or
 write over what was printed, carriage returns, marks that turn the direction of what follows. All
 that does not print is a space, as ``str.isprintable`` says what prints. The command writes through
-``printable`` (see ``duly.cli.streams``), so that nothing has to be remembered where a line is made.
+``printable`` (see ``duly.cli.output``), so that nothing has to be remembered where a line is made.
 What has to stay one line, because a newline in it would look like a line of ours, is a
 ``one_line``.
 """

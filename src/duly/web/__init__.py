@@ -5,6 +5,6 @@ and kept up to date by a stream; what their buttons do is what the API does.
 """
 
 from duly.web.application import make_application
-from duly.web.guard import Guard, Proxy
+from duly.web.authentication import Authenticator, TrustedProxy
 
-__all__ = ["Guard", "Proxy", "make_application"]
+__all__ = ["Authenticator", "TrustedProxy", "make_application"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from starlette.applications import Starlette
 from starlette.convertors import IntegerConvertor, register_url_convertor
@@ -12,72 +12,81 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from duly.app.acting import Lobby
-from duly.errors import NotFound
+from duly.app.acting import WebBackend
+from duly.connection import LazyStore
+from duly.errors import InvalidValue, NotFound
+from duly.registry.registry import Registry
 from duly.remote.problems import Problem
 from duly.web.api import API
+from duly.web.authentication import Authenticator, AuthFunction
 from duly.web.error_responses import refusal, told
-from duly.web.guard import Guard
-from duly.web.live import MOUNTED_SECONDS, Live
-from duly.web.news import News
-from duly.web.pages import DOORS, PAGES
-from duly.web.probes import OUTSIDE, PUBLIC
-from duly.web.routes import Door, PublicDoor, opened, opened_to_all
-from duly.web.security_headers import Shield
-from duly.web.shared import House
-from duly.web.sign_in import SIGNING
+from duly.web.live import MOUNTED_SECONDS, EventStream, LivePages
+from duly.web.pages import OTHER_ROUTES, PAGES
+from duly.web.probes import PROBES, PUBLIC_PROBES
+from duly.web.routes import PublicRoute, WebRoute, WebServices, protected_endpoint, public_endpoint
+from duly.web.security_headers import SecurityHeaders
+from duly.web.sign_in import SIGN_IN_ROUTES
 
 
-class _Number(IntegerConvertor):
+class _JobNumber(IntegerConvertor):
     """Of a job; with thousands of digits it would be none that Python reads."""
 
     regex = "[0-9]{1,100}"
 
 
-register_url_convertor("number", _Number())
+register_url_convertor("number", _JobNumber())
 
 
-def doors() -> list[Door]:
+def routes() -> list[WebRoute]:
     """All of them that need somebody to be known."""
     return [
-        *(page.door() for page in PAGES),
-        *DOORS,
+        *(page.route() for page in PAGES),
+        *OTHER_ROUTES,
         *API,
-        *OUTSIDE,
+        *PROBES,
     ]
 
 
-def public_doors() -> list[PublicDoor]:
-    return [*SIGNING, *PUBLIC]
+def public_routes() -> list[PublicRoute]:
+    return [*SIGN_IN_ROUTES, *PUBLIC_PROBES]
 
 
 def make_application(
-    lobby: Lobby, guard: Guard, *, names: Collection[str] = (), longest: float = MOUNTED_SECONDS
-) -> tuple[ASGIApp, Live]:
+    backend: WebBackend,
+    authenticator: Authenticator,
+    *,
+    names: Collection[str] = (),
+    longest: float = MOUNTED_SECONDS,
+) -> tuple[ASGIApp, LivePages]:
     """The application, and its streams: whoever stops the server closes them.
 
     ``names`` are those it answers to; none: to any. Streams end by themselves after ``longest``.
     """
-    live = Live(longest=longest)
-    house = House(lobby=lobby, guard=guard, live=live, news=News(lobby, live))
+    live = LivePages(longest=longest)
+    services = WebServices(
+        backend=backend, authenticator=authenticator, live=live, events=EventStream(backend, live)
+    )
     app = Starlette(
         routes=[
-            *(Route(one.path, opened(house, one), methods=[one.method]) for one in doors()),
             *(
-                Route(one.path, opened_to_all(house, one), methods=[one.method])
-                for one in public_doors()
+                Route(one.path, protected_endpoint(services, one), methods=[one.method])
+                for one in routes()
+            ),
+            *(
+                Route(one.path, public_endpoint(services, one), methods=[one.method])
+                for one in public_routes()
             ),
             Mount("/static", _files()),
         ],
-        exception_handlers={404: _nowhere(house), 405: _otherwise, 500: _broken},
+        exception_handlers={404: _nowhere(authenticator), 405: _otherwise, 500: _broken},
     )
     # Around all of it: also what went wrong is answered with what goes with every answer.
-    return Shield(app, names=names), live
+    return SecurityHeaders(app, names=names), live
 
 
-def _nowhere(house: House) -> Any:  # noqa: ANN401 - as Starlette types it
+def _nowhere(authenticator: Authenticator) -> Any:  # noqa: ANN401 - as Starlette types it
     async def answer(request: Request, _: Exception) -> Response:
-        return refusal(house, request, NotFound(f"there is nothing at {request.url.path}"))
+        return refusal(authenticator, request, NotFound(f"there is nothing at {request.url.path}"))
 
     return answer
 
@@ -97,7 +106,7 @@ async def _broken(request: Request, _: Exception) -> Response:
     return told(request, Problem("broken", "Something went wrong here", 500, said))
 
 
-class _Kept(StaticFiles):
+class _VersionedFiles(StaticFiles):
     """Files that change with the version only, whose address names it."""
 
     def file_response(self, *args: Any, **words: Any) -> Response:
@@ -112,4 +121,26 @@ class _Kept(StaticFiles):
 
 @cache
 def _files() -> StaticFiles:
-    return _Kept(packages=[("duly.web", "static")])
+    return _VersionedFiles(packages=[("duly.web", "static")])
+
+
+def mounted(
+    home: LazyStore,
+    registry: Registry,
+    *,
+    zone: str | None,
+    auth: Literal["token"] | AuthFunction,
+    longest: float = MOUNTED_SECONDS,
+) -> ASGIApp:
+    backend = WebBackend(home, registry, zone=zone)
+    if auth == "token":
+        authenticator = Authenticator(backend)
+    elif callable(auth):
+        authenticator = Authenticator(backend, host=auth)
+    else:
+        raise InvalidValue(
+            f'auth={auth!r}: "token", for tokens of duly\'s own, or a function that is given the '
+            "request and says who it is: a User, or None"
+        )
+    app, _ = make_application(backend, authenticator, longest=longest)
+    return app

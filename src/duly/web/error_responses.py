@@ -8,12 +8,12 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from duly.errors import DulyError, NotSignedIn
 from duly.policy.redaction import redacted
 from duly.remote.problems import MEDIA_TYPE, Problem, problem_of
+from duly.web.authentication import Authenticator
 from duly.web.rendering import render_bare
-from duly.web.shared import House
 
 
-def refusal(house: House, request: Request, error: DulyError) -> Response:
-    sign_in = isinstance(error, NotSignedIn) and house.guard.takes_tokens
+def refusal(authenticator: Authenticator, request: Request, error: DulyError) -> Response:
+    sign_in = isinstance(error, NotSignedIn) and authenticator.takes_tokens
     is_page = request.method == "GET" and "hx-request" not in request.headers
     if sign_in and is_page and not is_for_programs(request):
         return RedirectResponse(_sign_in(request), status_code=303)

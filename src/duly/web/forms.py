@@ -19,7 +19,7 @@ _NUMBERS: Final = (int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FormField:
     name: str
     kind: Kind
     required: bool
@@ -34,7 +34,7 @@ class Field:
         return self.kind in ("number", "select", "json")
 
 
-def fields_of(definition: Definition, args: str) -> list[Field]:
+def fields_of(definition: Definition, args: str) -> list[FormField]:
     """A field for each parameter, filled with what the arguments say, or else its default.
 
     What is secret is shown as ``***``, which stands for the value if nothing else is changed.
@@ -85,14 +85,14 @@ def _field(
     value: object,
     known: bool,
     required: bool,
-) -> Field:
+) -> FormField:
     hint, optional = _plain(hint)
     kind, choices = _kind(hint)
     if kind == "text" and known and not isinstance(value, str | NoneType):
         kind = "json"
     if value == HIDDEN:
         kind = "text"
-    return Field(
+    return FormField(
         name=name,
         kind=kind,
         required=required and not optional and kind != "checkbox",

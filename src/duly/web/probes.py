@@ -12,52 +12,53 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from duly.remote.answering import answer, greeting
 from duly.views.metrics import METRICS_TYPE, metrics, readiness
 from duly.web.live import events
-from duly.web.request import Ask
-from duly.web.routes import Door, PublicDoor
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PublicRoute, WebRoute, WebServices
 
 NOT_READY: Final = 503
 
 
-async def alive(_: House, __: Request) -> Response:
+async def alive(_: WebServices, __: Request) -> Response:
     """This process answers. Whether work gets done is another question: /readyz."""
     return PlainTextResponse("ok\n")
 
 
-async def ready(house: House, _: Request) -> Response:
+async def ready(services: WebServices, _: Request) -> Response:
     """Whether what is due is fired: how long the oldest moment has waited for a scheduler."""
-    found = await house.lobby.ask(readiness)
+    found = await services.backend.ask(readiness)
     status = 200 if found.ready else NOT_READY
     return JSONResponse(msgspec.to_builtins(found), status_code=status)
 
 
-async def measured(_: House, ask: Ask, __: bytes) -> Response:
-    return Response(await ask.front.ask(metrics), media_type=METRICS_TYPE)
+async def measured(_: WebServices, request: WebRequest, __: bytes) -> Response:
+    return Response(await request.app.ask(metrics), media_type=METRICS_TYPE)
 
 
-async def stream(house: House, ask: Ask, _: bytes) -> Response:
-    house.live.check_room(ask.user.name)
-    return events(await house.news.listen(ask.user, ask.last_event))
+async def stream(services: WebServices, request: WebRequest, _: bytes) -> Response:
+    services.live.check_room(request.user.name)
+    return events(await services.events.listen(request.user, request.last_event))
 
 
-async def greet(_: House, __: Ask, ___: bytes) -> Response:
+async def greet(_: WebServices, __: WebRequest, ___: bytes) -> Response:
     return Response(greeting(), media_type="application/json")
 
 
-async def answer_command(_: House, ask: Ask, body: bytes) -> Response:
+async def answer_command(_: WebServices, request: WebRequest, body: bytes) -> Response:
     """A command elsewhere (``duly --url``): each call says itself which role it takes."""
-    noun, verb = ask.name("noun"), ask.name("verb")
-    found = await ask.front.ask(answer, noun, verb, body, user=ask.user)
+    noun, verb = request.name("noun"), request.name("verb")
+    found = await request.app.ask(answer, noun, verb, body, user=request.user)
     return Response(found, media_type="application/json")
 
 
-PUBLIC: Final = (
-    PublicDoor(method="GET", path="/healthz", behind=alive),
-    PublicDoor(method="GET", path="/readyz", behind=ready),
+PUBLIC_PROBES: Final = (
+    PublicRoute(method="GET", path="/healthz", handler=alive),
+    PublicRoute(method="GET", path="/readyz", handler=ready),
 )
-OUTSIDE: Final = (
-    Door(method="GET", path="/metrics", role="viewer", behind=measured),
-    Door(method="GET", path="/api/v1/stream", role="viewer", behind=stream, tenants=True),
-    Door(method="GET", path="/api/v1/store", role="viewer", behind=greet),
-    Door(method="POST", path="/api/v1/store/{noun}/{verb}", role="viewer", behind=answer_command),
+PROBES: Final = (
+    WebRoute(method="GET", path="/metrics", role="viewer", handler=measured),
+    WebRoute(method="GET", path="/api/v1/stream", role="viewer", handler=stream, tenants=True),
+    WebRoute(method="GET", path="/api/v1/store", role="viewer", handler=greet),
+    WebRoute(
+        method="POST", path="/api/v1/store/{noun}/{verb}", role="viewer", handler=answer_command
+    ),
 )

@@ -19,7 +19,7 @@ from duly.policy.redaction import redacted
 from duly.policy.why import Clock, about
 from duly.rules import local_time
 from duly.version import __version__
-from duly.web.request import Ask, Look, segment
+from duly.web.request import DisplayPreferences, WebRequest, segment
 from duly.web.task_text import as_json, coloured, sentence, shown
 
 # Beside its colour, each state has a shape: nobody has to tell colours apart.
@@ -32,14 +32,14 @@ SHAPES: Final = {
 }  # fmt: skip
 
 
-def render(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
-    return _environment().get_template(template).render(_common(ask), **values)
+def render(template: str, request: WebRequest, values: Mapping[str, Any]) -> str:
+    return _environment().get_template(template).render(_common(request), **values)
 
 
-def render_main(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
+def render_main(template: str, request: WebRequest, values: Mapping[str, Any]) -> str:
     """Render only what is kept up to date of a page: its main part, and the banner above it."""
     found = _environment().get_template(template)
-    common = {**_common(ask), **values}
+    common = {**_common(request), **values}
     banner = _environment().get_template("banner.html").render(common)
     main = "".join(found.blocks["main"](found.new_context(common)))
     return f'<hx-partial hx-target="#banner" hx-swap="innerHTML">{banner}</hx-partial>{main}'
@@ -48,26 +48,28 @@ def render_main(template: str, ask: Ask, values: Mapping[str, Any]) -> str:
 def render_bare(template: str, request: HTTPConnection, **values: object) -> str:
     """For somebody who is nobody yet, or who may not: without the names of anything."""
     root = request.scope.get("root_path", "")
-    look = Look.of(request)
+    preferences = DisplayPreferences.of(request)
     return (
         _environment()
         .get_template(template)
-        .render(at=lambda path: f"{root}{path}", look=look, version=__version__, **values)
+        .render(
+            at=lambda path: f"{root}{path}", preferences=preferences, version=__version__, **values
+        )
     )
 
 
-def when(ask: Ask, moment: datetime | None, zone: str | None = None) -> str:
+def when(request: WebRequest, moment: datetime | None, zone: str | None = None) -> str:
     """A moment, near enough to be understood, with the whole of it in its title."""
     if moment is None:
         return Markup('<span class="none">–</span>')
-    clock = Clock(ask.zone_of(zone), now())
+    clock = Clock(request.zone_of(zone), now())
     text = clock.near(moment.replace(microsecond=0))
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         moment.isoformat(), _whole(moment, clock.zone), text
     )
 
 
-def countdown(ask: Ask, moment: datetime | None, zone: str | None = None) -> str:
+def countdown(request: WebRequest, moment: datetime | None, zone: str | None = None) -> str:
     """``in 3 min``; ``12 s ago``."""
     if moment is None:
         return Markup('<span class="none">–</span>')
@@ -77,7 +79,7 @@ def countdown(ask: Ask, moment: datetime | None, zone: str | None = None) -> str
         "now" if not span else f"in {about(span)}" if away > timedelta() else f"{about(span)} ago"
     )
     return Markup('<time class="away" datetime="{}" title="{}">{}</time>').format(
-        moment.isoformat(), _whole(moment, ask.zone_of(zone)), text
+        moment.isoformat(), _whole(moment, request.zone_of(zone)), text
     )
 
 
@@ -105,17 +107,17 @@ def pretty(text: str | None) -> str:
         return shown(text)
 
 
-def _common(ask: Ask) -> dict[str, Any]:
+def _common(request: WebRequest) -> dict[str, Any]:
     return {
-        "ask": ask,
-        "look": ask.look,
-        "at": ask.at,
-        "may": ask.may,
-        "user": ask.user,
+        "request": request,
+        "preferences": request.preferences,
+        "at": request.at,
+        "may": request.may,
+        "user": request.user,
         "version": __version__,
-        "when": lambda *args: when(ask, *args),
-        "countdown": lambda *args: countdown(ask, *args),
-        "on_the_clock": lambda moment, zone: _on_the_clock(moment, ask.zone_of(zone)),
+        "when": lambda *args: when(request, *args),
+        "countdown": lambda *args: countdown(request, *args),
+        "on_the_clock": lambda moment, zone: _on_the_clock(moment, request.zone_of(zone)),
     }
 
 

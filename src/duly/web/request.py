@@ -14,9 +14,9 @@ from zoneinfo import available_timezones
 from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection
 
-from duly.app.acting import Front
+from duly.app.acting import UserApp
 from duly.model.access import Role, User
-from duly.web.guard import CSRF
+from duly.web.authentication import CSRF
 
 Theme: TypeAlias = Literal["auto", "light", "dark"]
 
@@ -26,14 +26,14 @@ OWN_ZONE: Final = "schedule"  # each time on the clock of its schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class DisplayPreferences:
     """How somebody likes to see things: kept in their browser."""
 
     theme: Theme = "auto"
     zone: str = OWN_ZONE  # or "UTC", or the name of any other
 
     @classmethod
-    def of(cls, connection: HTTPConnection) -> "Look":
+    def of(cls, connection: HTTPConnection) -> "DisplayPreferences":
         theme = connection.cookies.get(THEME, "auto")
         zone = connection.cookies.get(ZONE, OWN_ZONE)
         return cls(
@@ -47,9 +47,9 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    front: Front
-    look: Look
+class WebRequest:
+    app: UserApp
+    preferences: DisplayPreferences
     root: str  # where the application is mounted; empty: at the top
     path: str  # below the root
     names: Mapping[str, str]  # what stands in the path
@@ -62,7 +62,7 @@ class Ask:
 
     @property
     def user(self) -> User:
-        return self.front.user
+        return self.app.user
 
     def may(self, role: Role) -> bool:
         return self.user.may(role)
@@ -74,18 +74,18 @@ class Ask:
 
     def zone_of(self, own: str | None = None) -> str:
         """The zone that a time is shown in; what has none of its own is on the app's clock."""
-        return self.look.zone_of(own or self.front.lobby.zone)
+        return self.preferences.zone_of(own or self.app.backend.zone)
 
     def name(self, which: str) -> str:
         return self.names[which]
 
 
-def ask_of(connection: HTTPConnection, front: Front) -> Ask:
+def web_request(connection: HTTPConnection, app: UserApp) -> WebRequest:
     root = connection.scope.get("root_path", "")
     path = connection.scope["path"]
-    return Ask(
-        front=front,
-        look=Look.of(connection),
+    return WebRequest(
+        app=app,
+        preferences=DisplayPreferences.of(connection),
         root=root,
         path=path.removeprefix(root) or "/",
         names=dict(connection.path_params),

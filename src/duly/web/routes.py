@@ -1,145 +1,213 @@
-"""The doors of the web side: for each, who may come in, and what is behind.
+"""The kinds of routes, and the checks that every request passes.
 
-There is one list of them (``application.doors``), and one way through: who asks is found out first,
-then whether it is they who ask, then whether they may. A test walks all of them with everybody who
-may not.
+``application.routes()`` lists all protected routes. Each request is checked in the same order:
+authenticate the caller, check the CSRF token if a browser sent the credentials by itself, check
+role and tenant, then call the handler. A test calls every route as each caller it must refuse.
 """
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+)
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
+from duly.app.acting import WebBackend
 from duly.clock import boottime
 from duly.errors import DulyError, InvalidValue, NotAllowed, NotSignedIn
 from duly.model.access import Role
-from duly.web.error_responses import refusal
-from duly.web.guard import (
+from duly.web.authentication import (
     CSRF,
     CSRF_FIELD,
     CSRF_HEADER,
     SAFE,
+    Authenticator,
     Caller,
-    Guard,
     is_ours,
     knows_csrf,
 )
-from duly.web.request import Ask, ask_of
-from duly.web.shared import House
+from duly.web.error_responses import refusal
+from duly.web.live import EventStream, LivePages
+from duly.web.rendering import render, render_main
+from duly.web.request import WebRequest, web_request
 
-MOST_BYTES = 4 * 1024 * 1024  # of a body: what a batch of jobs may take
-KNOWN_SECONDS = 5.0  # so long is who listens to a stream believed to be who they were
+MOST_BYTES = 4 * 1024 * 1024  # of a request body: enough for a batch of jobs
+KNOWN_SECONDS = 5.0  # how often the listener of a stream is authenticated again
+LIVE = "live"  # query parameter: answer with a stream of the page instead of the page
 
-
-class Behind(Protocol):
-    """What is done for somebody who may come in. ``body`` is what they sent."""
-
-    async def __call__(self, house: House, ask: Ask, body: bytes, /) -> Response: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    method: str
-    path: str
-    role: Role | None  # None: everybody, known or not
-    behind: Behind
-    tenants: bool = False  # whether somebody who is of one tenant may come in
-    hidden: bool = False  # not one of the places that people are told of
-
-
-Public = Callable[[House, Request], Awaitable[Response]]
+Values: TypeAlias = Mapping[str, Any]
+StarletteEndpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublicDoor:
-    """A door that is open: whoever comes in is nobody yet."""
+class WebServices:
+    """The objects that all routes of one application share."""
+
+    backend: WebBackend
+    authenticator: Authenticator
+    live: LivePages
+    events: EventStream
+
+
+class RouteHandler(Protocol):
+    """Answer a request whose caller was authenticated and authorised."""
+
+    async def __call__(
+        self, services: WebServices, request: WebRequest, body: bytes, /
+    ) -> Response: ...
+
+
+PublicHandler: TypeAlias = Callable[[WebServices, Request], Awaitable[Response]]
+PageView: TypeAlias = Callable[[WebServices, WebRequest], Awaitable[Values]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebRoute:
+    """A route that needs a signed-in caller with at least ``role``."""
 
     method: str
     path: str
-    behind: Public
+    role: Role
+    handler: RouteHandler
+    tenants: bool = False  # whether a caller that is limited to one tenant may use it
 
 
-def opened(house: House, door: Door) -> Callable[[Request], Awaitable[Response]]:
-    """The door as Starlette knows one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicRoute:
+    """A route that needs no authentication."""
 
-    async def come_in(request: Request) -> Response:
+    method: str
+    path: str
+    handler: PublicHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRoute:
+    """A page: ``view`` returns the template's values; its block ``main`` is updated live."""
+
+    path: str
+    template: str
+    view: PageView
+    role: Role = "viewer"
+    tenants: bool = False
+
+    def route(self) -> WebRoute:
+        return WebRoute(
+            method="GET", path=self.path, role=self.role, handler=self.show, tenants=self.tenants
+        )
+
+    async def show(self, services: WebServices, request: WebRequest, _: bytes) -> Response:
+        if LIVE not in request.query:
+            return HTMLResponse(
+                render(self.template, request, await self._values(services, request))
+            )
+        services.live.check_room(request.user.name)
+
+        async def make() -> str:
+            return render_main(self.template, request, await self._values(services, request))
+
+        # A page depends on what its reader may do, and on nothing else about them.
+        user, zone = request.user, request.preferences.zone
+        key = (request.root, request.path, str(request.query), zone, user.role, user.tenant)
+        return services.live.stream(key, make, who=user.name)
+
+    async def _values(self, services: WebServices, request: WebRequest) -> Values:
+        """Return the view's values and those of the banner that every page has."""
+        overdue = await request.app.ask(services.backend.today.overdue)
+        return {**await self.view(services, request), "overdue": overdue}
+
+
+def protected_endpoint(services: WebServices, route: WebRoute) -> StarletteEndpoint:
+    """Return the route as a Starlette endpoint, with all checks before the handler."""
+    authenticator = services.authenticator
+
+    async def answer(request: Request) -> Response:
+        caller = await _caller(authenticator, request)
+        body = await body_of(request)
+        if request.method not in SAFE and caller.ambient:
+            check_ours(request, body)
+        _check_rights(route, caller)
+        app = await services.backend.as_user(caller.user, caller.how)
+        found = await route.handler(services, web_request(request, app), body)
+        if isinstance(found, StreamingResponse):
+            found.body_iterator = _while_known(authenticator, request, caller, found.body_iterator)
+        return found
+
+    return _answered(services, answer)
+
+
+def public_endpoint(services: WebServices, route: PublicRoute) -> StarletteEndpoint:
+    """Return the route as a Starlette endpoint."""
+
+    async def answer(request: Request) -> Response:
+        return await route.handler(services, request)
+
+    return _answered(services, answer)
+
+
+def _answered(services: WebServices, answer: StarletteEndpoint) -> StarletteEndpoint:
+    """Turn errors into responses, and give browsers a CSRF token."""
+
+    async def endpoint(request: Request) -> Response:
         try:
-            caller = await _caller(house.guard, request)
-            body = await body_of(request)
-            _check_way(request, caller, body)
-            _check_rights(door, caller)
-            front = await house.lobby.front(caller.user, caller.how)
-            answer = await door.behind(house, ask_of(request, front), body)
-            if isinstance(answer, StreamingResponse):
-                answer.body_iterator = _while_known(
-                    house.guard, request, caller, answer.body_iterator
-                )
+            response = await answer(request)
         except DulyError as error:
-            answer = refusal(house, request, error)
-        return with_csrf(house.guard, request, answer)
+            response = refusal(services.authenticator, request, error)
+        return with_csrf(services.authenticator, request, response)
 
-    return come_in
-
-
-def opened_to_all(house: House, door: PublicDoor) -> Callable[[Request], Awaitable[Response]]:
-    async def come_in(request: Request) -> Response:
-        try:
-            answer = await door.behind(house, request)
-        except DulyError as error:
-            answer = refusal(house, request, error)
-        return with_csrf(house.guard, request, answer)
-
-    return come_in
+    return endpoint
 
 
-def with_csrf(guard: Guard, request: Request, answer: Response) -> Response:
-    """See to it that the browser has a secret that only our pages know."""
-    if CSRF not in request.cookies and answer.headers.get("content-type", "").startswith(
-        "text/html"
-    ):
-        answer.set_cookie(
+def with_csrf(authenticator: Authenticator, request: Request, response: Response) -> Response:
+    """Set the CSRF cookie on a page for a browser that has none."""
+    is_page = response.headers.get("content-type", "").startswith("text/html")
+    if CSRF not in request.cookies and is_page:
+        response.set_cookie(
             CSRF,
             fresh_csrf(request),
             path=request.scope.get("root_path", "") or "/",
-            secure=guard.is_secure(request),
+            secure=authenticator.is_secure(request),
             httponly=True,
             samesite="strict",
         )
-    return answer
+    return response
 
 
 def fresh_csrf(request: Request) -> str:
-    """The secret of this browser: the one that it has, or a new one, which the answer brings."""
+    """Return the browser's CSRF token; a new one, which the response sets, if it has none."""
     if CSRF not in request.cookies:
         request.scope.setdefault("duly.csrf", secrets.token_urlsafe(24))
         return str(request.scope["duly.csrf"])
     return request.cookies[CSRF]
 
 
-async def _caller(guard: Guard, request: Request) -> Caller:
-    caller = await guard.caller(request)
+async def _caller(authenticator: Authenticator, request: Request) -> Caller:
+    caller = await authenticator.caller(request)
     if caller is None:
-        raise NotSignedIn(
-            "nobody knows who asks: sign in, or show a Bearer token in the header Authorization"
-        )
+        raise NotSignedIn("not signed in: sign in, or send the header Authorization: Bearer TOKEN")
     fresh_csrf(request)
     return caller
 
 
 async def _while_known(
-    guard: Guard, request: Request, caller: Caller, stream: AsyncIterable[Any]
+    authenticator: Authenticator, request: Request, caller: Caller, stream: AsyncIterable[Any]
 ) -> AsyncIterator[Any]:
-    """The stream, until who listens to it may not any more: it may outlive a token."""
+    """Pass the stream on until the caller's credentials are no longer valid."""
     known_at = boottime()
     try:
         async for message in stream:
             yield message
             if boottime() - known_at >= KNOWN_SECONDS:
-                if not await guard.still_knows(request, caller):
+                if not await authenticator.still_knows(request, caller):
                     return
                 known_at = boottime()
     finally:
@@ -147,43 +215,37 @@ async def _while_known(
             await stream.aclose()
 
 
-def _check_way(request: Request, caller: Caller, body: bytes) -> None:
-    """What a browser sends by itself is not enough to change something."""
-    if request.method in SAFE or not caller.ambient:
-        return
-    check_ours(request, body)
-
-
 def check_ours(request: Request, body: bytes) -> None:
+    """Refuse a cross-site request: the Origin must be ours and the CSRF token must match."""
     if not is_ours(request):
-        raise NotAllowed("the request does not come from a page of this duly: nothing was changed")
+        raise NotAllowed("the request does not come from a page of this server: nothing changed")
     if not knows_csrf(request, request.headers.get(CSRF_HEADER) or field_of(body, CSRF_FIELD)):
-        raise NotAllowed("the page is from before you signed in: load it anew, and try again")
+        raise NotAllowed("the page is from before you signed in: reload it and try again")
 
 
-def _check_rights(door: Door, caller: Caller) -> None:
+def _check_rights(route: WebRoute, caller: Caller) -> None:
     user = caller.user
-    if door.role is not None and not user.may(door.role):
-        raise NotAllowed(f"needs the {door.role} role; {user.name} has the {user.role} role")
-    if user.tenant is not None and not door.tenants:
-        raise NotAllowed(f"is about all tenants; {user.name} may see what is {user.tenant}'s")
+    if not user.may(route.role):
+        raise NotAllowed(f"needs the {route.role} role; {user.name} has the {user.role} role")
+    if user.tenant is not None and not route.tenants:
+        raise NotAllowed(f"shows all tenants; {user.name} may see tenant {user.tenant} only")
 
 
 async def body_of(request: Request, *, most: int = MOST_BYTES) -> bytes:
-    """What was sent, unless it is more than anybody keeps in memory for whoever asks."""
+    """Read the request's body; refuse it if it has more than ``most`` bytes."""
     said = request.headers.get("content-length", "0")
     if said.isdecimal() and int(said) > most:
-        raise InvalidValue(f"a body of {int(said):,} bytes: at most {most:,}")
+        raise InvalidValue(f"the body has {int(said):,} bytes; at most {most:,} are allowed")
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
         if len(found) > most:
-            raise InvalidValue(f"a body of more than {most:,} bytes: send less at once")
+            raise InvalidValue(f"the body has more than {most:,} bytes: send less at once")
     return bytes(found)
 
 
 def field_of(body: bytes, name: str) -> str:
-    """A field of a form; empty: there is none."""
+    """Return a field of a form; empty if there is none."""
     try:
         return parse_qs(body.decode(), max_num_fields=1_000).get(name, [""])[0]
     except ValueError:

@@ -33,7 +33,7 @@ _HOST = re.compile(
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Shield:
+class SecurityHeaders:
     def __init__(self, app: ASGIApp, *, names: Collection[str] = ()) -> None:
         self._app = app
         self._names = frozenset(names)  # none: whatever the request says

@@ -14,12 +14,12 @@ from typing import Final
 import uvicorn
 
 from duly.app.access import new_secret
-from duly.app.acting import Lobby
+from duly.app.acting import WebBackend
 from duly.errors import InvalidValue
 from duly.runtime.running import SIGNALS
 from duly.web.application import make_application
-from duly.web.guard import Guard, Proxy
-from duly.web.live import LONGEST_SECONDS, Live
+from duly.web.authentication import Authenticator, TrustedProxy
+from duly.web.live import LONGEST_SECONDS, LivePages
 from duly.web.security_headers import LOOPBACK_NAMES
 
 STOP_SECONDS: Final = 1
@@ -27,13 +27,13 @@ BACKLOG: Final = 2_048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class ServerOptions:
     """Where to listen, and whom to believe."""
 
     host: str = "127.0.0.1"
     port: int = 8400
     names: tuple[str, ...] = ()  # of this server, where it is reached by others than the loopback's
-    proxy: Proxy | None = None
+    proxy: TrustedProxy | None = None
     launch: str | None = None  # a secret that opens everything as long as this server runs
 
     @property
@@ -45,13 +45,15 @@ class Serving:
             return False
 
 
-async def serve_web(lobby: Lobby, serving: Serving, say: Callable[[str], None]) -> None:
+async def serve_web(
+    backend: WebBackend, serving: ServerOptions, say: Callable[[str], None]
+) -> None:
     """Until SIGTERM or Ctrl-C."""
-    await _check(lobby, serving)
+    await _check(backend, serving)
     launch = (serving.launch or new_secret()) if serving.is_local else None
-    guard = Guard(lobby, launch=launch, proxy=serving.proxy)
+    authenticator = Authenticator(backend, launch=launch, proxy=serving.proxy)
     names = (*LOOPBACK_NAMES, *serving.names) if serving.is_local or serving.names else ()
-    app, live = make_application(lobby, guard, names=names, longest=LONGEST_SECONDS)
+    app, live = make_application(backend, authenticator, names=names, longest=LONGEST_SECONDS)
     listening = _listen(serving)
     host = f"[{serving.host}]" if ":" in serving.host else serving.host
     address = f"http://{host}:{listening.getsockname()[1]}"
@@ -67,7 +69,7 @@ async def serve_web(lobby: Lobby, serving: Serving, say: Callable[[str], None]) 
         proxy_headers=False,
     )
     try:
-        await _Server(config, live, lobby).serve(sockets=[listening])
+        await _Server(config, live, backend).serve(sockets=[listening])
     finally:
         listening.close()
 
@@ -75,10 +77,10 @@ async def serve_web(lobby: Lobby, serving: Serving, say: Callable[[str], None]) 
 class _Server(uvicorn.Server):
     """One that ends its streams before it waits for them, and to be told to stop is no failure."""
 
-    def __init__(self, config: uvicorn.Config, live: Live, lobby: Lobby) -> None:
+    def __init__(self, config: uvicorn.Config, live: LivePages, backend: WebBackend) -> None:
         super().__init__(config)
         self._live = live
-        self._lobby = lobby
+        self._backend = backend
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,15 +96,15 @@ class _Server(uvicorn.Server):
     def _hear(self) -> None:
         """The second time, nobody is waited for."""
         self._live.close()
-        self._lobby.close()
+        self._backend.close()
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-async def _check(lobby: Lobby, serving: Serving) -> None:
+async def _check(backend: WebBackend, serving: ServerOptions) -> None:
     """What can be reached from elsewhere is opened by a token or by a proxy, or not at all."""
     names_people = serving.proxy is not None and bool(serving.proxy.header)
-    if serving.is_local or names_people or await lobby.has_tokens():
+    if serving.is_local or names_people or await backend.has_tokens():
         return
     raise InvalidValue(
         f"{serving.host} can be reached from elsewhere, and nobody could sign in: make a token "
@@ -111,7 +113,7 @@ async def _check(lobby: Lobby, serving: Serving) -> None:
     )
 
 
-def _listen(serving: Serving) -> socket.socket:
+def _listen(serving: ServerOptions) -> socket.socket:
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

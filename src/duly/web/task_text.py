@@ -41,7 +41,7 @@ _SKIPPED: Final = {"5": 1, "2": 3}  # how many numbers a colour from a palette t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class AnsiStyle:
     colour: str = ""
     bold: bool = False
     faint: bool = False
@@ -54,7 +54,7 @@ class Style:
         return " ".join(word for word in (*said, *more) if word)
 
 
-_PLAIN: Final = Style()
+_PLAIN: Final = AnsiStyle()
 
 
 def shown(text: str | None) -> str:
@@ -99,7 +99,7 @@ def _sign(found: re.Match[str]) -> str:
     return f"⟨U+{ord(found[0]):04X}⟩"
 
 
-def _pieces(text: str) -> Iterator[tuple[str, Style]]:
+def _pieces(text: str) -> Iterator[tuple[str, AnsiStyle]]:
     style, at = _PLAIN, 0
     for found in _COMMAND.finditer(text):
         yield text[at : found.start()], style
@@ -108,14 +108,14 @@ def _pieces(text: str) -> Iterator[tuple[str, Style]]:
     yield text[at:], style
 
 
-def _painted(words: str, style: Style) -> Markup:
+def _painted(words: str, style: AnsiStyle) -> Markup:
     said = escape(_ODD.sub(_sign, words))
     if style == _PLAIN or not words:
         return said
     return Markup('<span class="{}">{}</span>').format(style.classes, said)
 
 
-def _changed(style: Style, numbers: str) -> Style:
+def _changed(style: AnsiStyle, numbers: str) -> AnsiStyle:
     """Backgrounds are left out: a page has its own, and letters are to be read on it."""
     said = iter(re.split("[;:]", numbers))
     for number in said:
@@ -127,6 +127,6 @@ def _changed(style: Style, numbers: str) -> Style:
     return style
 
 
-def _with(style: Style, number: str) -> Style:
+def _with(style: AnsiStyle, number: str) -> AnsiStyle:
     number = number.lstrip("0")
     return replace(style, **_CHANGES.get(number, {})) if number else _PLAIN

@@ -4,10 +4,10 @@ import click
 
 from duly.cli.events.looking import list_command, show_command
 from duly.cli.events.saying import emit_command, replay_command
-from duly.cli.formats import Noun
+from duly.cli.formats import NounGroup
 
 
-@click.group(cls=Noun)
+@click.group(cls=NounGroup)
 def events() -> None:
     """List what happened, say that something has, or let a schedule react to what happened.
 

@@ -119,7 +119,7 @@ def replay_command(
 
 def _event(name: str, fields: tuple[str, ...], *, key: str | None, whole: str | None) -> "Emitted":
     from duly.app.events import emitted
-    from duly.cli.values import read_untyped
+    from duly.cli.inputs import read_untyped
 
     payload = {} if whole is None else _object(whole)
     for one in fields:

@@ -2,7 +2,7 @@
 
 import click
 
-from duly.cli.formats import FilteredNoun
+from duly.cli.formats import FilteredNounGroup
 from duly.cli.schedules.backfilling import backfill
 from duly.cli.schedules.looking import history, list_command
 from duly.cli.schedules.planning import add, edit
@@ -19,7 +19,7 @@ from duly.cli.schedules.steering import (
 )
 
 
-@click.group(cls=FilteredNoun)
+@click.group(cls=FilteredNounGroup)
 def schedules() -> None:
     """List the schedules, or look after one by its name.
 

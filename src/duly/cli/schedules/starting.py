@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from duly.cli.finding import app_of, has_app, imported
+from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.store import settled
 from duly.errors import NotFound
 
@@ -49,7 +49,7 @@ def _task(task: str, pairs: Sequence[str]) -> Start:
 
 
 def _typed(task: str, pairs: Sequence[str]) -> Mapping[str, object]:
-    from duly.cli.values import read_arguments
+    from duly.cli.inputs import read_arguments
     from duly.model.payload import decode
 
     settings = settled()

@@ -4,11 +4,11 @@ from typing import Final
 
 from duly.web.api.docs import DOCS, OPENAPI
 from duly.web.api.nouns import ENDPOINTS, VERSION
-from duly.web.routes import Door
+from duly.web.routes import WebRoute
 
-API: Final[tuple[Door, ...]] = (
-    *(endpoint.door(VERSION) for endpoint in ENDPOINTS),
+API: Final[tuple[WebRoute, ...]] = (
+    *(endpoint.route(VERSION) for endpoint in ENDPOINTS),
     OPENAPI,
-    DOCS.door(),
+    DOCS.route(),
 )
 __all__ = ["API", "ENDPOINTS", "VERSION"]

@@ -20,27 +20,27 @@ from duly.web.api.schemas.access import (
     Verified,
 )
 from duly.web.api.schemas.common import Listed, moment_in, when_in
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 
-async def tokens(ask: Ask, query: TokenQuery) -> Listed[Token]:
-    found = await ask.front.tokens.alist(revoked=query.revoked)
+async def tokens(request: WebRequest, query: TokenQuery) -> Listed[Token]:
+    found = await request.app.tokens.alist(revoked=query.revoked)
     return Listed(items=[Token.of(token) for token in found])
 
 
-async def create_token(ask: Ask, body: NewToken) -> MadeToken:
-    made = await ask.front.tokens.acreate(
+async def create_token(request: WebRequest, body: NewToken) -> MadeToken:
+    made = await request.app.tokens.acreate(
         body.name, role=body.role, tenant=body.tenant, expires=when_in("expires", body.expires)
     )
     return MadeToken.made(made.token, made.secret)
 
 
-async def revoke_token(ask: Ask, _: Nothing) -> None:
-    await ask.front.tokens.arevoke(ask.name("name"))
+async def revoke_token(request: WebRequest, _: Nothing) -> None:
+    await request.app.tokens.arevoke(request.name("name"))
 
 
-async def audit(ask: Ask, query: AuditQuery) -> Listed[AuditEntry]:
-    found = await ask.front.audit.alist(
+async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntry]:
+    found = await request.app.audit.alist(
         after=query.after,
         before=None if query.before is UNSET else query.before,
         limit=query.limit,
@@ -51,24 +51,24 @@ async def audit(ask: Ask, query: AuditQuery) -> Listed[AuditEntry]:
     return Listed(items=[AuditEntry.of(entry) for entry in found], next=older)
 
 
-async def verify(ask: Ask, _: Nothing) -> Verified:
-    broken = await ask.front.audit.averify()
+async def verify(request: WebRequest, _: Nothing) -> Verified:
+    broken = await request.app.audit.averify()
     return Verified(ok=broken is None, broken=broken)
 
 
-async def acknowledgements(ask: Ask, _: Nothing) -> Listed[Acknowledgement]:
-    found = await ask.front.ask(acknowledged)
+async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[Acknowledgement]:
+    found = await request.app.ask(acknowledged)
     return Listed(items=[Acknowledgement.of(one) for one in found])
 
 
-async def acknowledge_one(ask: Ask, body: Acknowledge) -> Acknowledgement:
+async def acknowledge_one(request: WebRequest, body: Acknowledge) -> Acknowledgement:
     until = moment_in("until", body.until)
     matter = Matter(subject=body.subject, kind=body.kind, until=until)
-    return Acknowledgement.of(await ask.front.ask(acknowledge, matter, note=body.note))
+    return Acknowledgement.of(await request.app.ask(acknowledge, matter, note=body.note))
 
 
-async def forget_one(ask: Ask, query: Forget) -> None:
-    await ask.front.ask(forget, query.subject, query.kind)
+async def forget_one(request: WebRequest, query: Forget) -> None:
+    await request.app.ask(forget, query.subject, query.kind)
 
 
 ACCESS: Final = (

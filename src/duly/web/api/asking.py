@@ -9,15 +9,15 @@ from duly.views.status import status as standing
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.asking import Doctor, Finding, Setting, Status
 from duly.web.api.schemas.common import Listed
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 
-async def status(ask: Ask, _: Nothing) -> Status:
-    return Status.of(await ask.front.ask(standing), ask.front.lobby.zone or "UTC")
+async def status(request: WebRequest, _: Nothing) -> Status:
+    return Status.of(await request.app.ask(standing), request.app.backend.zone or "UTC")
 
 
-async def doctor(ask: Ask, _: Nothing) -> Doctor:
-    found = await _checkup(ask)
+async def doctor(request: WebRequest, _: Nothing) -> Doctor:
+    found = await _checkup(request)
     if found.trouble:
         raise StoreUnavailable(found.trouble)
     return Doctor(
@@ -25,8 +25,8 @@ async def doctor(ask: Ask, _: Nothing) -> Doctor:
     )
 
 
-async def settings(ask: Ask, _: Nothing) -> Listed[Setting]:
-    there = ask.front.lobby.settings
+async def settings(request: WebRequest, _: Nothing) -> Listed[Setting]:
+    there = request.app.backend.settings
     return Listed(
         items=[
             Setting(name=name, value=there.plain(name), origin=there.origin(name), about=key.about)
@@ -35,9 +35,9 @@ async def settings(ask: Ask, _: Nothing) -> Listed[Setting]:
     )
 
 
-async def _checkup(ask: Ask) -> Checkup:
+async def _checkup(request: WebRequest) -> Checkup:
     """The last one; the first is waited for, which is as long as a check may take."""
-    while (found := await ask.front.ask(ask.front.lobby.rounds.look)) is None:
+    while (found := await request.app.ask(request.app.backend.rounds.look)) is None:
         pass
     return found
 

@@ -19,62 +19,66 @@ from duly.web.api.schemas.capacity import (
     Worker,
 )
 from duly.web.api.schemas.common import Listed, said_in
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 
-async def queues(ask: Ask, _: Nothing) -> Listed[Queue]:
-    return Listed(items=[Queue.of(one) for one in await ask.front.ask(queue_facts)])
+async def queues(request: WebRequest, _: Nothing) -> Listed[Queue]:
+    return Listed(items=[Queue.of(one) for one in await request.app.ask(queue_facts)])
 
 
-async def pause_queue(ask: Ask, body: Note) -> Queue:
-    return await _seen(ask, await ask.front.queues.apause(ask.name("name"), note=body.note))
+async def pause_queue(request: WebRequest, body: Note) -> Queue:
+    return await _seen(
+        request, await request.app.queues.apause(request.name("name"), note=body.note)
+    )
 
 
-async def resume_queue(ask: Ask, _: Nothing) -> Queue:
-    return await _seen(ask, await ask.front.queues.aresume(ask.name("name")))
+async def resume_queue(request: WebRequest, _: Nothing) -> Queue:
+    return await _seen(request, await request.app.queues.aresume(request.name("name")))
 
 
-async def set_queue(ask: Ask, body: SetQueue) -> Queue:
+async def set_queue(request: WebRequest, body: SetQueue) -> Queue:
     said = said_in(body, *body.__struct_fields__)
-    return await _seen(ask, await ask.front.queues.aset(ask.name("name"), **said))
+    return await _seen(request, await request.app.queues.aset(request.name("name"), **said))
 
 
-async def limits(ask: Ask, _: Nothing) -> Listed[Limit]:
-    return Listed(items=[Limit.of(lane) for lane in await ask.front.limits.alist()])
+async def limits(request: WebRequest, _: Nothing) -> Listed[Limit]:
+    return Listed(items=[Limit.of(lane) for lane in await request.app.limits.alist()])
 
 
-async def set_limit(ask: Ask, body: SetLimit) -> LimitSet:
-    name = ask.name("name")
-    await ask.front.limits.aset(name, concurrency=body.concurrency, rate=body.rate)
+async def set_limit(request: WebRequest, body: SetLimit) -> LimitSet:
+    name = request.name("name")
+    await request.app.limits.aset(name, concurrency=body.concurrency, rate=body.rate)
     return LimitSet(name=name, concurrency=body.concurrency, rate=body.rate)
 
 
-async def reset_limit(ask: Ask, _: Nothing) -> None:
-    await ask.front.limits.areset(ask.name("name"))
+async def reset_limit(request: WebRequest, _: Nothing) -> None:
+    await request.app.limits.areset(request.name("name"))
 
 
-async def workers(ask: Ask, _: Nothing) -> Listed[Worker]:
-    return _told(await ask.front.workers.alist())
+async def workers(request: WebRequest, _: Nothing) -> Listed[Worker]:
+    return _told(await request.app.workers.alist())
 
 
-async def drain(ask: Ask, _: Nothing) -> Listed[Worker]:
-    return _told(await ask.front.workers.adrain(ask.name("who")))
+async def drain(request: WebRequest, _: Nothing) -> Listed[Worker]:
+    return _told(await request.app.workers.adrain(request.name("who")))
 
 
-async def resume_worker(ask: Ask, _: Nothing) -> Listed[Worker]:
-    return _told(await ask.front.workers.aresume(ask.name("who")))
+async def resume_worker(request: WebRequest, _: Nothing) -> Listed[Worker]:
+    return _told(await request.app.workers.aresume(request.name("who")))
 
 
-async def stop(ask: Ask, body: Stop) -> Listed[Worker]:
-    return _told(await ask.front.workers.astop(ask.name("who"), now=body.now))
+async def stop(request: WebRequest, body: Stop) -> Listed[Worker]:
+    return _told(await request.app.workers.astop(request.name("who"), now=body.now))
 
 
-async def scale(ask: Ask, body: Scale) -> Listed[Worker]:
-    return _told(await ask.front.workers.ascale(ask.name("who"), concurrency=body.concurrency))
+async def scale(request: WebRequest, body: Scale) -> Listed[Worker]:
+    return _told(
+        await request.app.workers.ascale(request.name("who"), concurrency=body.concurrency)
+    )
 
 
-async def _seen(ask: Ask, queue: model.Queue) -> Queue:
-    return Queue.of(await ask.front.ask(queue_fact, queue))
+async def _seen(request: WebRequest, queue: model.Queue) -> Queue:
+    return Queue.of(await request.app.ask(queue_fact, queue))
 
 
 def _told(found: Sequence[WorkerInfo]) -> Listed[Worker]:

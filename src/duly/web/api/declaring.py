@@ -11,33 +11,33 @@ from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.declaring import Export, Plan, Sheet
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 LONGEST: Final = 4 * 1024 * 1024
 
 
-async def export(ask: Ask, _: Nothing) -> Export:
-    sheet, notes = await ask.front.ask(exported)
+async def export(request: WebRequest, _: Nothing) -> Export:
+    sheet, notes = await request.app.ask(exported)
     return Export(text=write(sheet), notes=list(notes))
 
 
-async def plan(ask: Ask, body: Sheet) -> Plan:
-    return Plan.of(await _draft(ask, body), applied=False)
+async def plan(request: WebRequest, body: Sheet) -> Plan:
+    return Plan.of(await _draft(request, body), applied=False)
 
 
-async def apply_sheet(ask: Ask, body: Sheet) -> Plan:
-    made = await _draft(ask, body)
+async def apply_sheet(request: WebRequest, body: Sheet) -> Plan:
+    made = await _draft(request, body)
     if not made.is_written:
-        await ask.front.ask(apply, made, tasks=ask.front.registry, who=ask.user.name)
+        await request.app.ask(apply, made, tasks=request.app.registry, who=request.user.name)
     return Plan.of(made, applied=True)
 
 
-async def _draft(ask: Ask, body: Sheet) -> Draft:
+async def _draft(request: WebRequest, body: Sheet) -> Draft:
     check_text(body.text, "text", longest=LONGEST)
     place = check_text(body.name, "name")
     # Beside the others who ask: a file that is written to be slow is slow for its author alone.
-    sheet = await to_thread(_read, body.text, place, ask.front.lobby.zone)
-    return await ask.front.ask(
+    sheet = await to_thread(_read, body.text, place, request.app.backend.zone)
+    return await request.app.ask(
         draft, sheet, file=body.name, prune=body.prune, take_back=body.take_back
     )
 

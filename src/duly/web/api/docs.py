@@ -12,10 +12,8 @@ from starlette.responses import Response
 from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
 from duly.web.api.nouns import ENDPOINTS, VERSION
 from duly.web.api.openapi import TAGS, fields_of, parts_of, specification
-from duly.web.page import Page, Values
-from duly.web.request import Ask
-from duly.web.routes import Door
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebRoute, WebServices
 
 _IN_PATH: Final = {"id": "1002", "who": "web-1"}
 
@@ -50,11 +48,11 @@ class Entry:
         return "-".join((self.method.lower(), *words))
 
 
-async def openapi(_: House, ask: Ask, __: bytes) -> Response:
-    return Response(_written(ask.root), media_type="application/json")
+async def openapi(_: WebServices, request: WebRequest, __: bytes) -> Response:
+    return Response(_written(request.root), media_type="application/json")
 
 
-async def documentation(_: House, __: Ask) -> Values:
+async def documentation(_: WebServices, __: WebRequest) -> Values:
     return {
         "groups": [(tag, about, _entries(tag)) for tag, about in TAGS.items()],
         "below": VERSION,
@@ -120,13 +118,13 @@ def _kind(schema: Mapping[str, Any]) -> str:
     )
 
 
-OPENAPI: Final = Door(
+OPENAPI: Final = WebRoute(
     method="GET",
     path=f"{VERSION}/openapi.json",
     role="viewer",
-    behind=openapi,
+    handler=openapi,
     tenants=True,
 )
-DOCS: Final = Page(
+DOCS: Final = PageRoute(
     path=f"{VERSION}/docs", template="api_docs.html", view=documentation, tenants=True
 )

@@ -17,11 +17,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from duly.errors import InvalidValue
 from duly.model.access import Role
 from duly.model.payload import check_text, encode
-from duly.web.guard import CSRF_FIELD
+from duly.web.authentication import CSRF_FIELD
 from duly.web.rendering import render
-from duly.web.request import Ask
-from duly.web.routes import Door
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import WebRoute, WebServices
 
 B = TypeVar("B")
 A = TypeVar("A")
@@ -44,7 +43,7 @@ class Endpoint(Generic[B, A]):
     method: str
     path: str  # below /api/v1, as "/schedules/{name}/pause"
     role: Role
-    run: Callable[[Ask, B], Awaitable[A]]
+    run: Callable[[WebRequest, B], Awaitable[A]]
     summary: str  # a line, for the documentation
     tag: str  # what it belongs to: jobs, schedules, …
     body: type[B] = Nothing  # type: ignore[assignment] # of a GET or DELETE: its query
@@ -57,32 +56,32 @@ class Endpoint(Generic[B, A]):
     example: Mapping[str, Any] | None = None  # what may be sent, for the documentation
     once: bool = False  # whether a key in the header Idempotency-Key counts
 
-    def door(self, version: str) -> Door:
-        return Door(
+    def route(self, version: str) -> WebRoute:
+        return WebRoute(
             method=self.method,
             path=version + self.path,
             role=self.role,
-            behind=self.show,
+            handler=self.show,
             tenants=self.tenants,
         )
 
-    async def show(self, _: House, ask: Ask, body: bytes) -> Response:
-        for what, name in ask.names.items():
+    async def show(self, _: WebServices, request: WebRequest, body: bytes) -> Response:
+        for what, name in request.names.items():
             check_text(name, what)
-        value = await self.run(ask, self._read(ask, body))
-        if ask.is_htmx or ask.is_form:
-            return self._told(ask, value)
+        value = await self.run(request, self._read(request, body))
+        if request.is_htmx or request.is_form:
+            return self._told(request, value)
         if self.answer is None:
             return Response(status_code=204)
         return Response(
             _ENCODER.encode(value), status_code=self.status, media_type="application/json"
         )
 
-    def _read(self, ask: Ask, body: bytes) -> B:
+    def _read(self, request: WebRequest, body: bytes) -> B:
         if self.method in QUERIED:
-            form = _of_form(body, self.body) if ask.is_form else {}
-            return _converted(_of_query(ask) | form, self.body, strict=False)
-        if ask.is_form:
+            form = _of_form(body, self.body) if request.is_form else {}
+            return _converted(_of_query(request) | form, self.body, strict=False)
+        if request.is_form:
             return _converted(_of_form(body, self.body), self.body, strict=False)
         if NUL in body:
             _check_texts(body)
@@ -91,18 +90,18 @@ class Endpoint(Generic[B, A]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidValue(f"the body: {error}") from None
 
-    def _told(self, ask: Ask, value: A) -> Response:
+    def _told(self, request: WebRequest, value: A) -> Response:
         """What was done, to who pressed a button; without scripts, the page they came from."""
         text = self.say(value) if self.say else "Done."
-        if not ask.is_htmx:
-            return RedirectResponse(ask.at(self.leads_to or "/"), status_code=303)
-        headers = {"hx-redirect": ask.at(self.leads_to)} if self.leads_to else {}
-        toast = render("toast.html", ask, {"kind": "good", "text": text})
+        if not request.is_htmx:
+            return RedirectResponse(request.at(self.leads_to or "/"), status_code=303)
+        headers = {"hx-redirect": request.at(self.leads_to)} if self.leads_to else {}
+        toast = render("toast.html", request, {"kind": "good", "text": text})
         return HTMLResponse(toast, headers=headers)
 
 
-def _of_query(ask: Ask) -> dict[str, Any]:
-    return {name: _text(name, value) for name, value in ask.query.items() if value != ""}
+def _of_query(request: WebRequest) -> dict[str, Any]:
+    return {name: _text(name, value) for name, value in request.query.items() if value != ""}
 
 
 def _text(name: str, value: str) -> str:

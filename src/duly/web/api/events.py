@@ -26,13 +26,13 @@ from duly.web.api.schemas.events import (
     Replay,
     Replayed,
 )
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 TAG: Final = "events"
 
 
-async def events(ask: Ask, query: EventQuery) -> Listed[Event]:
-    found = await ask.front.ask(
+async def events(request: WebRequest, query: EventQuery) -> Listed[Event]:
+    found = await request.app.ask(
         events_seen,
         query.name,
         key=query.key,
@@ -40,30 +40,30 @@ async def events(ask: Ask, query: EventQuery) -> Listed[Event]:
         until=since_in("until", query.until, now()),
         after=query.after,
         limit=query.limit,
-        tenant=ask.user.tenant,
+        tenant=request.user.tenant,
     )
     return Listed(items=[Event.of(one) for one in found.events], next=found.after)
 
 
-async def event(ask: Ask, _: Nothing) -> Event:
-    number = number_of(ask, "event", part="event")
-    return Event.of(await ask.front.ask(event_seen, number, tenant=ask.user.tenant))
+async def event(request: WebRequest, _: Nothing) -> Event:
+    number = number_of(request, "event", part="event")
+    return Event.of(await request.app.ask(event_seen, number, tenant=request.user.tenant))
 
 
-async def emit(ask: Ask, body: Emit) -> EmittedOne:
-    [number] = await _said(ask, [body], body)
+async def emit(request: WebRequest, body: Emit) -> EmittedOne:
+    [number] = await _said(request, [body], body)
     return EmittedOne(id=number)
 
 
-async def emit_many(ask: Ask, body: EmitMany) -> EmittedMany:
-    return EmittedMany(ids=await _said(ask, body.events, body))
+async def emit_many(request: WebRequest, body: EmitMany) -> EmittedMany:
+    return EmittedMany(ids=await _said(request, body.events, body))
 
 
-async def replay(ask: Ask, body: Replay) -> Replayed:
+async def replay(request: WebRequest, body: Replay) -> Replayed:
     since = since_in("since", body.since, now())
     if since is None:
         raise InvalidValue("since: say from when on, as 2d or 2026-03-05T02:00:00Z")
-    done = await ask.front.events.areplay(
+    done = await request.app.events.areplay(
         body.schedule,
         since,
         since_in("until", body.until, now()),
@@ -73,12 +73,14 @@ async def replay(ask: Ask, body: Replay) -> Replayed:
     return Replayed.of(done)
 
 
-async def _said(ask: Ask, wanted: Sequence[Emit], body: msgspec.Struct) -> list[int]:
+async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struct) -> list[int]:
     happened = [emitted(one.name, one.payload, key=one.key) for one in wanted]
     once = None
-    if ask.once is not None:
-        once = ask.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
-    return await ask.front.ask(said, happened, who=ask.user.name, tenant=ask.user.tenant, once=once)
+    if request.once is not None:
+        once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    return await request.app.ask(
+        said, happened, who=request.user.name, tenant=request.user.tenant, once=once
+    )
 
 
 def _reacted(found: Replayed) -> str:

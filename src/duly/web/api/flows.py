@@ -7,31 +7,31 @@ from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.job import number_of
 from duly.web.api.schemas.common import Listed
 from duly.web.api.schemas.flows import Flow, Part, PartQuery
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 MOST_DIGITS: Final = 9  # of the number of a step
 
 
-async def flow(ask: Ask, _: Nothing) -> Flow:
-    return Flow.of(await ask.front.ask(own_flow, number_of(ask), tenant=ask.user.tenant))
+async def flow(request: WebRequest, _: Nothing) -> Flow:
+    return Flow.of(await request.app.ask(own_flow, number_of(request), tenant=request.user.tenant))
 
 
-async def parts(ask: Ask, query: PartQuery) -> Listed[Part]:
-    found = await ask.front.ask(
+async def parts(request: WebRequest, query: PartQuery) -> Listed[Part]:
+    found = await request.app.ask(
         own_parts,
-        number_of(ask),
-        _step(ask),
+        number_of(request),
+        _step(request),
         after=query.after,
         limit=query.limit,
-        tenant=ask.user.tenant,
+        tenant=request.user.tenant,
     )
     after = None if found.after is None else str(found.after)
     return Listed(items=[Part.of(one) for one in found.parts], next=after)
 
 
-def _step(ask: Ask) -> int:
+def _step(request: WebRequest) -> int:
     """The number of a step; 0, which none has, for what is no number."""
-    text = ask.name("step")
+    text = request.name("step")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 

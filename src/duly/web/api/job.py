@@ -17,75 +17,75 @@ from duly.web.api.schemas.jobs import (
     RunAgain,
     WholeJob,
 )
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 MOST_DIGITS: Final = 18  # of the number of a job
 
 
-async def job(ask: Ask, _: Nothing) -> WholeJob:
-    return await _whole(ask, number_of(ask))
+async def job(request: WebRequest, _: Nothing) -> WholeJob:
+    return await _whole(request, number_of(request))
 
 
-async def why(ask: Ask, _: Nothing) -> Why:
-    found = await ask.front.ask(why_own_job, number_of(ask), tenant=ask.user.tenant)
+async def why(request: WebRequest, _: Nothing) -> Why:
+    found = await request.app.ask(why_own_job, number_of(request), tenant=request.user.tenant)
     return Why.of(found)
 
 
-async def attempts(ask: Ask, _: Nothing) -> Listed[JobAttempt]:
-    return Listed(items=(await _whole(ask, number_of(ask))).attempts)
+async def attempts(request: WebRequest, _: Nothing) -> Listed[JobAttempt]:
+    return Listed(items=(await _whole(request, number_of(request))).attempts)
 
 
-async def logs(ask: Ask, query: LogQuery) -> Listed[Line]:
-    found = await ask.front.ask(
+async def logs(request: WebRequest, query: LogQuery) -> Listed[Line]:
+    found = await request.app.ask(
         job_lines,
-        number_of(ask),
+        number_of(request),
         after=query.after,
         limit=query.limit,
-        tenant=ask.user.tenant,
+        tenant=request.user.tenant,
     )
     after = str(found[-1].seq) if len(found) == query.limit else None
     return Listed(items=[Line.of(line) for line in found], next=after)
 
 
-async def retry(ask: Ask, _: Nothing) -> WholeJob:
-    number = number_of(ask)
-    await (await ask.front.jobs.aget(number)).aretry()
-    return await _whole(ask, number)
+async def retry(request: WebRequest, _: Nothing) -> WholeJob:
+    number = number_of(request)
+    await (await request.app.jobs.aget(number)).aretry()
+    return await _whole(request, number)
 
 
-async def cancel(ask: Ask, body: Reason) -> Cancelled:
-    number = number_of(ask)
-    found = await ask.front.jobs.aget(number)
+async def cancel(request: WebRequest, body: Reason) -> Cancelled:
+    number = number_of(request)
+    found = await request.app.jobs.aget(number)
     if not await found.acancel(reason=body.reason):
         raise WrongState(f"job {number} has ended: it is {found.state}")
     return Cancelled(id=number, state=(await found.arefresh()).state.value)
 
 
-async def again(ask: Ask, body: RunAgain) -> EnqueuedOne:
-    made = await ask.front.ask(
+async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
+    made = await request.app.ask(
         run_again,
-        ask.front.registry,
-        number_of(ask),
+        request.app.registry,
+        number_of(request),
         args=body.args,
-        who=ask.user.name,
-        tenant=ask.user.tenant,
+        who=request.user.name,
+        tenant=request.user.tenant,
     )
     return EnqueuedOne(id=made)
 
 
-async def remove(ask: Ask, _: Nothing) -> None:
-    await ask.front.ask(forget_job, number_of(ask), tenant=ask.user.tenant)
+async def remove(request: WebRequest, _: Nothing) -> None:
+    await request.app.ask(forget_job, number_of(request), tenant=request.user.tenant)
 
 
-def number_of(ask: Ask, what: str = "job", *, part: str = "id") -> int:
-    text = ask.name(part)
+def number_of(request: WebRequest, what: str = "job", *, part: str = "id") -> int:
+    text = request.name(part)
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise NotFound(f'there is no {what} "{text[:40]}": they have numbers')
     return int(text)
 
 
-async def _whole(ask: Ask, number: int) -> WholeJob:
-    story = await ask.front.ask(job_story, number, tenant=ask.user.tenant)
+async def _whole(request: WebRequest, number: int) -> WholeJob:
+    story = await request.app.ask(job_story, number, tenant=request.user.tenant)
     return WholeJob.told(story)
 
 

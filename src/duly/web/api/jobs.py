@@ -31,68 +31,70 @@ from duly.web.api.schemas.jobs import (
     Remove,
     Retry,
 )
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 
-async def jobs(ask: Ask, query: JobQuery) -> Listed[Job]:
-    found = await ask.front.ask(
-        facts_page, query.filter, after=query.after, limit=query.limit, tenant=ask.user.tenant
+async def jobs(request: WebRequest, query: JobQuery) -> Listed[Job]:
+    found = await request.app.ask(
+        facts_page, query.filter, after=query.after, limit=query.limit, tenant=request.user.tenant
     )
     return Listed(
         items=[Job.of(one) for one in found.jobs], next=found.after, searched_to=found.searched_to
     )
 
 
-async def count(ask: Ask, query: FilterQuery) -> Count:
-    found = await ask.front.jobs.acount(query.filter, at_most=MOST_COUNTED)
+async def count(request: WebRequest, query: FilterQuery) -> Count:
+    found = await request.app.jobs.acount(query.filter, at_most=MOST_COUNTED)
     return Count(count=found, more=found >= MOST_COUNTED)
 
 
-async def failures(ask: Ask, query: FilterQuery) -> Listed[Failures]:
-    groups = await ask.front.jobs.afailures(query.filter)
+async def failures(request: WebRequest, query: FilterQuery) -> Listed[Failures]:
+    groups = await request.app.jobs.afailures(query.filter)
     return Listed(items=[Failures.of(group) for group in groups])
 
 
-async def enqueue(ask: Ask, body: Enqueue) -> EnqueuedOne:
-    [number] = await _enqueued(ask, [body], body)
+async def enqueue(request: WebRequest, body: Enqueue) -> EnqueuedOne:
+    [number] = await _enqueued(request, [body], body)
     return EnqueuedOne(id=number)
 
 
-async def enqueue_many(ask: Ask, body: EnqueueMany) -> Enqueued:
-    return Enqueued(ids=await _enqueued(ask, body.jobs, body))
+async def enqueue_many(request: WebRequest, body: EnqueueMany) -> Enqueued:
+    return Enqueued(ids=await _enqueued(request, body.jobs, body))
 
 
-async def retry_many(ask: Ask, body: Retry) -> Changed:
+async def retry_many(request: WebRequest, body: Retry) -> Changed:
     if not body.ids:
-        return Changed.of(list(await ask.front.jobs.aretry(body.filter, first=body.first)))
-    return Changed.of([one for one in body.ids[: body.first] if await _retried(ask, one)])
+        return Changed.of(list(await request.app.jobs.aretry(body.filter, first=body.first)))
+    return Changed.of([one for one in body.ids[: body.first] if await _retried(request, one)])
 
 
-async def cancel_many(ask: Ask, body: Cancel) -> Changed:
+async def cancel_many(request: WebRequest, body: Cancel) -> Changed:
     if body.ids:
-        done = [one for one in body.ids if await _cancelled(ask, one, body.reason)]
+        done = [one for one in body.ids if await _cancelled(request, one, body.reason)]
         return Changed.of(done)
     words = _meant(body.filter)
-    return Changed.of(list(await ask.front.jobs.acancel(words, reason=body.reason)))
+    return Changed.of(list(await request.app.jobs.acancel(words, reason=body.reason)))
 
 
-async def remove_many(ask: Ask, body: Remove) -> Changed:
+async def remove_many(request: WebRequest, body: Remove) -> Changed:
     if body.ids:
-        return Changed.of([one for one in body.ids if await _removed(ask, one)])
-    return Changed.of(list(await ask.front.jobs.aremove(_meant(body.filter))))
+        return Changed.of([one for one in body.ids if await _removed(request, one)])
+    return Changed.of(list(await request.app.jobs.aremove(_meant(body.filter))))
 
 
-async def _enqueued(ask: Ask, wanted: Sequence[Enqueue], body: msgspec.Struct) -> list[int]:
-    calls = [_call(ask, one) for one in wanted]
+async def _enqueued(
+    request: WebRequest, wanted: Sequence[Enqueue], body: msgspec.Struct
+) -> list[int]:
+    calls = [_call(request, one) for one in wanted]
     once = None
-    if ask.once is not None:
-        once = ask.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
-    return await ask.front.ask(enqueued, calls, tenant=ask.user.tenant, once=once)
+    if request.once is not None:
+        once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    return await request.app.ask(enqueued, calls, tenant=request.user.tenant, once=once)
 
 
-def _call(ask: Ask, body: Enqueue) -> Call:
+def _call(request: WebRequest, body: Enqueue) -> Call:
     return call_named(
-        ask.front.registry,
+        request.app.registry,
         body.task,
         body.args,
         run_after=when_in("run_after", body.run_after),
@@ -107,7 +109,7 @@ def _call(ask: Ask, body: Enqueue) -> Call:
         attempts=body.attempts,
         title=body.title,
         tags=tuple(body.tags),
-        submitter=ask.user.name,
+        submitter=request.user.name,
     )
 
 
@@ -118,24 +120,24 @@ def _meant(words: str | None) -> str:
     return words
 
 
-async def _retried(ask: Ask, number: int) -> bool:
+async def _retried(request: WebRequest, number: int) -> bool:
     try:
-        await (await ask.front.jobs.aget(number)).aretry()
+        await (await request.app.jobs.aget(number)).aretry()
     except (NotFound, WrongState):
         return False
     return True
 
 
-async def _cancelled(ask: Ask, number: int, reason: str) -> bool:
+async def _cancelled(request: WebRequest, number: int, reason: str) -> bool:
     try:
-        return await (await ask.front.jobs.aget(number)).acancel(reason=reason)
+        return await (await request.app.jobs.aget(number)).acancel(reason=reason)
     except NotFound:
         return False
 
 
-async def _removed(ask: Ask, number: int) -> bool:
+async def _removed(request: WebRequest, number: int) -> bool:
     try:
-        await ask.front.ask(forget_job, number, tenant=ask.user.tenant)
+        await request.app.ask(forget_job, number, tenant=request.user.tenant)
     except (NotFound, WrongState):
         return False
     return True

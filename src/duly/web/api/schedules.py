@@ -32,57 +32,57 @@ from duly.web.api.schemas.schedules import (
     ScheduleQuery,
     WhyQuery,
 )
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 _WORDS: Final = tuple(Policies.__struct_fields__)
 
 
-async def schedules(ask: Ask, query: ScheduleQuery) -> Listed[Schedule]:
-    found = await ask.front.schedules.alist(query.filter, after=query.after, limit=query.limit)
+async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[Schedule]:
+    found = await request.app.schedules.alist(query.filter, after=query.after, limit=query.limit)
     after = found[-1].name if len(found) == query.limit else None
     return Listed(items=[Schedule.of(one) for one in found], next=after)
 
 
-async def schedule(ask: Ask, _: Nothing) -> Schedule:
-    return Schedule.of(await ask.front.schedules.aget(ask.name("name")))
+async def schedule(request: WebRequest, _: Nothing) -> Schedule:
+    return Schedule.of(await request.app.schedules.aget(request.name("name")))
 
 
-async def add(ask: Ask, body: Add) -> Schedule:
-    words = _words(body, ask.front.lobby.zone)
+async def add(request: WebRequest, body: Add) -> Schedule:
+    words = _words(body, request.app.backend.zone)
     plan = await asyncio.to_thread(
         plan_named,
-        ask.front.registry,
+        request.app.registry,
         body.name,
         body.rule,
         task=body.task,
         args=body.args,
-        owner=Owner.PERSON if ask.is_htmx else Owner.API,
-        who=ask.user.name,
-        words={"zone": ask.front.lobby.zone, **words},
+        owner=Owner.PERSON if request.is_htmx else Owner.API,
+        who=request.user.name,
+        words={"zone": request.app.backend.zone, **words},
     )
-    return Schedule.of(await ask.front.ask(added, plan, body.if_exists, who=ask.user.name))
+    return Schedule.of(await request.app.ask(added, plan, body.if_exists, who=request.user.name))
 
 
-async def edit(ask: Ask, body: Edit) -> Schedule:
-    found = await ask.front.ask(
+async def edit(request: WebRequest, body: Edit) -> Schedule:
+    found = await request.app.ask(
         edited_by_name,
-        ask.front.registry,
-        ask.name("name"),
+        request.app.registry,
+        request.name("name"),
         rule=None if body.rule is UNSET else body.rule,
         args=None if body.args is UNSET else body.args,
-        words=_words(body, await zone_here(ask)),
-        who=ask.user.name,
+        words=_words(body, await zone_here(request)),
+        who=request.user.name,
     )
     return Schedule.of(found)
 
 
-async def remove(ask: Ask, _: Nothing) -> None:
-    await ask.front.schedules.aremove(ask.name("name"))
+async def remove(request: WebRequest, _: Nothing) -> None:
+    await request.app.schedules.aremove(request.name("name"))
 
 
-async def history(ask: Ask, query: HistoryQuery) -> Listed[Due]:
-    found = await ask.front.schedules.ahistory(
-        ask.name("name"),
+async def history(request: WebRequest, query: HistoryQuery) -> Listed[Due]:
+    found = await request.app.schedules.ahistory(
+        request.name("name"),
         since=since_in("since", query.since, now()),
         until=since_in("until", query.until, now()),
         limit=query.limit,
@@ -91,22 +91,26 @@ async def history(ask: Ask, query: HistoryQuery) -> Listed[Due]:
     return Listed(items=[Due.of(fire) for fire in found], next=after)
 
 
-async def preview(ask: Ask, query: PreviewQuery) -> Moments:
-    return _moments(await ask.front.ask(schedule_moments, ask.name("name"), count=query.count))
+async def preview(request: WebRequest, query: PreviewQuery) -> Moments:
+    return _moments(
+        await request.app.ask(schedule_moments, request.name("name"), count=query.count)
+    )
 
 
-async def why(ask: Ask, query: WhyQuery) -> Why:
-    return Why.of(await ask.front.ask(answer_schedule, ask.name("name"), query.at))
+async def why(request: WebRequest, query: WhyQuery) -> Why:
+    return Why.of(await request.app.ask(answer_schedule, request.name("name"), query.at))
 
 
-async def changed(ask: Ask, _: Nothing) -> Listed[Change]:
-    found = await ask.front.ask(changes, ask.name("name"))
+async def changed(request: WebRequest, _: Nothing) -> Listed[Change]:
+    found = await request.app.ask(changes, request.name("name"))
     return Listed(items=[Change(at=at, by=who, what=redacted(what)) for at, who, what in found])
 
 
-async def next_moments(ask: Ask, query: RuleQuery) -> Moments:
-    zone = query.zone or ask.front.lobby.zone
-    found = await ask.front.ask(rule_facts, query.rule, zone=zone, dst=query.dst, count=query.count)
+async def next_moments(request: WebRequest, query: RuleQuery) -> Moments:
+    zone = query.zone or request.app.backend.zone
+    found = await request.app.ask(
+        rule_facts, query.rule, zone=zone, dst=query.dst, count=query.count
+    )
     return _moments(found)
 
 
@@ -121,9 +125,9 @@ def _words(body: Policies, zone: str | None) -> dict[str, Any]:
     return said
 
 
-async def zone_here(ask: Ask) -> str | None:
+async def zone_here(request: WebRequest) -> str | None:
     """On whose clock a time is meant that has no offset."""
-    return await ask.front.ask(zone_of, ask.name("name")) or ask.front.lobby.zone
+    return await request.app.ask(zone_of, request.name("name")) or request.app.backend.zone
 
 
 def _moments(found: RuleFacts) -> Moments:

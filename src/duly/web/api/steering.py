@@ -17,41 +17,43 @@ from duly.web.api.schemas.schedules import (
     SkipNext,
     Skipped,
 )
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 
-async def pause(ask: Ask, body: Pause) -> Schedule:
-    until = when_in("until", body.until, zone=await zone_here(ask))
-    found = await ask.front.schedules.apause(
-        ask.name("name"), until=until, note=body.note, catch_up=body.catch_up
+async def pause(request: WebRequest, body: Pause) -> Schedule:
+    until = when_in("until", body.until, zone=await zone_here(request))
+    found = await request.app.schedules.apause(
+        request.name("name"), until=until, note=body.note, catch_up=body.catch_up
     )
     return Schedule.of(found)
 
 
-async def resume(ask: Ask, _: Nothing) -> Schedule:
-    return Schedule.of(await ask.front.schedules.aresume(ask.name("name")))
+async def resume(request: WebRequest, _: Nothing) -> Schedule:
+    return Schedule.of(await request.app.schedules.aresume(request.name("name")))
 
 
-async def skip_next(ask: Ask, body: SkipNext) -> Skipped:
-    return Skipped(moments=await ask.front.schedules.askip_next(ask.name("name"), count=body.count))
+async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
+    return Skipped(
+        moments=await request.app.schedules.askip_next(request.name("name"), count=body.count)
+    )
 
 
-async def unskip(ask: Ask, _: Nothing) -> Skipped:
-    return Skipped(moments=await ask.front.schedules.aunskip(ask.name("name")))
+async def unskip(request: WebRequest, _: Nothing) -> Skipped:
+    return Skipped(moments=await request.app.schedules.aunskip(request.name("name")))
 
 
-async def run(ask: Ask, body: Run) -> Due:
-    name, who = ask.name("name"), ask.user.name
-    args, registry = body.args, ask.front.registry
-    if args is None and not await ask.front.ask(runs_without_event, registry, name):
-        return Due.of(await ask.front.schedules.arun(name))
-    return Due.of(await ask.front.ask(run_with, registry, name, args or {}, who=who))
+async def run(request: WebRequest, body: Run) -> Due:
+    name, who = request.name("name"), request.user.name
+    args, registry = body.args, request.app.registry
+    if args is None and not await request.app.ask(runs_without_event, registry, name):
+        return Due.of(await request.app.schedules.arun(name))
+    return Due.of(await request.app.ask(run_with, registry, name, args or {}, who=who))
 
 
-async def backfill(ask: Ask, body: Backfilling) -> Backfilled:
-    zone = await zone_here(ask)
-    done = await ask.front.schedules.abackfill(
-        ask.name("name"),
+async def backfill(request: WebRequest, body: Backfilling) -> Backfilled:
+    zone = await zone_here(request)
+    done = await request.app.schedules.abackfill(
+        request.name("name"),
         moment_in("start", body.start, zone=zone),
         moment_in("end", body.end, zone=zone),
         dry_run=body.dry_run,
@@ -60,8 +62,10 @@ async def backfill(ask: Ask, body: Backfilling) -> Backfilled:
     return Backfilled.of(done)
 
 
-async def take_back(ask: Ask, _: Nothing) -> Schedule:
-    return Schedule.of(await ask.front.ask(taken_back, ask.name("name"), who=ask.user.name))
+async def take_back(request: WebRequest, _: Nothing) -> Schedule:
+    return Schedule.of(
+        await request.app.ask(taken_back, request.name("name"), who=request.user.name)
+    )
 
 
 def _listed(found: Skipped) -> str:

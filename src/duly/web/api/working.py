@@ -8,7 +8,7 @@ for a worker that is native.
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from duly.app.acting import Front
+from duly.app.acting import UserApp
 from duly.runtime import Guests, Holding, Line, finish, note, say
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.schemas.working import (
@@ -25,7 +25,7 @@ from duly.web.api.schemas.working import (
     Who,
     Work,
 )
-from duly.web.request import Ask
+from duly.web.request import WebRequest
 
 TAG: Final = "work"
 
@@ -33,56 +33,56 @@ B = TypeVar("B")
 A = TypeVar("A")
 
 
-async def register(guests: Guests, front: Front, body: Register) -> Registered:
-    return Registered.of(await guests.register(body.wanted(), holder=front.holder))
+async def register(guests: Guests, app: UserApp, body: Register) -> Registered:
+    return Registered.of(await guests.register(body.wanted(), holder=app.holder))
 
 
-async def renew(guests: Guests, front: Front, body: Who) -> Renewed:
-    return Renewed.of(await guests.renew(body.worker, holder=front.holder))
+async def renew(guests: Guests, app: UserApp, body: Who) -> Renewed:
+    return Renewed.of(await guests.renew(body.worker, holder=app.holder))
 
 
-async def claim(guests: Guests, front: Front, body: Claim) -> Given:
-    brought = await guests.claim(body.worker, holder=front.holder, limit=body.limit, wait=body.wait)
+async def claim(guests: Guests, app: UserApp, body: Claim) -> Given:
+    brought = await guests.claim(body.worker, holder=app.holder, limit=body.limit, wait=body.wait)
     return Given(order=brought.order, jobs=[Work.of(job) for job in brought.jobs])
 
 
-async def held(guests: Guests, front: Front, body: Who) -> Held:
-    jobs = await guests.held(body.worker, holder=front.holder)
+async def held(guests: Guests, app: UserApp, body: Who) -> Held:
+    jobs = await guests.held(body.worker, holder=app.holder)
     return Held(jobs=[Work.of(job) for job in jobs])
 
 
-async def finished(guests: Guests, front: Front, body: Finish) -> Finished:
+async def finished(guests: Guests, app: UserApp, body: Finish) -> Finished:
     """What became of jobs is in the audit log, in the name of who says so."""
-    has_row = await guests.has_row(body.worker, holder=front.holder)
-    return Finished.of(await front.ask(finish, body.worker, body.endings(), has_row=has_row))
+    has_row = await guests.has_row(body.worker, holder=app.holder)
+    return Finished.of(await app.ask(finish, body.worker, body.endings(), has_row=has_row))
 
 
-async def log(guests: Guests, front: Front, body: Log) -> None:
-    await guests.check_row(body.worker, holder=front.holder)
+async def log(guests: Guests, app: UserApp, body: Log) -> None:
+    await guests.check_row(body.worker, holder=app.holder)
     lines = [Line(line.text, line.level, line.at) for line in body.lines]
     await say(guests.store, Holding(body.worker, body.id, body.fence), lines)
 
 
-async def progress(guests: Guests, front: Front, body: Progress) -> None:
-    await guests.check_row(body.worker, holder=front.holder)
+async def progress(guests: Guests, app: UserApp, body: Progress) -> None:
+    await guests.check_row(body.worker, holder=app.holder)
     holding = Holding(body.worker, body.id, body.fence)
     await note(guests.store, holding, body.percent, message=body.message)
 
 
-async def end(guests: Guests, front: Front, body: Who) -> None:
-    await guests.end(body.worker, holder=front.holder)
+async def end(guests: Guests, app: UserApp, body: Who) -> None:
+    await guests.end(body.worker, holder=app.holder)
 
 
 def _endpoint(
     name: str,
-    run: Callable[[Guests, Front, B], Awaitable[A]],
+    run: Callable[[Guests, UserApp, B], Awaitable[A]],
     *,
     body: type[B],
     answer: type[A] | None = None,
     summary: str,
 ) -> Endpoint[B, A]:
-    async def ran(ask: Ask, said: B) -> A:
-        return await run(await ask.front.lobby.guests(), ask.front, said)
+    async def ran(request: WebRequest, said: B) -> A:
+        return await run(await request.app.backend.guests(), request.app, said)
 
     return Endpoint(
         method="POST",

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from duly.web.page import Page
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.editing import EDITING
 from duly.web.pages.events import EVENTS
@@ -16,9 +15,9 @@ from duly.web.pages.schedules import SCHEDULES
 from duly.web.pages.system import MAKE_TOKEN, SYSTEM
 from duly.web.pages.timeline import TIMELINE
 from duly.web.pages.today import TODAY
-from duly.web.routes import Door
+from duly.web.routes import PageRoute, WebRoute
 
-PAGES: Final[tuple[Page, ...]] = (
+PAGES: Final[tuple[PageRoute, ...]] = (
     TODAY,
     JOBS,
     BULK,
@@ -37,4 +36,4 @@ PAGES: Final[tuple[Page, ...]] = (
     *CAPACITY,
     *SYSTEM,
 )
-DOORS: Final[tuple[Door, ...]] = (MAKE_TOKEN, SEARCH)
+OTHER_ROUTES: Final[tuple[WebRoute, ...]] = (MAKE_TOKEN, SEARCH)

@@ -8,9 +8,8 @@ from duly.errors import InvalidValue, NotFound
 from duly.policy.why import Clock, about
 from duly.views.capacity_page import CapacityView, capacity, limit_named, many, queue_named
 from duly.views.charts import Series
-from duly.web.page import Page, Values
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.svg.series import Chart, Line
 
 SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
@@ -20,18 +19,18 @@ SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
 MINUTE: Final = timedelta(minutes=1)
 
 
-async def show_capacity(house: House, ask: Ask) -> Values:
-    span = ask.query.get("span", "1h")
+async def show_capacity(services: WebServices, request: WebRequest) -> Values:
+    span = request.query.get("span", "1h")
     if span not in SPANS:
         raise InvalidValue(f"span={span}: choose one of {', '.join(SPANS)}")
-    lobby = house.lobby
-    found = await ask.front.ask(capacity, lobby.charts, lobby.flows, span=SPANS[span][0])
-    clock = Clock(ask.zone_of(), found.now)
+    backend = services.backend
+    found = await request.app.ask(capacity, backend.charts, backend.flows, span=SPANS[span][0])
+    clock = Clock(request.zone_of(), found.now)
     return {
         "view": found,
         "span": span,
         "spans": SPANS,
-        "as_table": ask.query.get("as") == "table",
+        "as_table": request.query.get("as") == "table",
         "charts": charts_of(found.series, clock),
         "rows": _rows(found.series, clock),
         "many": many,
@@ -128,35 +127,45 @@ def _totals(found: CapacityView) -> list[tuple[str, str]]:
     ]
 
 
-async def show_queue(_: House, ask: Ask) -> Values:
-    return {"queue": await ask.front.ask(queue_named, _named(ask))}
+async def show_queue(_: WebServices, request: WebRequest) -> Values:
+    return {"queue": await request.app.ask(queue_named, _named(request))}
 
 
-async def show_limit(_: House, ask: Ask) -> Values:
-    return {"limit": await ask.front.ask(limit_named, _named(ask))}
+async def show_limit(_: WebServices, request: WebRequest) -> Values:
+    return {"limit": await request.app.ask(limit_named, _named(request))}
 
 
-async def show_worker(_: House, ask: Ask) -> Values:
-    who = _named(ask)
-    living = [one for one in await ask.front.workers.alist() if str(one.id) == who]
+async def show_worker(_: WebServices, request: WebRequest) -> Values:
+    who = _named(request)
+    living = [one for one in await request.app.workers.alist() if str(one.id) == who]
     if not living:
         raise NotFound(f"no worker has the number {who} and lives")
     return {"worker": living[0]}
 
 
-def _named(ask: Ask) -> str:
+def _named(request: WebRequest) -> str:
     """The name may hold anything, and so it is not a part of the path."""
-    name = ask.query.get("name", "")
+    name = request.query.get("name", "")
     if not name:
         raise InvalidValue("say which: ?name=…")
     return name
 
 
 CAPACITY: Final = (
-    Page(path="/capacity", template="capacity.html", view=show_capacity),
-    Page(path="/capacity/pause", template="capacity_pause.html", view=show_queue, role="operator"),
-    Page(path="/capacity/queue", template="capacity_queue.html", view=show_queue, role="operator"),
-    Page(path="/capacity/limit", template="capacity_limit.html", view=show_limit, role="operator"),
-    Page(path="/capacity/scale", template="capacity_scale.html", view=show_worker, role="operator"),
-    Page(path="/capacity/stop", template="capacity_stop.html", view=show_worker, role="operator"),
+    PageRoute(path="/capacity", template="capacity.html", view=show_capacity),
+    PageRoute(
+        path="/capacity/pause", template="capacity_pause.html", view=show_queue, role="operator"
+    ),
+    PageRoute(
+        path="/capacity/queue", template="capacity_queue.html", view=show_queue, role="operator"
+    ),
+    PageRoute(
+        path="/capacity/limit", template="capacity_limit.html", view=show_limit, role="operator"
+    ),
+    PageRoute(
+        path="/capacity/scale", template="capacity_scale.html", view=show_worker, role="operator"
+    ),
+    PageRoute(
+        path="/capacity/stop", template="capacity_stop.html", view=show_worker, role="operator"
+    ),
 )

@@ -13,10 +13,9 @@ from duly.app.drafting import Draft, edited_draft, new_draft, texts_of
 from duly.clock import now
 from duly.model.policies import Policies
 from duly.rules import local_time, zone_names
-from duly.web.page import Page, Values
 from duly.web.pages.schedule import OWNERS
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 
 BUILT_IN: Final = ("duly.shell", "duly.command", "duly.http")
 DST: Final = ("cron", "systemd", "elapsed", "quartz")
@@ -33,8 +32,8 @@ CHOICES: Final = {
 }
 
 
-async def edit(_: House, ask: Ask) -> Values:
-    found = await ask.front.schedules.aget(ask.name("name"))
+async def edit(_: WebServices, request: WebRequest) -> Values:
+    found = await request.app.schedules.aget(request.name("name"))
     return {
         "schedule": found,
         "reacts": found.plan.reaction is not None,
@@ -44,22 +43,22 @@ async def edit(_: House, ask: Ask) -> Values:
     }
 
 
-async def edit_preview(_: House, ask: Ask) -> Values:
-    found = await ask.front.schedules.aget(ask.name("name"))
-    draft = await asyncio.to_thread(edited_draft, found.plan, dict(ask.query), now=now())
-    return {"schedule": found, **_drafted(draft, ask)}
+async def edit_preview(_: WebServices, request: WebRequest) -> Values:
+    found = await request.app.schedules.aget(request.name("name"))
+    draft = await asyncio.to_thread(edited_draft, found.plan, dict(request.query), now=now())
+    return {"schedule": found, **_drafted(draft, request)}
 
 
-async def new(house: House, ask: Ask) -> Values:
+async def new(services: WebServices, request: WebRequest) -> Values:
     """With the defaults filled in, so that nobody has to know them."""
-    known = [one.name for one in ask.front.registry]
+    known = [one.name for one in request.app.registry]
     policies = Policies()
     return {
         "schedule": None,
         "reacts": False,
         "tasks": [*known, *(name for name in BUILT_IN if name not in known)],
         "texts": {
-            "zone": house.lobby.zone or "",
+            "zone": services.backend.zone or "",
             "overlap": policies.overlap,
             "missed": policies.missed.policy,
             "at_most": str(policies.missed.at_most),
@@ -72,14 +71,18 @@ async def new(house: House, ask: Ask) -> Values:
     }
 
 
-async def new_preview(house: House, ask: Ask) -> Values:
-    typed, zone = dict(ask.query), house.lobby.zone
+async def new_preview(services: WebServices, request: WebRequest) -> Values:
+    typed, zone = dict(request.query), services.backend.zone
     draft = await asyncio.to_thread(new_draft, typed, zone=zone, now=now())
-    return {"schedule": None, **_drafted(draft, ask)}
+    return {"schedule": None, **_drafted(draft, request)}
 
 
-def _drafted(draft: Draft, ask: Ask) -> dict[str, Any]:
-    here = ask.look.zone if ask.look.zone in zone_names() else ask.query.get("here", "")
+def _drafted(draft: Draft, request: WebRequest) -> dict[str, Any]:
+    here = (
+        request.preferences.zone
+        if request.preferences.zone in zone_names()
+        else request.query.get("here", "")
+    )
     return {
         "draft": draft,
         "here": here if here in zone_names() else None,
@@ -104,20 +107,20 @@ def _choices() -> dict[str, Any]:
 
 
 EDITING: Final = (
-    Page(path="/schedules/new", template="schedule_edit.html", view=new, role="operator"),
-    Page(
+    PageRoute(path="/schedules/new", template="schedule_edit.html", view=new, role="operator"),
+    PageRoute(
         path="/schedules/new/preview",
         template="schedule_preview.html",
         view=new_preview,
         role="operator",
     ),
-    Page(
+    PageRoute(
         path="/schedules/{name:path}/edit/preview",
         template="schedule_preview.html",
         view=edit_preview,
         role="operator",
     ),
-    Page(
+    PageRoute(
         path="/schedules/{name:path}/edit",
         template="schedule_edit.html",
         view=edit,

@@ -10,10 +10,9 @@ from duly.rules.on import BELOW, EVERYTHING
 from duly.views.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
 from duly.views.schedule_rows import RECENT, Row, outcome_word, schedule_rows
 from duly.views.schedules import Fire
-from duly.web.page import Page, Values
 from duly.web.pages.schedules import sparkline
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.task_text import as_json, shown
 
 REACTING: Final = "start:event"
@@ -22,21 +21,24 @@ LONGEST: Final = 120  # of what an event says, in a list
 A_DAY: Final = timedelta(days=1)
 
 
-async def events(_: House, ask: Ask) -> Values:
+async def events(_: WebServices, request: WebRequest) -> Values:
     """A name that cannot be one is said beside the box that it was typed into."""
-    name, key = ask.query.get("name", "").strip() or EVERYTHING, ask.query.get("key", "").strip()
-    after, refused = ask.query.get("after") or None, ""
-    starting = await ask.front.ask(schedule_rows, REACTING)
+    name, key = (
+        request.query.get("name", "").strip() or EVERYTHING,
+        request.query.get("key", "").strip(),
+    )
+    after, refused = request.query.get("after") or None, ""
+    starting = await request.app.ask(schedule_rows, REACTING)
     try:
-        found = await ask.front.ask(
-            events_seen, name, key=key or None, after=after, limit=SHOWN, tenant=ask.user.tenant
+        found = await request.app.ask(
+            events_seen, name, key=key or None, after=after, limit=SHOWN, tenant=request.user.tenant
         )
     except InvalidValue as error:
         found, refused = EventsSeen(events=(), after=None), str(error)
     return {
         "starting": starting.rows,
         "more_starting": starting.after is not None,
-        "events": await ask.front.ask(
+        "events": await request.app.ask(
             events_of, [row.recent[-1].fire for row in starting.rows if row.recent]
         ),
         "happened": found.events,
@@ -47,15 +49,15 @@ async def events(_: House, ask: Ask) -> Values:
         "refused": refused,
         "brief": _brief,
         "lately": _lately,
-        "sparkline": lambda row: sparkline(row, ask),
+        "sparkline": lambda row: sparkline(row, request),
         "outcome": outcome_word,
         "came_to": _came_to,
     }
 
 
-async def event(_: House, ask: Ask) -> Values:
-    number = int(ask.name("id"))
-    seen = await ask.front.ask(event_seen, number, tenant=ask.user.tenant)
+async def event(_: WebServices, request: WebRequest) -> Values:
+    number = int(request.name("id"))
+    seen = await request.app.ask(event_seen, number, tenant=request.user.tenant)
     return {
         "seen": seen,
         "event": seen.event,
@@ -64,9 +66,9 @@ async def event(_: House, ask: Ask) -> Values:
     }
 
 
-async def emit(_: House, ask: Ask) -> Values:
+async def emit(_: WebServices, request: WebRequest) -> Values:
     """With the names that something reacts to."""
-    found = await ask.front.ask(schedule_rows, REACTING)
+    found = await request.app.ask(schedule_rows, REACTING)
     plans = [row.schedule.plan.reaction for row in found.rows]
     meant = {plan.pattern for plan in plans if plan is not None}
     return {"names": sorted(name for name in meant if not name.endswith(("*", BELOW)))}
@@ -91,7 +93,7 @@ def _lately(row: Row) -> str:
 
 
 EVENTS: Final = (
-    Page(path="/schedules/events", template="events.html", view=events),
-    Page(path="/schedules/events/new", template="event_new.html", view=emit, role="operator"),
-    Page(path="/schedules/events/{id:number}", template="event.html", view=event),
+    PageRoute(path="/schedules/events", template="events.html", view=events),
+    PageRoute(path="/schedules/events/new", template="event_new.html", view=emit, role="operator"),
+    PageRoute(path="/schedules/events/{id:number}", template="event.html", view=event),
 )

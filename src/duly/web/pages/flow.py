@@ -6,20 +6,19 @@ from typing import Any, Final
 from duly.model.filter_words import quoted
 from duly.views.flow_page import Awaits, FlowSeen, StepSeen
 from duly.views.tenancy import own_job
-from duly.web.page import Page, Values
 from duly.web.pages.job_log import number_of
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.svg.graph import draw_flow
 
 MOST_ROWS: Final = 500
 
 
-def flow_values(flow: FlowSeen | None, ask: Ask) -> dict[str, Any]:
+def flow_values(flow: FlowSeen | None, request: WebRequest) -> dict[str, Any]:
     """What the template needs beside the flow itself."""
     if flow is None:
         return {}
-    link = _links(flow, ask)
+    link = _links(flow, request)
     return {
         "graph": draw_flow(flow, link),
         "steps": flow.steps[:MOST_ROWS],
@@ -27,14 +26,14 @@ def flow_values(flow: FlowSeen | None, ask: Ask) -> dict[str, Any]:
     }
 
 
-async def answer(_: House, ask: Ask) -> Values:
+async def answer(_: WebServices, request: WebRequest) -> Values:
     """A form for what somebody has to say."""
-    found = await ask.front.ask(own_job, number_of(ask), ask.user.tenant)
+    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
     awaits = Awaits.of(found)
     return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
 
 
-def _links(flow: FlowSeen, ask: Ask) -> Callable[[StepSeen], str | None]:
+def _links(flow: FlowSeen, request: WebRequest) -> Callable[[StepSeen], str | None]:
     """A step is its job; one over a list, the list of its jobs."""
 
     def link(step: StepSeen) -> str | None:
@@ -42,13 +41,13 @@ def _links(flow: FlowSeen, ask: Ask) -> Callable[[StepSeen], str | None]:
         if info.job_id is None:
             return None
         if not step.is_map:
-            return ask.at(f"/jobs/{info.job_id}")
-        return ask.at("/jobs", filter=f"flow:{flow.info.id} task:{quoted(info.task)}")
+            return request.at(f"/jobs/{info.job_id}")
+        return request.at("/jobs", filter=f"flow:{flow.info.id} task:{quoted(info.task)}")
 
     return link
 
 
-ANSWER = Page(
+ANSWER = PageRoute(
     path="/jobs/{id:number}/answer",
     template="job_answer.html",
     view=answer,

@@ -13,22 +13,23 @@ from duly.policy.why import about
 from duly.views.job_list import STATES, length_of
 from duly.views.job_page import JobSeen, job_page
 from duly.views.tenancy import own_job
-from duly.web.page import LIVE, Page, Values
 from duly.web.pages.flow import flow_values
 from duly.web.pages.job_log import number_of
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import LIVE, PageRoute, Values, WebServices
 from duly.web.svg.attempts import Kind, Stretch, draw_attempts
 from duly.web.task_text import as_json
 
 
-async def job(_: House, ask: Ask) -> Values:
+async def job(_: WebServices, request: WebRequest) -> Values:
     """One that is forgotten while somebody looks on is said to be gone."""
-    number = number_of(ask)
+    number = number_of(request)
     try:
-        seen = await ask.front.ask(job_page, number, tenant=ask.user.tenant, zone_of=ask.zone_of)
+        seen = await request.app.ask(
+            job_page, number, tenant=request.user.tenant, zone_of=request.zone_of
+        )
     except NotFound:
-        if LIVE not in ask.query:
+        if LIVE not in request.query:
             raise
         return {"seen": None, "number": number}
     life = list(stretches(seen))
@@ -52,13 +53,13 @@ async def job(_: House, ask: Ask) -> Values:
         "args": arguments(seen.job),
         "result": _result(seen.job),
         "facts": facts(seen.job),
-        **flow_values(seen.flow, ask),
+        **flow_values(seen.flow, request),
     }
 
 
-async def run_again(_: House, ask: Ask) -> Values:
+async def run_again(_: WebServices, request: WebRequest) -> Values:
     """A form with the arguments. What is hidden in them stays if nothing is changed."""
-    found = await ask.front.ask(own_job, number_of(ask), ask.user.tenant)
+    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
     args = arguments(found)
     return {"job": found, "args": args, "hides": args != as_json(_read(found.args))}
 
@@ -150,8 +151,8 @@ def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
         return text
 
 
-JOB = Page(path="/jobs/{id:number}", template="job.html", view=job, tenants=True)
-RUN_AGAIN = Page(
+JOB = PageRoute(path="/jobs/{id:number}", template="job.html", view=job, tenants=True)
+RUN_AGAIN = PageRoute(
     path="/jobs/{id:number}/run-again",
     template="job_run_again.html",
     view=run_again,

@@ -13,10 +13,8 @@ from duly.model.states import ENDED, State
 from duly.views.job_list import Deed, failed_alike, job_rows, known_names, matching
 from duly.views.schedules import meant
 from duly.views.tenancy import own_job
-from duly.web.page import LIVE, Page, Values
-from duly.web.request import Ask
-from duly.web.routes import Door
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import LIVE, PageRoute, Values, WebRoute, WebServices
 
 LIMIT: Final = 50
 MOST_CHOSEN: Final = 1_000
@@ -31,14 +29,14 @@ QUICK: Final = (
 )
 
 
-async def jobs(_: House, ask: Ask) -> Values:
+async def jobs(_: WebServices, request: WebRequest) -> Values:
     """What is typed may be no filter: then that is said, and nothing is listed."""
-    words = ask.query.get("filter", "").strip()
+    words = request.query.get("filter", "").strip()
     values: dict[str, Any] = {
         "words": words,
         "quick": QUICK,
-        "grouped": ask.query.get("group") == "error",
-        "completions": () if LIVE in ask.query else await _completions(ask),
+        "grouped": request.query.get("group") == "error",
+        "completions": () if LIVE in request.query else await _completions(request),
         "said": "",
         "rows": (),
         "schedules": (),
@@ -50,29 +48,32 @@ async def jobs(_: House, ask: Ask) -> Values:
     }
     try:
         wanted = parse_filter(words)
-        values |= {"is_failed": _may_have_failed(wanted), "schedules": await _named(ask, wanted)}
-        return values | await _found(ask, wanted)
+        values |= {
+            "is_failed": _may_have_failed(wanted),
+            "schedules": await _named(request, wanted),
+        }
+        return values | await _found(request, wanted)
     except DulyError as error:
         return values | {"said": str(error)}
 
 
-async def search(_: House, ask: Ask, __: bytes) -> Response:
+async def search(_: WebServices, request: WebRequest, __: bytes) -> Response:
     """Open the job whose number was typed; other words are a filter for the list of jobs."""
-    words = ask.query.get("filter", "").strip()
-    is_job = await _is_job(ask, words)
-    found = ask.at(f"/jobs/{words}") if is_job else ask.at("/jobs", filter=words)
+    words = request.query.get("filter", "").strip()
+    is_job = await _is_job(request, words)
+    found = request.at(f"/jobs/{words}") if is_job else request.at("/jobs", filter=words)
     return RedirectResponse(found, status_code=303)
 
 
-async def bulk(_: House, ask: Ask) -> Values:
+async def bulk(_: WebServices, request: WebRequest) -> Values:
     """The question before something is done to many: to how many."""
-    deed = _deed(ask.query.get("do", ""))
-    chosen = _numbers(ask.query.get("ids", ""))
-    words = ask.query.get("filter", "")
+    deed = _deed(request.query.get("do", ""))
+    chosen = _numbers(request.query.get("ids", ""))
+    words = request.query.get("filter", "")
     found = None
     if not chosen:
-        tenant = ask.user.tenant
-        found = await ask.front.ask(matching, parse_filter(words), deed, tenant=tenant)
+        tenant = request.user.tenant
+        found = await request.app.ask(matching, parse_filter(words), deed, tenant=tenant)
     return {
         "deed": deed,
         "chosen": chosen,
@@ -82,31 +83,31 @@ async def bulk(_: House, ask: Ask) -> Values:
     }
 
 
-async def _is_job(ask: Ask, words: str) -> bool:
+async def _is_job(request: WebRequest, words: str) -> bool:
     if not (words.isascii() and words.isdigit() and len(words) <= len(str(HIGHEST_NUMBER))):
         return False
     try:
-        await ask.front.ask(own_job, int(words), ask.user.tenant)
+        await request.app.ask(own_job, int(words), request.user.tenant)
     except NotFound:
         return False
     return True
 
 
-async def _named(ask: Ask, wanted: Filter) -> list[str]:
+async def _named(request: WebRequest, wanted: Filter) -> list[str]:
     """Return the names of schedules that match a search of nothing but text."""
-    if not wanted.texts or wanted != Filter(texts=wanted.texts) or ask.user.tenant is not None:
+    if not wanted.texts or wanted != Filter(texts=wanted.texts) or request.user.tenant is not None:
         return []
     texts = ScheduleFilter(texts=wanted.texts)
-    found = await ask.front.ask(meant, texts, after="", limit=MOST_SCHEDULES)
+    found = await request.app.ask(meant, texts, after="", limit=MOST_SCHEDULES)
     return [schedule.plan.name for schedule in found]
 
 
-async def _found(ask: Ask, wanted: Filter) -> dict[str, Any]:
-    tenant = ask.user.tenant
-    if ask.query.get("group") == "error":
-        return {"groups": await ask.front.ask(failed_alike, wanted, tenant=tenant)}
-    found = await ask.front.ask(
-        job_rows, wanted, tenant=tenant, after=ask.query.get("after") or None, limit=LIMIT
+async def _found(request: WebRequest, wanted: Filter) -> dict[str, Any]:
+    tenant = request.user.tenant
+    if request.query.get("group") == "error":
+        return {"groups": await request.app.ask(failed_alike, wanted, tenant=tenant)}
+    found = await request.app.ask(
+        job_rows, wanted, tenant=tenant, after=request.query.get("after") or None, limit=LIMIT
     )
     return {
         "rows": found.rows,
@@ -120,10 +121,10 @@ def _may_have_failed(wanted: Filter) -> bool:
     return not wanted.states or State.FAILED in wanted.states
 
 
-async def _completions(ask: Ask) -> list[str]:
+async def _completions(request: WebRequest) -> list[str]:
     """Words with what may stand behind them; where that is unknown, the word alone."""
     known: dict[str, Iterable[str]] = {"state": State, "since": ("15m", "2h", "1d")}
-    known |= await ask.front.ask(known_names, tenant=ask.user.tenant)
+    known |= await request.app.ask(known_names, tenant=request.user.tenant)
     return [
         f"{word}:{'' if name is None else quoted(name)}"
         for word in WORDS
@@ -144,6 +145,8 @@ def _numbers(said: str) -> list[int]:
     return list(dict.fromkeys(numbers))[:MOST_CHOSEN]
 
 
-SEARCH = Door(method="GET", path="/search", role="viewer", behind=search, tenants=True)
-JOBS = Page(path="/jobs", template="jobs.html", view=jobs, tenants=True)
-BULK = Page(path="/jobs/bulk", template="job_bulk.html", view=bulk, role="operator", tenants=True)
+SEARCH = WebRoute(method="GET", path="/search", role="viewer", handler=search, tenants=True)
+JOBS = PageRoute(path="/jobs", template="jobs.html", view=jobs, tenants=True)
+BULK = PageRoute(
+    path="/jobs/bulk", template="job_bulk.html", view=bulk, role="operator", tenants=True
+)

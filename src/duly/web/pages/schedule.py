@@ -16,9 +16,8 @@ from duly.views.event_page import events_of
 from duly.views.schedule_page import Standing, background, standing
 from duly.views.schedule_rows import outcome_word
 from duly.views.schedules import Fire, own_zone
-from duly.web.page import LIVE, Page, Values
-from duly.web.request import Ask, moment_of
-from duly.web.shared import House
+from duly.web.request import WebRequest, moment_of
+from duly.web.routes import LIVE, PageRoute, Values, WebServices
 from duly.web.svg.heat_map import heat_map
 from duly.web.svg.policy_timeline import policy_timeline
 from duly.web.svg.sparkline import durations
@@ -34,41 +33,41 @@ OWNERS: Final = {
 }
 
 
-async def schedule(_: House, ask: Ask) -> Values:
-    name = ask.name("name")
-    found = await ask.front.ask(
-        standing, name, now=now(), before=moment_of(ask.query.get("before", ""))
+async def schedule(_: WebServices, request: WebRequest) -> Values:
+    name = request.name("name")
+    found = await request.app.ask(
+        standing, name, now=now(), before=moment_of(request.query.get("before", ""))
     )
     values = {
         "it": found,
         "schedule": found.schedule,
         "sentence": _sentence(found.sentence, found.policies),
         "args": hidden_json(found.schedule.task, found.schedule.args),
-        "needs_nothing": _needs_nothing(ask, found.schedule.task),
+        "needs_nothing": _needs_nothing(request, found.schedule.task),
         "owners": OWNERS,
         "outcome": outcome_word,
         "took": _took(found.fires),
-        "is_first": "before" not in ask.query,
-        **await _started_by_events(ask, found),
+        "is_first": "before" not in request.query,
+        **await _started_by_events(request, found),
     }
-    if LIVE in ask.query:
+    if LIVE in request.query:
         return values
-    zone = ask.zone_of(found.zone)
-    behind = await ask.front.ask(background, name, zone=zone, now=now())
+    zone = request.zone_of(found.zone)
+    handler = await request.app.ask(background, name, zone=zone, now=now())
     return values | {
-        "background": behind,
-        "heat_map": heat_map(behind.hours),
+        "background": handler,
+        "heat_map": heat_map(handler.hours),
         "zone": zone,
     }
 
 
-async def policies(_: House, ask: Ask) -> Values:
+async def policies(_: WebServices, request: WebRequest) -> Values:
     """Living through the examples takes a moment: so it is asked for by itself, and once."""
-    name = ask.name("name")
-    found = await ask.front.schedules.aget(name)
-    zone = ask.zone_of(own_zone(found.plan))
+    name = request.name("name")
+    found = await request.app.schedules.aget(name)
+    zone = request.zone_of(own_zone(found.plan))
     try:
-        made = await ask.front.ask(examples, name, now=now())
+        made = await request.app.ask(examples, name, now=now())
     except DulyError:
         made = []
     return {
@@ -77,7 +76,7 @@ async def policies(_: House, ask: Ask) -> Values:
     }
 
 
-async def _started_by_events(ask: Ask, found: Standing) -> Values:
+async def _started_by_events(request: WebRequest, found: Standing) -> Values:
     """What is shown of a schedule that an event starts, in the place of what the clock says."""
     plan = found.schedule.plan
     reaction = plan.reaction
@@ -88,7 +87,7 @@ async def _started_by_events(ask: Ask, found: Standing) -> Values:
     payload = ", ".join(f'"{field}": …' for field in fields)
     return {
         "reaction": reaction,
-        "events": await ask.front.ask(events_of, found.fires),
+        "events": await request.app.ask(events_of, found.fires),
         "takes": [_taken(name, value) for name, value in decode(plan.args).items()],
         "emits": f'duly.emit("{name}", {{{payload}}})',
         "emits_in_shell": " ".join(["duly events emit", name, *(f"{one}=…" for one in fields)]),
@@ -113,11 +112,11 @@ def _sentence(rule: str, policies: Sequence[str]) -> str:
     return "; ".join([rule.rstrip("."), *policies]) + "."
 
 
-def _needs_nothing(ask: Ask, task: str) -> bool:
+def _needs_nothing(request: WebRequest, task: str) -> bool:
     """Whether there is nothing that anybody could say to a run."""
-    if task not in ask.front.registry:
+    if task not in request.app.registry:
         return False
-    return not ask.front.registry.get(task).signature.parameters.names
+    return not request.app.registry.get(task).signature.parameters.names
 
 
 def _took(fires: Sequence[Fire]) -> Values | None:
@@ -134,7 +133,7 @@ def _took(fires: Sequence[Fire]) -> Values | None:
 
 _ENOUGH: Final = 3
 
-SCHEDULE = Page(path="/schedules/{name:path}", template="schedule.html", view=schedule)
-POLICIES = Page(
+SCHEDULE = PageRoute(path="/schedules/{name:path}", template="schedule.html", view=schedule)
+POLICIES = PageRoute(
     path="/schedules/{name:path}/policies", template="schedule_policies.html", view=policies
 )

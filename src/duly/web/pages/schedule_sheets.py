@@ -13,19 +13,18 @@ from duly.policy.redaction import hidden_json
 from duly.rules import at, local_time
 from duly.views.schedules import own_zone
 from duly.web.forms import fields_of
-from duly.web.page import Page, Values
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.task_text import as_json
 
 MOST_SHOWN: Final = 40
 A_DAY: Final = timedelta(days=1)
 
 
-async def run(_: House, ask: Ask) -> Values:
+async def run(_: WebServices, request: WebRequest) -> Values:
     """A field for each parameter of the task; what is not known here is said as JSON."""
-    found = await ask.front.schedules.aget(ask.name("name"))
-    registry = ask.front.registry
+    found = await request.app.schedules.aget(request.name("name"))
+    registry = request.app.registry
     known, args = found.task in registry, _without_events(found.args)
     return {
         "schedule": found,
@@ -35,14 +34,14 @@ async def run(_: House, ask: Ask) -> Values:
     }
 
 
-async def pause(_: House, ask: Ask) -> Values:
-    return {"schedule": await ask.front.schedules.aget(ask.name("name"))}
+async def pause(_: WebServices, request: WebRequest) -> Values:
+    return {"schedule": await request.app.schedules.aget(request.name("name"))}
 
 
-async def backfill(house: House, ask: Ask) -> Values:
+async def backfill(services: WebServices, request: WebRequest) -> Values:
     """Yesterday, on the clock of the schedule, until somebody says another stretch."""
-    found = await ask.front.schedules.aget(ask.name("name"))
-    zone = _zone(found.plan, house)
+    found = await request.app.schedules.aget(request.name("name"))
+    zone = _zone(found.plan, services)
     today = local_time(now(), zone).replace(hour=0, minute=0, second=0, microsecond=0)
     return {
         "schedule": found,
@@ -52,15 +51,15 @@ async def backfill(house: House, ask: Ask) -> Values:
     }
 
 
-async def backfill_preview(house: House, ask: Ask) -> Values:
+async def backfill_preview(services: WebServices, request: WebRequest) -> Values:
     """What would be done: asked of the store, and nothing is done."""
-    found = await ask.front.schedules.aget(ask.name("name"))
-    zone, again = _zone(found.plan, house), ask.query.get("again") == "true"
+    found = await request.app.schedules.aget(request.name("name"))
+    zone, again = _zone(found.plan, services), request.query.get("again") == "true"
     refused, done, body = "", None, ""
     try:
-        start, end = (_moment(ask.query.get(what, ""), zone, what) for what in ("start", "end"))
+        start, end = (_moment(request.query.get(what, ""), zone, what) for what in ("start", "end"))
         end = min(end, now())
-        done = await ask.front.schedules.abackfill(
+        done = await request.app.schedules.abackfill(
             found.name, start, end, dry_run=True, again=again
         )
         body = json.dumps({"start": start.isoformat(), "end": end.isoformat(), "again": again})
@@ -76,24 +75,26 @@ async def backfill_preview(house: House, ask: Ask) -> Values:
     }
 
 
-async def replay(house: House, ask: Ask) -> Values:
+async def replay(services: WebServices, request: WebRequest) -> Values:
     """Since yesterday, until somebody says another stretch."""
-    found = await ask.front.schedules.aget(ask.name("name"))
-    zone = _zone(found.plan, house)
+    found = await request.app.schedules.aget(request.name("name"))
+    zone = _zone(found.plan, services)
     since = local_time(now() - A_DAY, zone).replace(second=0, microsecond=0)
     return {"schedule": found, "zone": zone, "since": _wall(since)}
 
 
-async def replay_preview(house: House, ask: Ask) -> Values:
+async def replay_preview(services: WebServices, request: WebRequest) -> Values:
     """How many it would react to: asked of the store, and nothing is done."""
-    found = await ask.front.schedules.aget(ask.name("name"))
-    zone, refused, done = _zone(found.plan, house), "", None
+    found = await request.app.schedules.aget(request.name("name"))
+    zone, refused, done = _zone(found.plan, services), "", None
     body: dict[str, str] = {}
     try:
-        since = _moment(ask.query.get("since", ""), zone, "beginning")
-        until = _moment(ask.query["until"], zone, "end") if ask.query.get("until") else None
-        only = ask.query.get("only", "").strip() or None
-        done = await ask.front.events.areplay(found.name, since, until, pattern=only, dry_run=True)
+        since = _moment(request.query.get("since", ""), zone, "beginning")
+        until = _moment(request.query["until"], zone, "end") if request.query.get("until") else None
+        only = request.query.get("only", "").strip() or None
+        done = await request.app.events.areplay(
+            found.name, since, until, pattern=only, dry_run=True
+        )
         said = {"since": since.isoformat(), "until": until and until.isoformat(), "only": only}
         body = {name: value for name, value in said.items() if value}
     except DulyError as error:
@@ -112,8 +113,8 @@ def _shown(found: Backfill | None) -> list[datetime]:
     return list(found.queued[:MOST_SHOWN]) if found is not None else []
 
 
-def _zone(plan: Plan, house: House) -> str:
-    return own_zone(plan) or house.lobby.zone or "UTC"
+def _zone(plan: Plan, services: WebServices) -> str:
+    return own_zone(plan) or services.backend.zone or "UTC"
 
 
 def _moment(text: str, zone: str, what: str) -> datetime:
@@ -133,7 +134,7 @@ def _wall(moment: datetime) -> str:
 _BEGINNING: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 SHEETS: Final = tuple(
-    Page(
+    PageRoute(
         path=f"/schedules/{{name:path}}/{path}",
         template=f"schedule_{path.replace('/', '_')}.html",
         view=view,

@@ -5,18 +5,17 @@ from duly.errors import InvalidValue
 from duly.policy.why import Clock
 from duly.views.drift import removed_schedules
 from duly.views.schedule_rows import Row, Rows, outcome_word, schedule_rows
-from duly.web.page import Page, Values
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.svg.sparkline import Mark, outcomes
 
 
-async def schedules(_: House, ask: Ask) -> Values:
+async def schedules(_: WebServices, request: WebRequest) -> Values:
     """A filter that cannot be read is said beside the box that it was typed into."""
-    words, after = ask.query.get("filter", ""), ask.query.get("after", "")
+    words, after = request.query.get("filter", ""), request.query.get("after", "")
     refused = ""
     try:
-        found = await ask.front.ask(schedule_rows, words, after=after)
+        found = await request.app.ask(schedule_rows, words, after=after)
     except InvalidValue as error:
         found, refused = Rows(rows=(), after=None), str(error)
     return {
@@ -25,15 +24,15 @@ async def schedules(_: House, ask: Ask) -> Values:
         "is_first": not after,
         "filter": words,
         "refused": refused,
-        "removed": await ask.front.ask(removed_schedules),
-        "sparkline": lambda row: sparkline(row, ask),
+        "removed": await request.app.ask(removed_schedules),
+        "sparkline": lambda row: sparkline(row, request),
         "outcome": outcome_word,
     }
 
 
-def sparkline(row: Row, ask: Ask) -> str:
+def sparkline(row: Row, request: WebRequest) -> str:
     """The last times, as they were kept."""
-    clock = Clock(ask.zone_of(row.zone), now())
+    clock = Clock(request.zone_of(row.zone), now())
     return outcomes(
         [
             Mark(
@@ -51,4 +50,4 @@ def _by_next(row: Row) -> tuple[bool, float, str]:
     return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
 
-SCHEDULES = Page(path="/schedules", template="schedules.html", view=schedules)
+SCHEDULES = PageRoute(path="/schedules", template="schedules.html", view=schedules)

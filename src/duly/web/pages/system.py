@@ -11,11 +11,9 @@ from duly.errors import InvalidValue
 from duly.model.access import ROLES, AuditEntry, Role, Token
 from duly.settings import Settings
 from duly.settings.settings import keys
-from duly.web.page import Page, Values
 from duly.web.rendering import render
-from duly.web.request import Ask, segment
-from duly.web.routes import Door, field_of
-from duly.web.shared import House
+from duly.web.request import WebRequest, segment
+from duly.web.routes import PageRoute, Values, WebRoute, WebServices, field_of
 
 ENTRIES: Final = 50  # on a page of the audit log
 NEVER: Final = "never"
@@ -44,17 +42,17 @@ TABS: Final = (
 )
 
 
-async def show_doctor(house: House, ask: Ask) -> Values:
-    found = await ask.front.ask(house.lobby.rounds.look)
+async def show_doctor(services: WebServices, request: WebRequest) -> Values:
+    found = await request.app.ask(services.backend.rounds.look)
     return {**_tabs(), "checkup": found, "levels": LEVELS}
 
 
-async def show_audit(_: House, ask: Ask) -> Values:
-    if not ask.may("admin"):
+async def show_audit(_: WebServices, request: WebRequest) -> Values:
+    if not request.may("admin"):
         return _tabs()
-    who, subject = ask.query.get("who") or None, ask.query.get("subject") or None
-    found = await ask.front.audit.alist(
-        before=_number(ask, "before"), limit=ENTRIES + 1, who=who, subject=subject
+    who, subject = request.query.get("who") or None, request.query.get("subject") or None
+    found = await request.app.audit.alist(
+        before=_number(request, "before"), limit=ENTRIES + 1, who=who, subject=subject
     )
     entries = found[:ENTRIES]
     older = entries[-1].number if len(found) > ENTRIES else None
@@ -63,24 +61,26 @@ async def show_audit(_: House, ask: Ask) -> Values:
         "entries": entries,
         "who": who or "",
         "subject": subject or "",
-        "newest": "before" not in ask.query,
-        "older": ask.at("/system/audit", who=who, subject=subject, before=older) if older else "",
-        "page_of": lambda entry: page_of(ask, entry),
+        "newest": "before" not in request.query,
+        "older": request.at("/system/audit", who=who, subject=subject, before=older)
+        if older
+        else "",
+        "page_of": lambda entry: page_of(request, entry),
     }
 
 
-async def show_tokens(_: House, ask: Ask) -> Values:
-    if not ask.may("admin"):
+async def show_tokens(_: WebServices, request: WebRequest) -> Values:
+    if not request.may("admin"):
         return _tabs()
-    with_revoked = ask.query.get("all") == "1"
-    found = await ask.front.tokens.alist(revoked=with_revoked)
+    with_revoked = request.query.get("all") == "1"
+    found = await request.app.tokens.alist(revoked=with_revoked)
     return {**_tabs(), "tokens": found, "with_revoked": with_revoked, "standing": _standing}
 
 
-async def show_settings(house: House, ask: Ask) -> Values:
-    if not ask.may("admin"):
+async def show_settings(services: WebServices, request: WebRequest) -> Values:
+    if not request.may("admin"):
         return _tabs()
-    settings = house.lobby.settings
+    settings = services.backend.settings
     return {
         **_tabs(),
         "file": settings.file,
@@ -94,28 +94,28 @@ async def show_settings(house: House, ask: Ask) -> Values:
     }
 
 
-async def ask_for_token(_: House, __: Ask) -> Values:
+async def ask_for_token(_: WebServices, __: WebRequest) -> Values:
     return {"roles": ROLES}
 
 
-async def make_token(_: House, ask: Ask, body: bytes) -> Response:
+async def make_token(_: WebServices, request: WebRequest, body: bytes) -> Response:
     """Beside the page, because the secret is shown once, and stays until it is copied."""
     expires = field_of(body, "expires").strip()
-    made = await ask.front.tokens.acreate(
+    made = await request.app.tokens.acreate(
         field_of(body, "name").strip(),
         role=_role(field_of(body, "role")),
         tenant=field_of(body, "tenant").strip() or None,
         expires=None if expires in ("", NEVER) else expires,
     )
     values = {"token": made.token, "secret": made.secret}
-    return HTMLResponse(render("system_token_made.html", ask, values))
+    return HTMLResponse(render("system_token_made.html", request, values))
 
 
-def page_of(ask: Ask, entry: AuditEntry) -> str:
+def page_of(request: WebRequest, entry: AuditEntry) -> str:
     """Where what was changed can be seen; empty: nowhere."""
     kind, _, name = entry.subject.partition(":")
     found = _PAGES.get(kind)
-    return ask.at(found(name)) if found and name else ""
+    return request.at(found(name)) if found and name else ""
 
 
 _PAGES: Final[Mapping[str, Callable[[str], str]]] = {
@@ -149,8 +149,8 @@ def _role(text: str) -> Role:
     raise InvalidValue(f"role={text!r}: choose one of {', '.join(ROLES)}")
 
 
-def _number(ask: Ask, name: str) -> int | None:
-    text = ask.query.get(name, "")
+def _number(request: WebRequest, name: str) -> int | None:
+    text = request.query.get(name, "")
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 19):
@@ -159,17 +159,15 @@ def _number(ask: Ask, name: str) -> int | None:
 
 
 SYSTEM: Final = (
-    Page(path="/system", template="system.html", view=show_doctor),
-    Page(path="/system/audit", template="system_audit.html", view=show_audit),
-    Page(path="/system/tokens", template="system_tokens.html", view=show_tokens),
-    Page(path="/system/settings", template="system_settings.html", view=show_settings),
-    Page(
+    PageRoute(path="/system", template="system.html", view=show_doctor),
+    PageRoute(path="/system/audit", template="system_audit.html", view=show_audit),
+    PageRoute(path="/system/tokens", template="system_tokens.html", view=show_tokens),
+    PageRoute(path="/system/settings", template="system_settings.html", view=show_settings),
+    PageRoute(
         path="/system/tokens/new",
         template="system_token.html",
         view=ask_for_token,
         role="admin",
     ),
 )
-MAKE_TOKEN: Final = Door(
-    method="POST", path="/system/tokens", role="admin", behind=make_token, hidden=True
-)
+MAKE_TOKEN: Final = WebRoute(method="POST", path="/system/tokens", role="admin", handler=make_token)

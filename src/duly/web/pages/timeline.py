@@ -7,9 +7,8 @@ from duly.clock import now
 from duly.durations import parse_duration
 from duly.errors import RuleError
 from duly.views.timeline import By, timeline
-from duly.web.page import Page, Values
-from duly.web.request import Ask, segment
-from duly.web.shared import House
+from duly.web.request import WebRequest, segment
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.svg.gantt import gantt
 
 SPANS: Final = ("10m", "1h", "6h", "24h", "7d")
@@ -17,19 +16,19 @@ USUAL: Final = "6h"
 LONGEST: Final = timedelta(days=31)
 
 
-async def show_timeline(_: House, ask: Ask) -> Values:
-    schedule = ask.query.get("schedule") or None
-    said = ask.query.get("span", USUAL)
-    span, by = _span(said), _by(ask.query.get("by", ""))
-    found = await ask.front.ask(timeline, span=span, now=now(), schedule=schedule, by=by)
-    zone = ask.zone_of(found.zone)
+async def show_timeline(_: WebServices, request: WebRequest) -> Values:
+    schedule = request.query.get("schedule") or None
+    said = request.query.get("span", USUAL)
+    span, by = _span(said), _by(request.query.get("by", ""))
+    found = await request.app.ask(timeline, span=span, now=now(), schedule=schedule, by=by)
+    zone = request.zone_of(found.zone)
     return {
         "timeline": found,
         "drawn": gantt(
             found,
             zone=zone,
-            job=lambda number: ask.at(f"/jobs/{number}"),
-            lane=lambda name: ask.at(f"/schedules/{segment(name)}"),
+            job=lambda number: request.at(f"/jobs/{number}"),
+            lane=lambda name: request.at(f"/schedules/{segment(name)}"),
         ),
         "schedule": schedule,
         "span": said,
@@ -52,4 +51,6 @@ def _by(text: str) -> By:
     return "worker" if text == "worker" else "queue" if text == "queue" else "schedule"
 
 
-TIMELINE = Page(path="/schedules/timeline", template="schedules_timeline.html", view=show_timeline)
+TIMELINE = PageRoute(
+    path="/schedules/timeline", template="schedules_timeline.html", view=show_timeline
+)

@@ -2,24 +2,23 @@
 
 from datetime import datetime, timedelta
 
-from duly.web.page import Page, Values
-from duly.web.request import Ask
-from duly.web.shared import House
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebServices
 from duly.web.svg.strip import strip
 
 HOUR = timedelta(hours=1)
 
 
-async def today(house: House, ask: Ask) -> Values:
-    found = await ask.front.ask(house.lobby.today.look)
-    zone = ask.zone_of()
+async def today(services: WebServices, request: WebRequest) -> Values:
+    found = await request.app.ask(services.backend.today.look)
+    zone = request.zone_of()
 
     def link(hour: datetime) -> str:
         """What was, as jobs; what is coming, as a timeline."""
         if hour > found.now:
-            return ask.at("/schedules/timeline")
+            return request.at("/schedules/timeline")
         ended = f"since:{hour.isoformat()} before:{(hour + HOUR).isoformat()}"
-        return ask.at("/jobs", filter=ended)
+        return request.at("/jobs", filter=ended)
 
     return {
         "status": found,
@@ -28,4 +27,4 @@ async def today(house: House, ask: Ask) -> Values:
     }
 
 
-TODAY = Page(path="/", template="today.html", view=today)
+TODAY = PageRoute(path="/", template="today.html", view=today)

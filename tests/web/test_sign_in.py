@@ -9,8 +9,7 @@ from starlette.requests import HTTPConnection
 
 from duly import Duly, User
 from duly.errors import InvalidValue
-from duly.web.attempts import MOST_ATTEMPTS
-from duly.web.guard import Proxy
+from duly.web.authentication import MOST_ATTEMPTS, TrustedProxy
 from tests.infrastructure.web import ORIGIN, Site, site, site_at
 
 PAGE = {"accept": "text/html"}
@@ -117,7 +116,10 @@ def test_wrong_tokens_of_programs_do_not_lock_the_form(here: Site) -> None:
 def test_who_types_wrong_tokens_is_told_apart_behind_a_proxy_that_is_believed(
     tmp_path: Path,
 ) -> None:
-    believed, other = Proxy(networks=("127.0.0.0/8",)), Proxy(networks=("10.0.0.0/8",))
+    believed, other = (
+        TrustedProxy(networks=("127.0.0.0/8",)),
+        TrustedProxy(networks=("10.0.0.0/8",)),
+    )
     for proxy, expected in ((believed, 401), (other, 429)):
         with site(Duly(str(tmp_path / "duly.db")), proxy=proxy) as here:
             here.client._transport.client = ("127.0.0.1", 1)  # type: ignore[attr-defined]
@@ -131,7 +133,7 @@ def test_who_types_wrong_tokens_is_told_apart_behind_a_proxy_that_is_believed(
 
 
 def test_the_cookies_are_for_tls_alone_where_the_browser_speaks_it(tmp_path: Path) -> None:
-    proxy = Proxy(networks=("127.0.0.0/8",))
+    proxy = TrustedProxy(networks=("127.0.0.0/8",))
     for peer, proto, secure in (
         ("127.0.0.1", "https", True),
         ("127.0.0.1", "http", False),
@@ -210,8 +212,8 @@ def test_the_link_that_was_printed_opens_everything_and_no_stored_token_does(
 
 
 def test_a_proxy_is_believed_from_its_own_network_only(tmp_path: Path) -> None:
-    near = Proxy(header="x-user", networks=("127.0.0.0/8",), role="operator")
-    far = Proxy(header="x-user", networks=("10.0.0.0/8",))
+    near = TrustedProxy(header="x-user", networks=("127.0.0.0/8",), role="operator")
+    far = TrustedProxy(header="x-user", networks=("10.0.0.0/8",))
     for proxy, expected in ((near, 200), (far, 303)):
         with site(Duly(str(tmp_path / "duly.db")), proxy=proxy) as here:
             here.client._transport.client = ("127.0.0.1", 1)  # type: ignore[attr-defined]
@@ -219,7 +221,7 @@ def test_a_proxy_is_believed_from_its_own_network_only(tmp_path: Path) -> None:
             answer = here.client.get("/", headers=headers, follow_redirects=False)
             assert answer.status_code == expected
     with pytest.raises(InvalidValue, match="networks of the proxies"):
-        Proxy(header="x-user", networks=())
+        TrustedProxy(header="x-user", networks=())
 
 
 async def somebody(connection: HTTPConnection) -> User | None:

@@ -11,6 +11,7 @@ token, which is in a cookie and in every form).
 
 import inspect
 import secrets
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -19,10 +20,10 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from duly.app.acting import Lobby
+from duly.app.acting import WebBackend
+from duly.clock import boottime
 from duly.errors import DulyError, InvalidValue
 from duly.model.access import How, Role, User, hash_of
-from duly.web.attempts import Attempts
 
 SESSION: Final = "duly_session"
 CSRF: Final = "duly_csrf"
@@ -30,7 +31,7 @@ CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-Ask: TypeAlias = Callable[[HTTPConnection], Awaitable[User | None] | User | None]
+AuthFunction: TypeAlias = Callable[[HTTPConnection], Awaitable[User | None] | User | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proxy:
+class TrustedProxy:
     """The proxies that are believed, by their networks, and what is believed of them.
 
     They say for whom they ask (``X-Forwarded-For``), whether that was by TLS
@@ -92,22 +93,22 @@ class Proxy:
         return [ip_network(one) for one in self.networks]
 
 
-class Guard:
+class Authenticator:
     """``launch`` is the secret of this start, for an admin; ``host``: who is asked instead."""
 
     def __init__(
         self,
-        lobby: Lobby,
+        backend: WebBackend,
         *,
         launch: str | None = None,
-        proxy: Proxy | None = None,
-        host: Ask | None = None,
+        proxy: TrustedProxy | None = None,
+        host: AuthFunction | None = None,
     ) -> None:
-        self._lobby = lobby
+        self._backend = backend
         self._launch = launch
         self._proxy = proxy
         self._host = host
-        self.attempts = Attempts()
+        self.attempts = FailedSignIns()
 
     @property
     def takes_tokens(self) -> bool:
@@ -147,11 +148,11 @@ class Guard:
         """Whom a secret belongs to, now."""
         if self.is_launch(secret):
             return User("admin", "admin")
-        token = await self._lobby.token(secret) if secret else None
+        token = await self._backend.token(secret) if secret else None
         return None if token is None else User(token.name, token.role, token.tenant)
 
     async def _user_of_session(self, connection: HTTPConnection) -> User | None:
-        found = await self._lobby.session(connection.cookies.get(SESSION, ""))
+        found = await self._backend.session(connection.cookies.get(SESSION, ""))
         if found is None:
             return None
         holder, token = found
@@ -199,3 +200,28 @@ def knows_csrf(connection: HTTPConnection, said: str) -> bool:
 
 def _peer(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client else "?"
+
+
+MOST_ATTEMPTS = 10
+WINDOW_SECONDS = 300.0
+MOST_ADDRESSES = 10_000
+
+
+class FailedSignIns:
+    def __init__(self) -> None:
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def note(self, address: str) -> None:
+        """A wrong secret came from there."""
+        times = self._failed.setdefault(address, deque(maxlen=MOST_ATTEMPTS))
+        times.append(boottime())
+        self._failed.move_to_end(address)
+        while len(self._failed) > MOST_ADDRESSES:
+            self._failed.popitem(last=False)
+
+    def wait(self, address: str) -> int:
+        """For how many seconds wrong tokens from there are turned away; 0: none."""
+        times = self._failed.get(address)
+        if times is None or len(times) < MOST_ATTEMPTS:
+            return 0
+        return max(0, int(times[0] + WINDOW_SECONDS - boottime()) + 1)

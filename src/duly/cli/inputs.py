@@ -7,11 +7,12 @@ JSON where it looks like it, and what the type makes of a text otherwise.
 import json
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, NotFound
 from duly.registry import codecs
 from duly.registry.annotations import resolved
 from duly.registry.definition import Definition
@@ -91,3 +92,33 @@ def _in_python(why: str, kind: Any) -> str:  # noqa: ANN401 - a type, as annotat
     called = getattr(kind, "__name__", str(kind))
     plainly = why.startswith(f"Expected `{called}`, got `str`")
     return f"that is no {called}" if plainly else in_python(why)
+
+
+MOST_BYTES = 10_000_000
+
+
+class Intake:
+    """Reads one file after the other, as much as may come in of all of them together."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
+        self._left = most
+
+    def file(self, path: Path) -> bytes:
+        try:
+            with path.open("rb") as file:
+                return self.stream(file, str(path))
+        except FileNotFoundError:
+            raise NotFound(f"there is no file {path}") from None
+        except OSError as error:
+            raise InvalidValue(f"{path} cannot be read: {error.strerror}") from None
+
+    def stream(self, stream: BinaryIO, place: str) -> bytes:
+        data = stream.read(self._left + 1)
+        if len(data) > self._left:
+            raise InvalidValue(
+                f"{place}: there is more than {self._most // 1_000_000} MB to read; leave out what "
+                "is no schedule, or take it in parts"
+            )
+        self._left -= len(data)
+        return data

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from duly.cli.intake import MOST_BYTES
+from duly.cli.inputs import MOST_BYTES
 from duly.cli.main import main
 from duly.declare.reading import MOST_ENTRIES
 
