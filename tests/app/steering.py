@@ -13,7 +13,7 @@ async def steer(url: str, who: str) -> None:
     """Pause and resume one's own schedule and everybody's queue; say each time that it is done."""
     store = (await open_store(url)).acting(Actor(who, "program"))
     for word in cycle(("pause", "resume")):
-        await getattr(store.schedules, word)(who, who=who)
+        await getattr(store.schedules, word)(who)
         print("done", flush=True)  # noqa: T201 - to whoever has started us
         await store.work.set_queue(Queue(name="mail", paused=word == "pause"))
 

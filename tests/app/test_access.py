@@ -119,7 +119,7 @@ async def test_what_the_facade_does_for_somebody_is_in_the_audit_log(app: Duly) 
     """As the HTTP side does it: a store that acts in their name, and the same verbs on it."""
     store = (await app._lazy.store()).acting(Actor("ada", "person"))
     await store.schedules.add([plan("report")])
-    await steered(store, who="ada").apause("report", note="holiday")
+    await steered(store).apause("report", note="holiday")
     await Queues(OpenStore(store)).apause("mail", note="the relay is down")
     await Limits(OpenStore(store)).aset("crm", concurrency=2)
     await Tokens(OpenStore(store)).acreate("ci", role="viewer")

@@ -15,6 +15,7 @@ from duly.app.schedule_files import apply, draft
 from duly.declare import Sheet
 from duly.declare.reading import read
 from duly.errors import InvalidValue, WrongState
+from duly.model.access import Actor
 
 SHEET = read(
     """
@@ -60,7 +61,7 @@ async def main(url, statement):
         return write(begun)
 
     store.database.write = dying
-    await apply(store, made, who="ada")
+    await apply(store, made)
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -80,8 +81,12 @@ async def store(home: str) -> AsyncIterator[Store]:
     await store.close()
 
 
+def as_user(store: Store, who: str) -> Store:
+    return store.acting(Actor(who, "program"))
+
+
 async def applied(store: Store, sheet: Sheet) -> None:
-    await apply(store, await draft(store, sheet, file="schedules.toml"), who="ada")
+    await apply(as_user(store, "ada"), await draft(store, sheet, file="schedules.toml"))
 
 
 async def rules(store: Store) -> list[str]:
@@ -91,7 +96,7 @@ async def rules(store: Store) -> list[str]:
 async def test_what_was_applied_leaves_nothing_to_do(store: Store) -> None:
     first = await draft(store, SHEET, file="schedules.toml")
     assert (first.plan.counts["add"], first.expected, first.is_written) == (4, None, False)
-    await apply(store, first, who="ada")
+    await apply(as_user(store, "ada"), first)
     again = await draft(store, SHEET, file="schedules.toml")
     assert (again.plan.is_empty, again.plan.has_drift, again.is_written) == (True, False, True)
 
@@ -99,9 +104,9 @@ async def test_what_was_applied_leaves_nothing_to_do(store: Store) -> None:
 async def test_of_two_who_planned_at_once_the_second_plans_again(store: Store) -> None:
     one = await draft(store, SHEET, file="schedules.toml")
     other = await draft(store, FASTER, file="schedules.toml")
-    await apply(store, one, who="ada")
+    await apply(as_user(store, "ada"), one)
     with pytest.raises(WrongState, match=r"somebody applied schedules\.toml meanwhile: plan again"):
-        await apply(store, other, who="grace")
+        await apply(as_user(store, "grace"), other)
     assert await rules(store) == ["every 1h", "every 2h"]
     await applied(store, FASTER)
     assert await rules(store) == ["every 1m", "every 2h"]
@@ -111,7 +116,9 @@ async def test_two_files_that_want_one_name_do_not_take_it_from_each_other(store
     one = await draft(store, SHEET, file="one.toml")
     other = await draft(store, FASTER, file="other.toml")
     done = await asyncio.gather(
-        apply(store, one, who="ada"), apply(store, other, who="grace"), return_exceptions=True
+        apply(as_user(store, "ada"), one),
+        apply(as_user(store, "grace"), other),
+        return_exceptions=True,
     )
     assert [type(result) for result in done if result] == [WrongState]
 
@@ -119,9 +126,11 @@ async def test_two_files_that_want_one_name_do_not_take_it_from_each_other(store
 async def test_what_a_person_does_after_the_plan_is_not_overwritten(store: Store) -> None:
     await applied(store, SHEET)
     made = await draft(store, FASTER, file="schedules.toml")
-    await store.schedules.edit("one", lambda old: replace(old, rule="every 9h"), who="grace")
+    await store.acting(Actor("grace", "program")).schedules.edit(
+        "one", lambda old: replace(old, rule="every 9h")
+    )
     with pytest.raises(WrongState, match='somebody changed schedule "one" meanwhile'):
-        await apply(store, made, who="ada")
+        await apply(as_user(store, "ada"), made)
     assert await rules(store) == ["every 9h", "every 2h"]
     assert (await draft(store, FASTER, file="schedules.toml")).plan.has_drift
 
@@ -131,7 +140,7 @@ async def test_a_task_without_its_app_is_refused_and_nothing_is_written(store: S
     made = await draft(store, greeting, file="schedules.toml")
     assert made.needing_an_app() == ["hi"]
     with pytest.raises(InvalidValue, match=r"\[schedules.hi\] task = \"greet\": name the app"):
-        await apply(store, made, who="ada")
+        await apply(as_user(store, "ada"), made)
     assert await rules(store) == []
 
 

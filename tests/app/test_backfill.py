@@ -10,6 +10,7 @@ import pytest
 from duly import Duly
 from duly.clock import now
 from duly.errors import InvalidValue, NotFound, WrongState
+from duly.model.access import Actor
 from duly.model.backfill import Backfill
 from duly.model.policies import Missed
 from duly.store.protocol import Retention
@@ -85,11 +86,13 @@ async def test_it_does_so_on_postgresql_too(postgres: World) -> None:
 
 async def skipped_and_asked_for(there: World) -> None:
     await nightly(there)
-    await there.store.schedules.pause("nightly", who="ada")
+    await there.store.acting(Actor("ada", "program")).schedules.pause("nightly")
     there.clock.set(MONDAY + DAY)
-    await there.store.schedules.resume("nightly", who="ada")
+    await there.store.acting(Actor("ada", "program")).schedules.resume("nightly")
     since = MONDAY - timedelta(hours=1)
-    await there.store.schedules.backfill("nightly", since=since, until=there.now, who="grace")
+    await there.store.acting(Actor("grace", "program")).schedules.backfill(
+        "nightly", since=since, until=there.now
+    )
     answer = await why(there, at="Tue 02:00")
     assert answer[0].startswith(
         "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and was skipped: the schedule was"
@@ -105,7 +108,7 @@ async def test_a_moment_of_a_stretch_that_was_asked_for_later_tells_both(world: 
     await nightly(world, missed=Missed("latest"), overlap="allow")
     await night(world, days=4)
     since, until = MONDAY, MONDAY + 2 * DAY
-    await world.store.schedules.backfill("nightly", since=since, until=until, who="grace")
+    await world.by("grace").schedules.backfill("nightly", since=since, until=until)
     answer = await why(world, at="Wed 02:00")
     assert "was merged into the run of Fri 02:00" in answer[0]
     assert sum("backfilled by grace" in line for line in answer) == 1
@@ -113,7 +116,7 @@ async def test_a_moment_of_a_stretch_that_was_asked_for_later_tells_both(world: 
 
 async def test_a_moment_before_the_schedule_was_there_is_told_as_a_backfill(world: World) -> None:
     await nightly(world)
-    await world.store.schedules.backfill("nightly", since=MONDAY - DAY, until=MONDAY, who="grace")
+    await world.by("grace").schedules.backfill("nightly", since=MONDAY - DAY, until=MONDAY)
     world.wait(MINUTE)
     [sentence, *_] = await why(world, at="Mon 02:00")
     assert sentence.startswith(

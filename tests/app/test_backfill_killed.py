@@ -28,7 +28,7 @@ MANY = 1_000_000
 ROUNDS = 24
 HOURS = "2023..2024-*-* *:00 UTC"  # and none to come, while we look
 END = datetime(2024, 1, 1, tzinfo=UTC)
-STRETCH = {"since": END - MOMENTS * timedelta(hours=1), "until": END, "who": "ada"}
+STRETCH = {"since": END - MOMENTS * timedelta(hours=1), "until": END}
 # It has imported everything before it is asked, and is one thread: what it forks begins at once.
 FORKING = """
 import asyncio, os, sys

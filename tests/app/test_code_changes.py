@@ -224,10 +224,9 @@ async def test_schedule_gone_from_code(world: World) -> None:
 
 async def test_edited_by_a_person_then_changed_in_code(world: World) -> None:
     await deploy(world, report("every 1h", late="skip"))
-    await world.store.schedules.edit(
+    await world.by("ada").schedules.edit(
         "report",
         lambda plan: replace(plan, policies=replace(plan.policies, late="run")),
-        who="ada",
     )
     said = await deploy(world, report("every 2h", late="hurry"))
     assert said == [

@@ -61,7 +61,7 @@ async def test_what_was_due_a_second_ago_is_not_overdue(world: World) -> None:
 
 async def test_a_paused_schedule_says_so_however_often_it_would_be_due(world: World) -> None:
     await outage(world, SECOND)
-    await world.store.schedules.pause("often", who="ada")
+    await world.by("ada").schedules.pause("often")
     world.wait(MINUTE)
     assert "it is paused by ada" in (await why_schedule(world.store, "often")).splitlines()[0]
 

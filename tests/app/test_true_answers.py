@@ -80,7 +80,7 @@ async def _see_the_attempts(world: World) -> None:
 
 async def test_a_run_by_hand_is_recorded_as_one(world: World) -> None:
     await world.add(plan("report", "every 1h"))
-    await world.store.schedules.run("report", who="ada")
+    await world.by("ada").schedules.run("report")
     [fire] = await history(world.store, "report", since=None, until=None, limit=10)
     assert (fire.reason, fire.manual) == ("run by hand by ada", True)
     await world.add(plan("waits", "every 1h", overlap="queue_one"))

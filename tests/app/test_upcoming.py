@@ -67,7 +67,7 @@ async def test_a_paused_schedule_still_says_when_its_pause_ends(world: World) ->
 async def test_what_was_done_is_noted_on_the_clock_of_the_schedule(world: World) -> None:
     await world.add(plan("nightly", "02:00 Europe/Berlin"))
     people = world.store.schedules
-    await people.skip_next("nightly", who="ada")
+    await world.by("ada").schedules.skip_next("nightly")
     await people.skip_next("nightly", count=2)
     until = MONDAY + timedelta(days=7, microseconds=501_119)
     await people.pause("nightly", until=until)

@@ -187,7 +187,7 @@ async def test_what_was_too_late_says_how_late_it_might_have_been(world: World) 
 
 async def test_what_fell_into_a_pause_says_by_whom_and_why(world: World) -> None:
     await nightly(world)
-    await world.store.schedules.pause("nightly", who="ada", note="the database moves")
+    await world.by("ada").schedules.pause("nightly", note="the database moves")
     world.wait(DAY)
     assert await why(world) == [
         "nightly was due Tue 2026-11-10 02:00 Europe/Berlin: it is paused by ada since Mon 13:00: "
@@ -238,7 +238,7 @@ async def test_what_nobody_saw_says_who_was_not_there(world: World) -> None:
 
 async def test_what_somebody_skipped_in_advance_is_told_before_and_after(world: World) -> None:
     await nightly(world)
-    await world.store.schedules.skip_next("nightly", who="ada")
+    await world.by("ada").schedules.skip_next("nightly")
     assert await why(world, at="2026-11-10 02:00") == [
         "nightly is due Tue 2026-11-10 02:00 Europe/Berlin and will be skipped "
         "because ada asked for it in advance."
@@ -263,7 +263,7 @@ async def test_what_was_merged_tells_what_became_of_the_other(world: World) -> N
 
 async def test_what_somebody_ran_is_told_as_such(world: World) -> None:
     await nightly(world)
-    await world.store.schedules.run("nightly", who="ada")
+    await world.by("ada").schedules.run("nightly")
     await keep(world, timedelta(seconds=3))
     assert (await why(world))[0] == (
         "nightly was run by hand Mon 2026-11-09 13:00 Europe/Berlin and ran on time "
@@ -344,8 +344,8 @@ async def test_what_is_no_moment_of_the_rule_is_answered_with_the_nearest(world:
 async def test_a_rule_that_was_changed_says_by_whom(world: World) -> None:
     await nightly(world)
     await night(world)
-    await world.store.schedules.edit(
-        "nightly", lambda old: replace(old, rule="09:00 Europe/Berlin"), who="ada"
+    await world.by("ada").schedules.edit(
+        "nightly", lambda old: replace(old, rule="09:00 Europe/Berlin")
     )
     await night(world, 3)
     changed = "it was changed Tue 02:00:00 by ada (rule: 02:00 Europe/Berlin → 09:00 Europe/Berlin)"
@@ -358,8 +358,8 @@ async def test_a_rule_that_was_changed_says_by_whom(world: World) -> None:
 async def test_an_edit_never_makes_moments_missed_and_why_says_so(world: World) -> None:
     await nightly(world)
     await night(world, late=8 * HOUR)
-    await world.store.schedules.edit(
-        "nightly", lambda old: replace(old, rule="09:00 Europe/Berlin"), who="ada"
+    await world.by("ada").schedules.edit(
+        "nightly", lambda old: replace(old, rule="09:00 Europe/Berlin")
     )
     assert (await why(world, at="2026-11-10 09:00"))[0] == (
         "nightly was not due Tue 2026-11-10 09:00 Europe/Berlin: it was changed 10:00 by ada "
@@ -438,7 +438,7 @@ async def test_an_unknown_name_is_answered_with_the_nearest(world: World) -> Non
     with pytest.raises(NotFound) as unknown:
         await why(world, "nigtly")
     assert str(unknown.value) == 'there is no schedule "nigtly"; did you mean "nightly"?'
-    await world.store.schedules.remove("nightly", who="bob")
+    await world.by("bob").schedules.remove("nightly")
     removed = "any more: it was removed Mon 2026-11-09 12:00 UTC by bob"
     with pytest.raises(NotFound, match=removed):
         await why(world)

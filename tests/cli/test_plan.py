@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from duly.app import Store
 from duly.app.typed_schedules import login
 from duly.cli.main import main
+from duly.model.access import Actor
 from duly.model.job import Owner
 from duly.model.limit import Rate
 from duly.model.queue import Queue
@@ -103,7 +104,10 @@ def there(url: str, *names: str) -> Any:  # noqa: ANN401 - a Standing, with its 
 
 def person_sets(url: str, name: str, **fields: object) -> None:
     async def change(opened: Store) -> None:
-        await opened.schedules.edit(name, lambda old: replace(old, **fields), who="grace")  # type: ignore[arg-type]
+        await opened.acting(Actor("grace", "program")).schedules.edit(
+            name,
+            lambda old: replace(old, **fields),  # type: ignore[arg-type]
+        )
 
     on(url, change)
 
@@ -201,7 +205,12 @@ def test_a_pause_is_written_and_ended_by_the_file(store: str) -> None:
     edit('paused = true\nnote = "the relay"\n', "")
     said("apply")
     assert there(store, "x").schedules["x"].pause is None
-    on(store, lambda opened: opened.schedules.pause("x", who="grace", note="hands off"))
+    on(
+        store,
+        lambda opened: opened.acting(Actor("grace", "program")).schedules.pause(
+            "x", note="hands off"
+        ),
+    )
     assert any("drift: paused is true" in line for line in said("plan", exit_code=6))
 
 
@@ -299,8 +308,8 @@ def test_what_was_applied_before_tasks_were_remembered_is_left_alone(store: str,
         record = await opened.schedules.applied("schedules.toml")
         assert record is not None
         said_only = record.partition("# decided")[0]
-        await opened.schedules.apply(
-            "schedules.toml", expected=record, record=said_only, steps=[], who="ada"
+        await opened.acting(Actor("ada", "program")).schedules.apply(
+            "schedules.toml", expected=record, record=said_only, steps=[]
         )
 
     on(store, forget)

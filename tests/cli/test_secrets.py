@@ -10,6 +10,7 @@ from duly import Duly
 from duly.app import Store
 from duly.app.access import commanded
 from duly.cli.main import main
+from duly.model.access import Actor
 from duly.model.payload import Json
 from tests.cli.test_schedules import changes, empty, on, plan, store
 
@@ -104,7 +105,11 @@ def test_of_an_edit_the_audit_log_tells_without_it(store: str) -> None:
     with_another = replace(plan(store, "copy"), args=Json('{"argv":["x","--password","hunter2"]}'))
 
     async def edited(there: Store) -> object:
-        return await commanded(there).schedules.edit("copy", lambda _: with_another, who="ada")
+        return (
+            await commanded(there)
+            .acting(Actor("ada", "program"))
+            .schedules.edit("copy", lambda _: with_another)
+        )
 
     on(store, edited)
     [deed, _] = Duly(store).audit.list()

@@ -23,6 +23,7 @@ from click.testing import CliRunner, Result
 from duly.app import Store, migrate_store, open_store
 from duly.cli import main
 from duly.clock import now
+from duly.model.access import Actor
 from duly.model.outcome import Succeeded
 from duly.model.worker import Profile
 from duly.policy.firing import decide
@@ -231,7 +232,12 @@ def test_what_stands_is_where_it_begins(store: str) -> None:
 
 def test_a_pause_without_an_end_is_said(store: str) -> None:
     add("every 1h", "--task", "work", "--name", "hourly")
-    on(store, lambda there: there.schedules.pause("hourly", note="stocktaking", who="ada"))
+    on(
+        store,
+        lambda there: there.acting(Actor("ada", "program")).schedules.pause(
+            "hourly", note="stocktaking"
+        ),
+    )
     result = simulated("hourly", "--to", "3h", "--runtime", "1m")
     assert "note: it is paused; this is as if somebody resumed it" in result.stderr
     assert result.stdout.startswith("3 due: 3 would run.")
@@ -240,7 +246,10 @@ def test_a_pause_without_an_end_is_said(store: str) -> None:
 def test_a_pause_is_kept_until_it_ends(store: str) -> None:
     add("every 1h", "--task", "work", "--name", "hourly")
     until = now() + timedelta(hours=9)
-    on(store, lambda there: there.schedules.pause("hourly", until=until, who="ada"))
+    on(
+        store,
+        lambda there: there.acting(Actor("ada", "program")).schedules.pause("hourly", until=until),
+    )
     result = simulated("hourly", "--to", "3h", "--runtime", "1m")
     assert result.stdout.startswith("3 due: 3 skipped.")
     assert "the schedule was paused by ada" in result.stdout

@@ -11,6 +11,7 @@ from duly.model.schedule import Plan
 from duly.policy.firing import decide
 from duly.store.applying import Application, apply
 from duly.store.database import Operation, T
+from duly.store.held import Editor
 from duly.store.ids import Ids
 from duly.store.protocol import LaneRule, LimitStep, QueueStep, ScheduleStep, Standing, Step
 from duly.store.sql_store import SqlStore
@@ -38,9 +39,7 @@ def added(*plans: Plan) -> list[Step]:
 async def applied(
     world: World, steps: list[Step], record: str = "one", expected: str | None = None
 ) -> None:
-    await world.store.schedules.apply(
-        FILE, expected=expected, record=record, steps=steps, who="ada"
-    )
+    await world.by("ada").schedules.apply(FILE, expected=expected, record=record, steps=steps)
 
 
 async def standing(world: World) -> Standing:
@@ -129,9 +128,9 @@ async def a_file_that_was_applied_meanwhile_is_planned_again(world: World) -> No
 async def what_a_person_changed_since_the_plan_is_not_overwritten(world: World) -> None:
     await applied(world, EVERYTHING)
     seen = await standing(world)
-    schedules = world.store.schedules
-    await schedules.edit("report", lambda old: replace(old, priority=7), who="grace")
-    await schedules.pause("other", who="grace")
+    schedules = world.by("grace").schedules
+    await schedules.edit("report", lambda old: replace(old, priority=7))
+    await schedules.pause("other")
     await world.store.work.set_queue(replace(MAIL, paused=True))
     await world.store.limits.set("crm", concurrency=9, rate=None)
     steps: list[Step] = [
@@ -153,7 +152,7 @@ async def what_a_person_changed_since_the_plan_is_not_overwritten(world: World) 
 async def what_was_removed_since_the_plan_is_not_brought_back(world: World) -> None:
     await applied(world, added(filed()))
     seen = await world.schedule()
-    await world.store.schedules.remove("report", who="grace")
+    await world.by("grace").schedules.remove("report")
     with refused(WrongState, saying='somebody changed schedule "report" meanwhile: plan again'):
         await applied(
             world,
@@ -181,7 +180,7 @@ async def an_application_that_is_torn_anywhere_has_done_nothing(world: World) ->
     for statement in ("add_schedules", "set_queue", "set_lane_rule", "keep_applied"):
 
         def torn(ids: Ids, statement: str = statement) -> Operation[None]:
-            return _torn(apply(wanted, who="ada", decide=decide, ids=ids), before=statement)
+            return _torn(apply(wanted, Editor("ada", decide, ids)), before=statement)
 
         with refused(_Torn):
             await world.write(torn)

@@ -127,15 +127,15 @@ async def an_entry_whose_answer_was_lost_is_there_once(world: World) -> None:
 async def what_is_done_to_a_schedule_in_somebodys_name_is_there(world: World) -> None:
     people = world.store.acting(ADA).schedules
     await people.add([plan(rule="every 1h")])
-    await people.edit("report", lambda _: plan(rule="every 2h", title="new"), who="ada")
-    await people.pause("report", until=START + HOUR, note="holiday", who="ada")
-    await people.resume("report", who="ada")
-    [moment] = await people.skip_next("report", who="ada")
-    await people.rewind("report", to=START, who="ada")
-    await people.run("report", who="ada")
+    await people.edit("report", lambda _: plan(rule="every 2h", title="new"))
+    await people.pause("report", until=START + HOUR, note="holiday")
+    await people.resume("report")
+    [moment] = await people.skip_next("report")
+    await people.rewind("report", to=START)
+    await people.run("report")
     world.wait(5 * HOUR)
-    await people.backfill("report", since=START - 4 * HOUR, until=START, who="ada")
-    await people.remove("report", who="ada")
+    await people.backfill("report", since=START - 4 * HOUR, until=START)
+    await people.remove("report")
     entries = await log(world, subject="schedule:report")
     equal(
         [entry.action.removeprefix("schedules.") for entry in entries],
@@ -163,7 +163,7 @@ async def what_is_done_to_queues_limits_workers_and_jobs_is_there(world: World) 
     await store.jobs.cancel(number, reason="not today")
     number = await world.enqueue(call())
     await world.end(await world.begin(), REFUSED)
-    await store.jobs.retry(number, who="ada")
+    await store.jobs.retry(number)
     await store.schedules.apply(
         "schedules.toml",
         expected=None,
@@ -172,7 +172,6 @@ async def what_is_done_to_queues_limits_workers_and_jobs_is_there(world: World) 
             ScheduleStep(name="report", seen=None, plan=plan()),
             QueueStep(seen=None, queue=Queue(name="other")),
         ],
-        who="ada",
     )
     equal(
         [(entry.action, said(entry)) for entry in await log(world)],
@@ -203,8 +202,8 @@ async def what_is_done_to_many_jobs_is_announced_once_and_only_if_there_are_any(
         await world.enqueue(call())
         await world.end(await world.begin(), REFUSED)
     failed = Filter(states=(State.FAILED,), task="work")
-    equal(len(await store.jobs.retry_found(failed, first=1, who="ada")), 1)
-    equal(len(await store.jobs.retry_found(Filter(task="work"), who="ada")), 2)
+    equal(len(await store.jobs.retry_found(failed, first=1)), 1)
+    equal(len(await store.jobs.retry_found(Filter(task="work"))), 2)
     equal(len(await store.jobs.cancel_found(Filter(task="work"), reason="enough")), 3)
     equal(len(await store.jobs.remove_found(Filter(task="work"))), 3)
     equal(
@@ -221,16 +220,14 @@ async def what_is_done_to_many_jobs_is_announced_once_and_only_if_there_are_any(
 @check
 async def what_nobody_does_or_what_is_refused_is_not_there(world: World) -> None:
     await world.add(plan())
-    await world.store.schedules.pause("report", who="code")
+    await world.store.schedules.pause("report")
     await world.fire_after(HOUR)
     store = world.store.acting(ADA)
     with refused(NotFound):
-        await store.schedules.pause("nothing", who="ada")
+        await store.schedules.pause("nothing")
     with refused(InvalidValue):
-        await store.schedules.pause("report", until=START, who="ada")
-    await store.schedules.backfill(
-        "report", since=START - HOUR, until=START, who="ada", dry_run=True
-    )
+        await store.schedules.pause("report", until=START)
+    await store.schedules.backfill("report", since=START - HOUR, until=START, dry_run=True)
     await store.jobs.enqueue([call()])
     equal(await log(world), [])
 
@@ -244,7 +241,6 @@ async def a_change_with_much_to_say_is_kept_and_its_entry_is_short(world: World)
         expected=None,
         record="one",
         steps=[ScheduleStep(name=name, seen=None, plan=plan(name)) for name in names],
-        who="ada",
     )
     equal(len(await world.store.schedules.page(limit=200)), 100)
     [entry] = await log(world)
@@ -256,7 +252,7 @@ async def a_change_with_much_to_say_is_kept_and_its_entry_is_short(world: World)
 async def what_is_named_like_a_secret_is_not_there(world: World) -> None:
     await world.store.acting(ADA).schedules.add([plan(rule="every 1h")])
     people = world.store.acting(ADA).schedules
-    await people.pause("report", note="password=hunter2", who="ada")
+    await people.pause("report", note="password=hunter2")
     equal(said((await log(world))[-1]), {"note": "password=***"})
 
 

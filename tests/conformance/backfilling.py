@@ -19,9 +19,7 @@ IN_LINE: tuple[Overlap, ...] = tuple(o for o in get_args(Overlap) if o != "allow
 
 
 async def backfilled(world: World, since: datetime, until: datetime, **words: Any) -> Backfill:
-    return await world.store.schedules.backfill(
-        "report", since=since, until=until, **{"who": "ada", **words}
-    )
+    return await world.by("ada").schedules.backfill("report", since=since, until=until, **words)
 
 
 async def asked_for(world: World, name: str = "report") -> list[Fire]:
@@ -32,9 +30,9 @@ async def asked_for(world: World, name: str = "report") -> list[Fire]:
 async def skipped_by_a_pause(world: World, hours: int, **policies: Any) -> list[datetime]:
     """A schedule that was due each hour and fired nothing: its moments."""
     await world.add(plan(rule="every 1h", **policies))
-    await world.store.schedules.pause("report", who="ada")
+    await world.by("ada").schedules.pause("report")
     world.wait(hours * HOUR)
-    await world.store.schedules.resume("report", who="ada")
+    await world.by("ada").schedules.resume("report")
     return [START + n * HOUR for n in range(1, hours + 1)]
 
 
@@ -66,8 +64,8 @@ async def the_start_is_part_of_it_and_the_end_is_not(world: World) -> None:
 async def its_jobs_are_what_the_schedule_says(world: World) -> None:
     wanted = distinct_plan(START + DAY)
     await world.add(wanted)
-    done = await world.store.schedules.backfill(
-        wanted.name, since=START - 2 * HOUR, until=START - HOUR, who="ada"
+    done = await world.by("ada").schedules.backfill(
+        wanted.name, since=START - 2 * HOUR, until=START - HOUR
     )
     [moment], [number] = done.queued, done.jobs
     job = await world.job(number)
@@ -130,9 +128,7 @@ async def they_run_one_after_the_other_behind_the_run_that_is_there(world: World
         name = f"of {overlap}"
         await world.add(plan(name, "every 1h", overlap=overlap))
         clock = await world.store.schedules.run(name)
-        done = await world.store.schedules.backfill(
-            name, since=START - 3 * HOUR, until=START, who="ada"
-        )
+        done = await world.by("ada").schedules.backfill(name, since=START - 3 * HOUR, until=START)
         order = []
         for _ in range(4):
             [job] = await world.claim(10)

@@ -34,8 +34,8 @@ async def a_pause_keeps_every_column(world: World) -> None:
     await world.add(distinct_plan(START + YEARS))
     world.wait(MINUTE)
     until = START + 3 * HOUR
-    found = await world.store.schedules.pause(
-        "the name", until=until, who="the pauser", note="the note", catch_up=True
+    found = await world.by("the pauser").schedules.pause(
+        "the name", until=until, note="the note", catch_up=True
     )
     wanted = Pause(since=world.now, until=until, by="the pauser", note="the note", catch_up=True)
     equal(found.pause, wanted)

@@ -101,9 +101,9 @@ async def every_text_can_be_a_name_a_key_and_a_label(world: World) -> None:
 async def every_text_can_be_a_reason_a_note_and_an_error(world: World) -> None:
     await world.add(plan())
     for text in ("", "null", "'", "".join(TEXTS[:-1])):
-        paused = await world.store.schedules.pause("report", who=text, note=text)
+        paused = await world.by(text).schedules.pause("report", note=text)
         equal(paused.pause and (paused.pause.by, paused.pause.note), (text, text))
-        await world.store.schedules.resume("report", who=text)
+        await world.by(text).schedules.resume("report")
         await world.store.work.set_queue(Queue(name=text or "empty", note=text))
         number = await world.enqueue(call(key="k"))
         await world.store.jobs.cancel(number, reason=text)
@@ -111,7 +111,7 @@ async def every_text_can_be_a_reason_a_note_and_an_error(world: World) -> None:
         number = await world.enqueue(call())
         await world.end(await world.begin(), Raised("Oops", text))
         equal((await world.job(number)).error, f"Oops: {text}" if text else "Oops")
-        await world.store.jobs.retry(number, who=text)
+        await world.by(text).jobs.retry(number)
         await world.end(await world.begin(), Stopped(text))
         equal((await world.job(number)).state, State.CANCELLED)
 
@@ -147,11 +147,11 @@ async def words_of_people_that_no_database_can_hold_are_refused_with_a_typed_err
     number = await world.enqueue(call())
     for text in UNSTORABLE:
         for attempt in (
-            lambda text=text: schedules.pause("report", who=text),
+            lambda text=text: world.by(text).schedules.pause("report"),
             lambda text=text: schedules.pause("report", note=text),
-            lambda text=text: schedules.skip_next("report", who=text),
-            lambda text=text: schedules.run("report", who=text),
-            lambda text=text: schedules.remove("report", who=text),
+            lambda text=text: world.by(text).schedules.skip_next("report"),
+            lambda text=text: world.by(text).schedules.run("report"),
+            lambda text=text: world.by(text).schedules.remove("report"),
             lambda text=text: jobs.cancel(number, reason=text),
             lambda text=text: work.register(profile(text), lease=LEASE),
         ):

@@ -71,10 +71,9 @@ async def a_changed_rule_keeps_the_history_and_invents_nothing(world: World) -> 
 @check
 async def what_a_person_edited_stays_and_is_told(world: World) -> None:
     await declare(world, "one", code(priority=1, overlap="skip"))
-    await world.store.schedules.edit(
+    await world.by("ada").schedules.edit(
         "report",
         lambda old: replace(old, priority=7, policies=replace(old.policies, late="run")),
-        who="ada",
     )
     said = await declare(
         world, "two", code(priority=2, queue="other", overlap="allow", late="hurry")
@@ -89,7 +88,7 @@ async def what_a_person_edited_stays_and_is_told(world: World) -> None:
 async def what_a_person_took_back_is_the_codes_again(world: World) -> None:
     await declare(world, "one", code(priority=1))
     for priority in (7, 1):
-        await world.store.schedules.edit("report", _prioritised(priority), who="ada")
+        await world.by("ada").schedules.edit("report", _prioritised(priority))
     said = await declare(world, "two", code(priority=2))
     equal(((await world.schedule()).plan.priority, dict(said.drift)), (2, {}))
 
@@ -109,7 +108,7 @@ async def what_is_not_declared_any_more_is_paused_and_comes_back(world: World) -
 @check
 async def what_a_person_paused_stays_paused(world: World) -> None:
     await declare(world, "one", code())
-    await world.store.schedules.pause("report", who="ada", note="hands off")
+    await world.by("ada").schedules.pause("report", note="hands off")
     await declare(world, "two")
     await declare(world, "three", code(rule="every 2m"))
     found = await world.schedule()
@@ -270,7 +269,7 @@ async def who_knows_only_a_part_pauses_nothing_and_is_silent_beside_who_knows_al
 async def what_code_declares_is_known_beside_what_people_made_of_it(world: World) -> None:
     await declare(world, "one", code())
     await world.add(plan("by hand"))
-    await world.store.schedules.edit("report", lambda one: replace(one, rule="every 5m"), who="ada")
+    await world.by("ada").schedules.edit("report", lambda one: replace(one, rule="every 5m"))
     equal(await world.store.schedules.in_code("report"), (APP, code()))
     equal(await world.store.schedules.in_code("by hand"), None)
     with refused(NotFound):
@@ -283,7 +282,7 @@ async def what_code_declares_and_somebody_removed_is_told_and_can_be_added_again
 ) -> None:
     await declare(world, "one", code(), code("other"))
     equal(await world.store.schedules.removed(), [])
-    await world.store.schedules.remove("report", who="ada")
+    await world.by("ada").schedules.remove("report")
     equal(await world.store.schedules.removed(), [("report", APP)])
     equal((await declare(world, "one", code(), code("other"))).removed, ["report"])
     app, declared = await world.store.schedules.in_code("report") or ("", code("none"))

@@ -31,8 +31,8 @@ async def a_changed_rule_begins_now_and_invents_nothing(world: World) -> None:
 async def what_was_due_before_an_edit_is_decided_by_the_old_plan(world: World) -> None:
     await world.add(plan(title="old"))
     world.wait(2 * MINUTE)
-    await world.store.schedules.edit(
-        "report", lambda old: replace(old, title="new", rule="every 1h"), who="ann"
+    await world.by("ann").schedules.edit(
+        "report", lambda old: replace(old, title="new", rule="every 1h")
     )
     equal([(f.due_at, str(f.outcome)) for f in await world.fires()],
           [(START + MINUTE, "merged"), (START + 2 * MINUTE, "queued")])  # fmt: skip
@@ -149,7 +149,7 @@ async def a_schedule_that_cannot_be_decided_says_why_whatever_the_words(world: W
 async def a_fault_of_one_node_does_not_outlive_the_next_good_decision(world: World) -> None:
     await world.add(plan("a"), plan("bad", missed=Missed("all")))
     await _spoil(world)
-    await world.store.schedules.pause("bad", who="ann")
+    await world.by("ann").schedules.pause("bad")
     holds((await world.schedule("bad")).fault, "a pause does not hide it")
     await world.store.schedules.resume("bad")
     world.wait(MINUTE)
@@ -187,7 +187,7 @@ async def what_is_stored_and_cannot_be_read_can_be_shown_and_removed(world: Worl
 async def the_ledger_of_a_removed_schedule_can_still_be_read(world: World) -> None:
     await world.add(plan())
     await world.fire_after(MINUTE)
-    await world.store.schedules.remove("report", who="ann")
+    await world.by("ann").schedules.remove("report")
     equal([f.due_at for f in await world.store.ledger.fires("report")], [START + MINUTE])
     equal((await world.store.schedules.changes("report"))[0][1:], ("ann", "removed"))
 

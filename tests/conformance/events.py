@@ -210,7 +210,7 @@ async def what_lacks_a_field_is_refused_in_the_ledger(world: World) -> None:
 @check
 async def what_happens_in_a_pause_is_skipped_in_the_ledger(world: World) -> None:
     await world.add(plan(rule="on doc.changed"))
-    await world.store.schedules.pause("report", who="ada", note="migration")
+    await world.by("ada").schedules.pause("report", note="migration")
     await emit(world)
     equal(await react(world), 0)
     world.wait(SECOND)

@@ -180,7 +180,7 @@ async def an_error_is_found_by_a_part_of_it_and_never_by_a_pattern(world: World)
     number = await ended(world, call(), raised)
     await ended(world, call(), OOPS)
     waiting = await ended(world, call(), OOPS)
-    await world.store.jobs.retry(waiting, who="somebody called timeouterror")
+    await world.by("somebody called timeouterror").jobs.retry(waiting)
     for part in ("100% OF_IT", "IN Größe"):
         equal(await found(world, f'error:"{part}"'), [number], part)
         equal(await found(world, f'error~"{part}"'), [number], part)

@@ -19,8 +19,8 @@ async def what_is_found_and_has_failed_is_retried_from_the_first_on(world: World
     numbers = [await ended(world, call(tags=("mine",)), OOPS) for _ in range(5)]
     other = await ended(world, call(), OOPS)
     await ended(world, call(tags=("mine",)))
-    retry = world.store.jobs.retry_found
-    equal(await retry(parse_filter("tag:mine"), first=2, who="ada"), numbers[:2])
+    retry = world.by("ada").jobs.retry_found
+    equal(await retry(parse_filter("tag:mine"), first=2), numbers[:2])
     equal((await world.job(numbers[0])).reason, "retried by ada")
     equal(await retry(parse_filter("tag:mine state:succeeded,running")), [])
     equal(await retry(parse_filter("tag:mine state:failed")), numbers[2:])

@@ -148,7 +148,7 @@ async def a_failed_job_gets_another_chance_under_its_own_number(world: World) ->
     number = await world.enqueue(call(retry=retry, title="t"))
     await world.end(await world.begin(), Raised("Oops", "no luck"))
     world.wait(MINUTE)
-    job = await world.store.jobs.retry(number, who="ann")
+    job = await world.by("ann").jobs.retry(number)
     equal((job.id, job.state, job.attempt, job.crashes, job.title),
           (number, State.READY, 0, 0, "t"))  # fmt: skip
     holds("ann" in job.reason, "it says who asked")

@@ -14,7 +14,7 @@ from tests.factories import plan
 @check
 async def a_paused_schedule_fires_nothing_and_has_no_next_moment(world: World) -> None:
     await world.add(plan())
-    paused = await world.store.schedules.pause("report", who="ann", note="stocktaking")
+    paused = await world.by("ann").schedules.pause("report", note="stocktaking")
     equal(paused.next_at, None)
     pause = paused.pause
     equal(pause and (pause.since, pause.until, pause.by, pause.note, pause.catch_up),
@@ -27,7 +27,7 @@ async def a_paused_schedule_fires_nothing_and_has_no_next_moment(world: World) -
 @check
 async def what_fell_into_a_pause_is_one_row_when_it_is_resumed(world: World) -> None:
     await world.add(plan())
-    await world.store.schedules.pause("report", who="ann", note="stocktaking")
+    await world.by("ann").schedules.pause("report", note="stocktaking")
     world.wait(HOUR)
     resumed = await world.store.schedules.resume("report")
     equal((resumed.pause, resumed.next_at), (None, world.now + MINUTE))
@@ -142,7 +142,7 @@ async def a_skipped_moment_that_is_taken_back_is_fired(world: World) -> None:
     moments = await world.store.schedules.skip_next("report", count=2)
     world.wait(MINUTE)
     await world.fire()
-    equal(await world.store.schedules.unskip("report", who="ada"), moments[1:], "one has passed")
+    equal(await world.by("ada").schedules.unskip("report"), moments[1:], "one has passed")
     equal(await world.store.schedules.unskip("report"), [], "nothing is left to take back")
     await world.fire_after(MINUTE)
     equal([(f.due_at - START, str(f.outcome)) for f in await world.fires()],

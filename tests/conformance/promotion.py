@@ -128,7 +128,7 @@ async def a_failed_job_that_is_retried_waits_behind_the_one_that_runs(world: Wor
     await world.end(await world.begin(), Raised("Oops"))
     await world.fire_after(MINUTE)
     running = await world.begin()
-    retried = await world.store.jobs.retry(fire.job_id or 0, who="ann")
+    retried = await world.by("ann").jobs.retry(fire.job_id or 0)
     equal(str(retried.state), "blocked")
     await world.end(running)
     equal(await world.states(), ["ready"])

@@ -248,11 +248,11 @@ async def what_happened_before_is_replayed_once(world: World) -> None:
         world.wait(MINUTE)
     await react(world)
     await world.add(plan(rule="on doc.changed", args=encode({"n": {"$event": "n"}})))
-    replay, until = world.store.events.replay, START + 2 * MINUTE
+    replay, until = world.by("ada").events.replay, START + 2 * MINUTE
     foreseen = await replay("report", since=START, until=until, dry_run=True)
     equal((foreseen.events, list(foreseen.jobs), foreseen.dry_run), (2, [], True))
     equal(await world.live(), [])
-    done = await replay("report", since=START, until=until, who="ada")
+    done = await replay("report", since=START, until=until)
     equal((done.events, len(done.jobs), done.skipped), (2, 2, 0))
     again = await replay("report", since=START, until=until)
     equal((again.events, list(again.jobs)), (0, []))

@@ -49,7 +49,7 @@ async def retry(world: World, **asked: Any) -> list[int]:
 async def retried(
     world: World, *, first: int | None = None, who: str = "", **asked: Any
 ) -> list[int]:
-    return await world.store.jobs.retry_found(Filter(**asked), first=first, who=who)
+    return await world.by(who).jobs.retry_found(Filter(**asked), first=first)
 
 
 async def count_failed(world: World, **asked: Any) -> int:

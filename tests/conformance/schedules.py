@@ -76,7 +76,7 @@ async def schedules_are_listed_by_name_a_page_at_a_time(world: World) -> None:
 async def a_removed_schedule_fires_no_more_and_its_jobs_live_on(world: World) -> None:
     await world.add(plan())
     await world.fire_after(MINUTE)
-    await world.store.schedules.remove("report", who="ann")
+    await world.by("ann").schedules.remove("report")
     world.wait(MINUTE)
     equal((await world.fire()).schedules, 0)
     with refused(NotFound):
@@ -99,9 +99,9 @@ async def a_name_is_free_again_after_its_schedule_was_removed(world: World) -> N
 async def what_was_changed_is_written_down_with_who_and_when(world: World) -> None:
     await world.add(plan())
     world.wait(MINUTE / 2)
-    await world.store.schedules.edit("report", lambda old: replace(old, title="new"), who="ann")
+    await world.by("ann").schedules.edit("report", lambda old: replace(old, title="new"))
     world.wait(MINUTE)
-    await world.store.schedules.pause("report", who="ben", note="stocktaking")
+    await world.by("ben").schedules.pause("report", note="stocktaking")
     found = await world.store.schedules.changes("report")
     equal([(at - START, who) for at, who, _ in found],
           [(MINUTE * 1.5, "ben"), (MINUTE / 2, "ann")], "the newest first")  # fmt: skip
@@ -114,7 +114,7 @@ async def a_manual_run_stands_beside_the_clock(world: World) -> None:
     await world.add(plan(rule="every 1h"))
     before = await world.schedule()
     world.wait(MINUTE)
-    fire = await world.store.schedules.run("report", who="ann")
+    fire = await world.by("ann").schedules.run("report")
     equal((fire.due_at, fire.count, str(fire.outcome)), (world.now, 1, "queued"))
     holds(fire.series != 0, "it has a series of its own")
     job = await world.job(fire.job_id)
@@ -148,7 +148,7 @@ async def what_is_skipped_in_advance_is_in_the_ledger_at_once_and_gets_no_job(
     world: World,
 ) -> None:
     await world.add(plan())
-    skipped = await world.store.schedules.skip_next("report", count=2, who="ann")
+    skipped = await world.by("ann").schedules.skip_next("report", count=2)
     equal(skipped, [START + MINUTE, START + 2 * MINUTE])
     fires = await world.fires()
     equal([(str(f.outcome), str(f.cause)) for f in fires], [("skipped", "asked")] * 2)
@@ -214,7 +214,7 @@ async def a_rewound_schedule_does_not_fire_again_what_is_in_the_ledger(world: Wo
     await world.add(plan(missed=Missed("all"), overlap="allow"))
     await world.fire_after(3 * MINUTE)
     before = await world.fires()
-    await world.store.schedules.rewind("report", to=START, who="ann")
+    await world.by("ann").schedules.rewind("report", to=START)
     equal((await world.schedule()).cursor, START)
     equal((await world.fire()).fires, 0)
     equal(await world.fires(), before)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from duly.model.access import Actor
 from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.job import Call, Job
@@ -65,6 +66,10 @@ class World:
 
     def wait(self, length: timedelta) -> None:
         self.clock.advance(length)
+
+    def by(self, who: str) -> Store:
+        """The store as somebody who changes it."""
+        return self.store.acting(Actor(who, "program"))
 
     def another_node(self) -> "World":
         """A second process on the same database."""

@@ -150,7 +150,7 @@ class Workload:
 
     async def _retry(self, store: SqlStore) -> None:
         if (job := self._some_job(State.FAILED)) is not None:
-            await store.jobs.retry(job, who="a client")
+            await store.jobs.retry(job)
 
     async def _add(self, store: SqlStore) -> None:
         name = f"schedule {next(self._names)}"
@@ -170,36 +170,36 @@ class Workload:
                 return replace(old, policies=replace(old.policies, overlap=new.policies.overlap))
             return replace(new, name=old.name)
 
-        await store.schedules.edit(self._some_schedule(), change, who="a client")
+        await store.schedules.edit(self._some_schedule(), change)
 
     async def _pause(self, store: SqlStore) -> None:
         until = None
         if self._world.chance(0.6):
             until = self._world.clock.now() + timedelta(seconds=self._dice.choice((1, 5, 60)))
         await store.schedules.pause(
-            self._some_schedule(), until=until, catch_up=self._world.chance(0.4), who="a client"
+            self._some_schedule(), until=until, catch_up=self._world.chance(0.4)
         )
 
     async def _resume(self, store: SqlStore) -> None:
         paused = [life.row.name for life in self._lives() if life.row.pause]
         name = self._dice.choice(paused) if paused else self._some_schedule()
-        await store.schedules.resume(name, who="a client")
+        await store.schedules.resume(name)
 
     async def _skip_next(self, store: SqlStore) -> None:
         count = self._dice.choice((1, 1, 3))
-        await store.schedules.skip_next(self._some_schedule(), count=count, who="a client")
+        await store.schedules.skip_next(self._some_schedule(), count=count)
 
     async def _rewind(self, store: SqlStore) -> None:
         to = self._world.clock.now() - timedelta(seconds=self._dice.uniform(-5, 60))
-        await store.schedules.rewind(self._some_schedule(), to=to, who="a client")
+        await store.schedules.rewind(self._some_schedule(), to=to)
 
     async def _run(self, store: SqlStore) -> None:
-        fire = await store.schedules.run(self._some_schedule(), who="a client")
+        fire = await store.schedules.run(self._some_schedule())
         if fire.id not in self._world.checkers.ledger.fires:
             self._world.violated(f"fire {fire.id} was promised, and is not there")
 
     async def _remove(self, store: SqlStore) -> None:
-        await store.schedules.remove(self._some_schedule(), who="a client")
+        await store.schedules.remove(self._some_schedule())
 
     async def _set_queue(self, store: SqlStore) -> None:
         queue = Queue(

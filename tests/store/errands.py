@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from duly.errors import InvalidValue
+from duly.model.access import Actor
 from duly.model.fire import Fire
 from duly.model.schedule import Plan, Schedule
 from duly.store.protocol import Store
 
 WHO = "the guest"
+ACTOR = Actor(WHO, "program")
 
 
 async def cancel(store: Store, key: str) -> bool:
@@ -21,7 +23,7 @@ async def add(store: Store, plan: Plan) -> Schedule:
 
 
 async def edit(store: Store, name: str, change: Callable[[Plan], Plan]) -> Schedule:
-    return await store.schedules.edit(name, change, who=WHO)
+    return await store.acting(ACTOR).schedules.edit(name, change)
 
 
 def every_2h(plan: Plan) -> Plan:
@@ -33,20 +35,20 @@ def spoiled(plan: Plan) -> Plan:
 
 
 async def pause(store: Store, name: str, note: str = "") -> Schedule:
-    return await store.schedules.pause(name, note=note, who=WHO)
+    return await store.acting(ACTOR).schedules.pause(name, note=note)
 
 
 async def resume(store: Store, name: str) -> Schedule:
-    return await store.schedules.resume(name, who=WHO)
+    return await store.acting(ACTOR).schedules.resume(name)
 
 
 async def skip(store: Store, name: str) -> int:
-    return len(await store.schedules.skip_next(name, count=2, who=WHO))
+    return len(await store.acting(ACTOR).schedules.skip_next(name, count=2))
 
 
 async def run(store: Store, name: str) -> Fire:
-    return await store.schedules.run(name, who=WHO)
+    return await store.acting(ACTOR).schedules.run(name)
 
 
 async def remove(store: Store, name: str) -> None:
-    await store.schedules.remove(name, who=WHO)
+    await store.acting(ACTOR).schedules.remove(name)

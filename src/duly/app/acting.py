@@ -151,11 +151,11 @@ class UserApp:
 
     @property
     def schedules(self) -> Schedules:
-        return Schedules(self._lazy, zone=self.backend.zone, who=self.user.name)
+        return Schedules(self._lazy, zone=self.backend.zone)
 
     @property
     def events(self) -> Events:
-        return Events(self._lazy, who=self.user.name)
+        return Events(self._lazy)
 
     @property
     def queues(self) -> Queues:

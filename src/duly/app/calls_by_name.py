@@ -100,7 +100,6 @@ async def run_again(
     number: int,
     *,
     args: Args | None,
-    who: str,
     tenant: str | None = None,
 ) -> int:
     """A new job like another one, with the same arguments or with others."""
@@ -114,7 +113,7 @@ async def run_again(
         priority=job.priority,
         tenant=job.tenant,
         tags=job.tags,
-        submitter=who,
+        submitter=store.who,
     )
     if job.task not in registry:
         call = replace(call, title=job.title, limits=job.limits, needs=job.needs, terms=job.terms)
@@ -124,7 +123,7 @@ async def run_again(
     return made
 
 
-async def run_with(store: Store, registry: Registry, name: str, args: Args, *, who: str) -> Fire:
+async def run_with(store: Store, registry: Registry, name: str, args: Args) -> Fire:
     """A job of a schedule's task with other arguments, beside the schedule."""
     plan = (await store.schedules.get(name)).plan
     now = await store.surroundings.now()
@@ -136,7 +135,7 @@ async def run_with(store: Store, registry: Registry, name: str, args: Args, *, w
         priority=plan.priority,
         tenant=plan.tenant,
         tags=plan.tags,
-        submitter=who,
+        submitter=store.who,
     )
     [number] = await store.jobs.enqueue([call])
     return Fire(
@@ -144,7 +143,7 @@ async def run_with(store: Store, registry: Registry, name: str, args: Args, *, w
         schedule=name,
         due_at=now,
         outcome="queued",
-        reason=f"run by {who} with other arguments",
+        reason=f"run by {store.who} with other arguments",
         job_id=number,
         decided_at=now,
         covers_from=now,
@@ -169,12 +168,12 @@ def plan_named(
     task: str,
     args: Args,
     owner: Owner,
-    who: str,
+    submitter: str,
     words: Mapping[str, Any],
 ) -> Plan:
     """Make a plan from names; ``words`` are those of ``typed_schedules.new_plan``."""
     label = {word: words.get(word) for word in ("queue", "priority", "title", "tags")}
-    call = started(registry, rule, task, args, submitter=who, **label)
+    call = started(registry, rule, task, args, submitter=submitter, **label)
     plan = new_plan(name, rule, task=call.task, args=args, words=words)
     policies = replace(plan.policies, retry=call.retry)
     said = {field: getattr(call, field) for field in _LABEL} | {"owner": owner}
@@ -189,10 +188,9 @@ async def edited_by_name(
     rule: str | None,
     args: Args | None,
     words: Mapping[str, Any],
-    who: str,
 ) -> Schedule:
     """Change what is said of a schedule, and nothing else."""
-    return await edited(store, name, change_named(registry, rule, args, words), who=who)
+    return await edited(store, name, change_named(registry, rule, args, words))
 
 
 def change_named(

@@ -91,9 +91,8 @@ def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitt
 
 
 class Events:
-    def __init__(self, lazy: LazyStore, *, who: str = "") -> None:
+    def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy
-        self._who = who
 
     def get(self, number: str | int, /) -> Event:
         return self._lazy.call(lambda store: _get(store, number), twin="duly.events.aget()")
@@ -183,9 +182,7 @@ class Events:
         What it has reacted to is left alone, so it can be repeated. ``pattern``: only to some.
         """
         wanted = Replay(schedule, since, until, pattern, dry_run)
-        return self._lazy.call(
-            lambda store: _replay(store, wanted, self._who), twin="duly.events.areplay()"
-        )
+        return self._lazy.call(lambda store: _replay(store, wanted), twin="duly.events.areplay()")
 
     async def areplay(
         self,
@@ -198,7 +195,7 @@ class Events:
         dry_run: bool = False,
     ) -> Replayed:
         wanted = Replay(schedule, since, until, pattern, dry_run)
-        return await _replay(await self._lazy.store(), wanted, self._who)
+        return await _replay(await self._lazy.store(), wanted)
 
 
 class Search(NamedTuple):
@@ -232,7 +229,7 @@ async def _reactions(store: Store, number: str | int) -> list[Fire]:
     return [Fire.of(fire, schedule, reacts=True) for schedule, fire in found]
 
 
-async def _replay(store: Store, wanted: Replay, who: str) -> Replayed:
+async def _replay(store: Store, wanted: Replay) -> Replayed:
     until = wanted.until
     if until is None:
         until = await store.surroundings.now() + timedelta.resolution
@@ -242,7 +239,6 @@ async def _replay(store: Store, wanted: Replay, who: str) -> Replayed:
         until=until,
         pattern=wanted.pattern,
         dry_run=wanted.dry_run,
-        who=who,
     )
 
 

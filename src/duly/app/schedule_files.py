@@ -184,7 +184,7 @@ async def draft(
     )
 
 
-async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None, who: str) -> None:
+async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None) -> None:
     """Do it in one transaction; ``WrongState`` if what it was planned on has changed."""
     steps = wanted.steps(tasks)
     await store.schedules.apply(
@@ -192,7 +192,6 @@ async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None, w
         expected=wanted.expected,
         record=wanted.record(steps),
         steps=steps,
-        who=who,
     )
 
 

@@ -29,10 +29,9 @@ NOUN = "duly.schedules"
 
 
 class Schedules:
-    def __init__(self, lazy: LazyStore, *, zone: str | None, who: str = "") -> None:
+    def __init__(self, lazy: LazyStore, *, zone: str | None) -> None:
         self._lazy = lazy
         self._zone = zone
-        self._who = who
 
     # Declare and change.
 
@@ -80,9 +79,7 @@ class Schedules:
     ) -> Schedule:
         """Change what is said, and nothing else. An edit never makes moments missed."""
         change = change_of(rule, words)
-        return self._do(
-            "edit", lambda store: edited(store, name, change, who=self._who), connection
-        )
+        return self._do("edit", lambda store: edited(store, name, change), connection)
 
     async def aedit(
         self,
@@ -94,18 +91,14 @@ class Schedules:
         **words: Unpack[Timed],
     ) -> Schedule:
         change = change_of(rule, words)
-        return await self._ado(
-            "edit", lambda store: edited(store, name, change, who=self._who), connection
-        )
+        return await self._ado("edit", lambda store: edited(store, name, change), connection)
 
     def remove(self, name: str, /, *, connection: object | None = None) -> None:
         """Forget the schedule, with what became of its moments; its jobs stay."""
-        self._do("remove", lambda store: store.schedules.remove(name, who=self._who), connection)
+        self._do("remove", lambda store: store.schedules.remove(name), connection)
 
     async def aremove(self, name: str, /, *, connection: object | None = None) -> None:
-        await self._ado(
-            "remove", lambda store: store.schedules.remove(name, who=self._who), connection
-        )
+        await self._ado("remove", lambda store: store.schedules.remove(name), connection)
 
     def pause(
         self,
@@ -119,9 +112,7 @@ class Schedules:
     ) -> Schedule:
         """Fire nothing. Moments that pass meanwhile are skipped, unless they are to catch up."""
         wanted = Stop(until=until, note=note, catch_up=catch_up)
-        return self._do(
-            "pause", lambda store: paused(store, name, wanted, who=self._who), connection
-        )
+        return self._do("pause", lambda store: paused(store, name, wanted), connection)
 
     async def apause(
         self,
@@ -134,48 +125,38 @@ class Schedules:
         connection: object | None = None,
     ) -> Schedule:
         wanted = Stop(until=until, note=note, catch_up=catch_up)
-        return await self._ado(
-            "pause", lambda store: paused(store, name, wanted, who=self._who), connection
-        )
+        return await self._ado("pause", lambda store: paused(store, name, wanted), connection)
 
     def resume(self, name: str, /, *, connection: object | None = None) -> Schedule:
-        return self._do("resume", lambda store: resumed(store, name, who=self._who), connection)
+        return self._do("resume", lambda store: resumed(store, name), connection)
 
     async def aresume(self, name: str, /, *, connection: object | None = None) -> Schedule:
-        return await self._ado(
-            "resume", lambda store: resumed(store, name, who=self._who), connection
-        )
+        return await self._ado("resume", lambda store: resumed(store, name), connection)
 
     def skip_next(
         self, name: str, /, *, count: int = 1, connection: object | None = None
     ) -> list[datetime]:
         """Leave the next moments out: which they are."""
-        return self._do(
-            "skip_next", lambda store: skipped(store, name, count, who=self._who), connection
-        )
+        return self._do("skip_next", lambda store: skipped(store, name, count), connection)
 
     async def askip_next(
         self, name: str, /, *, count: int = 1, connection: object | None = None
     ) -> list[datetime]:
-        return await self._ado(
-            "skip_next", lambda store: skipped(store, name, count, who=self._who), connection
-        )
+        return await self._ado("skip_next", lambda store: skipped(store, name, count), connection)
 
     def unskip(self, name: str, /, *, connection: object | None = None) -> list[datetime]:
         """Take back every moment ahead that was skipped in advance; return these moments."""
-        return self._do("unskip", lambda store: unskipped(store, name, who=self._who), connection)
+        return self._do("unskip", lambda store: unskipped(store, name), connection)
 
     async def aunskip(self, name: str, /, *, connection: object | None = None) -> list[datetime]:
-        return await self._ado(
-            "unskip", lambda store: unskipped(store, name, who=self._who), connection
-        )
+        return await self._ado("unskip", lambda store: unskipped(store, name), connection)
 
     def run(self, name: str, /, *, connection: object | None = None) -> Fire:
         """Run it once, now, beside the clock and under its own overlap policy."""
-        return self._do("run", lambda store: run(store, name, who=self._who), connection)
+        return self._do("run", lambda store: run(store, name), connection)
 
     async def arun(self, name: str, /, *, connection: object | None = None) -> Fire:
-        return await self._ado("run", lambda store: run(store, name, who=self._who), connection)
+        return await self._ado("run", lambda store: run(store, name), connection)
 
     def backfill(
         self,
@@ -194,7 +175,7 @@ class Schedules:
         """
         wanted = Wanted(name, start, end, dry_run, again)
         return self._lazy.call(
-            lambda store: backfill(store, wanted, who=self._who), twin="duly.schedules.abackfill()"
+            lambda store: backfill(store, wanted), twin="duly.schedules.abackfill()"
         )
 
     async def abackfill(
@@ -208,7 +189,7 @@ class Schedules:
         again: bool = False,
     ) -> Backfill:
         wanted = Wanted(name, start, end, dry_run, again)
-        return await backfill(await self._lazy.store(), wanted, who=self._who)
+        return await backfill(await self._lazy.store(), wanted)
 
     # Ask.
 
@@ -295,7 +276,7 @@ class Schedules:
     ) -> Work[Schedule]:
         rule_of(rule, said=f"{NOUN}.add({rule!r})")
         plan = plan_of(rule, call, name=name, zone=self._zone, owner=Owner.API, words=words)
-        return lambda store: added(store, plan, if_exists, who=self._who)
+        return lambda store: added(store, plan, if_exists)
 
     def _do(self, verb: str, work: Work[T], connection: object | None) -> T:
         return write(self._lazy, work, Verb(NOUN, verb), connection=connection)
@@ -317,7 +298,7 @@ class Stop:
     catch_up: bool
 
 
-async def added(store: Store, plan: Plan, if_exists: IfExists, *, who: str) -> Schedule:
+async def added(store: Store, plan: Plan, if_exists: IfExists) -> Schedule:
     if if_exists not in ("error", "replace", "keep"):
         raise InvalidValue(f"if_exists={if_exists!r}: choose one of error, replace, keep")
     try:
@@ -327,38 +308,38 @@ async def added(store: Store, plan: Plan, if_exists: IfExists, *, who: str) -> S
             raise
         if if_exists == "keep":
             return await found(store, plan.name)
-        return await edited(store, plan.name, lambda _: plan, who=who)
+        return await edited(store, plan.name, lambda _: plan)
     return Schedule.of(new, None)
 
 
-async def edited(store: Store, name: str, change: Change, *, who: str) -> Schedule:
-    await store.schedules.edit(name, change, who=who)
+async def edited(store: Store, name: str, change: Change) -> Schedule:
+    await store.schedules.edit(name, change)
     return await found(store, name)
 
 
-async def paused(store: Store, name: str, stop: Stop, *, who: str) -> Schedule:
+async def paused(store: Store, name: str, stop: Stop) -> Schedule:
     moment = when_of("until", stop.until)
     if moment is not None and not isinstance(moment, datetime):
         moment = (await store.upkeep.progress()).now + moment
-    await store.schedules.pause(name, until=moment, who=who, note=stop.note, catch_up=stop.catch_up)
+    await store.schedules.pause(name, until=moment, note=stop.note, catch_up=stop.catch_up)
     return await found(store, name)
 
 
-async def resumed(store: Store, name: str, *, who: str) -> Schedule:
-    await store.schedules.resume(name, who=who)
+async def resumed(store: Store, name: str) -> Schedule:
+    await store.schedules.resume(name)
     return await found(store, name)
 
 
-async def skipped(store: Store, name: str, count: int, *, who: str) -> list[datetime]:
-    return await store.schedules.skip_next(name, count=count, who=who)
+async def skipped(store: Store, name: str, count: int) -> list[datetime]:
+    return await store.schedules.skip_next(name, count=count)
 
 
-async def unskipped(store: Store, name: str, *, who: str) -> list[datetime]:
-    return await store.schedules.unskip(name, who=who)
+async def unskipped(store: Store, name: str) -> list[datetime]:
+    return await store.schedules.unskip(name)
 
 
-async def run(store: Store, name: str, *, who: str) -> Fire:
-    return Fire.of(await store.schedules.run(name, who=who), name)
+async def run(store: Store, name: str) -> Fire:
+    return Fire.of(await store.schedules.run(name), name)
 
 
 def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
@@ -380,15 +361,15 @@ def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
     return change
 
 
-async def taken_back(store: Store, name: str, *, who: str) -> Schedule:
+async def taken_back(store: Store, name: str) -> Schedule:
     """Let what code declares count again; what was removed is added again."""
     known = await store.schedules.in_code(name)
     if known is None:
         raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
     _, declared = known
     if name in {gone for gone, _ in await store.schedules.removed()}:
-        return await added(store, declared, "keep", who=who)
-    return await edited(store, name, lambda _: declared, who=who)
+        return await added(store, declared, "keep")
+    return await edited(store, name, lambda _: declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,12 +386,11 @@ class Wanted:
         check_stretch(self.start, self.end)
 
 
-async def backfill(store: Store, wanted: Wanted, *, who: str) -> Backfill:
+async def backfill(store: Store, wanted: Wanted) -> Backfill:
     return await store.schedules.backfill(
         wanted.name,
         since=wanted.start,
         until=wanted.end,
-        who=who,
         again=wanted.again,
         dry_run=wanted.dry_run,
     )

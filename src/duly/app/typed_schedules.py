@@ -39,9 +39,9 @@ COMMAND = "duly.command"  # the built-in task that runs a program
 _MISSED = ("missed", "at_most", "spacing")
 
 
-def steered(store: Store, *, who: str | None = None) -> Schedules:
-    """The verbs of ``duly.schedules``; what is changed is noted under the name."""
-    return Schedules(OpenStore(store), zone=None, who=login() if who is None else who)
+def steered(store: Store) -> Schedules:
+    """The verbs of ``duly.schedules``; changes are recorded under the name of the store's actor."""
+    return Schedules(OpenStore(store), zone=None)
 
 
 def login() -> str:

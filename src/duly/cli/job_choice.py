@@ -92,7 +92,7 @@ def do_to_each(
 
 async def retried_one(store: "Store", number: int) -> "tuple[Job, FlowProgress | None]":
     """The job, and how far its flow is, if it is one or a step of one."""
-    job = await store.jobs.retry(number, who=who())
+    job = await store.jobs.retry(number)
     flow = job.id if job.step is None else job.parent or job.id
     return job, (await store.jobs.flow_progress([flow])).get(flow)
 

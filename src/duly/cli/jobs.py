@@ -27,7 +27,6 @@ from duly.cli.job_choice import (
     retried_one,
     still_running,
     tell,
-    who,
 )
 from duly.cli.job_failures import failures_command
 from duly.cli.job_json import plain
@@ -193,7 +192,7 @@ def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store
         there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
         if not is_agreed(there, "failed job", "retry", first=first, yes=yes):
             return ()
-        return await opened.jobs.retry_found(wanted, first=first, who=who())
+        return await opened.jobs.retry_found(wanted, first=first)
 
     tell(ask(store, retried), "retried")
 

@@ -257,13 +257,12 @@ def _agree(made: "Draft", *, yes: bool) -> None:
 def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
     from duly.app.access import commanded
     from duly.app.schedule_files import apply as applied
-    from duly.app.typed_schedules import login
     from duly.connection import open_or_make_store
 
     async def asked() -> None:
         store: Store = await open_or_make_store(url)
         try:
-            await applied(commanded(store), made, tasks=tasks, who=login())
+            await applied(commanded(store), made, tasks=tasks)
         finally:
             await store.close()
 

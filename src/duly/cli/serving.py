@@ -285,14 +285,13 @@ async def _applied(
 ) -> None:
     from duly.app.access import commanded
     from duly.app.schedule_files import apply, draft
-    from duly.app.typed_schedules import login
     from duly.connection import open_or_make_store
 
     store = await open_or_make_store(url, migrate=migrate)
     try:
         made = await draft(store, sheet, file=name)
         if not made.is_written:
-            await apply(commanded(store), made, tasks=tasks, who=login())
+            await apply(commanded(store), made, tasks=tasks)
         for line in made.plan.lines():
             say(line)
         say(f"{name}: {made.plan.summary()}")

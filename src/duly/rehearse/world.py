@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from duly.engine.reaper import judged
 from duly.errors import InvalidValue
+from duly.model.access import Actor
 from duly.model.claimed import Claimed
 from duly.model.fire import Fire
 from duly.model.outcome import Late, Outcome, Stopped, Succeeded, TimedOut
@@ -78,10 +79,10 @@ class World:
             await self._take_on(self.what.unended, before)
         pause = self.what.pause
         if pause is not None:
-            await self._store.schedules.pause(
+            by = self._store.acting(Actor(pause.by, "program"))
+            await by.schedules.pause(
                 self.what.plan.name,
                 until=pause.until,
-                who=pause.by,
                 note=pause.note,
                 catch_up=pause.catch_up,
             )

@@ -107,9 +107,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _signed(call: RemoteCall, words: dict[str, Any], who: str) -> dict[str, Any]:
-    """Whose doing it is says the token, and not who asks with it."""
-    if call.is_signed:
-        words["who"] = who
+    """Set the submitter to the owner of the token."""
     submitted = _SUBMITTED.get((call.noun, call.verb))
     if submitted is not None:
         labels: Sequence[Label | Emitted] = words[submitted]
@@ -117,13 +115,13 @@ def _signed(call: RemoteCall, words: dict[str, Any], who: str) -> dict[str, Any]
     return words
 
 
-async def _edit(store: Store, *, name: str, seen: Schedule, plan: Plan, who: str = "") -> Schedule:
+async def _edit(store: Store, *, name: str, seen: Schedule, plan: Plan) -> Schedule:
     def change(found: Plan) -> Plan:
         if found != seen.plan:
             raise WrongState(f'the schedule "{name}" was changed by somebody else meanwhile')
         return plan
 
-    return await store.schedules.edit(name, change, who=who)
+    return await store.schedules.edit(name, change)
 
 
 # What is asked in other words from afar.

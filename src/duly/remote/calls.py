@@ -112,7 +112,6 @@ class RemoteCall:
     required: frozenset[str]
     answers: Any
     signature: inspect.Signature
-    is_signed: bool  # ``who`` is whoever asks
     is_long: bool
 
     @property
@@ -127,7 +126,7 @@ _ONLY_READ: Final = ("applied", "standing", "settings", "tokens", "audit", "veri
 class Edits(Protocol):
     """What cannot be sent as it is: a change is a function."""
 
-    async def edit(self, name: str, *, seen: Schedule, plan: Plan, who: str = "") -> Schedule:
+    async def edit(self, name: str, *, seen: Schedule, plan: Plan) -> Schedule:
         """Change the plan, or ``WrongState`` if it is not the one that was ``seen`` any more."""
         ...
 
@@ -156,7 +155,6 @@ def _call(noun: str, verb: str, role: Role, method: Callable[..., Any]) -> Remot
     hints = get_type_hints(method)
     signature = inspect.signature(method)
     found = dict(list(signature.parameters.items())[1:])
-    who = found.get("who")
     return RemoteCall(
         noun=noun,
         verb=verb,
@@ -165,7 +163,6 @@ def _call(noun: str, verb: str, role: Role, method: Callable[..., Any]) -> Remot
         required=frozenset(name for name, one in found.items() if one.default is one.empty),
         answers=hints["return"],
         signature=signature.replace(parameters=list(found.values())),
-        is_signed=who is not None and who.default == "",
         is_long=verb in _LONG,
     )
 

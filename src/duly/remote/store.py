@@ -77,6 +77,11 @@ class RemoteStore:
     def place(self) -> str:
         return self._line.place
 
+    @property
+    def who(self) -> str:
+        """The name under which changes are recorded; empty without an actor."""
+        return "" if self.actor is None else self.actor.who
+
     def acting(self, actor: Actor, /) -> "RemoteStore":
         """The same: in whose name it is changed there, the token says."""
         return RemoteStore(self.place, token_file=self._token_file, actor=actor, line=self._line)
@@ -180,7 +185,7 @@ class Noun:
 
 
 class RemoteSchedules(Noun):
-    async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> Schedule:
         """A function is not sent: what it makes of the plan is, for as long as the plan is that."""
         edited = CALLS["schedules", "edit"]
         refused: WrongState | None = None
@@ -189,7 +194,7 @@ class RemoteSchedules(Noun):
             before, seen = seen, cast("Schedule", await self.get(name))
             if refused is not None and before is not None and before.plan == seen.plan:
                 break  # it was not because of somebody else
-            words = {"name": name, "seen": seen, "plan": change(seen.plan), "who": who}
+            words = {"name": name, "seen": seen, "plan": change(seen.plan)}
             try:
                 return cast("Schedule", await self._ask(edited, words))
             except WrongState as error:

@@ -14,10 +14,8 @@ from duly.model.queue import Queue
 from duly.model.schedule import Pause, Schedule
 from duly.store import limits, rows, schedules, steering, work, worker_rows
 from duly.store.database import Ask, Operation
-from duly.store.held import held, note
-from duly.store.ids import Ids
+from duly.store.held import Editor, held, note
 from duly.store.protocol import (
-    Decide,
     LaneRule,
     LimitStep,
     QueueStep,
@@ -66,15 +64,14 @@ def standing(names: Sequence[str]) -> Operation[Standing]:
     )
 
 
-def apply(wanted: Application, *, who: str, decide: Decide, ids: Ids) -> Operation[None]:
+def apply(wanted: Application, editor: Editor) -> Operation[None]:
     check_text(wanted.file, "file")
-    check_text(who, "who")
     [(sheet, number)] = yield Ask("hold_applied", {"file": wanted.file})
     if number == wanted.number:
         return  # it was written, and the answer was lost
     if sheet != wanted.expected:
         raise WrongState(f"somebody applied {wanted.file} meanwhile: {AGAIN}")
-    writing = _Writing(who, decide, ids)
+    writing = _Writing(editor)
     # In one order always, so that two who apply two files do not wait for each other.
     for step in sorted(wanted.steps, key=_place):
         match step:
@@ -86,7 +83,7 @@ def apply(wanted: Application, *, who: str, decide: Decide, ids: Ids) -> Operati
                 yield from _limit(step)
     yield Ask(
         "keep_applied",
-        {"file": wanted.file, "sheet": wanted.record, "number": wanted.number, "who": who},
+        {"file": wanted.file, "sheet": wanted.record, "number": wanted.number, "who": editor.who},
     )
 
 
@@ -102,9 +99,7 @@ def _place(step: Step) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    who: str
-    decide: Decide
-    ids: Ids
+    editor: Editor
 
     def schedule(self, step: ScheduleStep) -> Operation[None]:
         if step.seen is None:
@@ -114,36 +109,34 @@ class _Writing:
         if step.plan is None or step.paused is None:
             return
         if step.paused:
-            wanted = Pause(since=EPOCH, by=self.who, note=step.note)
-            yield from steering.pause(
-                step.name, wanted, who=self.who, decide=self.decide, ids=self.ids
-            )
+            wanted = Pause(since=EPOCH, by=self.editor.who, note=step.note)
+            yield from steering.pause(step.name, wanted, self.editor)
         else:
-            yield from steering.resume(step.name, who=self.who, decide=self.decide, ids=self.ids)
+            yield from steering.resume(step.name, self.editor)
 
     def _add(self, step: ScheduleStep) -> Operation[None]:
         plans = [step.plan] if step.plan else []
         try:
-            added = yield from schedules.add(plans, list((yield from self.ids.draw(len(plans)))))
+            added = yield from schedules.add(
+                plans, list((yield from self.editor.ids.draw(len(plans))))
+            )
         except ScheduleExists:
             raise _changed("schedule", step.name) from None
         for schedule in added:
-            yield from note(schedule, self.who, "added")
+            yield from note(schedule, self.editor.who, "added")
 
     def _change(self, step: ScheduleStep, seen: Schedule) -> Operation[None]:
         try:
-            _, there, _ = yield from held(step.name, self.decide, self.ids, who=self.who)
+            _, there, _ = yield from held(step.name, self.editor)
         except NotFound:
             raise _changed("schedule", step.name) from None
         if _said(there) != _said(seen):
             raise _changed("schedule", step.name)
         plan = step.plan
         if plan is None:
-            yield from schedules.remove(step.name, who=self.who, decide=self.decide, ids=self.ids)
+            yield from schedules.remove(step.name, self.editor)
         elif rows.plan_values(plan) != rows.plan_values(there.plan):
-            yield from schedules.edit(
-                step.name, lambda _: plan, who=self.who, decide=self.decide, ids=self.ids
-            )
+            yield from schedules.edit(step.name, lambda _: plan, self.editor)
 
 
 def _said(schedule: Schedule) -> tuple[object, ...]:

@@ -17,8 +17,7 @@ from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import held, note, unknown
-from duly.store.ids import Ids
+from duly.store.held import Editor, held, note, unknown
 from duly.store.protocol import Decide
 
 
@@ -29,14 +28,13 @@ class Request:
     name: str
     since: datetime
     until: datetime
-    who: str = ""
     again: bool = False
     number: int = 0
 
 
-def backfill(request: Request, *, decide: Decide, ids: Ids) -> Operation[Backfill]:
+def backfill(request: Request, editor: Editor) -> Operation[Backfill]:
     check_stretch(request.since, request.until)
-    row, schedule, now = yield from held(request.name, decide, ids, who=request.who)
+    row, schedule, now = yield from held(request.name, editor)
     moments = moments_of(schedule, request.since, request.until, cursor=schedule.cursor, now=now)
     fires = yield from _queued(schedule, moments)
     others = _had(fire for fire in fires if fire.series != request.number)
@@ -44,10 +42,12 @@ def backfill(request: Request, *, decide: Decide, ids: Ids) -> Operation[Backfil
     wanted = moments if request.again else _without(moments, others)
     if wanted and not jobs:  # else it was written, and the answer was lost
         [facts] = yield from ledger.known([schedule], [row])
-        entries = backfilled(facts, wanted, now, who=request.who)
-        jobs = yield from ledger.write_manual(schedule, entries, series=request.number, ids=ids)
+        entries = backfilled(facts, wanted, now, who=editor.who)
+        jobs = yield from ledger.write_manual(
+            schedule, entries, series=request.number, ids=editor.ids
+        )
         said = sentences.backfill(request.since, request.until, len(wanted), plan=schedule.plan)
-        yield from note(schedule, request.who, said)
+        yield from note(schedule, editor.who, said)
     told = yield from _told(request, schedule, moments, others)
     return replace(told, jobs=tuple(jobs))
 

@@ -27,7 +27,7 @@ from duly.model.job import Owner
 from duly.model.schedule import Pause, Plan, Schedule
 from duly.store import rows, schedules, steering
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import unknown
+from duly.store.held import Editor, unknown
 from duly.store.ids import Ids
 from duly.store.protocol import Decide, Declared, WantedSchedule
 from duly.store.rows import ScheduleRow
@@ -98,7 +98,7 @@ def declare(
         was_unheard = held and mine is not None and mine.first > holder.first
         if not is_new and not was_unheard:
             return Declared(superseded=True, since=from_us(since))
-    written = yield from _Writing(app, now, decide, ids).write(wanted, whole=whole)
+    written = yield from _Writing(app, now, Editor(BY, decide, ids)).write(wanted, whole=whole)
     yield Ask("set_app", {"app": app, "mark": mark})
     return written
 
@@ -130,8 +130,7 @@ def removed(app: str = "") -> Operation[list[tuple[str, str]]]:
 class _Writing:
     app: str
     now: datetime
-    decide: Decide
-    ids: Ids
+    editor: Editor
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
@@ -182,7 +181,7 @@ class _Writing:
     def _keep(self, plan: Plan, before: Values | None) -> Operation[None]:
         found = rows.schedules((yield Ask("named_schedules", {"names": [plan.name]})))
         if not found:
-            yield from schedules.add([plan], list((yield from self.ids.draw(1))))
+            yield from schedules.add([plan], list((yield from self.editor.ids.draw(1))))
             self.added.append(plan.name)
         elif found[0].owner != Owner.CODE:
             self.refused[plan.name] = f"one of that name was made by {_maker(found[0].owner)}"
@@ -196,12 +195,10 @@ class _Writing:
             self.drift[plan.name] = drift
         if merged != live:
             changed = rows.schedule(row._replace(**cast(dict[str, Any], merged))).plan
-            yield from schedules.edit(
-                plan.name, lambda _: changed, who=BY, decide=self.decide, ids=self.ids
-            )
+            yield from schedules.edit(plan.name, lambda _: changed, self.editor)
             self.changed.append(plan.name)
         if self._was_let_go(rows.schedule(row)):
-            yield from steering.resume(plan.name, who=BY, decide=self.decide, ids=self.ids)
+            yield from steering.resume(plan.name, self.editor)
             self.resumed.append(plan.name)
 
     def _was_let_go(self, schedule: Schedule) -> bool:
@@ -215,7 +212,7 @@ class _Writing:
             if found and found[0].pause is None and found[0].owner == Owner.CODE:
                 note = f"{self._gone} since {self.now:%Y-%m-%d %H:%M} UTC"
                 wanted = Pause(since=EPOCH, by=BY, note=note)
-                yield from steering.pause(name, wanted, who=BY, decide=self.decide, ids=self.ids)
+                yield from steering.pause(name, wanted, self.editor)
                 self.paused.append(name)
         yield Ask("forget_declared", {"app": self.app, "names": list(names)})
 

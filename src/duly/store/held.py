@@ -5,7 +5,7 @@ time. What was due before a change is decided before the change, by the plan tha
 edit or a pause neither swallows a moment nor invents one.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 
@@ -25,6 +25,15 @@ from duly.store.rows import ScheduleRow
 MOST_PORTIONS = 50
 # What no change sets.
 KEPT = ("created_at", "revision", "now")
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """Who changes a schedule, how due moments are decided, and numbers for new rows."""
+
+    who: str
+    decide: Decide
+    ids: Ids
 
 
 def get(name: str) -> Operation[Schedule]:
@@ -48,12 +57,9 @@ def number_of(name: str) -> Operation[int]:
     return int(number)
 
 
-def held(
-    name: str, decide: Decide, ids: Ids, *, who: str
-) -> Operation[tuple[ScheduleRow, Schedule, datetime]]:
+def held(name: str, editor: Editor) -> Operation[tuple[ScheduleRow, Schedule, datetime]]:
     """The schedule, locked, with everything decided that was due until now."""
     check_text(name, "name")
-    check_text(who, "who")
     named = Ask("hold_named_schedules", {"names": [name]})
     found = rows.schedules((yield named))
     if not found:
@@ -68,8 +74,8 @@ def held(
                 f'"{name}" was rewound, and the moments since are still being gone through: '
                 "try again in a minute"
             )
-        firings, faults = yield from ledger.decided([row], decide, now)
-        yield from ledger.write(firings, faults, zone_data=zone_data_version(), ids=ids)
+        firings, faults = yield from ledger.decided([row], editor.decide, now)
+        yield from ledger.write(firings, faults, zone_data=zone_data_version(), ids=editor.ids)
         [row] = rows.schedules((yield named))
     return row, rows.schedule(row), now
 

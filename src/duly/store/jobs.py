@@ -266,7 +266,6 @@ def retry(number: int, who: str) -> Operation[Job]:
 
     A step gets it with its flow: from what has failed on, what has succeeded is not done again.
     """
-    check_text(who, "who")
     job = yield from get(number)
     if job.state is not State.FAILED:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")

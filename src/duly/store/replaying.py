@@ -18,9 +18,7 @@ from duly.policy.sentences import shown_whole
 from duly.rules import On
 from duly.store.database import Ask, Operation
 from duly.store.event_rows import Place, place_of, read, span
-from duly.store.held import get, held, note
-from duly.store.ids import Ids
-from duly.store.protocol import Decide
+from duly.store.held import Editor, get, held, note
 from duly.store.reactions import carry_out
 
 BATCH = 200
@@ -33,7 +31,6 @@ class Request:
     since: datetime
     until: datetime
     pattern: str | None = None
-    who: str = ""
 
     def __post_init__(self) -> None:
         check_stretch(self.since, self.until)
@@ -72,19 +69,19 @@ def foresee(request: Request) -> Operation[Round]:
     return Round(events=len(found), skipped=len(found) - starts)
 
 
-def replay(request: Request, after: Place, *, decide: Decide, ids: Ids) -> Operation[Round]:
+def replay(request: Request, after: Place, editor: Editor) -> Operation[Round]:
     """React to the next events behind a place."""
     [(instant,)] = yield Ask("hold_reactor")
-    _, schedule, _ = yield from held(request.name, decide, ids, who=request.who)
+    _, schedule, _ = yield from held(request.name, editor)
     now = from_us(instant)
     found, again = yield from _next(schedule, request, after, limit=BATCH)
     if not found:
         return Round()
     decided = [reaction(event, schedule, now, replayed=True) for event in found]
     meant = [one for one in decided if one is not None]
-    done = yield from carry_out(meant, now, ids=ids, again=again)
+    done = yield from carry_out(meant, now, ids=editor.ids, again=again)
     if after == request.beginning:
-        yield from note(schedule, request.who, _said(request, schedule))
+        yield from note(schedule, editor.who, _said(request, schedule))
     return Round(
         events=len(found),
         jobs=done.jobs,

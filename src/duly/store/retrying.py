@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from duly.errors import InvalidValue
-from duly.model.payload import check_text
 from duly.model.states import State
 from duly.store import rows
 from duly.store.database import Ask, Operation
@@ -142,9 +141,8 @@ def _exclusive(wanted: Iterable[int | None]) -> Operation[dict[int | None, bool]
     }
 
 
-def checked(first: int | None, who: str) -> int:
+def checked(first: int | None) -> int:
     """How many are to be retried."""
-    check_text(who, "who")
     if first is None:
         return MOST
     if type(first) is not int or first < 0:

@@ -11,8 +11,10 @@ from typing import Final, TypeVar
 from duly import clock
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.model.access import Actor, AuditEntry, Deed
+from duly.policy.firing import decide
 from duly.store import access
 from duly.store.database import Ask, Database, Operation, Row, Start
+from duly.store.held import Editor
 from duly.store.ids import (
     BLOCK,
     Attempt,
@@ -54,6 +56,15 @@ class Room:
         other = copy(self)
         other.actor = actor
         return other
+
+    @property
+    def who(self) -> str:
+        """The name under which changes are recorded; empty without an actor."""
+        return "" if self.actor is None else self.actor.who
+
+    def editor(self) -> Editor:
+        """The actor as the editor of a schedule, with numbers for one run of an operation."""
+        return Editor(self.who, decide, self.attempt())
 
     async def write(self, start: Start[T]) -> T:
         """Run an operation; run it again when it needs more numbers, or others."""

@@ -10,8 +10,17 @@ from duly.policy.firing import Firing, first_moment
 from duly.rules import Budget, Spaced, zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import get, held, note, number_of, skip_until, unknown, values_of, write_change
-from duly.store.ids import Ids
+from duly.store.held import (
+    Editor,
+    get,
+    held,
+    note,
+    number_of,
+    skip_until,
+    unknown,
+    values_of,
+    write_change,
+)
 from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
 
@@ -63,28 +72,26 @@ def listed(after: str, limit: int) -> Operation[list[Schedule]]:
     return [rows.schedule(row) for row in rows.schedules(found)]
 
 
-def edit(
-    name: str, change: Callable[[Plan], Plan], *, who: str, decide: Decide, ids: Ids
-) -> Operation[Schedule]:
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation[Schedule]:
+    row, schedule, now = yield from held(name, editor)
     plan = change(schedule.plan)
     if plan.name != name:
         raise InvalidValue(f'"{name}" cannot become "{plan.name}": a name is its identity')
     retimed = _timing(plan) != _timing(schedule.plan)
     values = values_of(row) | _changed(row, schedule.plan, plan) | {"fault": None}
     if retimed and schedule.pause is not None and not schedule.pause.catch_up:
-        values["cursor"] = yield from skip_until(now, schedule, row, ids)
+        values["cursor"] = yield from skip_until(now, schedule, row, editor.ids)
     elif schedule.fault is not None and schedule.pause is None:
         # Nothing was decided since the cursor: the new plan decides what was due, as missed.
         cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
         values["next_at"] = rows.instant(first_moment(plan, cursor))
     elif retimed and schedule.pause is None:
-        yield from _left_out(schedule, row, now, decide=decide, ids=ids)
+        yield from _left_out(schedule, row, now, editor)
         values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
         values["next_at"] = rows.instant(first_moment(plan, max(now, schedule.cursor)))
         if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:
             values |= {"next_at": None, "awaiting": schedule.awaiting}
-    yield from write_change(values, who, _difference(schedule.plan, plan))
+    yield from write_change(values, editor.who, _difference(schedule.plan, plan))
     return (yield from get(name))
 
 
@@ -98,13 +105,13 @@ def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
 
 
 def _left_out(
-    schedule: Schedule, row: ScheduleRow, now: datetime, *, decide: Decide, ids: Ids
+    schedule: Schedule, row: ScheduleRow, now: datetime, editor: Editor
 ) -> Operation[None]:
     """Enter what the old plan has left out since the cursor; what it had due was fired before."""
     [facts] = yield from ledger.known([schedule], [row], now=now)
-    firing = decide(facts, now)
+    firing = editor.decide(facts, now)
     if firing.entries:
-        yield from ledger.write([firing], zone_data=schedule.zone_data, ids=ids)
+        yield from ledger.write([firing], zone_data=schedule.zone_data, ids=editor.ids)
 
 
 def _timing(plan: Plan) -> tuple[object, ...]:
@@ -113,9 +120,9 @@ def _timing(plan: Plan) -> tuple[object, ...]:
     return plan.rule, plan.zone, policies.dst, policies.exclude, policies.start, policies.end
 
 
-def remove(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[None]:
-    _, schedule, _ = yield from held(name, decide, ids, who=who)
-    yield from note(schedule, who, "removed")
+def remove(name: str, editor: Editor) -> Operation[None]:
+    _, schedule, _ = yield from held(name, editor)
+    yield from note(schedule, editor.who, "removed")
     yield Ask("remove_schedule", {"id": schedule.id})
 
 

@@ -44,6 +44,11 @@ class SqlStore:
     def actor(self) -> Actor | None:
         return self._room.actor
 
+    @property
+    def who(self) -> str:
+        """The name under which changes are recorded; empty without an actor."""
+        return self._room.who
+
     def acting(self, actor: Actor, /) -> "SqlStore":
         return SqlStore(self.database, room=self._room.acting(actor))
 

@@ -14,16 +14,15 @@ from duly.policy.sentences import asked, shown_whole, skipped_moments
 from duly.rules import Spaced
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import get, held, note, record, skip_until, values_of, write_change
+from duly.store.held import Editor, get, held, note, record, skip_until, values_of, write_change
 from duly.store.ids import Ids
-from duly.store.protocol import Decide
 
 MOST_SKIPPED = 100
 LATELY = 3_600_000_000
 
 
-def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+def pause(name: str, wanted: Pause, editor: Editor) -> Operation[Schedule]:
+    row, schedule, now = yield from held(name, editor)
     if schedule.pause is not None:
         wanted = replace(wanted, since=schedule.pause.since)
     else:
@@ -42,21 +41,21 @@ def pause(name: str, wanted: Pause, *, who: str, decide: Decide, ids: Ids) -> Op
     }
     until = f" until {shown_whole(wanted.until, schedule.plan)}" if wanted.until else ""
     said = f"paused{until}"
-    yield from write_change(values, who, f"{said}: {wanted.note}" if wanted.note else said)
+    yield from write_change(values, editor.who, f"{said}: {wanted.note}" if wanted.note else said)
     return (yield from get(name))
 
 
-def resume(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+def resume(name: str, editor: Editor) -> Operation[Schedule]:
+    row, schedule, now = yield from held(name, editor)
     if schedule.pause is None:
         return schedule
     values = values_of(row) | {"pause": None}
     if schedule.pause.catch_up:
         values["next_at"] = rows.instant(_next_after(schedule, schedule.cursor, now))
     else:
-        values["cursor"] = yield from skip_until(now, schedule, row, ids)
+        values["cursor"] = yield from skip_until(now, schedule, row, editor.ids)
         values["next_at"] = rows.instant(_next_after(schedule, max(now, schedule.cursor), now))
-    yield from write_change(values, who, "resumed")
+    yield from write_change(values, editor.who, "resumed")
     return (yield from get(name))
 
 
@@ -65,11 +64,9 @@ def check_skipped(count: int) -> None:
         raise InvalidValue(f"count={count}: from 1 to {MOST_SKIPPED} moments can be skipped ahead")
 
 
-def skip_next(
-    name: str, numbers: Sequence[int], *, who: str, decide: Decide, ids: Ids
-) -> Operation[list[datetime]]:
+def skip_next(name: str, numbers: Sequence[int], editor: Editor) -> Operation[list[datetime]]:
     """Leave out as many moments as there are numbers, of those that are not left out already."""
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+    row, schedule, now = yield from held(name, editor)
     mine: dict[str, Value] = {
         "schedule_id": schedule.id,
         "ids": list(numbers),
@@ -86,35 +83,37 @@ def skip_next(
             count=1,
             outcome=Outcome.SKIPPED,
             cause=Cause.ASKED,
-            reason=asked(who),
+            reason=asked(editor.who),
         )
         yield from record(schedule, entry, number)
     if moments:
         until = max(to_us(moments[-1]), row.settled_until or 0)
         yield Ask("settle_until", {"id": schedule.id, "settled_until": until})
-        yield from note(schedule, who, skipped_moments(moments, schedule.plan))
+        yield from note(schedule, editor.who, skipped_moments(moments, schedule.plan))
     return moments
 
 
-def unskip(name: str, *, who: str, decide: Decide, ids: Ids) -> Operation[list[datetime]]:
+def unskip(name: str, editor: Editor) -> Operation[list[datetime]]:
     """Take back every moment ahead that was skipped in advance; return these moments.
 
     A moment behind the cursor stays skipped: nothing would fire it any more, and without its row
     it would be covered by none.
     """
-    _, schedule, _ = yield from held(name, decide, ids, who=who)
+    _, schedule, _ = yield from held(name, editor)
     found = yield Ask("skipped_ahead", {"ids": [schedule.id]})
     moments = [from_us(due_at) for _, due_at in found if due_at > to_us(schedule.cursor)]
     for moment in moments:
         yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(moment)})
     if moments:
-        yield from note(schedule, who, f"took back: {skipped_moments(moments, schedule.plan)}")
+        yield from note(
+            schedule, editor.who, f"took back: {skipped_moments(moments, schedule.plan)}"
+        )
     return moments
 
 
-def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Operation[Schedule]:
+def rewind(name: str, to: datetime, editor: Editor) -> Operation[Schedule]:
     check_moment("to", to)
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+    row, schedule, now = yield from held(name, editor)
     spaced = isinstance(schedule.plan.kept, Spaced)
     if spaced and schedule.cursor <= now:
         raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
@@ -133,9 +132,9 @@ def rewind(name: str, to: datetime, *, who: str, decide: Decide, ids: Ids) -> Op
         "settled_until": until,  # what is in the ledger up to the old cursor, or ahead, is settled
     }
     if not spaced:
-        yield from _take_back_stretches(schedule, moment, ids)
+        yield from _take_back_stretches(schedule, moment, editor.ids)
     yield Ask("rewind_schedule", values)
-    yield from note(schedule, who, f"rewound to {shown_whole(moment, schedule.plan)}")
+    yield from note(schedule, editor.who, f"rewound to {shown_whole(moment, schedule.plan)}")
     return (yield from get(name))
 
 
@@ -164,8 +163,8 @@ def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
     return [fire.due_at for fire in found if fire.series == CLOCK and fire.count == 1]
 
 
-def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operation[Fire]:
-    row, schedule, now = yield from held(name, decide, ids, who=who)
+def run(name: str, series: int, editor: Editor) -> Operation[Fire]:
+    row, schedule, now = yield from held(name, editor)
     if (reaction := schedule.plan.reaction) is not None:
         raise WrongState(
             f'"{name}" reacts to events, and takes its arguments from them: emit '
@@ -178,11 +177,11 @@ def run(name: str, series: int, *, who: str, decide: Decide, ids: Ids) -> Operat
     if done:  # a repeated call: it was written, and the answer was lost
         return rows.fire(done[0])
     [facts] = yield from ledger.known([schedule], [row])
-    entry, stopping = manual(facts, now, who=who)
-    yield from ledger.write_manual(schedule, [entry], series=series, ids=ids)
+    entry, stopping = manual(facts, now, who=editor.who)
+    yield from ledger.write_manual(schedule, [entry], series=series, ids=editor.ids)
     if stopping:
         yield from ledger.stop(stopping, "replaced by a manual run of its schedule")
-    yield from note(schedule, who, "run by hand")
+    yield from note(schedule, editor.who, "run by hand")
     [found] = yield Ask("fire_of_series", mine)
     return rows.fire(found)
 

@@ -85,8 +85,8 @@ def found(living: Iterable[Row]) -> list[WorkerInfo]:
     return [worker_rows.worker(row) for row in living]
 
 
-def tell(who: str | int, order: Order, *, slots: int | None) -> Operation[int]:
-    name, number = (who, None) if isinstance(who, str) else (None, who)
+def tell(worker: str | int, order: Order, *, slots: int | None) -> Operation[int]:
+    name, number = (worker, None) if isinstance(worker, str) else (None, worker)
     told = yield Ask("tell_workers", {"name": name, "id": number, "told": order, "slots": slots})
     return len(told)
 

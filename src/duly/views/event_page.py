@@ -100,12 +100,11 @@ async def said(
     store: Store,
     events: Sequence[Emitted],
     *,
-    who: str,
     tenant: str | None = None,
     once: tuple[str, str] | None = None,
 ) -> list[int]:
     """Remember what somebody says; ``once`` is a key and a mark of what was said under it."""
-    own = [replace(event, submitter=who, tenant=tenant or "") for event in events]
+    own = [replace(event, submitter=store.who, tenant=tenant or "") for event in events]
     if once is None:
         return await store.events.emit(own)
     key, mark = once

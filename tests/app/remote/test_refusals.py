@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from duly.errors import InvalidValue, NotAllowed, NotFound, WrongState
-from duly.model.access import ROLES, User
+from duly.model.access import ROLES, Actor, User
 from duly.model.event import Emitted
 from duly.model.payload import Json
 from duly.model.queue import Queue
-from duly.model.schedule import Plan
+from duly.model.schedule import Plan, Schedule
 from duly.remote.answering import answer, role_of
 from duly.remote.calls import CALLS
 from duly.remote.store import RemoteStore
@@ -117,13 +117,24 @@ def test_a_viewer_reads_no_secrets_of_events_and_queues(there: Elsewhere) -> Non
         assert b"hunter2" in there.do(partial(answer, noun=noun, verb=verb, body=body, user=robot))
 
 
-def test_whose_doing_it_is_says_the_token_and_not_who_asks_with_it(there: Elsewhere) -> None:
-    asked = b'{"name":"report","who":"the boss"}'
-    user = User("robot", "operator")
-    there.do(lambda store: answer(store, "schedules", "pause", asked, user=user))
-    pause = there.do(lambda store: store.schedules.get("report")).pause
+def test_changes_are_recorded_under_the_name_of_the_token_not_of_the_caller(
+    there: Elsewhere, operator: str
+) -> None:
+    store = RemoteStore(there.url, token_file=operator)
+
+    async def paused(_: object) -> Schedule:
+        await store.acting(Actor("the boss", "program")).schedules.pause("report")
+        await store.close()
+        return await there.store.schedules.get("report")
+
+    pause = there.do(paused).pause
     assert pause is not None
     assert pause.by == "robot"
+    asked = b'{"name":"report","who":"the boss"}'
+    with pytest.raises(InvalidValue, match="who: there is no such argument"):
+        there.do(
+            lambda here: answer(here, "schedules", "pause", asked, user=User("robot", "operator"))
+        )
 
 
 def test_a_job_is_submitted_by_the_token(there: Elsewhere, operator: str) -> None:

@@ -70,6 +70,16 @@ def test_what_failed_alike_is_told_once_and_gets_another_chance(api: Api) -> Non
     assert api.refused("POST", f"/jobs/{third}/retry")[0] == 409
 
 
+def test_a_retry_names_the_token_that_asked_for_it(api: Api) -> None:
+    made = api.post("/jobs/batch", {"jobs": [{"task": "fail", "args": {"text": "x"}}] * 3})["ids"]
+    api.fail(*made)
+    api.post(f"/jobs/{made[0]}/retry", role="operator")
+    api.post("/jobs/retry", {"ids": [made[1]]}, role="operator")
+    api.post("/jobs/retry", {"filter": "state:failed"}, role="operator")
+    reasons = [api.get(f"/jobs/{number}")["reason"].strip() for number in made]
+    assert reasons == ["retried by operator"] * 3
+
+
 def test_a_job_is_called_off_and_then_forgotten(api: Api) -> None:
     one, two, three = api.post("/jobs/batch", {"jobs": [{"task": "x"}] * 3})["ids"]
     assert api.refused("DELETE", f"/jobs/{one}") == (409, f"job {one} is ready: cancel it first")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from duly.cli.formats import read_when
-from duly.cli.job_choice import who
 from duly.cli.store import NEEDS_YOU, ask, output_option, refuse, store_option
 from duly.errors import DulyError, InvalidValue
 from duly.settings.machine import machine_zone
@@ -51,7 +50,7 @@ def emit_command(
     async def emitted(opened: "Store") -> list[int]:
         from duly.views.event_page import said
 
-        return await said(opened, [event], who=who())
+        return await said(opened, [event])
 
     [number] = ask(store, emitted, make=True)
     click.echo(number)
@@ -101,7 +100,7 @@ def replay_command(
 
         now = (await opened.upkeep.progress()).now
         between = _moment(since, "--since", now), _moment(until, "--until", now)
-        events = Events(OpenStore(opened), who=who())
+        events = Events(OpenStore(opened))
         foreseen = await events.areplay(schedule, *between, pattern=pattern, dry_run=True)
         if dry_run or not foreseen.events:
             return foreseen

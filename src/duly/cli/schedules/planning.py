@@ -167,12 +167,9 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
 
     async def edited(there: "Store") -> "Schedule":
-        from duly.app.typed_schedules import login
 
         try:
-            return await there.schedules.edit(
-                name, lambda plan: changed(plan, rule, said), who=login()
-            )
+            return await there.schedules.edit(name, lambda plan: changed(plan, rule, said))
         except RuleError as error:
             raise RuleRefused(error, rule or error.text) from None
 

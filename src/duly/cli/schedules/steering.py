@@ -163,7 +163,6 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
     async def rewound(there: "Store") -> "list[StoredSchedule]":
         from datetime import timedelta
 
-        from duly.app.typed_schedules import login
         from duly.views.schedules import zone_of
 
         progress = await there.upkeep.progress()
@@ -173,7 +172,7 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
             zone = await zone_of(there, name) or machine_zone() or "UTC"
             when = read_when(to, zone=zone, option="--to")
             moment = progress.now - when if isinstance(when, timedelta) else when
-        return [await there.schedules.rewind(one, to=moment, who=login()) for one in names]
+        return [await there.schedules.rewind(one, to=moment) for one in names]
 
     from duly.views.schedules import own_zone
 
@@ -200,11 +199,10 @@ def take_back(*, name: str, store: str) -> None:
 
     async def taken(there: "Store") -> list[str]:
         from duly.app.schedules import taken_back
-        from duly.app.typed_schedules import login
         from duly.views.drift import drift
 
         found = await drift(there, name)
-        await taken_back(there, name, who=login())
+        await taken_back(there, name)
         return [f"{one.field}: {one.here} → {one.in_code}" for one in found]
 
     changed = ask(store, taken)

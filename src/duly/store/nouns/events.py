@@ -10,7 +10,6 @@ from duly.instants import to_us
 from duly.model.event import Emitted, Event
 from duly.model.fire import Fire
 from duly.model.payload import check_text
-from duly.policy.firing import decide
 from duly.store import events as operations
 from duly.store import replaying
 from duly.store.database import Ask, Start
@@ -38,8 +37,7 @@ class SqlEvents:
         return numbers
 
     async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
-        who = "" if self._room.actor is None else self._room.actor.who
-        once = Once(who, check_text(key, "key"), check_text(mark, "mark"))
+        once = Once(self._room.who, check_text(key, "key"), check_text(mark, "mark"))
         start = self._audited(events)
         found = await self._room.insist(lambda: done_once(once, start))
         self._room.nudge(EVENTS)
@@ -93,9 +91,8 @@ class SqlEvents:
         until: datetime,
         pattern: str | None = None,
         dry_run: bool = False,
-        who: str = "",
     ) -> Replayed:
-        request = Request(name=schedule, since=since, until=until, pattern=pattern, who=who)
+        request = Request(name=schedule, since=since, until=until, pattern=pattern)
         foreseen = await self._room.read(lambda: replaying.foresee(request))
         if dry_run:
             return Replayed(
@@ -123,7 +120,7 @@ class SqlEvents:
 
     async def _replay(self, request: Request, place: Place) -> Round:
         return await self._room.insist(
-            lambda: replaying.replay(request, place, decide=decide, ids=self._room.attempt())
+            lambda: replaying.replay(request, place, self._room.editor())
         )
 
     async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:

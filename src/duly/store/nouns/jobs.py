@@ -49,8 +49,7 @@ class SqlJobs:
         return answers
 
     async def enqueue_once(self, calls: Sequence[Call], *, key: str, mark: str) -> list[int]:
-        who = "" if self._room.actor is None else self._room.actor.who
-        once = Once(who, check_text(key, "key"), check_text(mark, "mark"))
+        once = Once(self._room.who, check_text(key, "key"), check_text(mark, "mark"))
         start = self._room.numbered(
             len(calls), lambda numbers: jobs.enqueue_once(_wanted(calls, numbers), once)
         )
@@ -141,16 +140,17 @@ class SqlJobs:
         self._room.nudge(JOBS, READY, WORKERS)
         return there
 
-    async def retry(self, number: int, *, who: str = "") -> Job:
+    async def retry(self, number: int) -> Job:
         start = self._room.audited(
-            lambda: jobs.retry(number, who), deeds.constant("jobs.retry", f"job:{number}")
+            lambda: jobs.retry(number, self._room.who),
+            deeds.constant("jobs.retry", f"job:{number}"),
         )
         job = await self._room.write(start)
         self._room.nudge(READY)
         return job
 
-    async def _revive(self, numbers: Sequence[int], who: str) -> list[int]:
-        start = partial(retrying.revive, numbers, who)
+    async def _revive(self, numbers: Sequence[int]) -> list[int]:
+        start = partial(retrying.revive, numbers, self._room.who)
         try:
             return await self._room.write(start)
         except OutcomeUnknown as unknown:
@@ -169,10 +169,8 @@ class SqlJobs:
     async def schedule_names(self, numbers: Sequence[int]) -> dict[int, str]:
         return await self._room.read(lambda: finding.schedule_names(numbers))
 
-    async def retry_found(
-        self, wanted: Filter, *, first: int | None = None, who: str = ""
-    ) -> list[int]:
-        left = retrying.checked(first, who)
+    async def retry_found(self, wanted: Filter, *, first: int | None = None) -> list[int]:
+        left = retrying.checked(first)
         place = await self._room.read(retrying.begin)
         revived: list[int] = []
         announced = False
@@ -185,7 +183,7 @@ class SqlJobs:
                 said = deeds.deed("jobs.retry", "jobs", filter=str(wanted), first=first)
                 await self._room.announce(said)
                 announced = True
-            done = await self._revive(numbers, who)
+            done = await self._revive(numbers)
             self._room.nudge(READY)
             revived += done
             left -= len(done)

@@ -61,7 +61,7 @@ class SqlSchedules:
     async def page(self, *, after: str = "", limit: int = 100) -> list[Schedule]:
         return await self._room.read(lambda: schedules.listed(after, limit))
 
-    async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> Schedule:
         seen: list[tuple[Plan, Plan]] = []
 
         def noted(old: Plan) -> Plan:
@@ -69,7 +69,7 @@ class SqlSchedules:
             return seen[0][1]
 
         return await self._changed(
-            lambda: schedules.edit(name, noted, who=who, decide=decide, ids=self._room.attempt()),
+            lambda: schedules.edit(name, noted, self._room.editor()),
             lambda _: deeds.edited(name, *seen[0]),
         )
 
@@ -78,13 +78,12 @@ class SqlSchedules:
         name: str,
         *,
         until: datetime | None = None,
-        who: str = "",
         note: str = "",
         catch_up: bool = False,
     ) -> Schedule:
-        wanted = Pause(since=EPOCH, until=until, by=who, note=note, catch_up=catch_up)
+        wanted = Pause(since=EPOCH, until=until, by=self._room.who, note=note, catch_up=catch_up)
         return await self._changed(
-            lambda: steering.pause(name, wanted, who=who, decide=decide, ids=self._room.attempt()),
+            lambda: steering.pause(name, wanted, self._room.editor()),
             deeds.constant(
                 "schedules.pause",
                 deeds.schedule(name),
@@ -94,20 +93,18 @@ class SqlSchedules:
             ),
         )
 
-    async def resume(self, name: str, *, who: str = "") -> Schedule:
+    async def resume(self, name: str) -> Schedule:
         return await self._changed(
-            lambda: steering.resume(name, who=who, decide=decide, ids=self._room.attempt()),
+            lambda: steering.resume(name, self._room.editor()),
             deeds.constant("schedules.resume", deeds.schedule(name)),
         )
 
-    async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
+    async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
         steering.check_skipped(count)
         start = self._room.audited(
             self._room.numbered(
                 count,
-                lambda numbers: steering.skip_next(
-                    name, numbers, who=who, decide=decide, ids=self._room.attempt()
-                ),
+                lambda numbers: steering.skip_next(name, numbers, self._room.editor()),
             ),
             lambda moments: deeds.deed(
                 "schedules.skip_next", deeds.schedule(name), moments=moments
@@ -117,28 +114,26 @@ class SqlSchedules:
         self._room.nudge(SCHEDULES)
         return moments
 
-    async def unskip(self, name: str, *, who: str = "") -> list[datetime]:
+    async def unskip(self, name: str) -> list[datetime]:
         start = self._room.audited(
-            lambda: steering.unskip(name, who=who, decide=decide, ids=self._room.attempt()),
+            lambda: steering.unskip(name, self._room.editor()),
             lambda moments: deeds.deed("schedules.unskip", deeds.schedule(name), moments=moments),
         )
         moments = await self._room.insist(start)
         self._room.nudge(SCHEDULES)
         return moments
 
-    async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
+    async def rewind(self, name: str, *, to: datetime) -> Schedule:
         return await self._changed(
-            lambda: steering.rewind(name, to, who=who, decide=decide, ids=self._room.attempt()),
+            lambda: steering.rewind(name, to, self._room.editor()),
             deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
         )
 
-    async def run(self, name: str, *, who: str = "") -> Fire:
+    async def run(self, name: str) -> Fire:
         start = self._room.audited(
             self._room.numbered(
                 1,
-                lambda numbers: steering.run(
-                    name, *numbers, who=who, decide=decide, ids=self._room.attempt()
-                ),
+                lambda numbers: steering.run(name, numbers[0], self._room.editor()),
             ),
             lambda fire: deeds.deed(
                 "schedules.run", deeds.schedule(name), outcome=fire.outcome, job=fire.job_id
@@ -154,18 +149,17 @@ class SqlSchedules:
         *,
         since: datetime,
         until: datetime,
-        who: str = "",
         again: bool = False,
         dry_run: bool = False,
     ) -> Backfill:
-        wanted = backfilling.Request(name=name, since=since, until=until, who=who, again=again)
+        wanted = backfilling.Request(name=name, since=since, until=until, again=again)
         if dry_run:
             return await self._room.read(lambda: backfilling.foresee(wanted, decide=decide))
         start = self._room.audited(
             self._room.numbered(
                 1,
                 lambda numbers: backfilling.backfill(
-                    replace(wanted, number=numbers[0]), decide=decide, ids=self._room.attempt()
+                    replace(wanted, number=numbers[0]), self._room.editor()
                 ),
             ),
             lambda done: deeds.backfilled(done, again=again),
@@ -174,9 +168,9 @@ class SqlSchedules:
         self._room.nudge(SCHEDULES, READY)
         return done
 
-    async def remove(self, name: str, *, who: str = "") -> None:
+    async def remove(self, name: str) -> None:
         await self._changed(
-            lambda: schedules.remove(name, who=who, decide=decide, ids=self._room.attempt()),
+            lambda: schedules.remove(name, self._room.editor()),
             deeds.constant("schedules.remove", deeds.schedule(name)),
         )
 
@@ -220,17 +214,14 @@ class SqlSchedules:
         return await self._room.read(lambda: applying.standing(names))
 
     async def apply(
-        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step], who: str = ""
+        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step]
     ) -> None:
         wanted = applying.Application(file, 0, expected=expected, record=record, steps=steps)
         start = self._room.audited(
             self._room.numbered(
                 1,
                 lambda numbers: applying.apply(
-                    replace(wanted, number=numbers[0]),
-                    who=who,
-                    decide=decide,
-                    ids=self._room.attempt(),
+                    replace(wanted, number=numbers[0]), self._room.editor()
                 ),
             ),
             lambda _: deeds.applied(file, steps),

@@ -66,10 +66,10 @@ class SqlWork:
     async def living(self) -> list[WorkerInfo]:
         return work.found(await self._room.write_one(Ask("living_workers")))
 
-    async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
+    async def tell(self, worker: str | int, order: Order, *, slots: int | None = None) -> int:
         start = self._room.audited(
-            lambda: work.tell(who, order, slots=slots),
-            deeds.constant("workers.tell", f"worker:{who}", order=order, slots=slots),
+            lambda: work.tell(worker, order, slots=slots),
+            deeds.constant("workers.tell", f"worker:{worker}", order=order, slots=slots),
         )
         told = await self._room.write(start)
         self._room.nudge(WORKERS)

@@ -84,7 +84,6 @@ class Events(Protocol):
         until: datetime,
         pattern: str | None = None,
         dry_run: bool = False,
-        who: str = "",
     ) -> Replayed:
         """Let a schedule react to what happened, from ``since`` up to ``until``, without it.
 

@@ -85,7 +85,7 @@ class Jobs(Protocol):
 
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool: ...
 
-    async def retry(self, number: int, *, who: str = "") -> Job:
+    async def retry(self, number: int) -> Job:
         """Give a failed job another chance."""
         ...
 
@@ -106,9 +106,7 @@ class Jobs(Protocol):
         """The newest that match and have failed, of the newest that have failed at all."""
         ...
 
-    async def retry_found(
-        self, wanted: Filter, *, first: int | None = None, who: str = ""
-    ) -> list[int]:
+    async def retry_found(self, wanted: Filter, *, first: int | None = None) -> list[int]:
         """Give another chance to those that match and have failed, the oldest failure first.
 
         Not one transaction but a row of them: what is done stays done.
@@ -158,7 +156,7 @@ class Work(Protocol):
         """Those whose lease has not ended."""
         ...
 
-    async def tell(self, who: str | int, order: Order, *, slots: int | None = None) -> int:
+    async def tell(self, worker: str | int, order: Order, *, slots: int | None = None) -> int:
         """Give an order to the workers of a name, or to one by its number: how many there are."""
         ...
 
@@ -309,6 +307,11 @@ class Store(Protocol):
     @property
     def actor(self) -> Actor | None:
         """In whose name it is changed."""
+        ...
+
+    @property
+    def who(self) -> str:
+        """The name under which changes are recorded; empty without an actor."""
         ...
 
     def acting(self, actor: Actor, /) -> "Store":

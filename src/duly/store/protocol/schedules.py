@@ -30,7 +30,7 @@ class Schedules(Protocol):
         """By name, behind the name ``after``."""
         ...
 
-    async def edit(self, name: str, change: Callable[[Plan], Plan], *, who: str = "") -> Schedule:
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> Schedule:
         """Change a plan. What was due before is decided by the old one; nothing becomes missed."""
         ...
 
@@ -39,26 +39,25 @@ class Schedules(Protocol):
         name: str,
         *,
         until: datetime | None = None,
-        who: str = "",
         note: str = "",
         catch_up: bool = False,
     ) -> Schedule: ...
 
-    async def resume(self, name: str, *, who: str = "") -> Schedule: ...
+    async def resume(self, name: str) -> Schedule: ...
 
-    async def skip_next(self, name: str, *, count: int = 1, who: str = "") -> list[datetime]:
+    async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
         """Enter the next moments that are not skipped into the ledger as such, ahead of time."""
         ...
 
-    async def unskip(self, name: str, *, who: str = "") -> list[datetime]:
+    async def unskip(self, name: str) -> list[datetime]:
         """Take back every moment ahead that was skipped in advance; return these moments."""
         ...
 
-    async def rewind(self, name: str, *, to: datetime, who: str = "") -> Schedule:
+    async def rewind(self, name: str, *, to: datetime) -> Schedule:
         """Set the cursor back: the cure after a clock ran ahead. Nothing is fired twice."""
         ...
 
-    async def run(self, name: str, *, who: str = "") -> Fire:
+    async def run(self, name: str) -> Fire:
         """Fire once, now, beside the clock, under the schedule's own overlap policy."""
         ...
 
@@ -68,7 +67,6 @@ class Schedules(Protocol):
         *,
         since: datetime,
         until: datetime,
-        who: str = "",
         again: bool = False,
         dry_run: bool = False,
     ) -> Backfill:
@@ -78,7 +76,7 @@ class Schedules(Protocol):
         """
         ...
 
-    async def remove(self, name: str, *, who: str = "") -> None: ...
+    async def remove(self, name: str) -> None: ...
 
     async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]: ...
 
@@ -115,7 +113,7 @@ class Schedules(Protocol):
         ...
 
     async def apply(
-        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step], who: str = ""
+        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step]
     ) -> None:
         """Take all the steps, and remember ``record`` as applied; or ``WrongState``, and nothing.
 

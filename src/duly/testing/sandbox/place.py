@@ -108,6 +108,10 @@ class Afar:
     def actor(self) -> Actor | None:
         return self._store.actor
 
+    @property
+    def who(self) -> str:
+        return self._store.who
+
     def acting(self, actor: Actor, /) -> "Afar":
         return Afar(self._store.acting(actor), self._loop)
 

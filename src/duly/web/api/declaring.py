@@ -28,7 +28,7 @@ async def plan(request: WebRequest, body: Sheet) -> Plan:
 async def apply_sheet(request: WebRequest, body: Sheet) -> Plan:
     made = await _draft(request, body)
     if not made.is_written:
-        await request.app.ask(apply, made, tasks=request.app.registry, who=request.user.name)
+        await request.app.ask(apply, made, tasks=request.app.registry)
     return Plan.of(made, applied=True)
 
 

@@ -78,9 +78,7 @@ async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struc
     once = None
     if request.once is not None:
         once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
-    return await request.app.ask(
-        said, happened, who=request.user.name, tenant=request.user.tenant, once=once
-    )
+    return await request.app.ask(said, happened, tenant=request.user.tenant, once=once)
 
 
 def _reacted(found: Replayed) -> str:

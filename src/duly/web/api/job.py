@@ -67,7 +67,6 @@ async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
         request.app.registry,
         number_of(request),
         args=body.args,
-        who=request.user.name,
         tenant=request.user.tenant,
     )
     return EnqueuedOne(id=made)

@@ -57,10 +57,10 @@ async def add(request: WebRequest, body: Add) -> Schedule:
         task=body.task,
         args=body.args,
         owner=Owner.PERSON if request.is_htmx else Owner.API,
-        who=request.user.name,
+        submitter=request.user.name,
         words={"zone": request.app.backend.zone, **words},
     )
-    return Schedule.of(await request.app.ask(added, plan, body.if_exists, who=request.user.name))
+    return Schedule.of(await request.app.ask(added, plan, body.if_exists))
 
 
 async def edit(request: WebRequest, body: Edit) -> Schedule:
@@ -71,7 +71,6 @@ async def edit(request: WebRequest, body: Edit) -> Schedule:
         rule=None if body.rule is UNSET else body.rule,
         args=None if body.args is UNSET else body.args,
         words=_words(body, await zone_here(request)),
-        who=request.user.name,
     )
     return Schedule.of(found)
 

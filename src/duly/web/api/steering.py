@@ -43,11 +43,11 @@ async def unskip(request: WebRequest, _: Nothing) -> Skipped:
 
 
 async def run(request: WebRequest, body: Run) -> Due:
-    name, who = request.name("name"), request.user.name
+    name = request.name("name")
     args, registry = body.args, request.app.registry
     if args is None and not await request.app.ask(runs_without_event, registry, name):
         return Due.of(await request.app.schedules.arun(name))
-    return Due.of(await request.app.ask(run_with, registry, name, args or {}, who=who))
+    return Due.of(await request.app.ask(run_with, registry, name, args or {}))
 
 
 async def backfill(request: WebRequest, body: Backfilling) -> Backfilled:
@@ -63,9 +63,7 @@ async def backfill(request: WebRequest, body: Backfilling) -> Backfilled:
 
 
 async def take_back(request: WebRequest, _: Nothing) -> Schedule:
-    return Schedule.of(
-        await request.app.ask(taken_back, request.name("name"), who=request.user.name)
-    )
+    return Schedule.of(await request.app.ask(taken_back, request.name("name")))
 
 
 def _listed(found: Skipped) -> str:

@@ -13,6 +13,7 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Plan, Schedule
 from duly.policy.firing import decide
 from duly.store import jobs, schedules, steering, upkeep
+from duly.store.held import Editor
 from duly.store.protocol import CLOCK
 from tests.factories import plan
 from tests.interleaving.interleave import Order, once
@@ -58,7 +59,7 @@ def edit(change: dict[str, object]) -> object:
     def changed(old: Plan) -> Plan:
         return replace(old, **change)  # type: ignore[arg-type]
 
-    return once(lambda: schedules.edit("report", changed, who="me", decide=decide, ids=numbers(3)))
+    return once(lambda: schedules.edit("report", changed, Editor("me", decide, numbers(3))))
 
 
 async def test_an_edit_neither_swallows_nor_invents_a_moment(scene: Scene) -> None:
@@ -101,7 +102,7 @@ async def test_a_pause_holds_once_it_is_given(scene: Scene) -> None:
 @pytest.mark.parametrize("overlap", ["skip", "queue_one"])
 async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -> None:
     await scheduled(scene, overlap)
-    run = once(lambda: steering.run("report", 7, who="me", decide=decide, ids=numbers(3)))
+    run = once(lambda: steering.run("report", 7, Editor("me", decide, numbers(3))))
 
     async def is_written(order: Order) -> Broken:
         return expect(isinstance(order.results["person"], Fire), str(order.results["person"]))
@@ -190,7 +191,7 @@ async def test_a_sweep_does_not_end_a_pause(scene: Scene) -> None:
 
 async def test_nobody_waits_for_ever_behind_a_schedule_that_is_removed(scene: Scene) -> None:
     job = await with_a_running_job(scene, "queue_all", behind=1)
-    remove = once(lambda: schedules.remove("report", who="me", decide=decide, ids=numbers(3)))
+    remove = once(lambda: schedules.remove("report", Editor("me", decide, numbers(3))))
     found = await scene.play(most=80, person=remove, worker=once(lambda: finish(job)))
     assert not found.broken, found
 
@@ -216,7 +217,7 @@ async def test_a_scheduler_an_end_and_a_claim(scene: Scene) -> None:
 
 async def test_a_name_that_is_removed_while_it_is_wanted_can_be_had(scene: Scene) -> None:
     await scheduled(scene)
-    remove = once(lambda: schedules.remove("report", who="me", decide=decide, ids=numbers(3)))
+    remove = once(lambda: schedules.remove("report", Editor("me", decide, numbers(3))))
 
     async def is_added_or_refused(order: Order) -> Broken:
         answer = order.results["other"]
