@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
-Store = Literal["postgres", "sqlite"]
 Role = Literal["limit", "peer", "duly"]
 Task = Literal["nothing", "mark"]
 
@@ -33,7 +32,7 @@ class Contestant(Protocol):
     """One way to keep a queue, with one setting."""
 
     name: ClassVar[str]
-    store: ClassVar[Store]
+    database: ClassVar[str]  # "SQLite", or "PostgreSQL", with its version where it is measured
     role: ClassVar[Role]
     bulk: ClassVar[bool]  # whether many jobs can be enqueued by one call
     durable: ClassVar[bool]  # whether a job that is enqueued survives the machine

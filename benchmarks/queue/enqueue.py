@@ -14,7 +14,7 @@ async def enqueue_rates(
     places: Places, kind: type[Contestant], *, jobs: int
 ) -> tuple[float, float, float | None]:
     """Jobs a second: one by one, by 32 callers, in one call where there is such a call."""
-    with places.fresh(kind.store) as place:
+    with places.fresh(kind.database) as place:
         contestant = kind(place)
         await contestant.prepare()
         callers = await contestant.producers(CALLERS)

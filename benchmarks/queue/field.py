@@ -11,8 +11,11 @@ from benchmarks.queue.places import Places, Watcher, watcher
 MODULES = ("raw_postgres", "raw_sqlite", "duly", "pgqueuer", "procrastinate", "huey")
 
 
-def contestants(only: Sequence[str]) -> list[type[Contestant]]:
-    """Those that are installed, and whose names have one of the words in them, if there are any."""
+def contestants(only: Sequence[str], servers: Sequence[str]) -> list[type[Contestant]]:
+    """Return the installed contestants whose names have one of the words, once for each server.
+
+    Neighbours in the list share a database, so that their rounds are close to each other in time.
+    """
     found: list[type[Contestant]] = []
     for name in MODULES:
         try:
@@ -23,8 +26,15 @@ def contestants(only: Sequence[str]) -> list[type[Contestant]]:
             print(f"left out: {name}, since {missing.name} is not installed")
             continue
         found += module.CONTESTANTS
+    databases = [*servers, "SQLite"]
+    found = [on(kind, one) for one in databases for kind in found if one.startswith(kind.database)]
     words = [word.lower() for word in only or [""]]
     return [kind for kind in found if any(word in kind.name.lower() for word in words)]
+
+
+def on(kind: type[Contestant], database: str) -> type[Contestant]:
+    """The contestant on one database, which is part of its name."""
+    return type(kind.__name__, (kind,), {"database": database, "name": f"{kind.name}, {database}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ class Round:
 
 @asynccontextmanager
 async def fresh_round(places: Places, kind: type[Contestant]) -> AsyncIterator[Round]:
-    with places.fresh(kind.store) as place:
+    with places.fresh(kind.database) as place:
         contestant = kind(place)
         await contestant.prepare()
         [producer] = await contestant.producers(1)

@@ -29,18 +29,18 @@ QUESTIONS = ("drain", "enqueue", "latency", "idle", "growth", "churn")
 
 def main(words: Sequence[str] = ()) -> None:
     options = parsed(words)
-    kinds = contestants(options.only)
     print(
         f"{options.jobs:,} jobs that do nothing, {options.rounds} rounds, commits reach the disk\n"
         "× raw: times hand-written SQL, × peer: times the best peer, on the same database"
     )
-    for kind in kinds:
-        if not kind.durable:
-            print(f"{kind.name}: its commits do not wait for the disk")
     with all_places() as places:
+        kinds = contestants(options.only, list(places.servers))
+        for kind in kinds:
+            if not kind.durable:
+                print(f"{kind.name}: its commits do not wait for the disk")
         run = Run(places, kinds, options)
         failed = [question for question in options.ask if not answered(run, question)]
-    show_marks(run.figures)
+    show_marks(run.figures, list(places.servers))
     if failed:
         sys.exit(f"not answered: {', '.join(failed)}")
 

@@ -2,8 +2,8 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import psycopg
 
-from benchmarks.queue.contestant import Contestant, Place, Store
+from benchmarks.queue.contestant import Contestant, Place
 from tests.infrastructure.cluster import installed_programs, running_cluster
 
 
@@ -19,29 +19,39 @@ from tests.infrastructure.cluster import installed_programs, running_cluster
 class Places:
     """Where new places come from."""
 
-    server: str  # the address of a PostgreSQL server whose commits wait for the disk
+    servers: Mapping[str, str]  # PostgreSQL servers whose commits wait for the disk, by name
     numbers: Iterator[int]
 
     @contextmanager
-    def fresh(self, store: Store) -> Iterator[Place]:
+    def fresh(self, database: str) -> Iterator[Place]:
         with tempfile.TemporaryDirectory(prefix="duly-bench-") as folder:
-            if store == "sqlite":
+            if database == "SQLite":
                 yield Place(str(Path(folder) / "queue.db"), Path(folder))
                 return
             name = f"round_{next(self.numbers)}"
-            with psycopg.connect(self.server, autocommit=True) as connection:
+            server = self.servers[database]
+            with psycopg.connect(server, autocommit=True) as connection:
                 connection.execute(f"create database {name}")
                 try:
-                    yield Place(self.server.replace("/postgres?", f"/{name}?"), Path(folder))
+                    yield Place(server.replace("/postgres?", f"/{name}?"), Path(folder))
                 finally:
                     connection.execute(f"drop database {name} with (force)")
 
 
 @contextmanager
 def all_places() -> Iterator[Places]:
-    *_, programs = installed_programs().values()
-    with running_cluster(programs, durable=True) as cluster:
-        yield Places(cluster.dsn, count())
+    """The oldest PostgreSQL that is found and the newest: plans differ between versions."""
+    found = list(installed_programs().items())
+    with ExitStack() as stack:
+        yield Places(
+            {
+                f"PostgreSQL {version}": stack.enter_context(
+                    running_cluster(programs, durable=True)
+                ).dsn
+                for version, programs in dict([found[0], found[-1]]).items()
+            },
+            count(),
+        )
 
 
 class Watcher(Protocol):
@@ -62,7 +72,7 @@ class Watcher(Protocol):
 
 
 def watcher(contestant: Contestant) -> Watcher:
-    kind = PostgresWatcher if contestant.store == "postgres" else SqliteWatcher
+    kind = PostgresWatcher if contestant.database.startswith("PostgreSQL") else SqliteWatcher
     return kind(contestant)
 
 

@@ -29,10 +29,10 @@ class Figures:
 
     def show(self) -> None:
         print(f"\n{self.title}, {self.unit}\n")
-        print(f"{'':24}{'median':>12}{'lowest':>12}{'highest':>12}{'× raw':>10}{'× peer':>10}")
+        print(f"{'':30}{'median':>12}{'lowest':>12}{'highest':>12}{'× raw':>10}{'× peer':>10}")
         for kind, answers in self.answers.items():
             shown = [f"{each:12,.{self.digits}f}" for each in spread(answers)]
-            print(f"{kind.name:24}{''.join(shown)}{self._beside(kind)}")
+            print(f"{kind.name:30}{''.join(shown)}{self._beside(kind)}")
 
     def ratio(self, kind: Kind, other: Kind) -> float:
         """How many times the other's answer, round by round."""
@@ -50,7 +50,9 @@ class Figures:
         """The ratios to those who play another role on the same database."""
         shown = ""
         for role in ("limit", "peer"):
-            same = [one for one in self.answers if (one.store, one.role) == (kind.store, role)]
+            same = [
+                one for one in self.answers if (one.database, one.role) == (kind.database, role)
+            ]
             best = None if role == kind.role else self.best(same)
             shown += f"{self.ratio(kind, best):10.2f}" if best else f"{'':10}"
         return shown

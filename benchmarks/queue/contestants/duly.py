@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
-from benchmarks.queue.contestant import Place, Role, Store, Task
+from benchmarks.queue.contestant import Place, Role, Task
 from benchmarks.queue.workers.duly_tasks import mark, nothing
 from duly import Duly
 from duly.app import migrate_store
@@ -13,8 +13,8 @@ TASKS = "benchmarks.queue.workers.duly_tasks"
 
 
 class DulyPostgres:
-    name: ClassVar[str] = "duly, PostgreSQL"
-    store: ClassVar[Store] = "postgres"
+    name: ClassVar[str] = "duly"
+    database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "duly"
     bulk: ClassVar[bool] = True
     durable: ClassVar[bool] = True
@@ -48,8 +48,8 @@ class DulyPostgres:
 
 
 class DulySqlite(DulyPostgres):
-    name: ClassVar[str] = "duly, SQLite"
-    store: ClassVar[Store] = "sqlite"
+    name: ClassVar[str] = "duly"
+    database: ClassVar[str] = "SQLite"
     unfinished: ClassVar[str] = "select 1 from duly_job"
     finished: ClassVar[str | None] = "select count(*) from duly_history where state = 'succeeded'"
     bury: ClassVar[str] = """

@@ -6,7 +6,7 @@ from typing import ClassVar
 from huey import Huey  # type: ignore[import-untyped]
 from huey.api import TaskWrapper  # type: ignore[import-untyped]
 
-from benchmarks.queue.contestant import Place, Role, Store, Task
+from benchmarks.queue.contestant import Place, Role, Task
 from benchmarks.queue.crew import program
 from benchmarks.queue.workers.huey import SYNCHRONOUS, application
 
@@ -15,7 +15,7 @@ class HueyFull:
     """Each commit waits for the disk."""
 
     name: ClassVar[str] = "Huey, full"
-    store: ClassVar[Store] = "sqlite"
+    database: ClassVar[str] = "SQLite"
     role: ClassVar[Role] = "peer"
     bulk: ClassVar[bool] = False
     durable: ClassVar[bool] = True

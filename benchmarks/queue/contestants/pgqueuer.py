@@ -7,13 +7,13 @@ import asyncpg  # type: ignore[import-untyped]
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
 
-from benchmarks.queue.contestant import Place, Role, Store, Task
+from benchmarks.queue.contestant import Place, Role, Task
 from benchmarks.queue.crew import program
 
 
 class PgQueuer:
     name: ClassVar[str] = "pgqueuer"
-    store: ClassVar[Store] = "postgres"
+    database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "peer"
     bulk: ClassVar[bool] = True
     durable: ClassVar[bool] = True

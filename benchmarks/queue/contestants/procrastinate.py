@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from procrastinate import App
 
-from benchmarks.queue.contestant import Place, Role, Store, Task
+from benchmarks.queue.contestant import Place, Role, Task
 from benchmarks.queue.crew import program
 from benchmarks.queue.workers.procrastinate import application
 
 
 class Procrastinate:
     name: ClassVar[str] = "Procrastinate"
-    store: ClassVar[Store] = "postgres"
+    database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "peer"
     bulk: ClassVar[bool] = True
     durable: ClassVar[bool] = True

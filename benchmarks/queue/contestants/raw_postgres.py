@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import psycopg
 
-from benchmarks.queue.contestant import Place, Role, Store, Task
+from benchmarks.queue.contestant import Place, Role, Task
 from benchmarks.queue.crew import program
 
 TABLES = """
@@ -30,8 +30,8 @@ INSERT = "insert into job (task, argument) values (%s, %s)"
 
 
 class RawPostgres:
-    name: ClassVar[str] = "raw SQL, PostgreSQL"
-    store: ClassVar[Store] = "postgres"
+    name: ClassVar[str] = "raw SQL"
+    database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "limit"
     bulk: ClassVar[bool] = True
     durable: ClassVar[bool] = True

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import ClassVar
 
-from benchmarks.queue.contestant import Place, Role, Store, Task
+from benchmarks.queue.contestant import Place, Role, Task
 from benchmarks.queue.crew import program
 
 TABLES = """
@@ -30,8 +30,8 @@ INSERT = "insert into job (task, argument) values (?, ?)"
 
 
 class RawSqlite:
-    name: ClassVar[str] = "raw SQL, SQLite"
-    store: ClassVar[Store] = "sqlite"
+    name: ClassVar[str] = "raw SQL"
+    database: ClassVar[str] = "SQLite"
     role: ClassVar[Role] = "limit"
     bulk: ClassVar[bool] = True
     durable: ClassVar[bool] = True
