@@ -1,14 +1,18 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-system check bench campaign simulate reference screenshots setup pins clean
+.PHONY: help demo quick test test-rest test-all test-system check bench campaign simulate reference screenshots setup pins clean
 
 BIN := .venv/bin
 
-# The tests start some hundred Python processes. What is compiled once is there for all of them,
-# outside of the tree, also for whoever has forbidden Python to leave such files in it.
-test: export PYTHONDONTWRITEBYTECODE :=
-test: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+# The tests start some hundred Python processes. The bytecode is shared by all of them, outside of
+# the tree, also where PYTHONDONTWRITEBYTECODE is set.
+BYTECODE := $(CURDIR)/.venv/bytecode
+quick test test-rest $(BYTECODE): export PYTHONDONTWRITEBYTECODE :=
+quick test test-rest $(BYTECODE): export PYTHONPYCACHEPREFIX := $(BYTECODE)
+
+# More processes than two cores: many tests wait for real time.
+PYTEST = $(BIN)/python -m pytest -n 4 --dist worksteal $(if $(PG),--pg=$(PG))
 
 # A stamp is as old as the installation it stands for. The version is read from version.py, so
 # the installed metadata goes stale with it too.
@@ -25,10 +29,17 @@ help: ## List these verbs
 demo: .venv/installed-base ## See it work, with its dashboard, until Ctrl-C (ARGS=--once: for half a minute)
 	@sh scripts/demo $(ARGS)
 
-test: check ## Check, then run every test (ARGS="-k cron", PG=16, PG=all)
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(PG),--pg=$(PG)) $(ARGS)
+quick: .venv/installed-dev ## Run the tests that need no server and no browser (ARGS="-k cron")
+	$(PYTEST) --tier=quick $(ARGS)
 
-test-all: check ## Check, then run every test on each CPython that is found (PG=, ARGS=)
+test: ## Check, then test every promise once (ARGS="-k cron", PG=16, PG=all)
+	@$(MAKE) --no-print-directory -j2 check $(BYTECODE)
+	$(PYTEST) --tier=test $(ARGS)
+
+test-rest: .venv/installed-dev ## Run the tests that make test leaves out (ARGS=, PG=)
+	$(PYTEST) --tier=rest $(ARGS)
+
+test-all: check ## Check, then run every test on each CPython that is found (ARGS=, PG=)
 	sh scripts/test-elsewhere all $(if $(PG),--pg=$(PG)) $(ARGS)
 
 test-system: .venv/installed-dev ## Tests that depend on Python and the user, with the system's Python and an ordinary user
@@ -67,6 +78,10 @@ pins: .venv/installed-dev ## Pin new dependencies in constraints.txt (ARGS=--upg
 clean: ## Remove everything that was made here, .venv included
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .ruff_cache dist test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Rewriting the assertions of every test takes a processor 15 s; without this each process does it.
+$(BYTECODE): | .venv/installed-dev
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 .venv/installed-base: $(INSTALLED_FROM)
 	@sh scripts/setup base

@@ -4,8 +4,6 @@ import gc
 import os
 import signal
 
-from hypothesis import settings
-
 pytest_plugins = [
     "pytester",
     "tests.infrastructure.chromium",
@@ -13,6 +11,7 @@ pytest_plugins = [
     "tests.infrastructure.leaks",
     "tests.infrastructure.memory",
     "tests.infrastructure.postgres",
+    "tests.infrastructure.tiers",
 ]
 
 # The tests of the web side start one; all others that run an app would have one in vain.
@@ -20,10 +19,6 @@ os.environ["DULY_WEB"] = "no"
 
 # Whoever runs the tests in the background may ignore Ctrl-C; what they start must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# A slow machine is not a bug in the rule under test; a hang is caught by the timeout.
-settings.register_profile("duly", deadline=None)
-settings.load_profile("duly")
 
 
 def pytest_collection_finish() -> None:

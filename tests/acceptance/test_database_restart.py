@@ -20,6 +20,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.thorough("repeats without workers")
 async def test_schedulers_outlive_a_database_that_crashes_and_returns(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -22,6 +22,8 @@ from tests.infrastructure.cluster import Cluster, installed_programs, running_cl
 from tests.infrastructure.postgres import CHOSEN
 
 PATIENCE = 60.0
+on_the_other = pytest.mark.thorough("repeats on the other database")
+of_the_other = pytest.mark.thorough("repeats with the other kind of function")
 TASKS = """
 import os, time
 from pathlib import Path
@@ -222,7 +224,7 @@ def test_an_outage_longer_than_the_lease_does_not_end_the_node(
         goes_on(node, workers=2)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=on_the_other)])
 def test_a_node_that_was_suspended_past_its_lease_goes_on(
     request: pytest.FixtureRequest, tmp_path: Path, store: str
 ) -> None:
@@ -277,7 +279,7 @@ def test_a_write_lock_held_by_another_program_costs_no_job_its_run(tmp_path: Pat
             assert one.end() == 0
 
 
-@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("kind", ["def", pytest.param("async def", marks=of_the_other)])
 def test_a_task_that_holds_the_interpreter_past_the_lease_is_named(
     tmp_path: Path, kind: str
 ) -> None:

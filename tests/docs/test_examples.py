@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from duly import Duly
 from tests.app.waiting import eventually
 from tests.cli.terminals import CTRL_C, terminal
@@ -93,6 +95,7 @@ def test_a_shop_at_work_has_something_of_everything(tmp_path: Path) -> None:
     app.close()
 
 
+@pytest.mark.thorough("the demo takes half a minute when it is to be shown once")
 def test_the_demo_is_for_whoever_looks_and_ends_by_itself_if_it_is_to_be_shown_once(
     tmp_path: Path,
 ) -> None:
@@ -179,6 +182,7 @@ def stays_open_until_ctrl_c() -> None:
     assert not Path(store).exists()
 
 
+@pytest.mark.thorough("builds and installs the package")
 def test_the_package_has_the_shop_for_whoever_has_no_clone(tmp_path: Path) -> None:
     with terminal([sys.executable, "-m", "duly", "dev", "--demo"], tmp_path) as shown:
         shown.until("duly why rollup --store duly-demo.db")

@@ -19,6 +19,7 @@ from duly.model.states import LIVE, State
 from duly.policy.firing import Facts, Firing, decide
 from duly.policy.overlap import LiveJob
 from duly.rules import Rule
+from tests.infrastructure.tiers import examples
 from tests.policy.deciding import DAY, HOUR, MINUTE, SECOND, at, covered, fates, moments_of
 
 BERLIN = "Europe/Berlin"
@@ -124,7 +125,7 @@ def after(firing: Firing) -> Schedule:
 
 
 @given(decisions())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_due_moment_is_covered_by_exactly_one_row_of_its_kind(
     drawn: tuple[Facts, datetime],
 ) -> None:
@@ -143,7 +144,7 @@ def test_every_due_moment_is_covered_by_exactly_one_row_of_its_kind(
 
 
 @given(decisions())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_moment_has_the_fate_that_the_slow_way_finds(drawn: tuple[Facts, datetime]) -> None:
     facts, now = drawn
     expected = fates(facts, now)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from duly.errors import RuleError
 from duly.rules import Rule, calendar, cron, parse
+from tests.infrastructure.tiers import examples
 from tests.rules.bruteforce import (
     DATES,
     DAY,
@@ -79,8 +80,8 @@ LAST_MOMENT = datetime(2200, 1, 1, tzinfo=UTC)
 NO_LIMIT = 1_000_000  # more than any stretch here holds
 
 
-def examples(number: int) -> settings:
-    return settings(derandomize=True, max_examples=number)
+def tried(number: int) -> settings:
+    return settings(derandomize=True, max_examples=examples(number))
 
 
 # -- dice: cron lines ------------------------------------------------------------------------------
@@ -369,7 +370,7 @@ NAMED_DAYS: dict[str, list[Spec]] = {
 # -- the world -------------------------------------------------------------------------------------
 
 
-@examples(500)
+@tried(500)
 @given(cron_lines, places())
 def test_a_cron_line_has_the_moments_that_a_walk_along_the_wall_finds(
     line: CronLine, place: Place
@@ -379,7 +380,7 @@ def test_a_cron_line_has_the_moments_that_a_walk_along_the_wall_finds(
     assert walk(rule, start, end) == moments(line, place.zone, place.dst, start=start, end=end)
 
 
-@examples(500)
+@tried(500)
 @given(calendar_expressions, places())
 def test_a_calendar_has_the_moments_that_a_walk_along_the_wall_finds(
     expression: CalendarExpression, place: Place
@@ -391,7 +392,7 @@ def test_a_calendar_has_the_moments_that_a_walk_along_the_wall_finds(
     )
 
 
-@examples(500)
+@tried(500)
 @given(coarse_specs, places())
 def test_the_days_of_a_year_are_those_that_a_walk_along_the_wall_finds(
     spec: Spec, place: Place
@@ -401,7 +402,7 @@ def test_the_days_of_a_year_are_those_that_a_walk_along_the_wall_finds(
     assert walk(rule, start, end) == moments(spec, place.zone, place.dst, start=start, end=end)
 
 
-@examples(400)
+@tried(400)
 @given(anniversaries())
 def test_a_rule_for_one_day_a_year_is_found_from_afar(where: tuple[CronLine, Place]) -> None:
     line, place = where
@@ -424,7 +425,7 @@ def test_every_kind_of_year_has_the_days_named_by_their(way: str) -> None:
     assert wrong == []
 
 
-@examples(500)
+@tried(500)
 @given(specs | coarse_specs, places())
 def test_nothing_lies_between_the_moments_before_and_after(spec: Spec, place: Place) -> None:
     rule, moment = read(spec, place), place.moment
@@ -442,7 +443,7 @@ def test_nothing_lies_between_the_moments_before_and_after(spec: Spec, place: Pl
         assert rule.count(moment, later) == 1
 
 
-@examples(300)
+@tried(300)
 @given(specs, places())
 def test_the_way_back_meets_the_same_moments_as_the_way_there(spec: Spec, place: Place) -> None:
     rule, (start, end) = read(spec, place), stretch(spec, place.moment)
@@ -451,14 +452,14 @@ def test_the_way_back_meets_the_same_moments_as_the_way_there(spec: Spec, place:
     assert all(earlier < later for earlier, later in pairwise(there))
 
 
-@examples(300)
+@tried(300)
 @given(specs, places())
 def test_counting_is_walking_without_the_walk(spec: Spec, place: Place) -> None:
     rule, (start, end) = read(spec, place), stretch(spec, place.moment)
     assert rule.count(start, end) == len(walk(rule, start, end))
 
 
-@examples(300)
+@tried(300)
 @given(coarse_specs, places(), anywhere)
 def test_counting_decades_is_walking_without_the_walk(
     spec: Spec, place: Place, other: datetime
@@ -468,7 +469,7 @@ def test_counting_decades_is_walking_without_the_walk(
     assert rule.count(place.moment, end) == len(walk(rule, place.moment, end))
 
 
-@examples(500)
+@tried(500)
 @given(specs | coarse_specs, places(), places(), places())
 def test_two_stretches_hold_as_much_as_both_together(
     spec: Spec, one: Place, two: Place, three: Place
@@ -478,7 +479,7 @@ def test_two_stretches_hold_as_much_as_both_together(
     assert rule.count(start, end) == rule.count(start, middle) + rule.count(middle, end)
 
 
-@examples(500)
+@tried(500)
 @given(specs | coarse_specs, places())
 def test_a_rule_reads_back_from_its_own_text(spec: Spec, place: Place) -> None:
     rule = read(spec, place)
@@ -486,7 +487,7 @@ def test_a_rule_reads_back_from_its_own_text(spec: Spec, place: Place) -> None:
     assert (again, hash(again), str(again)) == (rule, hash(rule), str(rule))
 
 
-@examples(200)
+@tried(200)
 @given(st.lists(coarse_specs, min_size=2, max_size=3), st.data(), places())
 def test_rules_together_have_the_moments_of_each_once(
     parts: list[Spec], data: st.DataObject, place: Place
@@ -499,7 +500,7 @@ def test_rules_together_have_the_moments_of_each_once(
     assert together.count(start, end) == len(moments_of_each)
 
 
-@examples(200)
+@tried(200)
 @given(coarse_specs, coarse_specs, places(), st.data())
 def test_a_rule_without_another_has_the_moments_that_the_other_lacks(
     one: Spec, two: Spec, place: Place, data: st.DataObject

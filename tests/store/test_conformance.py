@@ -22,6 +22,7 @@ async def test_in_memory(check: Check, sqlite_memory: Make) -> None:
     await run(check, sqlite_memory)
 
 
+@pytest.mark.thorough("repeats in a file the checks in memory")
 @every_noun
 async def test_in_a_sqlite_file(noun: str, sqlite_file: Make) -> None:
     await check_store(sqlite_file, only=about(noun))
@@ -32,6 +33,7 @@ async def test_in_postgresql(noun: str, postgres_with_all_features: Make) -> Non
     await check_store(postgres_with_all_features, only=about(noun))
 
 
+@pytest.mark.thorough("repeats the checks with the statements of another dialect")
 @every_noun
 async def test_in_postgresql_without_features(noun: str, postgres_without_features: Make) -> None:
     await check_store(postgres_without_features, only=about(noun))

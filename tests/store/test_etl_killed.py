@@ -178,6 +178,11 @@ async def nights(make: Make, *, every: int = 1) -> int:
 
 
 async def test_in_memory(sqlite_memory: Make) -> None:
+    assert await nights(sqlite_memory, every=7) > 100
+
+
+@pytest.mark.thorough("a night for each of some hundred boundaries")
+async def test_in_memory_at_every_boundary(sqlite_memory: Make) -> None:
     assert await nights(sqlite_memory) > 100
 
 

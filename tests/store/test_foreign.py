@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -46,12 +46,23 @@ NUL = Json('"\\u0000"')
 KEPT = [name for name in Call.__dataclass_fields__ if name in Job.__dataclass_fields__]
 
 
-def drivers(**callings: dict[str, Calling]) -> pytest.MarkDecorator:
-    """A parameter for each; the caller's database is the one under which it is named."""
+def drivers(
+    usual: Collection[str] | None = None, **callings: dict[str, Calling]
+) -> pytest.MarkDecorator:
+    """A parameter for each; the caller's database is the one under which it is named.
+
+    If there are ``usual`` ones, the others are only tried where there is time.
+    """
+    again = pytest.mark.thorough("repeats what is said through another driver")
     return pytest.mark.parametrize(
         ("database", "calling"),
         [
-            pytest.param(database, calling, id=f"{name} on {database}")
+            pytest.param(
+                database,
+                calling,
+                id=f"{name} on {database}",
+                marks=[] if usual is None or name in usual else [again],
+            )
             for database, those in callings.items()
             for name, calling in those.items()
         ],

@@ -59,7 +59,11 @@ from tests.store.test_foreign import (  # noqa: F401
 
 TRICKY_NAME = "100% %s %(name)s :name :now $1 ? ' \" \\ ✓ 𝄞"
 
+# Each kind of connection once; all of them enqueue in test_foreign.
+USUAL = {"psycopg", "asyncpg", "SQLAlchemy Session", "Django", "sqlite3"}
+
 everybody = drivers(
+    USUAL,
     postgres={**callers.POSTGRES, **callers.POSTGRES_STYLES},
     sqlite={**callers.SQLITE, **callers.SQLITE_STYLES},
 )

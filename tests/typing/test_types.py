@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import TypeAlias
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 FILES = [
@@ -30,6 +32,7 @@ def test_mypy_refuses_every_mistake_and_nothing_else(tmp_path: Path) -> None:
     assert said_by_mypy(tmp_path) == marked()
 
 
+@pytest.mark.thorough("repeats with another checker")
 def test_basedpyright_refuses_the_same_lines(tmp_path: Path) -> None:
     assert said_by_basedpyright(tmp_path) == {(file, line) for file, line, _ in marked()}
 

@@ -27,6 +27,7 @@ PAGES = (
     "/system/settings",
     "/api/v1/docs",
 )
+USUAL = {"/", "/schedules/rollup", "/jobs"}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,12 @@ def test_a_viewer_sees_everything_and_may_press_nothing(
     complaints.clear()  # the browser says that it was refused
 
 
-@pytest.mark.parametrize("path", PAGES)
+other_page = pytest.mark.thorough("two looks at another page take a browser some seconds")
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(page, marks=[] if page in USUAL else [other_page]) for page in PAGES]
+)
 def test_every_page_can_be_used_by_everybody(open_page: Callable[[str], Page], path: str) -> None:
     """On a desk in the light, and on a telephone in the dark."""
     page = open_page(path)

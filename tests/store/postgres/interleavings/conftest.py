@@ -43,7 +43,10 @@ async def optimistic(stages: dict[str, str]) -> AsyncIterator[Scene]:
         yield Scene(stage)
 
 
-@pytest.fixture(params=DIALECTS)
+again = pytest.mark.thorough("repeats each order with the statements of another dialect")
+
+
+@pytest.fixture(params=["locking", pytest.param("optimistic", marks=again)])
 async def scene(request: pytest.FixtureRequest, stages: dict[str, str]) -> AsyncIterator[Scene]:
     """Both, one after the other."""
     async with Stage.opened(stages[request.param], dialect=DIALECTS[request.param]) as stage:
