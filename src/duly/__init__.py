@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from duly.policy.retry import Retry
     from duly.registry.codecs import codec as codec
     from duly.registry.context import Context, current
-    from duly.views.schedules import Fire, Schedule
+    from duly.views.fires import Fire
+    from duly.views.schedules import Schedule
 
 
 __all__ = [
@@ -50,7 +51,7 @@ _WHERE = {
     "Call": "duly.app.tasks",
     "Context": "duly.registry.context",
     "Duly": "duly.app.duly",
-    "Fire": "duly.views.schedules",
+    "Fire": "duly.views.fires",
     "Flow": "duly.app.flows",
     "Job": "duly.app.job",
     "Limit": "duly.model.limit",

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from duly.model.fire import Fire, Outcome
+from duly.model.fire import Outcome, StoredFire
 from duly.model.payload import encode
 from duly.model.policies import Missed, Policies
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
 from duly.rules import Rule
 from duly.store.protocol import Store
@@ -38,7 +38,7 @@ async def over(store: Store) -> bool:
 
 
 async def judge_every_moment(
-    store: Store, added: Sequence[Schedule], there: Fleet, *, report: Report
+    store: Store, added: Sequence[StoredSchedule], there: Fleet, *, report: Report
 ) -> None:
     """One fire for each moment, one job for each fire, and every job is done."""
     ran = defaultdict(set)
@@ -65,7 +65,7 @@ async def judge_every_moment(
 
 
 async def judge_accounts(
-    store: Store, added: Sequence[Schedule], there: Fleet, *, report: Report
+    store: Store, added: Sequence[StoredSchedule], there: Fleet, *, report: Report
 ) -> None:
     """Every moment is covered by one row, and no schedule runs twice at once."""
     due, unaccounted, ran = 0, [], 0
@@ -115,11 +115,11 @@ def _overlaps(there: Fleet) -> list[str]:
     ]
 
 
-async def _fires(store: Store, schedule: Schedule) -> list[Fire]:
+async def _fires(store: Store, schedule: StoredSchedule) -> list[StoredFire]:
     return await store.ledger.fires(schedule.plan.name, limit=MANY)
 
 
-def _moments(schedule: Schedule) -> list[datetime]:
+def _moments(schedule: StoredSchedule) -> list[datetime]:
     rule, end = schedule.plan.kept, schedule.plan.policies.end
     assert isinstance(rule, Rule)
     assert end is not None

@@ -23,9 +23,9 @@ from duly.app import migrate_store, open_store
 from duly.clock import boottime, sleep
 from duly.errors import StoreUnavailable
 from duly.instants import from_us
-from duly.model.fire import Fire, Outcome
+from duly.model.fire import Outcome, StoredFire
 from duly.model.policies import Missed, Policies
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.rules import Rule
 from duly.store.protocol import Store
 from tests.infrastructure.commands import Forked
@@ -159,18 +159,18 @@ async def calm(store: Store, seconds: float) -> None:
         await sleep(0.1)
 
 
-async def newest(store: Store, schedule: Schedule) -> datetime:
+async def newest(store: Store, schedule: StoredSchedule) -> datetime:
     [fire] = await store.ledger.fires(schedule.plan.name, limit=1)
     return fire.due_at
 
 
 async def judge(
-    store: Store, added: list[Schedule], *, file: Path, end: datetime, result: Storm
+    store: Store, added: list[StoredSchedule], *, file: Path, end: datetime, result: Storm
 ) -> None:
     seen = witnessed(file)
     cutoff = end - timedelta(seconds=1)  # the last second's jobs may still be on their way
     for schedule in added:
-        fires: dict[datetime, list[Fire]] = {}
+        fires: dict[datetime, list[StoredFire]] = {}
         for fire in await store.ledger.fires(schedule.plan.name, limit=100_000):
             fires.setdefault(fire.due_at, []).append(fire)
         rule = schedule.plan.kept
@@ -183,10 +183,10 @@ async def judge(
 
 
 def compare(
-    schedule: Schedule,
+    schedule: StoredSchedule,
     moment: datetime,
     *,
-    fires: list[Fire],
+    fires: list[StoredFire],
     seen: dict[tuple[int, datetime], list[int]],
     result: Storm,
 ) -> None:

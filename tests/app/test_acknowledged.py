@@ -6,7 +6,9 @@ import pytest
 
 from duly.model.access import Actor
 from duly.model.outcome import Mismatched, Raised
-from duly.views.status import Counts, Need, Status, status
+from duly.views.attention import Need
+from duly.views.fires import Counts
+from duly.views.today import Status, status
 from tests.app.test_why import opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan

@@ -7,9 +7,8 @@ import pytest
 from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store.protocol import MOST_COUNTED, Depth
-from duly.views.capacity_page import CapacityView, QueueLine, WorkerLine, many
-from duly.views.charts import Series
-from duly.views.throughput import Flow
+from duly.views.capacity import CapacityView, QueueLine, WorkerLine, many
+from duly.views.charts import QueueRates, Series
 
 NOW = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
 NOTHING = Series(
@@ -31,7 +30,9 @@ NOTHING = Series(
 def queue(name: str, ready: int, *, waits: float | None = None, paused: bool = False) -> QueueLine:
     since = None if waits is None else NOW - timedelta(seconds=waits)
     depth = Depth(queue=name, ready=ready, oldest_ready_at=since)
-    return QueueLine(queue=Queue(name=name, paused=paused), depth=depth, flow=Flow(), heard=True)
+    return QueueLine(
+        queue=Queue(name=name, paused=paused), depth=depth, flow=QueueRates(), heard=True
+    )
 
 
 def worker(running: int, *, gone: bool = False, order: Order = "run") -> WorkerLine:

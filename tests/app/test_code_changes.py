@@ -19,7 +19,7 @@ from duly import Duly
 from duly.app import connect, migrate_tables
 from duly.engine.reconciler import Herald
 from duly.events import Event
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.runtime.console import sentence
 from duly.testing.clock import VirtualClock
 from duly.views.why import why_schedule
@@ -80,7 +80,7 @@ def report(rule: str, **words: Any) -> Version:
     return version
 
 
-async def let_pass(world: World, length: timedelta) -> list[Fire]:
+async def let_pass(world: World, length: timedelta) -> list[StoredFire]:
     """Let time pass, from one due moment to the next, as a scheduler does."""
     end = world.now + length
     while (next_at := (await world.schedule()).next_at) is not None and next_at <= end:
@@ -90,7 +90,7 @@ async def let_pass(world: World, length: timedelta) -> list[Fire]:
     return await world.fires()
 
 
-def moments(fires: Sequence[Fire]) -> list[str]:
+def moments(fires: Sequence[StoredFire]) -> list[str]:
     return [f"{fire.due_at:%a %H:%M} {fire.outcome}" for fire in fires]
 
 

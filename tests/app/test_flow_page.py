@@ -12,7 +12,7 @@ from duly.model.outcome import Opened, Raised, Stopped, Succeeded
 from duly.model.payload import encode
 from duly.views.flow_page import AWAITING, flow_seen, lineage_of, own_flow, own_parts, told_far
 from duly.views.job_list import job_rows
-from duly.views.status import status
+from duly.views.today import status
 from duly.views.why import why_job
 from tests.app import test_why
 from tests.conformance.flow_plans import begun, chain, diamond, done, fan, opened, step

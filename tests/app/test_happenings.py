@@ -10,7 +10,7 @@ from duly.errors import InvalidValue
 from duly.instants import to_us
 from duly.model.outcome import Raised
 from duly.store.protocol import Happening
-from duly.views.happenings import FURTHEST, MOST, Watch
+from duly.views.activity import FURTHEST, MOST, ActivityWatch
 from tests.app.test_why import opened
 from tests.conformance.world import MINUTE, World
 from tests.factories import call, plan
@@ -53,7 +53,7 @@ async def test_each_thing_is_told_once_on_postgresql(postgres: World) -> None:
 
 async def _see_each_thing_once(world: World) -> None:
     await world.add(plan())
-    watch = Watch()
+    watch = ActivityWatch()
     assert await watch.look(world.store) == []
     await world.fire_after(MINUTE)
     assert told(await watch.look(world.store)) == [("moment", "queued")]
@@ -72,7 +72,7 @@ async def test_a_watch_begins_with_the_last_seconds(world: World) -> None:
     world.wait(MINUTE)
     [late] = await ended(world)
     world.wait(SECOND)
-    assert [one.number for one in await Watch().look(world.store)] == [late]
+    assert [one.number for one in await ActivityWatch().look(world.store)] == [late]
 
 
 async def test_what_a_slow_transaction_wrote_is_told_when_it_ends(
@@ -86,7 +86,7 @@ async def test_what_a_slow_transaction_wrote_is_told_when_it_ends(
             "'id', 7, 'ended_at', %s::bigint))).* from duly.history where id = %s",
             (slow, first),
         )
-        watch = Watch()
+        watch = ActivityWatch()
         postgres.wait(SECOND)
         [second] = await ended(postgres)
         assert [one.number for one in await watch.look(postgres.store)] == [first, second]
@@ -106,7 +106,7 @@ async def test_of_too_much_the_newest_is_told_and_the_rest_is_counted_on_postgre
 
 
 async def _see_too_much(world: World) -> None:
-    watch = Watch()
+    watch = ActivityWatch()
     await ended(world, 300)
     assert len(await watch.look(world.store)) == 300
     world.wait(SECOND)
@@ -122,7 +122,7 @@ async def _see_too_much(world: World) -> None:
 
 
 async def test_who_comes_again_is_told_what_was_told_meanwhile(world: World) -> None:
-    watch = Watch()
+    watch = ActivityWatch()
     [first] = await ended(world)
     [heard] = await watch.look(world.store)
     assert (heard.number, heard.id) == (first, f"{to_us(world.now)}-{first}")
@@ -142,7 +142,7 @@ async def test_another_process_tells_who_comes_again_what_is_in_the_store(world:
     for _ in range(3):
         world.wait(MINUTE)
         numbers += await ended(world)
-    watch = Watch()
+    watch = ActivityWatch()
     missed = await watch.resume(world.store, heard)
     assert [one.number for one in missed] == numbers[:2]
     assert [one.number for one in await watch.look(world.store)] == numbers[2:]
@@ -156,10 +156,10 @@ async def test_who_was_away_for_long_is_told_the_last_minutes(world: World) -> N
     world.wait(FURTHEST)
     [near] = await ended(world)
     world.wait(MINUTE)
-    assert [one.number for one in await Watch().resume(world.store, heard)] == [near]
+    assert [one.number for one in await ActivityWatch().resume(world.store, heard)] == [near]
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "17", "1-2-3", "9" * 18 + "-1", "-5-1", "٣-1"])
 async def test_an_id_that_nobody_was_given_is_refused(world: World, text: str) -> None:
     with pytest.raises(InvalidValue, match="is not the id of anything that happened"):
-        await Watch().resume(world.store, text)
+        await ActivityWatch().resume(world.store, text)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from duly.model.access import Matter
 from duly.policy.why import Command
-from duly.views.needs import Need
+from duly.views.attention import Need
 
 MOMENT = datetime(2026, 11, 13, 1, tzinfo=UTC)
 SCHEDULE = Matter(subject="schedule:report", kind="overlap", until=MOMENT)

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from duly.views.day_strip import Strip
+from duly.views.day_strip import DayStrip
 from duly.views.overdue import find_overdue
-from duly.views.status import status
+from duly.views.today import status
 from duly.views.why import why_schedule
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
@@ -96,7 +96,7 @@ async def test_the_strip_of_today_counts_overdue_runs_in_the_hours_they_were_due
     world: World,
 ) -> None:
     await outage(world, 2 * HOUR)
-    seen = await Strip().look(world.store, world.now)
+    seen = await DayStrip().look(world.store, world.now)
     often, hourly = [1_798, 1_800, 1], [0, 1, 1]
     assert [cell.counts.overdue for cell in seen.hours[-3:]] == [
         a + b for a, b in zip(often, hourly, strict=True)

@@ -13,7 +13,7 @@ import pytest
 
 from duly import Duly, Missed, current
 from duly.model.schedule import Plan
-from duly.rehearse import Moment, Outage, Story, WhatIf, simulate
+from duly.rehearse import Outage, Story, StoryMoment, WhatIf, simulate
 from duly.testing import Sandbox
 
 MIDNIGHT = datetime(2027, 1, 4, tzinfo=UTC)
@@ -163,11 +163,11 @@ def on_the_grid(moment: datetime, case: Case) -> datetime:
     return moment + (case.start - moment) % STEP
 
 
-def ledger_word(moment: Moment) -> str:
+def ledger_word(moment: StoryMoment) -> str:
     return moment.outcome if moment.outcome in ("merged", "skipped") else "queued"
 
 
-def ledger_reason(moment: Moment) -> str:
+def ledger_reason(moment: StoryMoment) -> str:
     return moment.why.removesuffix("; not started by its deadline")
 
 

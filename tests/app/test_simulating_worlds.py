@@ -18,17 +18,17 @@ from duly.policy.retry import Retry
 from duly.rehearse import (
     MOST_MOMENTS,
     ClockChange,
-    Known,
-    Moment,
+    KnownSchedule,
     Outage,
     Story,
+    StoryMoment,
     Unended,
     WhatIf,
     continued,
     simulate,
     window_end,
 )
-from duly.rehearse.asking import known_of
+from duly.rehearse.simulation import known_of
 from duly.store.connect import connect
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
@@ -51,7 +51,7 @@ def told(hours: float, wanted: Plan, **changes: Any) -> Story:
     )
 
 
-def spans(moment: Moment) -> list[tuple[float, float, str]]:
+def spans(moment: StoryMoment) -> list[tuple[float, float, str]]:
     hour = timedelta(hours=1)
     return [
         ((one.start - MIDNIGHT) / hour, (one.end - MIDNIGHT) / hour, one.outcome)
@@ -214,7 +214,7 @@ def test_a_sensible_stretch_shows_how_it_goes(
 
 
 def test_things_go_on_as_they_stand() -> None:
-    async def found() -> tuple[Known, Known]:
+    async def found() -> tuple[KnownSchedule, KnownSchedule]:
         clock = VirtualClock(MIDNIGHT)
         store: Any = connect(":memory:", clock=clock)
         await store.open()

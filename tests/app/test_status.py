@@ -12,7 +12,9 @@ from duly.model.outcome import Mismatched, Raised
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.store.protocol import Tally
-from duly.views.status import Counts, Need, Status, counted, status
+from duly.views.attention import Need
+from duly.views.fires import Counts, counted
+from duly.views.today import Status, status
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan

@@ -7,11 +7,11 @@ import pytest
 
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
-from duly.views import coming
 from duly.views import day_strip as strip
-from duly.views.counts import Counts
-from duly.views.day_strip import QUARTER, Strip, StripView
-from duly.views.status import status
+from duly.views import overdue as coming
+from duly.views.day_strip import QUARTER, DayStrip, StripView
+from duly.views.fires import Counts
+from duly.views.today import status
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import plan
@@ -37,8 +37,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strip, "BUDGET", 1_000)
 
 
-async def look(world: World, seen: Strip | None = None) -> StripView:
-    return await (seen or Strip()).look(world.store, world.now)
+async def look(world: World, seen: DayStrip | None = None) -> StripView:
+    return await (seen or DayStrip()).look(world.store, world.now)
 
 
 def asked_for(world: World) -> list[datetime]:
@@ -103,7 +103,7 @@ async def test_what_is_retried_is_kept_in_the_next_look(world: World) -> None:
     await world.end(job, REFUSED)
     await world.store.schedules.pause("report")
     world.wait(5 * HOUR)
-    remembers = Strip()
+    remembers = DayStrip()
     assert (await look(world, remembers)).counts == Counts(not_kept=1)
     await world.store.jobs.retry(job.id)
     assert (await look(world, remembers)).counts == Counts(under_way=1)
@@ -114,7 +114,7 @@ async def test_what_is_retried_is_kept_in_the_next_look(world: World) -> None:
 async def test_what_is_over_is_asked_for_once_and_then_in_turn(world: World) -> None:
     await world.add(plan("report", "every 1h"))
     world.wait(20 * MINUTE)
-    remembers, asked = Strip(), asked_for(world)
+    remembers, asked = DayStrip(), asked_for(world)
     await look(world, remembers)
     assert len(asked) == len(set(asked)) == 23 * 4 + 2
     old = set(asked) - {MONDAY + QUARTER}
@@ -131,7 +131,7 @@ async def test_what_was_decided_in_a_quarter_is_asked_for_until_it_can_be_seen(
     world: World,
 ) -> None:
     world.wait(QUARTER - timedelta(seconds=1))
-    remembers, asked = Strip(), asked_for(world)
+    remembers, asked = DayStrip(), asked_for(world)
     await look(world, remembers)
     world.wait(timedelta(seconds=2))
     asked.clear()
@@ -155,7 +155,7 @@ async def test_a_look_takes_no_longer_however_much_has_failed(
         await world.fire_after(QUARTER)
         await world.end(await world.begin(), REFUSED)
     world.wait(MINUTE)
-    remembers, asked = Strip(), asked_for(world)
+    remembers, asked = DayStrip(), asked_for(world)
     await look(world, remembers)
     asked.clear()
     await look(world, remembers)
@@ -172,7 +172,7 @@ async def test_a_look_takes_no_longer_however_much_has_failed(
 
 async def test_a_day_that_goes_on_forgets_the_hours_before(world: World) -> None:
     await world.add(plan("report", "every 1h"))
-    remembers = Strip()
+    remembers = DayStrip()
     await world.fire_after(HOUR)
     await world.end(await world.begin())
     assert (await look(world, remembers)).counts == Counts(kept=1)
@@ -217,7 +217,7 @@ async def test_moments_too_many_to_be_counted_are_estimated(
 
 
 async def test_what_is_coming_is_worked_out_once_a_minute(world: World) -> None:
-    remembers = Strip()
+    remembers = DayStrip()
     await look(world, remembers)
     await world.add(plan("often", "every 1m"))
     assert (await look(world, remembers)).coming[0].moments == 0
@@ -227,7 +227,7 @@ async def test_what_is_coming_is_worked_out_once_a_minute(world: World) -> None:
 
 async def test_a_status_goes_by_the_strip_that_it_is_given(world: World) -> None:
     await world.add(plan("report", "every 1h"))
-    remembers = Strip()
+    remembers = DayStrip()
     for _ in range(3):
         await world.fire_after(HOUR)
         await world.end(await world.begin())

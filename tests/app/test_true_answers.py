@@ -7,11 +7,9 @@ from datetime import timedelta
 import pytest
 
 from duly.model.outcome import Raised
-from duly.views.counts import Counts
-from duly.views.day_strip import Strip
-from duly.views.late import LateRuns
-from duly.views.schedules import history
-from duly.views.status import status
+from duly.views.day_strip import DayStrip
+from duly.views.fires import Counts, history
+from duly.views.today import LateRuns, status
 from duly.views.why import why_job, why_schedule
 from duly.web.svg.strip import strip as drawn
 from tests.app.test_why import opened
@@ -107,7 +105,7 @@ async def test_as_many_late_runs_are_listed_as_are_counted(world: World) -> None
         await world.fire_after(58 * MINUTE)
         world.wait(2 * MINUTE)
         await world.end(await world.begin())
-    view = await Strip().look(world.store, world.now)
+    view = await DayStrip().look(world.store, world.now)
     assert (view.counts.late, len(await LateRuns().look(world.store, view))) == (6, 6)
 
 
@@ -116,7 +114,7 @@ async def test_one_failure_of_fifteen_is_a_fifteenth_of_the_bar(world: World) ->
     for number in range(15):
         await world.fire_after(MINUTE)
         await world.end(await world.begin(), *([REFUSED] if number == 7 else []))
-    view = await Strip().look(world.store, world.now)
+    view = await DayStrip().look(world.store, world.now)
     shown = str(drawn(view, "UTC", lambda _: ""))
     found = re.findall(r'<rect class="(kept|not-kept)" [^>]*height="([\d.]+)"', shown)
     heights = {kind: float(height) for kind, height in found}

@@ -7,7 +7,7 @@ import pytest
 
 from duly.app.typed_schedules import every_schedule, steered
 from duly.errors import InvalidValue
-from duly.views.status import status
+from duly.views.today import status
 from duly.views.why import why_schedule
 from tests.app.test_why import MONDAY, opened
 from tests.conformance.world import HOUR, MINUTE, World

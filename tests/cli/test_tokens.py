@@ -15,7 +15,7 @@ from duly.clock import now
 from duly.model.access import Actor, Token, hash_of
 from duly.model.outcome import Raised
 from duly.testing.clock import VirtualClock
-from duly.views.status import status
+from duly.views.today import status
 from tests.cli.test_schedules import empty, on, store
 from tests.conformance.world import World
 from tests.factories import call

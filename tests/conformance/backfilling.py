@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.backfill import Backfill
-from duly.model.fire import CLOCK, Fire
+from duly.model.fire import CLOCK, StoredFire
 from duly.model.policies import Missed, Overlap
 from duly.store.protocol import Retention
 from tests.conformance.expect import equal, holds, refused
@@ -22,7 +22,7 @@ async def backfilled(world: World, since: datetime, until: datetime, **words: An
     return await world.by("ada").schedules.backfill("report", since=since, until=until, **words)
 
 
-async def asked_for(world: World, name: str = "report") -> list[Fire]:
+async def asked_for(world: World, name: str = "report") -> list[StoredFire]:
     """What was not the clock's, oldest first."""
     return [fire for fire in await world.fires(name) if fire.series != CLOCK]
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from duly.errors import InvalidValue
 from duly.model.policies import Missed, Policies
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import Facts, Firing, decide
 from duly.store import held, rows
 from duly.store.database import Ask, Operation
@@ -205,7 +205,7 @@ async def a_schedule_that_was_set_aside_goes_on_after_an_edit_and_forgets_nothin
     equal([f.due_at for f in await world.fires("bad")], [START + MINUTE, START + 2 * MINUTE])
 
 
-async def _retimed(world: World, rule: str) -> Schedule:
+async def _retimed(world: World, rule: str) -> StoredSchedule:
     return await world.store.schedules.edit("report", lambda old: replace(old, rule=rule))
 
 

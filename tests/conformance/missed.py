@@ -3,7 +3,7 @@
 from collections import Counter
 from datetime import datetime, timedelta
 
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.policies import Missed
 from duly.rules import Rule
 from tests.conformance.expect import Broken, equal, holds
@@ -145,7 +145,7 @@ async def a_moment_that_is_in_the_ledger_is_found_by_the_row_that_covers_it(worl
     equal(await covering("report", START + 11 * MINUTE), None, "it is not decided yet")
 
 
-def _row(fire: Fire) -> tuple[timedelta, timedelta, int | None, str, str | None]:
+def _row(fire: StoredFire) -> tuple[timedelta, timedelta, int | None, str, str | None]:
     cause = None if fire.cause is None else str(fire.cause)
     return fire.covers_from - START, fire.due_at - START, fire.count, str(fire.outcome), cause
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from duly.model.access import Actor
 from duly.model.claimed import Claimed
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.job import Call, Job
 from duly.model.outcome import Lost, Opened, Outcome, Succeeded
 from duly.model.payload import Json
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
 from duly.policy.retry import NEVER
 from duly.policy.verdict import Tried, Verdict, judge
@@ -81,7 +81,7 @@ class World:
         ids.add(await self.database.write(reserve))
         return await self.database.write(lambda: start(ids))
 
-    async def add(self, *plans: Plan) -> Schedule:
+    async def add(self, *plans: Plan) -> StoredSchedule:
         return (await self.store.schedules.add(plans))[0]
 
     async def fire(self, *, limit: int = 100, decide: Decide = decide) -> Fired:
@@ -92,16 +92,16 @@ class World:
         self.wait(length)
         await self.fire()
 
-    async def fired_after(self, length: timedelta) -> list[Fire]:
+    async def fired_after(self, length: timedelta) -> list[StoredFire]:
         """The same, and what was written for "report" then, oldest first."""
         await self.fire_after(length)
         return [fire for fire in await self.fires() if fire.decided_at == self.now]
 
-    async def fires(self, name: str = "report") -> list[Fire]:
+    async def fires(self, name: str = "report") -> list[StoredFire]:
         """The ledger, oldest first."""
         return (await self.store.ledger.fires(name, limit=20_000))[::-1]
 
-    async def schedule(self, name: str = "report") -> Schedule:
+    async def schedule(self, name: str = "report") -> StoredSchedule:
         return await self.store.schedules.get(name)
 
     async def enqueue(self, *calls: Call) -> int:

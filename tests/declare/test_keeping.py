@@ -12,7 +12,7 @@ from duly.declare.sheet import Entry, Sheet
 from duly.model.job import Owner
 from duly.model.payload import encode
 from duly.model.policies import Missed
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.retry import Retry
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -34,8 +34,8 @@ SAID: list[dict[str, Any]] = [
 ]
 
 
-def remembered(plan: Plan, **facts: Any) -> Schedule:
-    return Schedule(id=1, plan=plan, created_at=NOW, cursor=NOW, next_at=None, **facts)
+def remembered(plan: Plan, **facts: Any) -> StoredSchedule:
+    return StoredSchedule(id=1, plan=plan, created_at=NOW, cursor=NOW, next_at=None, **facts)
 
 
 @pytest.mark.parametrize("said", SAID, ids=str)

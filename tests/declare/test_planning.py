@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.declare.planning import Plan, plan
+from duly.declare.planning import SheetPlan, plan
 from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet
 
 
@@ -31,7 +31,7 @@ def limits(**said: dict[str, Any]) -> Sheet:
     return Sheet(limits={name: LimitEntry(name=name, **facts) for name, facts in said.items()})
 
 
-def actions(found: Plan) -> dict[str, str]:
+def actions(found: SheetPlan) -> dict[str, str]:
     return {change.name: change.action for change in found.changes}
 
 
@@ -411,7 +411,7 @@ some_entries = st.lists(
 flags = st.fixed_dictionaries({"prune": st.booleans(), "take_back": st.booleans()})
 
 
-def applied(found: Plan, live: Sheet) -> Sheet:
+def applied(found: SheetPlan, live: Sheet) -> Sheet:
     """The store after the plan was carried out."""
     there = dict(live.schedules)
     for change in found.changes:

@@ -9,7 +9,7 @@ import pytest
 from duly.errors import InvalidValue, RuleError
 from duly.model.job import Owner
 from duly.model.policies import Policies
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.rules import Rule, Spaced
 
 START = datetime(2026, 6, 3, 8, tzinfo=UTC)
@@ -127,5 +127,5 @@ def test_moments_are_shown_in_the_zone_of_the_rule_or_of_the_plan(
 
 
 def test_a_schedule_is_known_by_the_name_of_its_plan() -> None:
-    found = Schedule(id=1, plan=plan(), created_at=START, cursor=START, next_at=None)
+    found = StoredSchedule(id=1, plan=plan(), created_at=START, cursor=START, next_at=None)
     assert found.key == "n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from duly.errors import InvalidValue
 from duly.model.job import Owner
-from duly.model.schedule import Pause, Schedule
+from duly.model.schedule import Pause, StoredSchedule
 from duly.model.schedule_filter import (
     EVERY_SCHEDULE,
     STATES,
@@ -20,7 +20,7 @@ from duly.model.schedule_filter import (
 from tests.factories import plan
 
 MOMENT = datetime(2027, 1, 3, tzinfo=UTC)
-NIGHTLY = Schedule(
+NIGHTLY = StoredSchedule(
     id=1,
     plan=replace(
         plan("nightly-report"),
@@ -91,7 +91,7 @@ def test_all_words_must_fit(words: str, is_meant: bool) -> None:
     ],
 )
 def test_active_is_what_is_neither_paused_nor_faulty(
-    schedule: Schedule, found_as: set[str]
+    schedule: StoredSchedule, found_as: set[str]
 ) -> None:
     means = {state for state in STATES if parse_schedule_filter(f"state:{state}").means(schedule)}
     assert means == found_as

@@ -10,7 +10,7 @@ from typing import Any
 
 from duly.model.fire import Cause, Outcome
 from duly.model.policies import Policies
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
 from duly.policy.firing import Entry, Facts, Firing, decide
 from duly.policy.overlap import MOST_QUEUED, LiveJob
@@ -35,7 +35,7 @@ def schedule(
     next_at: datetime | None = None,
     priority: int = 0,
     **policies: Any,
-) -> Schedule:
+) -> StoredSchedule:
     plan = Plan(
         name="report",
         task="report",
@@ -47,7 +47,7 @@ def schedule(
     start = at(cursor) if isinstance(cursor, str) else cursor
     if next_at is None and not isinstance(plan.kept, Spaced):
         next_at = plan.kept.after(start)
-    return Schedule(
+    return StoredSchedule(
         id=1,
         plan=plan,
         created_at=start,
@@ -59,7 +59,7 @@ def schedule(
 
 
 def decided(
-    found: Schedule,
+    found: StoredSchedule,
     now: str | datetime,
     *,
     live: Iterable[LiveJob] = (),
@@ -119,7 +119,7 @@ def fates(facts: Facts, now: datetime) -> dict[datetime, Fate]:
     return found | {moment: left for moment in rest if moment not in fired}
 
 
-def _not_fired(found: Schedule, moment: datetime, now: datetime) -> Cause | None:
+def _not_fired(found: StoredSchedule, moment: datetime, now: datetime) -> Cause | None:
     pause, policies = found.pause, found.plan.policies
     if pause and pause.until and not pause.catch_up and moment <= pause.until:
         return Cause.PAUSED

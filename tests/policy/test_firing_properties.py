@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late, Missed, Overlap, Policies
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import LIVE, State
 from duly.policy.firing import Facts, Firing, decide
 from duly.policy.overlap import LiveJob
@@ -73,7 +73,7 @@ def policies(draw: st.DrawFn, step: timedelta, start: datetime) -> Policies:
 
 
 @st.composite
-def schedules(draw: st.DrawFn) -> tuple[Schedule, timedelta]:
+def schedules(draw: st.DrawFn) -> tuple[StoredSchedule, timedelta]:
     rule = draw(st.sampled_from(list(RULES)))
     step = RULES[rule]
     cursor = draw(st.sampled_from(ANCHORS)) + draw(st.integers(0, 40)) * step / 10
@@ -91,7 +91,7 @@ def schedules(draw: st.DrawFn) -> tuple[Schedule, timedelta]:
     kept = plan.kept
     assert isinstance(kept, Rule)
     next_at = pause.until if pause else kept.after(cursor)
-    found = Schedule(
+    found = StoredSchedule(
         id=1, plan=plan, created_at=cursor, cursor=cursor, next_at=next_at, pause=pause
     )
     return found, step
@@ -119,7 +119,7 @@ def decisions(draw: st.DrawFn) -> tuple[Facts, datetime]:
     return Facts(schedule=schedule, live=live, settled=frozenset(settled)), now
 
 
-def after(firing: Firing) -> Schedule:
+def after(firing: Firing) -> StoredSchedule:
     """The schedule as the store remembers it when the decision was written."""
     return replace(firing.schedule, cursor=firing.cursor, next_at=firing.next_at, pause=None)
 

@@ -10,7 +10,7 @@ from duly.model.event import Event
 from duly.model.fire import Cause
 from duly.model.limit import Lane
 from duly.model.payload import encode
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.reacting import Skip, Start, Withdrawal, is_meant, last_words, reaction
 from duly.policy.reacting import called_off as called_off_by
 from tests.factories import plan
@@ -23,10 +23,10 @@ REMINDER = (
 )
 
 
-def schedule(rule: str = "on doc.changed", **changes: Any) -> Schedule:
+def schedule(rule: str = "on doc.changed", **changes: Any) -> StoredSchedule:
     created = changes.pop("created_at", NOW - DAY)
     pause = changes.pop("pause", None)
-    return Schedule(
+    return StoredSchedule(
         id=1,
         plan=plan(rule=rule, **changes),
         created_at=created,

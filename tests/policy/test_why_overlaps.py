@@ -7,7 +7,7 @@ from typing import Any
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Attempt, Job
 from duly.model.queue import Queue
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.policy.why import JobEvidence
 from tests.policy.deciding import schedule
@@ -27,7 +27,7 @@ from tests.policy.test_why_sentences import (
 OFTEN = replace(schedule("every 3s", "2026-11-01 00:00"), cursor=NOW, next_at=None)
 
 
-def prevention(run: Job, there: Schedule = OFTEN, **known: Any) -> tuple[str, str]:
+def prevention(run: Job, there: StoredSchedule = OFTEN, **known: Any) -> tuple[str, str]:
     """What is said of the run that was in the way, and what would prevent it."""
     skipped = fire(
         Outcome.SKIPPED, Cause.OVERLAP, due_at=DUE + 3 * SECOND, decided_at=DUE + 3 * SECOND

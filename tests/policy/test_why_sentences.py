@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from duly.model.fire import Cause, Fire, Outcome
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Attempt, Job
 from duly.model.limit import Rate
 from duly.model.queue import Queue
-from duly.model.schedule import Pause, Schedule
+from duly.model.schedule import Pause, StoredSchedule
 from duly.model.states import State
 from duly.model.terms import Terms
 from duly.model.worker import Profile, WorkerInfo
@@ -66,7 +66,9 @@ def of_job(found: Job, **changes: Any) -> str:
     return explain_job(JobEvidence(job=found, now=NOW, **changes)).sentence
 
 
-def fire(outcome: Outcome = Outcome.QUEUED, cause: Cause | None = None, **changes: Any) -> Fire:
+def fire(
+    outcome: Outcome = Outcome.QUEUED, cause: Cause | None = None, **changes: Any
+) -> StoredFire:
     known: dict[str, Any] = {
         "id": 5,
         "schedule_id": 1,
@@ -76,15 +78,15 @@ def fire(outcome: Outcome = Outcome.QUEUED, cause: Cause | None = None, **change
         "reason": "queued on time",
         "decided_at": DUE,
     }
-    return Fire(**{**known, **changes}, outcome=outcome, cause=cause)
+    return StoredFire(**{**known, **changes}, outcome=outcome, cause=cause)
 
 
-def of_moment(found: Fire, **changes: Any) -> Answer:
+def of_moment(found: StoredFire, **changes: Any) -> Answer:
     known: dict[str, Any] = {"schedule": NIGHTLY, "moment": found.due_at, "now": NOW}
     return explain_moment(MomentEvidence(fire=found, **{**known, **changes}))
 
 
-def of_absence(there: Schedule, asked: str | None = "02:00", **changes: Any) -> Answer:
+def of_absence(there: StoredSchedule, asked: str | None = "02:00", **changes: Any) -> Answer:
     read = None if asked is None else read_time(asked, zone="Europe/Berlin", now=NOW)
     return explain_absence(AbsenceEvidence(schedule=there, now=NOW, asked=read, **changes))
 

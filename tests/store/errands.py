@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from duly.errors import InvalidValue
 from duly.model.access import Actor
-from duly.model.fire import Fire
-from duly.model.schedule import Plan, Schedule
+from duly.model.fire import StoredFire
+from duly.model.schedule import Plan, StoredSchedule
 from duly.store.protocol import Store
 
 WHO = "the guest"
@@ -17,12 +17,12 @@ async def cancel(store: Store, key: str) -> bool:
     return await store.jobs.cancel_key("work", key)
 
 
-async def add(store: Store, plan: Plan) -> Schedule:
+async def add(store: Store, plan: Plan) -> StoredSchedule:
     [added] = await store.schedules.add([plan])
     return added
 
 
-async def edit(store: Store, name: str, change: Callable[[Plan], Plan]) -> Schedule:
+async def edit(store: Store, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
     return await store.acting(ACTOR).schedules.edit(name, change)
 
 
@@ -34,11 +34,11 @@ def spoiled(plan: Plan) -> Plan:
     raise InvalidValue(f"{plan.name} is spoiled")
 
 
-async def pause(store: Store, name: str, note: str = "") -> Schedule:
+async def pause(store: Store, name: str, note: str = "") -> StoredSchedule:
     return await store.acting(ACTOR).schedules.pause(name, note=note)
 
 
-async def resume(store: Store, name: str) -> Schedule:
+async def resume(store: Store, name: str) -> StoredSchedule:
     return await store.acting(ACTOR).schedules.resume(name)
 
 
@@ -46,7 +46,7 @@ async def skip(store: Store, name: str) -> int:
     return len(await store.acting(ACTOR).schedules.skip_next(name, count=2))
 
 
-async def run(store: Store, name: str) -> Fire:
+async def run(store: Store, name: str) -> StoredFire:
     return await store.acting(ACTOR).schedules.run(name)
 
 

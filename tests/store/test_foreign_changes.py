@@ -19,7 +19,7 @@ from duly.clock import now, sleep
 from duly.errors import InvalidValue, NotFound, ScheduleExists, SchemaMismatch, StoreUnavailable
 from duly.model.fire import Outcome
 from duly.model.policies import Missed
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import decide
@@ -359,7 +359,7 @@ def test_callers_are_spoken_to_as_our_own_databases_are() -> None:
     assert {"postgresql": OUR_POSTGRES, "sqlite": OUR_SQLITE} == DIALECTS
 
 
-async def added_to(store: SqlStore, rule: str, **policies: object) -> Schedule:
+async def added_to(store: SqlStore, rule: str, **policies: object) -> StoredSchedule:
     [made] = await store.schedules.add([plan("report", rule, **policies)])
     return made
 

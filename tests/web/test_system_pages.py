@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from duly import Duly
 from duly.app.acting import WebBackend
 from duly.clock import sleep
-from duly.doctor import checkup
-from duly.doctor.checkup import Rounds
+from duly.doctor import examination as checkup
+from duly.doctor.examination import Rounds
 from duly.model.access import Actor, Deed, Role
 from duly.model.job import Call
 from duly.settings import Settings

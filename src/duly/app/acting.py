@@ -16,14 +16,13 @@ from duly.app.events import Events
 from duly.app.jobs import Jobs
 from duly.app.schedules import Schedules
 from duly.connection import LazyStore, OpenStore, configured
-from duly.doctor.checkup import Rounds
+from duly.doctor.examination import Rounds
 from duly.engine.http_worker import Guests
 from duly.model.access import PREFIX, Actor, How, Token, User, hash_of
 from duly.registry.registry import Registry
 from duly.settings import Settings
 from duly.store.protocol import Store
-from duly.views.charts import Charts
-from duly.views.throughput import Flows
+from duly.views.charts import Charts, QueueRateMeter
 from duly.views.today import Today
 
 P = ParamSpec("P")
@@ -58,8 +57,8 @@ class WebBackend:
         return Charts()
 
     @cached_property
-    def flows(self) -> Flows:
-        return Flows()
+    def flows(self) -> QueueRateMeter:
+        return QueueRateMeter()
 
     @cached_property
     def rounds(self) -> Rounds:

@@ -29,7 +29,8 @@ from duly.registry.options import length_of, priority_of, when_of
 from duly.registry.registry import UNSET, Registry
 from duly.rules.on import BEGINNING
 from duly.store.protocol import Store
-from duly.views.schedules import Fire, Schedule
+from duly.views.fires import Fire
+from duly.views.schedules import Schedule
 from duly.views.tenancy import own_call, own_job
 
 Args = Mapping[str, Any]

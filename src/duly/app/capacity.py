@@ -12,7 +12,7 @@ from duly.model.worker import Order, WorkerInfo
 from duly.registry.registry import UNSET, Unset
 from duly.runtime.workers import MOST_SLOTS
 from duly.store.protocol import LaneInfo, Store
-from duly.views.capacity_facts import known_queues
+from duly.views.capacity import known_queues
 
 KEEP: Final = UNSET  # what is not said stays as it is
 

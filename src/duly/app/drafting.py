@@ -32,7 +32,7 @@ _DEFAULTS: Final = dict.fromkeys(FIELDS, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class FieldEdit:
     """A field that would be another."""
 
     field: str
@@ -42,10 +42,10 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class ScheduleDraft:
     plan: Plan | None  # None: what is typed comes to none
     error: str
-    edits: Sequence[Edit]
+    edits: Sequence[FieldEdit]
     sentence: str = ""
     policies: Sequence[str] = ()
     zone: str | None = None
@@ -82,30 +82,30 @@ def texts_of(plan: Plan) -> dict[str, str]:
     }
 
 
-def edited_draft(plan: Plan, typed: Mapping[str, str], *, now: datetime) -> Draft:
+def edited_draft(plan: Plan, typed: Mapping[str, str], *, now: datetime) -> ScheduleDraft:
     """What is typed over a plan that is there. A field that is not typed stays."""
-    edits: list[Edit] = []
+    edits: list[FieldEdit] = []
     try:
         edits = _edits(texts_of(plan), typed)
         words = {edit.field: _word(edit) for edit in edits}
         rule = words.pop("rule", None)
         return _seen(changed_plan(plan, rule, words), edits, now)
     except DulyError as error:
-        return Draft(plan=None, error=str(error), edits=edits)
+        return ScheduleDraft(plan=None, error=str(error), edits=edits)
 
 
-def new_draft(typed: Mapping[str, str], *, zone: str | None, now: datetime) -> Draft:
+def new_draft(typed: Mapping[str, str], *, zone: str | None, now: datetime) -> ScheduleDraft:
     """What is typed where nothing is yet; ``zone`` is for rules that name none.
 
     A rule is shown before anything else is said. Arguments are no part of it: they may be secret.
     """
     said = {field: typed.get(field, "").strip() for field in ("name", "task", "rule")}
     missing = " and ".join(f"a {_CALLED[field]}" for field, text in said.items() if not text)
-    edits: list[Edit] = []
+    edits: list[FieldEdit] = []
     try:
         edits = [one for one in _edits(_DEFAULTS, {"zone": zone or "", **typed}) if one.new]
         if not said["rule"]:
-            return Draft(plan=None, error="", edits=edits, missing=missing)
+            return ScheduleDraft(plan=None, error="", edits=edits, missing=missing)
         words = {edit.field: _word(edit) for edit in edits}
         plan = new_plan(
             said["name"] or "unnamed",
@@ -116,16 +116,17 @@ def new_draft(typed: Mapping[str, str], *, zone: str | None, now: datetime) -> D
         )
         seen = _seen(plan, edits, now)
     except DulyError as error:
-        return Draft(plan=None, error=str(error), edits=edits)
+        return ScheduleDraft(plan=None, error=str(error), edits=edits)
     first = [
-        Edit(field=field, old="", new=said[field], value=said[field]) for field in ("name", "task")
+        FieldEdit(field=field, old="", new=said[field], value=said[field])
+        for field in ("name", "task")
     ]
     return replace(seen, edits=[*first, *edits], missing=missing)
 
 
-def _edits(old: Mapping[str, str], typed: Mapping[str, str]) -> list[Edit]:
+def _edits(old: Mapping[str, str], typed: Mapping[str, str]) -> list[FieldEdit]:
     return [
-        Edit(field=field, old=old[field], new=new, value=_value(field, new))
+        FieldEdit(field=field, old=old[field], new=new, value=_value(field, new))
         for field in FIELDS
         if field in typed and (new := " ".join(typed[field].split())) != old[field]
     ]
@@ -142,19 +143,19 @@ def _value(field: str, text: str) -> object:
     return text
 
 
-def _word(edit: Edit) -> Any:  # noqa: ANN401 - whatever the field takes
+def _word(edit: FieldEdit) -> Any:  # noqa: ANN401 - whatever the field takes
     return tuple(edit.value) if isinstance(edit.value, list) else edit.value
 
 
-def _seen(plan: Plan, edits: Sequence[Edit], now: datetime) -> Draft:
+def _seen(plan: Plan, edits: Sequence[FieldEdit], now: datetime) -> ScheduleDraft:
     with Budget():
         return _evaluated(plan, edits, now)
 
 
-def _evaluated(plan: Plan, edits: Sequence[Edit], now: datetime) -> Draft:
+def _evaluated(plan: Plan, edits: Sequence[FieldEdit], now: datetime) -> ScheduleDraft:
     kept = plan.kept
     following = list(kept.between(now, now + FAR, MOMENTS)) if isinstance(kept, Rule) else []
-    return Draft(
+    return ScheduleDraft(
         plan=plan,
         error="",
         edits=edits,

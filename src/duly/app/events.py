@@ -15,7 +15,7 @@ from duly.registry.codecs import ENCODER
 from duly.registry.refusals import check_storable
 from duly.store.foreign import aemit_on, emit_on
 from duly.store.protocol import Replayed, Store
-from duly.views.schedules import Fire
+from duly.views.fires import Fire
 
 NOTHING: Mapping[str, Any] = {}
 _WHAT = "payload"

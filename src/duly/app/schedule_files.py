@@ -14,8 +14,7 @@ from duly.app.reactions import reaction_call
 from duly.declare.changes import Change
 from duly.declare.keeping import attempts_of, decided_of, entry_of, plan_of
 from duly.declare.notation import table
-from duly.declare.planning import Plan as SheetPlan
-from duly.declare.planning import plan
+from duly.declare.planning import SheetPlan, plan
 from duly.declare.reading import read
 from duly.declare.recording import (
     DECIDED,
@@ -33,7 +32,7 @@ from duly.model.job import Call, Owner
 from duly.model.limit import Rate
 from duly.model.payload import decode
 from duly.model.queue import Queue
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
 from duly.store.protocol import (
@@ -55,7 +54,7 @@ _POLICIES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class FileDraft:
     """What applying a file would do, and on what it was planned."""
 
     file: str  # the name under which it is applied
@@ -156,7 +155,7 @@ class Draft:
 
 async def draft(
     store: Store, sheet: Sheet, *, file: str, prune: bool = False, take_back: bool = False
-) -> Draft:
+) -> FileDraft:
     expected = await store.schedules.applied(file)
     applied = None if expected is None else _applied(expected, file)
     sheets = [sheet, applied.sheet] if applied else [sheet]
@@ -173,7 +172,7 @@ async def draft(
         prune=prune,
     )
     made, left = planned(take_back=take_back), planned()
-    return Draft(
+    return FileDraft(
         file=file,
         sheet=sheet.resolved(),
         plan=made,
@@ -184,7 +183,7 @@ async def draft(
     )
 
 
-async def apply(store: Store, wanted: Draft, *, tasks: Registry | None = None) -> None:
+async def apply(store: Store, wanted: FileDraft, *, tasks: Registry | None = None) -> None:
     """Do it in one transaction; ``WrongState`` if what it was planned on has changed."""
     steps = wanted.steps(tasks)
     await store.schedules.apply(
@@ -356,7 +355,7 @@ def limit_entry(rule: LaneRule) -> LimitEntry:
     return LimitEntry(name=rule.name, concurrency=rule.concurrency, rate=rate)
 
 
-def _live_entry(schedule: Schedule) -> Entry:
+def _live_entry(schedule: StoredSchedule) -> Entry:
     return replace(entry_of(schedule), attempts=attempts_of(schedule.plan))
 
 
@@ -381,7 +380,7 @@ async def _exported_schedules(store: Store) -> tuple[dict[str, Entry], list[str]
     return entries, notes
 
 
-def _lost(schedule: Schedule) -> list[str]:
+def _lost(schedule: StoredSchedule) -> list[str]:
     """What it has that a file has no word for."""
     lost = []
     if schedule.plan.tenant:

@@ -16,7 +16,8 @@ from duly.policy.backfill import check_stretch
 from duly.registry.options import When, when_of
 from duly.store.foreign import Verb, Work
 from duly.store.protocol import Store
-from duly.views.schedules import PAGE, Fire, Schedule, found, history, listed, preview
+from duly.views.fires import Fire, history
+from duly.views.schedules import PAGE, Schedule, found, listed, preview
 from duly.views.why import why_schedule
 
 IfExists: TypeAlias = Literal["error", "replace", "keep"]
@@ -111,7 +112,7 @@ class Schedules:
         connection: object | None = None,
     ) -> Schedule:
         """Fire nothing. Moments that pass meanwhile are skipped, unless they are to catch up."""
-        wanted = Stop(until=until, note=note, catch_up=catch_up)
+        wanted = PauseRequest(until=until, note=note, catch_up=catch_up)
         return self._do("pause", lambda store: paused(store, name, wanted), connection)
 
     async def apause(
@@ -124,7 +125,7 @@ class Schedules:
         catch_up: bool = False,
         connection: object | None = None,
     ) -> Schedule:
-        wanted = Stop(until=until, note=note, catch_up=catch_up)
+        wanted = PauseRequest(until=until, note=note, catch_up=catch_up)
         return await self._ado("pause", lambda store: paused(store, name, wanted), connection)
 
     def resume(self, name: str, /, *, connection: object | None = None) -> Schedule:
@@ -173,7 +174,7 @@ class Schedules:
         ``end`` is not part of it, and not later than now. All of them are queued, or none: it can
         be repeated. ``dry_run`` says what would be done.
         """
-        wanted = Wanted(name, start, end, dry_run, again)
+        wanted = BackfillRequest(name, start, end, dry_run, again)
         return self._lazy.call(
             lambda store: backfill(store, wanted), twin="duly.schedules.abackfill()"
         )
@@ -188,7 +189,7 @@ class Schedules:
         dry_run: bool = False,
         again: bool = False,
     ) -> Backfill:
-        wanted = Wanted(name, start, end, dry_run, again)
+        wanted = BackfillRequest(name, start, end, dry_run, again)
         return await backfill(await self._lazy.store(), wanted)
 
     # Ask.
@@ -290,7 +291,7 @@ def _add(if_exists: IfExists) -> Verb:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class PauseRequest:
     """How long a schedule is to pause, and why."""
 
     until: When | None
@@ -317,7 +318,7 @@ async def edited(store: Store, name: str, change: Change) -> Schedule:
     return await found(store, name)
 
 
-async def paused(store: Store, name: str, stop: Stop) -> Schedule:
+async def paused(store: Store, name: str, stop: PauseRequest) -> Schedule:
     moment = when_of("until", stop.until)
     if moment is not None and not isinstance(moment, datetime):
         moment = (await store.upkeep.progress()).now + moment
@@ -373,7 +374,7 @@ async def taken_back(store: Store, name: str) -> Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BackfillRequest:
     """What is asked for; checked before anybody waits for a store."""
 
     name: str
@@ -386,7 +387,7 @@ class Wanted:
         check_stretch(self.start, self.end)
 
 
-async def backfill(store: Store, wanted: Wanted) -> Backfill:
+async def backfill(store: Store, wanted: BackfillRequest) -> Backfill:
     return await store.schedules.backfill(
         wanted.name,
         since=wanted.start,

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duly.cli.find_app import app_of, has_app, imported
+from duly.cli.inputs import Intake
 from duly.cli.options import app_option
 from duly.cli.output import say
-from duly.cli.plan_json import plain
-from duly.cli.sheets import read_sheet
 from duly.cli.store import ask, output_option, refuse, run, settled, store_option
-from duly.errors import DulyError
+from duly.errors import DulyError, InvalidValue, NotFound
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.app.schedule_files import Draft
+    from duly.app.schedule_files import FileDraft
+    from duly.declare import Sheet
+    from duly.declare.changes import Change, Difference
     from duly.registry.registry import Registry
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -161,7 +163,7 @@ def export(store: str) -> None:
     click.echo(write(sheet), nl=False)
 
 
-def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> "Draft":
+def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> "FileDraft":
     from duly.app.schedule_files import draft
 
     try:
@@ -170,7 +172,7 @@ def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: 
         refuse(error)
     known = name or Path(file).name
 
-    async def made(there: "Store") -> "Draft":
+    async def made(there: "Store") -> "FileDraft":
         return await draft(there, sheet, file=known, prune=prune, take_back=take_back)
 
     return run(_on_an_empty_store(store, made)) if _is_missing(store) else ask(store, made)
@@ -183,7 +185,9 @@ def _is_missing(store: str) -> bool:
     return not is_postgres(store) and not is_remote(store) and not Path(place(store)).exists()
 
 
-async def _on_an_empty_store(url: str, question: "Callable[[Store], Awaitable[Draft]]") -> "Draft":
+async def _on_an_empty_store(
+    url: str, question: "Callable[[Store], Awaitable[FileDraft]]"
+) -> "FileDraft":
     from duly.app import connect, migrate_tables, place
 
     say(f"store: {place(url)}, which is not there yet")
@@ -196,7 +200,7 @@ async def _on_an_empty_store(url: str, question: "Callable[[Store], Awaitable[Dr
         await store.close()
 
 
-def _show(made: "Draft") -> None:
+def _show(made: "FileDraft") -> None:
     for line in made.plan.lines():
         click.echo(line)
     summary = made.plan.summary()
@@ -204,12 +208,12 @@ def _show(made: "Draft") -> None:
     click.echo(f"nothing to do: {summary}" if idle else summary)
 
 
-def _exit_by(made: "Draft") -> None:
+def _exit_by(made: "FileDraft") -> None:
     if made.plan.has_drift:
         raise SystemExit(DRIFT)
 
 
-def _check(made: "Draft", app: str | None) -> None:
+def _check(made: "FileDraft", app: str | None) -> None:
     """What applying it would refuse, as far as that can be known without the app."""
     needing = made.needing_an_app()
     if needing and app is None and not has_app(settled()):
@@ -222,7 +226,7 @@ def _check(made: "Draft", app: str | None) -> None:
         refuse(error)
 
 
-def _tasks(made: "Draft", app: str | None) -> "Registry | None":
+def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
     """What the app declares, if the file says less than is needed."""
     from duly.declare.notation import table
 
@@ -241,7 +245,7 @@ def _tasks(made: "Draft", app: str | None) -> "Registry | None":
     return imported(target, settings)
 
 
-def _agree(made: "Draft", *, yes: bool) -> None:
+def _agree(made: "FileDraft", *, yes: bool) -> None:
     if yes or made.plan.is_empty:
         return
     if sys.stdin.isatty():
@@ -254,7 +258,7 @@ def _agree(made: "Draft", *, yes: bool) -> None:
         raise click.UsageError(f"this would {' and '.join(words)}: say --yes")
 
 
-def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
+def _apply(url: str, made: "FileDraft", tasks: "Registry | None") -> None:
     from duly.app.access import commanded
     from duly.app.schedule_files import apply as applied
     from duly.connection import open_or_make_store
@@ -269,3 +273,50 @@ def _apply(url: str, made: "Draft", tasks: "Registry | None") -> None:
     run(asked())
     if not made.plan.is_empty:
         say("applied")
+
+
+def plain(made: "FileDraft") -> dict[str, object]:
+    return {
+        "file": made.file,
+        "counts": made.plan.counts,
+        "work": not made.plan.is_empty,
+        "drift": made.plan.has_drift,
+        "changes": [_change(change) for change in made.plan.changes],
+    }
+
+
+def _change(change: "Change") -> dict[str, object]:
+    return {
+        "kind": change.kind,
+        "name": change.name,
+        "action": change.action,
+        "owner": change.owner or None,
+        "differences": [_difference(each) for each in change.differences],
+        "drift": [_difference(each) for each in change.drift],
+    }
+
+
+def _difference(each: "Difference") -> dict[str, str | None]:
+    """As TOML, without secrets: what a plan shows ends in the logs of a build."""
+    old, new = each.shown
+    return {
+        "field": each.field,
+        "old": None if each.old is None else old,
+        "new": None if each.new is None else new,
+    }
+
+
+def read_sheet(file: str) -> "Sheet":
+    """What it says; rules that name no zone, in a file that names none, have that of the settings.
+
+    It becomes part of each entry, so it is applied, remembered and compared with it.
+    """
+    from duly.declare.reading import read
+
+    try:
+        text = Intake().file(Path(file)).decode("utf-8")
+    except NotFound as error:
+        raise NotFound(f"{error}: name one, or make one with duly import or duly export") from None
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None
+    return read(text, place=file, zone=settled().zone)

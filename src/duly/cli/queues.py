@@ -46,7 +46,7 @@ def list_command(store: str, view: View) -> None:
       duly queues --watch
       duly queues -o json
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.views.capacity_facts import known_queues
+    from duly.views.capacity import known_queues
 
     show_list(store, view, known_queues, QUEUES)
 
@@ -102,7 +102,7 @@ def _change(
     async def changed(store: "Store") -> "tuple[Queue, str | None]":
         from duly.app.capacity import Queues
         from duly.connection import OpenStore
-        from duly.views.audience import unheard_queue
+        from duly.views.workers import unheard_queue
 
         queue = await change(Queues(OpenStore(store)))
         return queue, await unheard_queue(store, queue.name)

@@ -112,7 +112,7 @@ def _schedule(name: str, url: str) -> tuple[Rule | Spaced, Collection[datetime]]
     import asyncio
 
     from duly.app import open_store
-    from duly.views.upcoming import upcoming_one
+    from duly.views.schedules import upcoming_one
 
     async def asked() -> tuple[Rule | Spaced, Collection[datetime]]:
         store = await open_store(url)

@@ -252,7 +252,7 @@ MOST_SCHEDULES_NAMED = 5
 
 def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
     """Apply a file, and run what it declares; of the app too, if one is configured."""
-    from duly.cli.sheets import read_sheet
+    from duly.cli.plan import read_sheet
     from duly.registry.loading import find
     from duly.registry.registry import Registry
 

@@ -14,7 +14,8 @@ from duly.policy.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.views.status import Need, Status
+    from duly.views.attention import Need
+    from duly.views.today import Status
 
 FIRST_STEP = (
     'Put @duly.schedule("every 10s") above a task, or: duly schedules add "every 10s" -- date'
@@ -43,7 +44,7 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
     \b
     Exit codes: 0 nothing needs you, 1 something does, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.views.status import status as look
+    from duly.views.today import status as look
 
     zone = View(utc=utc).zone
 

@@ -126,13 +126,13 @@ def _order(info: "WorkerInfo", view: View) -> str:
 
 
 def _gone(info: "WorkerInfo", view: View) -> str:
-    from duly.views.presence import is_gone
+    from duly.views.workers import is_gone
 
     return f"gone, its lease ends {view.left(info.lease_until)}" if is_gone(info) else ""
 
 
 def _plain(info: "WorkerInfo") -> dict[str, object]:
-    from duly.views.presence import is_gone
+    from duly.views.workers import is_gone
 
     return {
         "id": info.id,

@@ -13,7 +13,7 @@ from duly.durations import show_duration
 from duly.model.job import Owner
 from duly.model.payload import Json, decode, encode
 from duly.model.policies import Missed, Policies
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.model.terms import Terms
 from duly.policy.redaction import hidden_json
 from duly.policy.retry import NEVER, Retry
@@ -62,7 +62,7 @@ def plan_of(entry: Entry) -> Plan:
     )
 
 
-def entry_of(schedule: Schedule) -> Entry:
+def entry_of(schedule: StoredSchedule) -> Entry:
     """What a file would say of a schedule that is there: only what is not the default."""
     plan, pause = schedule.plan, schedule.pause
     return Entry(

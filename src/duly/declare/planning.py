@@ -25,7 +25,7 @@ from duly.declare.sheet import Sheet
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SheetPlan:
     """The changes in the order of the file, and what to remember as applied once they are made."""
 
     changes: tuple[Change, ...]
@@ -68,7 +68,7 @@ def plan(
     decided: Mapping[str, Decided] | None = None,
     prune: bool = False,
     take_back: bool = False,
-) -> Plan:
+) -> SheetPlan:
     """Compare the three.
 
     ``owners`` are those of the live schedules, ``file`` where nothing is said. One that a person
@@ -96,4 +96,4 @@ def plan(
         queues=queues.record(changes),
         limits=limits.record(changes),
     )
-    return Plan(tuple(changes), record)
+    return SheetPlan(tuple(changes), record)

@@ -10,7 +10,7 @@ from typing import Final
 
 from duly.clock import now
 from duly.demo import duly
-from duly.rehearse.past import Lived, live_through
+from duly.rehearse.simulation import Lived, live_through
 
 DAY: Final = timedelta(hours=26)
 OUTAGE: Final = (timedelta(hours=9), timedelta(hours=7, minutes=50))  # so long ago, from and to

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duly import clock as wall
-from duly.doctor.finding import Finding, fine, problem, warning
-from duly.doctor.patient import Patient
+from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.model.schedule import PROMPT
 from duly.policy.why import about
 from duly.policy.why.showing import plural

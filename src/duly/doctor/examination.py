@@ -4,18 +4,23 @@ A check is a function that asks, and leaves what the answer means to a function 
 check that cannot be made is a finding too: what cannot be asked is not known to be well.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+import asyncio
+import platform
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, TypeAlias
 
-from duly.clock import Timeout
+from duly.clock import Timeout, boottime, now
 from duly.connection import open_store
-from duly.doctor import clocks, crew, postgres, sqlite, tables
-from duly.doctor.finding import Finding, problem
-from duly.doctor.patient import Patient
-from duly.errors import InvalidValue, StoreUnavailable
-from duly.store.connect import connect, is_postgres, is_remote
+from duly.doctor import clocks, postgres, sqlite, tables, workers
+from duly.doctor.finding import Finding, Patient, problem
+from duly.errors import DulyError, InvalidValue, StoreUnavailable
+from duly.rules import zone_data_version
+from duly.store.connect import connect, is_postgres, is_remote, place
+from duly.store.protocol import Store
 from duly.store.sql_store import SqlStore
+from duly.version import __version__
 
 Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 
@@ -40,8 +45,8 @@ _OF_TABLES: Final[Mapping[str, Check]] = {
     "zone data": clocks.zone_data,
     "moments": clocks.moments,
     "schedules": tables.schedules,
-    "tasks": crew.tasks,
-    "workers": crew.workers,
+    "tasks": workers.tasks,
+    "workers": workers.workers,
 }
 _OF_TABLES_BY_THE_DAY: Final[Mapping[str, Check]] = {
     "partitions": tables.partitions,
@@ -114,3 +119,100 @@ async def _made(name: str, check: Check, patient: Patient) -> Finding:
             f"could not be looked at: {said}", postgres.SAY_POOLER if pooled else unknown
         )
     return replace(found, check=name)
+
+
+REST = 30.0  # seconds between two examinations
+PATIENCE = 1.0  # seconds that the first who looks waits for one
+
+_DATABASES = {"sqlite_version": "SQLite", "server_version": "PostgreSQL"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What is here, and what the others have."""
+
+    place: str  # of the store, without its password
+    database: str = ""  # "SQLite 3.40.1"; empty: it is elsewhere, or cannot be asked
+    duly: str = __version__
+    python: str = field(default_factory=platform.python_version)
+    zone_data: str = field(default_factory=zone_data_version)
+    workers: Mapping[str, int] = field(default_factory=dict)  # how many have each version of duly
+    zone_releases: Mapping[str, int] = field(default_factory=dict)  # of the schedules' next moments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """What was found, and when; ``trouble``: why nothing could be."""
+
+    at: datetime
+    findings: Sequence[Finding]
+    versions: Versions
+    trouble: str = ""
+
+    def count(self, level: str) -> int:
+        return sum(finding.level == level for finding in self.findings)
+
+    def headline(self) -> str:
+        if self.trouble:
+            return "The store cannot be looked at."
+        problems, warnings = self.count("problem"), self.count("warning")
+        total = len(self.findings)
+        if problems:
+            return f"{problems} of {total} checks need{'s' * (problems == 1)} you."
+        known = f"{warnings} of {total} checks {'is' if warnings == 1 else 'are'} worth knowing"
+        return f"Nothing needs you; {known}." if warnings else f"All {total} checks are well."
+
+
+class Rounds:
+    """Made once in a process, for one store: it remembers the last examination."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._last: Checkup | None = None
+        self._made_at = 0.0
+        self._going_on: asyncio.Task[Checkup] | None = None
+
+    async def look(self, store: Store) -> Checkup | None:
+        """The last one; None: the first is still going on."""
+        if self._going_on is None and (self._last is None or boottime() - self._made_at >= REST):
+            self._going_on = asyncio.create_task(checkup(store, self._url))
+        if self._going_on is not None:
+            await asyncio.wait({self._going_on}, timeout=0 if self._last else PATIENCE)
+            self._take()
+        return self._last
+
+    def _take(self) -> None:
+        if self._going_on is not None and self._going_on.done():
+            done, self._going_on = self._going_on, None
+            if not done.cancelled():  # with the loop that it was begun on
+                self._last, self._made_at = done.result(), boottime()
+
+
+async def checkup(store: Store, url: str) -> Checkup:
+    """Examine the store now."""
+    try:
+        findings = await examine(url)
+        versions = await _versions(store, place(url))
+    except DulyError as error:
+        there = Versions(place=place(url))
+        return Checkup(at=now(), findings=(), versions=there, trouble=str(error))
+    return Checkup(at=now(), findings=findings, versions=versions)
+
+
+async def _versions(store: Store, where: str) -> Versions:
+    workers: dict[str, int] = {}
+    for worker in await store.surroundings.living():
+        version = worker.profile.version or "unknown"
+        workers[version] = workers.get(version, 0) + 1
+    return Versions(
+        place=where,
+        database=_database(await store.surroundings.settings()),
+        workers=workers,
+        zone_releases=await store.surroundings.zone_data(),
+    )
+
+
+def _database(settings: Mapping[str, str]) -> str:
+    return next(
+        (f"{name} {settings[key]}" for key, name in _DATABASES.items() if key in settings), ""
+    )

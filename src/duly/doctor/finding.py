@@ -1,7 +1,13 @@
 """What one check came to: how bad it is, what was seen, and what helps."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+from duly.store.connect import place
+from duly.store.database import Database
+from duly.store.protocol import Store
+from duly.store.sql_store import SqlStore
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -26,3 +32,20 @@ def warning(said: str, fix: str) -> Finding:
 def problem(said: str, fix: str) -> Finding:
     """Something that needs somebody: a promise is not kept, or cannot be."""
     return Finding(level="problem", said=said, fix=fix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    url: str
+    store: Store  # open, and only to be read
+
+    @property
+    def database(self) -> Database:
+        """What is below the store, of one that is here."""
+        assert isinstance(self.store, SqlStore)  # noqa: S101 - others are not asked for it
+        return self.store.database
+
+    @property
+    def path(self) -> Path:
+        """The file of an SQLite store, where it really is."""
+        return Path(place(self.url)).resolve()

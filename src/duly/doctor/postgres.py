@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from duly.doctor.finding import Finding, fine, problem, warning
-from duly.doctor.patient import Patient
+from duly.doctor.finding import Finding, Patient, fine, problem, warning
 
 OLDEST: Final = 15
 SCARCE, FEW = 5, 15  # a node has up to five connections

@@ -8,8 +8,7 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from duly.doctor.finding import Finding, fine, problem, warning
-from duly.doctor.patient import Patient
+from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.errors import StoreUnavailable
 from duly.store.connect import connect
 from duly.store.database import Operation

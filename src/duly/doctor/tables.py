@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from duly.doctor.finding import Finding, fine, problem, warning
-from duly.doctor.patient import Patient
+from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.store.migrate import Schema, check
 from duly.store.protocol import BadDay
 

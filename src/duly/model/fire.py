@@ -45,7 +45,7 @@ class DueMoment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fire:
+class StoredFire:
     id: int
     schedule_id: int
     due_at: datetime

@@ -135,7 +135,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class StoredSchedule:
     """A plan that is remembered, and how far it has been kept."""
 
     id: int

@@ -23,7 +23,7 @@ from duly.model.filter_words import (
 )
 from duly.model.job import Owner
 from duly.model.payload import check_text
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.rules.on import BEGINNING
 
 PAUSED, ACTIVE, FAULTY = "paused", "active", "faulty"
@@ -64,7 +64,7 @@ class ScheduleFilter:
         said += [f"tag:{quoted(tag)}" for tag in self.tags]
         return " ".join([*said, *(f"text:{quoted(text)}" for text in self.texts)])
 
-    def means(self, schedule: Schedule) -> bool:
+    def means(self, schedule: StoredSchedule) -> bool:
         plan = schedule.plan
         about = f"{plan.name}\n{plan.title}".lower()
         return (
@@ -91,14 +91,14 @@ def schedule_filter_of(arguments: Iterable[str]) -> ScheduleFilter:
     return ScheduleFilter(**_LANGUAGE.read_arguments(arguments))
 
 
-def _states(schedule: Schedule) -> set[str]:
+def _states(schedule: StoredSchedule) -> set[str]:
     """One that is paused may be faulty as well, and is found as either."""
     paused = {PAUSED} if schedule.pause is not None else set()
     faulty = {FAULTY} if schedule.fault is not None else set()
     return paused | faulty or {ACTIVE}
 
 
-def _starter(schedule: Schedule) -> str:
+def _starter(schedule: StoredSchedule) -> str:
     return EVENT if schedule.plan.rule.startswith(BEGINNING) else CLOCK
 
 

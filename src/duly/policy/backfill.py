@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, RuleError, WrongState
 from duly.model.backfill import MOST_BACKFILLED
-from duly.model.fire import Cause, Fire, Outcome
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.policies import Overlap, check_moment
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.policy import sentences
 from duly.policy.decision import Entry, Facts, NewJob
@@ -42,7 +42,7 @@ def check_stretch(start: datetime, end: datetime) -> None:
 
 
 def moments_of(
-    schedule: Schedule, start: datetime, end: datetime, *, cursor: datetime, now: datetime
+    schedule: StoredSchedule, start: datetime, end: datetime, *, cursor: datetime, now: datetime
 ) -> list[datetime]:
     """The moments of its rule from start up to end, without what its plan leaves out."""
     name, kept = schedule.plan.name, schedule.plan.kept
@@ -105,7 +105,7 @@ def backfilled(
 
 
 def forgotten(
-    schedule: Schedule, moments: Sequence[datetime], oldest: Fire | None
+    schedule: StoredSchedule, moments: Sequence[datetime], oldest: StoredFire | None
 ) -> list[datetime]:
     """Those of which the ledger would know, had it not forgotten what was before its oldest row."""
     since = schedule.cursor if oldest is None else oldest.covers_from
@@ -113,7 +113,7 @@ def forgotten(
 
 
 def notes(
-    schedule: Schedule, queued: Sequence[datetime], lost: Sequence[datetime]
+    schedule: StoredSchedule, queued: Sequence[datetime], lost: Sequence[datetime]
 ) -> tuple[str, ...]:
     """What whoever asks for it should know."""
     said = []
@@ -149,7 +149,7 @@ def _too_many(kept: Rule, start: datetime, end: datetime, *, next_one: datetime)
     )
 
 
-def _undecided(schedule: Schedule, moment: datetime) -> str:
+def _undecided(schedule: StoredSchedule, moment: datetime) -> str:
     name = schedule.plan.name
     if schedule.pause is not None:
         why = f"it is paused, and {moment} is decided about when it is resumed: resume it first"

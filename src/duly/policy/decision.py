@@ -5,7 +5,7 @@ from datetime import datetime
 
 from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.policy.overlap import LiveJob
 
@@ -14,7 +14,7 @@ from duly.policy.overlap import LiveJob
 class Facts:
     """What must be known about a schedule to decide."""
 
-    schedule: Schedule
+    schedule: StoredSchedule
     live: tuple[LiveJob, ...] = ()  # its jobs that have not ended and matter here, oldest first
     waiting: int = 0  # how many further jobs of the clock wait
     settled: frozenset[datetime] = frozenset()  # moments after the cursor that are in the ledger
@@ -54,7 +54,7 @@ class Entry:
 class Firing:
     """A decision about one schedule: what to write, all of it or nothing."""
 
-    schedule: Schedule
+    schedule: StoredSchedule
     entries: list[Entry]  # oldest first
     stopping: list[int]  # running jobs that are asked to end
     cursor: datetime

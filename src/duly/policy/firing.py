@@ -27,8 +27,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from duly.instants import to_us
-from duly.model.fire import Cause, Fire, Outcome
-from duly.model.schedule import Plan, Schedule
+from duly.model.fire import Cause, Outcome, StoredFire
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy import sentences
 from duly.policy.decision import Entry, Facts, Firing, NewJob
 from duly.policy.exclusion import left_out
@@ -95,7 +95,7 @@ def moment_after_end(plan: Plan, ended: datetime) -> datetime | None:
 
 
 def skipped_by_pause(
-    schedule: Schedule, until: datetime, settled: frozenset[datetime]
+    schedule: StoredSchedule, until: datetime, settled: frozenset[datetime]
 ) -> list[Entry]:
     """The entries for all moments that fell into a pause, if any did."""
     timing, kept = schedule.plan.timing, schedule.plan.kept
@@ -108,7 +108,7 @@ def skipped_by_pause(
 
 
 def shortened(
-    schedule: Schedule, fire: Fire, until: datetime, *, own: Collection[datetime]
+    schedule: StoredSchedule, fire: StoredFire, until: datetime, *, own: Collection[datetime]
 ) -> list[Entry] | None:
     """What a stretch in the ledger still covers, if it is to end at ``until``.
 
@@ -153,7 +153,7 @@ def manual(facts: Facts, now: datetime, *, who: str = "") -> tuple[Entry, list[i
     return entry, lineup.stopping
 
 
-def _undecided(schedule: Schedule, next_at: datetime | None) -> Firing:
+def _undecided(schedule: StoredSchedule, next_at: datetime | None) -> Firing:
     return Firing(
         schedule=schedule, entries=[], stopping=[], cursor=schedule.cursor, next_at=next_at
     )
@@ -179,7 +179,7 @@ def _decide_spaced(facts: Facts, now: datetime) -> Firing:
     )
 
 
-def _due_after_pause(schedule: Schedule, now: datetime) -> datetime | None:
+def _due_after_pause(schedule: StoredSchedule, now: datetime) -> datetime | None:
     """What ended by itself is the pause, not the delay: a run that goes on is still waited for."""
     return None if schedule.awaiting is not None else first_moment(schedule.plan, now)
 

@@ -23,7 +23,7 @@ from duly.model.limit import Lane
 from duly.model.outcome import storable
 from duly.model.payload import check_text, decode, encode
 from duly.model.policies import check_moment
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.model.template import names_in, render
 from duly.policy import sentences
 from duly.policy.lineup import HURRIED
@@ -39,7 +39,7 @@ class Start:
     """A job is to run for the event."""
 
     event: Event
-    schedule: Schedule
+    schedule: StoredSchedule
     call: Call
     moment: datetime  # from when on
     reason: str
@@ -50,7 +50,7 @@ class Withdrawal:
     """What an earlier event has started under the key is called off, if it has not begun."""
 
     event: Event
-    schedule: Schedule
+    schedule: StoredSchedule
     key: str
 
 
@@ -59,7 +59,7 @@ class Skip:
     """Nothing is started, and this is why."""
 
     event: Event
-    schedule: Schedule
+    schedule: StoredSchedule
     cause: Cause
     reason: str
 
@@ -69,7 +69,7 @@ LastWords: TypeAlias = Mapping[tuple[str, str], Event]  # by who says it, and th
 
 
 def reaction(
-    event: Event, schedule: Schedule, now: datetime, *, replayed: bool = False
+    event: Event, schedule: StoredSchedule, now: datetime, *, replayed: bool = False
 ) -> Reaction | None:
     """What the schedule does about the event. None: it is not meant.
 
@@ -106,7 +106,7 @@ def is_meant(event: Event, plan: Plan) -> bool:
     return any(matches(pattern, event.name) for pattern in meant)
 
 
-def last_words(schedule: Schedule, events: Iterable[Event]) -> LastWords:
+def last_words(schedule: StoredSchedule, events: Iterable[Event]) -> LastWords:
     """Of the events that withdraw what the schedule starts, the last one about each thing."""
     timing, last = schedule.plan.reaction, dict[tuple[str, str], Event]()
     if timing is None or timing.unless is None:
@@ -131,7 +131,7 @@ def called_off(start: Start, last: LastWords) -> Event | None:
     return max(behind, key=lambda one: one.place, default=None)
 
 
-def skipped(event: Event, schedule: Schedule, cause: Cause, reason: str) -> Skip:
+def skipped(event: Event, schedule: StoredSchedule, cause: Cause, reason: str) -> Skip:
     said = storable(reason, LONGEST_SAID)
     return Skip(event=event, schedule=schedule, cause=cause, reason=said)
 
@@ -197,14 +197,14 @@ def _timing(plan: Plan) -> On:
     return timing
 
 
-def _in_pause(schedule: Schedule, moment: datetime) -> bool:
+def _in_pause(schedule: StoredSchedule, moment: datetime) -> bool:
     pause = schedule.pause
     if pause is None or moment < pause.since:
         return False
     return pause.until is None or moment < pause.until
 
 
-def _start(event: Event, schedule: Schedule, timing: On, now: datetime) -> Start | Skip:
+def _start(event: Event, schedule: StoredSchedule, timing: On, now: datetime) -> Start | Skip:
     plan, policies = schedule.plan, schedule.plan.policies
     args, moment = filled(event, plan), _moment(event, timing)
     within, priority = policies.start_within, plan.priority

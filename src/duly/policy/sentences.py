@@ -11,7 +11,7 @@ from functools import lru_cache
 from duly.durations import say_duration
 from duly.errors import DulyError
 from duly.model.policies import Missed
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.overlap import LiveJob
 from duly.rules import local_time
 
@@ -79,7 +79,7 @@ def excluded(plan: Plan) -> str:
     )
 
 
-def paused(schedule: Schedule) -> str:
+def paused(schedule: StoredSchedule) -> str:
     pause = schedule.pause
     if pause is None:
         return "the schedule was paused"

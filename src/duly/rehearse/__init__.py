@@ -6,18 +6,32 @@ claims and settles its jobs. What is told is what that store's ledger says after
 """
 
 from duly.durations import usual_runtime
-from duly.rehearse.asking import Known, continued, known_of, window_end
-from duly.rehearse.simulation import MOST_MOMENTS, simulate
-from duly.rehearse.story import Attempt, ClockChange, Moment, Outage, Story, Unended, WhatIf
+from duly.rehearse.simulation import (
+    MOST_MOMENTS,
+    KnownSchedule,
+    continued,
+    known_of,
+    simulate,
+    window_end,
+)
+from duly.rehearse.story import (
+    ClockChange,
+    Outage,
+    Story,
+    StoryAttempt,
+    StoryMoment,
+    Unended,
+    WhatIf,
+)
 
 __all__ = [
     "MOST_MOMENTS",
-    "Attempt",
     "ClockChange",
-    "Known",
-    "Moment",
+    "KnownSchedule",
     "Outage",
     "Story",
+    "StoryAttempt",
+    "StoryMoment",
     "Unended",
     "WhatIf",
     "continued",

@@ -1,24 +1,26 @@
 """Have a world in memory live through what is supposed, and read its ledger afterwards."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import blake2s
 from typing import Final
 
 from duly.connection import migrate_tables
 from duly.errors import InvalidValue, RuleError
 from duly.instants import from_us, to_us
-from duly.model.fire import Fire, Outcome
+from duly.model.claimed import Claimed
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Job
-from duly.model.schedule import Plan
+from duly.model.schedule import Pause, Plan
 from duly.model.states import State
 from duly.policy.decision import Entry
 from duly.policy.firing import skipped_by_pause
 from duly.policy.sieve import ready_at
-from duly.rehearse.story import ClockChange, Moment, Story, WhatIf, Word
-from duly.rehearse.world import Clock, World
+from duly.rehearse.story import ClockChange, Outage, Story, StoryMoment, Unended, WhatIf, Word
+from duly.rehearse.world import World, WorldClock
 from duly.rules import Spaced
 from duly.rules.zone import zone_named
 from duly.store.connect import connect
@@ -33,7 +35,7 @@ async def simulate(what: WhatIf) -> Story:
     """What would become of the moments, and why. Nothing outside of this process is touched."""
     _check(what)
     what = replace(what, plan=_without_followers(what.plan))
-    clock = Clock(what.start)
+    clock = WorldClock(what.start)
     store = connect(":memory:", clock=clock)
     await store.open()
     try:
@@ -44,7 +46,7 @@ async def simulate(what: WhatIf) -> Story:
     return Story(what=what, moments=moments, clock_changes=list(_clock_changes(what)))
 
 
-async def _lived(store: Store, world: World, what: WhatIf) -> list[Moment]:
+async def _lived(store: Store, world: World, what: WhatIf) -> list[StoryMoment]:
     await world.begin()
     await world.pass_to(what.end - A_MOMENT)
     decided = {fire.id for fire in await _fires(store, what)}
@@ -80,7 +82,9 @@ async def _go_on(store: Store, world: World, what: WhatIf) -> None:
     await world.pass_to(what.end + (what.end - what.start), enough=enough)
 
 
-async def _of_fire(store: Store, world: World, fire: Fire, *, alive: Mapping[int, Job]) -> Moment:
+async def _of_fire(
+    store: Store, world: World, fire: StoredFire, *, alive: Mapping[int, Job]
+) -> StoryMoment:
     attempts = world.attempts_of(fire)
     row = replace(_of_row(fire, world.what), attempts=attempts)
     if fire.outcome is not Outcome.QUEUED or fire.job_id is None:
@@ -93,8 +97,8 @@ async def _of_fire(store: Store, world: World, fire: Fire, *, alive: Mapping[int
     return replace(row, outcome=word, why=said)
 
 
-def _of_row(row: Fire | Entry, what: WhatIf) -> Moment:
-    return Moment(
+def _of_row(row: StoredFire | Entry, what: WhatIf) -> StoryMoment:
+    return StoryMoment(
         due_at=row.due_at,
         covers_from=row.covers_from,
         count=row.count,
@@ -105,7 +109,7 @@ def _of_row(row: Fire | Entry, what: WhatIf) -> Moment:
     )
 
 
-async def _fires(store: Store, what: WhatIf) -> list[Fire]:
+async def _fires(store: Store, what: WhatIf) -> list[StoredFire]:
     return await store.ledger.fires(what.plan.name, since=what.start, limit=4 * MOST_MOMENTS)
 
 
@@ -171,3 +175,126 @@ _WORDS: Final[dict[State, Word]] = {
 }
 # The jobs here have numbers that mean nothing to anybody.
 _NUMBER = re.compile(r" \(job \d+\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived:
+    """A schedule, and how long its runs took, about."""
+
+    plan: Plan
+    runtime: timedelta
+
+
+class _Uneven(World):
+    """No run takes exactly as long as another; each takes as long as it did the last time."""
+
+    def runtime(self, job: Claimed) -> timedelta:
+        share = blake2s(str(job.due_at).encode(), digest_size=1).digest()[0] / 255
+        return self.what.runtime * (0.6 + share**3)
+
+
+async def live_through(
+    url: str,
+    lived: Sequence[Lived],
+    *,
+    start: datetime,
+    end: datetime,
+    outage: tuple[datetime, datetime],
+) -> None:
+    """One after the other, each from the start to the end."""
+    clock = WorldClock(start)
+    store = connect(url, clock=clock)
+    await store.open()
+    try:
+        await migrate_tables(store)
+        for one in lived:
+            clock.moment = start
+            world = _Uneven(
+                store,
+                clock,
+                WhatIf(
+                    plan=one.plan,
+                    start=start,
+                    end=end,
+                    runtime=one.runtime,
+                    outages=[Outage(*outage)],
+                ),
+            )
+            await world.begin()
+            await world.pass_to(end)
+            await world.leave()
+    finally:
+        await store.close()
+
+
+A_DAY: Final = timedelta(days=1)
+ENOUGH: Final = 20  # moments to see how a schedule goes
+CROWDED: Final = 100  # more than these in a day are too many to look at
+MOST_ASKED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSchedule:
+    """A schedule as it stands."""
+
+    now: datetime  # by the store's clock
+    plan: Plan
+    pause: Pause | None
+    next_at: datetime | None
+    asked: Sequence[StoredFire]  # moments ahead that somebody has asked to leave out
+    runs: Sequence[timedelta]  # how long the last ones took that ended well
+    unended: Job | None  # the oldest run that has not ended
+
+
+async def known_of(store: Store, name: str) -> KnownSchedule:
+    schedule = await store.schedules.get(name)
+    now = (await store.upkeep.progress()).now
+    ahead = await store.ledger.fires(name, since=schedule.cursor, limit=MOST_ASKED)
+    job = await store.evidence.run_in_the_way(schedule.id, now)
+    return KnownSchedule(
+        now=now,
+        plan=schedule.plan,
+        pause=schedule.pause,
+        next_at=schedule.next_at,
+        asked=[fire for fire in ahead if fire.cause is Cause.ASKED],
+        runs=await store.evidence.past_runs(schedule.id),
+        unended=job if job is not None and job.ended_at is None else None,
+    )
+
+
+def continued(what: WhatIf, known: KnownSchedule) -> WhatIf:
+    """Begin with things as they stand: a run goes on, and a delay is over when it would be."""
+    job, start = known.unended, what.start
+    begun = None if job is None else min(job.claimed_at or start, start)
+    kept = what.plan.kept
+    if not isinstance(kept, Spaced):
+        run = None if job is None or begun is None else Unended(min(job.due_at, begun), begun)
+        return replace(what, unended=run)
+    due = known.next_at if begun is None else max(begun + what.runtime, start) + kept.delay
+    if due is None or due <= start:
+        return what
+    policies = replace(what.plan.policies, start=max(due, what.plan.policies.start or due))
+    return replace(what, plan=replace(what.plan, policies=policies))
+
+
+def window_end(
+    plan: Plan, start: datetime, *, outages: Sequence[Outage] = (), runtime: timedelta = timedelta()
+) -> datetime:
+    """Where to stop looking, if nobody says: a day, or less if that is crowded, or until it is due.
+
+    Behind an outage as long again, to see how it comes back.
+    """
+    begins = [start, *(outage.end for outage in outages)]
+    return max(_far_enough(plan, begin, runtime) for begin in begins)
+
+
+def _far_enough(plan: Plan, start: datetime, runtime: timedelta) -> datetime:
+    kept = plan.kept
+    if isinstance(kept, Spaced):
+        between = kept.delay + runtime
+        return start + min(max(A_DAY, 2 * between), ENOUGH * between)
+    moments = list(kept.between(start, start + A_DAY, CROWDED + 1))
+    if len(moments) > CROWDED:
+        return moments[ENOUGH]
+    following = kept.after(start)
+    return start + A_DAY if moments or following is None else following + A_DAY

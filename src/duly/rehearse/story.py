@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.schedule import Pause, Plan
 
 # What becomes of a due moment; what ``waits`` had not begun when we stopped looking.
@@ -40,12 +40,12 @@ class WhatIf:
     outages: Sequence[Outage] = ()
     runtime: timedelta = timedelta()  # of each run that nobody stops
     pause: Pause | None = None  # … that began before, and ends by itself
-    asked: Sequence[Fire] = ()  # moments that somebody has asked to leave out
+    asked: Sequence[StoredFire] = ()  # moments that somebody has asked to leave out
     unended: Unended | None = None  # of a rule with moments; a delay begins with its end
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class StoryAttempt:
     """One execution; ``outcome`` is the word for it in the store, as ``succeeded`` or ``lost``."""
 
     start: datetime
@@ -54,7 +54,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class StoryMoment:
     """A row of the ledger as it would be, and how its run would go."""
 
     due_at: datetime
@@ -64,7 +64,7 @@ class Moment:
     cause: str | None
     why: str
     ready_at: datetime  # when it could begin at the earliest: later than due by jitter
-    attempts: Sequence[Attempt] = ()
+    attempts: Sequence[StoryAttempt] = ()
 
     @property
     def starts_at(self) -> datetime | None:
@@ -95,7 +95,7 @@ class ClockChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     what: WhatIf
-    moments: Sequence[Moment]  # the oldest first
+    moments: Sequence[StoryMoment]  # the oldest first
     clock_changes: Sequence[ClockChange]
 
     @property
@@ -113,7 +113,7 @@ class Story:
         return f"{_counted(self.moments)} due: {', '.join(said)}"
 
     @staticmethod
-    def _beside(ran: Sequence[Moment]) -> str:
+    def _beside(ran: Sequence[StoryMoment]) -> str:
         counts = {
             "late": sum(moment.is_late for moment in ran),
             "stopped before the end": sum(moment.outcome == "stopped" for moment in ran),
@@ -135,7 +135,7 @@ _OTHERS: Final = {
 }
 
 
-def _counted(moments: Sequence[Moment]) -> str:
+def _counted(moments: Sequence[StoryMoment]) -> str:
     if any(moment.count is None for moment in moments):
         return "countless"
     return f"{sum(moment.count or 0 for moment in moments):,}"

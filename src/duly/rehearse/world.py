@@ -14,12 +14,12 @@ from duly.engine.reaper import judged
 from duly.errors import InvalidValue
 from duly.model.access import Actor
 from duly.model.claimed import Claimed
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.outcome import Late, Outcome, Stopped, Succeeded, TimedOut
 from duly.model.worker import Profile
 from duly.policy.firing import Facts, Firing, decide
 from duly.policy.verdict import Tried, judge
-from duly.rehearse.story import Attempt, Unended, WhatIf
+from duly.rehearse.story import StoryAttempt, Unended, WhatIf
 from duly.rules import Spaced
 from duly.store.protocol import Settlement, Store, Wish
 
@@ -34,7 +34,7 @@ AT_ONCE = timedelta()
 Enough: TypeAlias = Callable[[], Awaitable[bool]]
 
 
-class Clock:
+class WorldClock:
     """Stands still until it is set."""
 
     def __init__(self, moment: datetime) -> None:
@@ -52,13 +52,13 @@ class _Running:
 
 
 class World:
-    def __init__(self, store: Store, clock: Clock, what: WhatIf) -> None:
+    def __init__(self, store: Store, clock: WorldClock, what: WhatIf) -> None:
         self.what = what
         self.asked = frozenset(fire.due_at for fire in what.asked)
         self.fired = 0
         self._store = store
         self._clock = clock
-        self._attempts: dict[int | None, list[Attempt]] = {}  # of each moment in the ledger
+        self._attempts: dict[int | None, list[StoryAttempt]] = {}  # of each moment in the ledger
         self._running: dict[int, _Running] = {}
         self._open = 0  # jobs that have not ended
         self._fire_at: datetime | None = what.start
@@ -123,7 +123,7 @@ class World:
     def now(self) -> datetime:
         return self._clock.moment
 
-    def attempts_of(self, fire: Fire) -> list[Attempt]:
+    def attempts_of(self, fire: StoredFire) -> list[StoryAttempt]:
         """Those for this moment, the first one first; of one that goes on, when it would end.
 
         By moments and not by jobs: one that was lost may stand for a newer moment afterwards.
@@ -132,7 +132,7 @@ class World:
         run = None if fire.job_id is None else self._running.get(fire.job_id)
         if run is None or run.job.fire_id != fire.id:
             return ended
-        return [*ended, Attempt(run.job.moment(0), run.end, "runs")]
+        return [*ended, StoryAttempt(run.job.moment(0), run.end, "runs")]
 
     def decide(self, facts: Facts, now: datetime) -> Firing:
         """As every scheduler, which finds in the ledger what somebody has asked for."""
@@ -245,7 +245,7 @@ class World:
     def _record(self, run: _Running, outcome: str) -> None:
         del self._running[run.job.id]
         if not isinstance(run.outcome, Late):
-            attempt = Attempt(run.job.moment(0), self.now, outcome)
+            attempt = StoryAttempt(run.job.moment(0), self.now, outcome)
             self._attempts.setdefault(run.job.fire_id, []).append(attempt)
 
     async def _cut_off(self, until: datetime) -> None:

@@ -16,7 +16,7 @@ from duly.errors import InvalidValue, NotAllowed, PayloadError, WrongState
 from duly.model.access import Role, User
 from duly.model.event import Emitted
 from duly.model.job import Label
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.calls import RemoteCall, Verb, call_of
 from duly.remote.reading import reader
 from duly.remote.writing import writer
@@ -115,7 +115,7 @@ def _signed(call: RemoteCall, words: dict[str, Any], who: str) -> dict[str, Any]
     return words
 
 
-async def _edit(store: Store, *, name: str, seen: Schedule, plan: Plan) -> Schedule:
+async def _edit(store: Store, *, name: str, seen: StoredSchedule, plan: Plan) -> StoredSchedule:
     def change(found: Plan) -> Plan:
         if found != seen.plan:
             raise WrongState(f'the schedule "{name}" was changed by somebody else meanwhile')

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, get_type_hints
 
 from duly.errors import NotFound
 from duly.model.access import Role
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.store.protocol import (
     Access,
     Events,
@@ -126,7 +126,7 @@ _ONLY_READ: Final = ("applied", "standing", "settings", "tokens", "audit", "veri
 class Edits(Protocol):
     """What cannot be sent as it is: a change is a function."""
 
-    async def edit(self, name: str, *, seen: Schedule, plan: Plan) -> Schedule:
+    async def edit(self, name: str, *, seen: StoredSchedule, plan: Plan) -> StoredSchedule:
         """Change the plan, or ``WrongState`` if it is not the one that was ``seen`` any more."""
         ...
 

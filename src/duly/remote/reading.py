@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
 
 from duly.errors import InvalidValue
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.shapes import (
     ANYTHING,
     MICROSECOND,
@@ -58,7 +58,7 @@ def reader(kind: Any, *, trusting: bool = False) -> Read:  # noqa: ANN401, C901,
             return _read_mapping(*map(inner, get_args(kind)), named=get_args(kind)[0] is str)
         case "record":
             # What somebody has seen is compared with what is there, and never written.
-            return _read_record(kind, trusting=trusting or kind is Schedule)
+            return _read_record(kind, trusting=trusting or kind is StoredSchedule)
         case _:
             raise NotImplementedError(f"{kind!r} has no form as JSON")
 

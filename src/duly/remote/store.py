@@ -20,7 +20,7 @@ from duly.errors import (
     WrongState,
 )
 from duly.model.access import Actor
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.answering import FORM
 from duly.remote.calls import CALLS, NOUNS, RemoteCall, verbs_of
 from duly.remote.line import LONG_PATIENCE, PATIENCE, Line, Question, Reply
@@ -185,18 +185,18 @@ class Noun:
 
 
 class RemoteSchedules(Noun):
-    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> Schedule:
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
         """A function is not sent: what it makes of the plan is, for as long as the plan is that."""
         edited = CALLS["schedules", "edit"]
         refused: WrongState | None = None
-        seen: Schedule | None = None
+        seen: StoredSchedule | None = None
         for _ in range(TRIES):
-            before, seen = seen, cast("Schedule", await self.get(name))
+            before, seen = seen, cast("StoredSchedule", await self.get(name))
             if refused is not None and before is not None and before.plan == seen.plan:
                 break  # it was not because of somebody else
             words = {"name": name, "seen": seen, "plan": change(seen.plan)}
             try:
-                return cast("Schedule", await self._ask(edited, words))
+                return cast("StoredSchedule", await self._ask(edited, words))
             except WrongState as error:
                 refused = error
         assert refused is not None  # noqa: S101 - or it was done

@@ -11,7 +11,7 @@ from duly.errors import NotFound, ScheduleExists, WrongState
 from duly.instants import EPOCH
 from duly.model.payload import check_text
 from duly.model.queue import Queue
-from duly.model.schedule import Pause, Schedule
+from duly.model.schedule import Pause, StoredSchedule
 from duly.store import limits, rows, schedules, steering, work, worker_rows
 from duly.store.database import Ask, Operation
 from duly.store.held import Editor, held, note
@@ -125,7 +125,7 @@ class _Writing:
         for schedule in added:
             yield from note(schedule, self.editor.who, "added")
 
-    def _change(self, step: ScheduleStep, seen: Schedule) -> Operation[None]:
+    def _change(self, step: ScheduleStep, seen: StoredSchedule) -> Operation[None]:
         try:
             _, there, _ = yield from held(step.name, self.editor)
         except NotFound:
@@ -139,7 +139,7 @@ class _Writing:
             yield from schedules.edit(step.name, lambda _: plan, self.editor)
 
 
-def _said(schedule: Schedule) -> tuple[object, ...]:
+def _said(schedule: StoredSchedule) -> tuple[object, ...]:
     """What people and files decide of it, and not the clock."""
     return schedule.id, rows.plan_values(schedule.plan), schedule.pause
 

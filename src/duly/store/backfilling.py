@@ -11,8 +11,8 @@ from datetime import datetime
 
 from duly.instants import from_us, to_us
 from duly.model.backfill import Backfill, LeftAlone
-from duly.model.fire import Fire, Outcome
-from duly.model.schedule import Schedule
+from duly.model.fire import Outcome, StoredFire
+from duly.model.schedule import StoredSchedule
 from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.store import ledger, rows
@@ -76,7 +76,7 @@ def foresee(request: Request, *, decide: Decide) -> Operation[Backfill]:
     return replace(told, dry_run=True)
 
 
-def _queued(schedule: Schedule, moments: Sequence[datetime]) -> Operation[list[Fire]]:
+def _queued(schedule: StoredSchedule, moments: Sequence[datetime]) -> Operation[list[StoredFire]]:
     if not moments:
         return []
     instants = [to_us(moment) for moment in moments]
@@ -89,7 +89,7 @@ def _queued(schedule: Schedule, moments: Sequence[datetime]) -> Operation[list[F
     return [rows.fire(row) for row in (yield Ask("queued_fires", values))]
 
 
-def _had(fires: Iterable[Fire]) -> list[LeftAlone]:
+def _had(fires: Iterable[StoredFire]) -> list[LeftAlone]:
     return [LeftAlone(fire.due_at, fire.job_id, fire.reason) for fire in fires]
 
 
@@ -99,7 +99,10 @@ def _without(moments: Iterable[datetime], known: Iterable[LeftAlone]) -> list[da
 
 
 def _told(
-    request: Request, schedule: Schedule, moments: Sequence[datetime], known: Sequence[LeftAlone]
+    request: Request,
+    schedule: StoredSchedule,
+    moments: Sequence[datetime],
+    known: Sequence[LeftAlone],
 ) -> Operation[Backfill]:
     """What is said about it: of a moment that has had several jobs, the last one is named."""
     wanted = moments if request.again else _without(moments, known)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, cast
 
 from duly.instants import EPOCH, from_us, to_us
 from duly.model.job import Owner
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.store import rows, schedules, steering
 from duly.store.database import Ask, Operation, Value
 from duly.store.held import Editor, unknown
@@ -201,7 +201,7 @@ class _Writing:
             yield from steering.resume(plan.name, self.editor)
             self.resumed.append(plan.name)
 
-    def _was_let_go(self, schedule: Schedule) -> bool:
+    def _was_let_go(self, schedule: StoredSchedule) -> bool:
         pause = schedule.pause
         return pause is not None and pause.by == BY and pause.note.startswith(self._gone)
 

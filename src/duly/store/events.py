@@ -18,9 +18,9 @@ from datetime import datetime
 from duly.errors import InvalidValue, NotFound
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.model.event import Emitted, Event, check_pattern
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.payload import check_text
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.policy.reacting import is_meant, reaction
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
@@ -110,7 +110,7 @@ def unseen(limit: int, after: Place) -> Operation[list[Event]]:
     return read((yield Ask("unseen_events", asked)))
 
 
-def _concerned(events: Sequence[Event]) -> Operation[list[Schedule]]:
+def _concerned(events: Sequence[Event]) -> Operation[list[StoredSchedule]]:
     """The schedules that may react, held; and those whose jobs they may call off."""
     schedules = _readable(rows.schedules((yield Ask("reacting_schedules"))))
     tasks = {
@@ -123,8 +123,8 @@ def _concerned(events: Sequence[Event]) -> Operation[list[Schedule]]:
     return _readable(row for row in held if row.rule.startswith("on "))
 
 
-def _readable(found: Iterable[ScheduleRow]) -> list[Schedule]:
-    schedules: list[Schedule] = []
+def _readable(found: Iterable[ScheduleRow]) -> list[StoredSchedule]:
+    schedules: list[StoredSchedule] = []
     for row in found:
         with suppress(Exception):  # one bad row must not stop the others
             schedules.append(rows.schedule(row))
@@ -180,7 +180,7 @@ def page(search: Search) -> Operation[EventPage]:
     return EventPage(events=events, after=last)
 
 
-def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, Fire]]]:
+def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]:
     found = yield Ask("reactions_to", {"ids": list(numbers)})
     return sorted(((name, rows.fire(tuple(fire))) for name, *fire in found), key=lambda one: one[0])
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duly.instants import from_us, to_us
-from duly.model.fire import Cause, Fire, Outcome
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Job
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.store import rows
 from duly.store.database import Ask, Operation
@@ -17,7 +17,7 @@ EVER = 2**63 - 1
 HOUR = 3_600_000_000
 
 
-def schedule(number: int) -> Operation[Schedule | None]:
+def schedule(number: int) -> Operation[StoredSchedule | None]:
     found = rows.schedules((yield Ask("numbered_schedule", {"id": number})))
     return rows.schedule(found[0]) if found else None
 
@@ -46,7 +46,7 @@ def runs_of(jobs: Sequence[int]) -> Operation[dict[int, RunTimes]]:
     }
 
 
-def run_after(number: int, moment: datetime) -> Operation[Fire | None]:
+def run_after(number: int, moment: datetime) -> Operation[StoredFire | None]:
     found = yield Ask("run_after", {"schedule_id": number, "moment": to_us(moment)})
     return rows.fire(found[0]) if found else None
 
@@ -118,7 +118,7 @@ def hour_tallies(
 
 def late_moments(
     since: datetime, until: datetime, *, late: timedelta, limit: int
-) -> Operation[list[Fire]]:
+) -> Operation[list[StoredFire]]:
     values = {
         "since": to_us(since),
         "until": to_us(until),
@@ -190,7 +190,7 @@ def awaiting(limit: int) -> Operation[list[Job]]:
     return [rows.job(row) for row in (yield Ask("awaiting_jobs", {"limit": limit}))]
 
 
-def due_before(before: datetime, limit: int) -> Operation[list[Schedule]]:
+def due_before(before: datetime, limit: int) -> Operation[list[StoredSchedule]]:
     found = yield Ask("schedules_due_before", {"before": to_us(before), "limit": limit})
     return [rows.schedule(row) for row in rows.schedules(found)]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
-from duly.model.fire import Cause, Fire
+from duly.model.fire import Cause, StoredFire
 from duly.rules import Spaced
 from duly.store import held, rows
 from duly.store.database import Ask, Operation
@@ -12,7 +12,7 @@ from duly.store.database import Ask, Operation
 
 def listed(
     name: str, since: datetime | None, until: datetime | None, limit: int
-) -> Operation[list[Fire]]:
+) -> Operation[list[StoredFire]]:
     number = yield from held.number_of(name)
     found = yield Ask(
         "list_fires",
@@ -26,15 +26,15 @@ def listed(
     return [rows.fire(row) for row in found]
 
 
-def latest(numbers: Sequence[int]) -> Operation[dict[int, Fire]]:
+def latest(numbers: Sequence[int]) -> Operation[dict[int, StoredFire]]:
     """Of each of these schedules, the moment that was dealt with last."""
     found = [rows.fire(row) for row in (yield Ask("latest_fires", {"ids": list(numbers)}))]
     return {fire.schedule_id: fire for fire in found}
 
 
-def recent(numbers: Sequence[int], limit: int) -> Operation[dict[int, list[Fire]]]:
+def recent(numbers: Sequence[int], limit: int) -> Operation[dict[int, list[StoredFire]]]:
     """Of each of these schedules, the last moments that were dealt with, the newest first."""
-    found: dict[int, list[Fire]] = {number: [] for number in numbers}
+    found: dict[int, list[StoredFire]] = {number: [] for number in numbers}
     for row in (yield Ask("recent_fires", {"ids": list(numbers), "limit": limit})):
         fire = rows.fire(row)
         found[fire.schedule_id].append(fire)
@@ -48,7 +48,7 @@ def skipped_ahead(numbers: Sequence[int]) -> Operation[dict[int, frozenset[datet
     return {number: frozenset(moments) for number, moments in found.items()}
 
 
-def covering(name: str, moment: datetime) -> Operation[Fire | None]:
+def covering(name: str, moment: datetime) -> Operation[StoredFire | None]:
     """The row that accounts for a moment: its own, or the stretch of its kind that reaches over it.
 
     Stretches of different kinds may reach over each other: the days that a calendar leaves out lie

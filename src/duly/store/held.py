@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from duly.errors import NotFound, WrongState
 from duly.instants import from_us, to_us
 from duly.model.payload import check_text
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.policy.firing import Entry, skipped_by_pause
 from duly.rules import zone_data_version
 from duly.store import ledger, rows
@@ -36,7 +36,7 @@ class Editor:
     ids: Ids
 
 
-def get(name: str) -> Operation[Schedule]:
+def get(name: str) -> Operation[StoredSchedule]:
     check_text(name, "name")
     found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
     if not found:
@@ -57,7 +57,7 @@ def number_of(name: str) -> Operation[int]:
     return int(number)
 
 
-def held(name: str, editor: Editor) -> Operation[tuple[ScheduleRow, Schedule, datetime]]:
+def held(name: str, editor: Editor) -> Operation[tuple[ScheduleRow, StoredSchedule, datetime]]:
     """The schedule, locked, with everything decided that was due until now."""
     check_text(name, "name")
     named = Ask("hold_named_schedules", {"names": [name]})
@@ -87,7 +87,7 @@ def unknown(name: str) -> Operation[None]:
     raise NotFound(f'there is no schedule "{name}"{hint}')
 
 
-def record(schedule: Schedule, entry: Entry, number: int) -> Operation[None]:
+def record(schedule: StoredSchedule, entry: Entry, number: int) -> Operation[None]:
     yield Ask("record_fires", {"rows": rows.packed([ledger.fire_values(schedule, entry, number)])})
 
 
@@ -109,12 +109,14 @@ def write_change(values: dict[str, Value], who: str, what: str) -> Operation[Non
     )
 
 
-def note(schedule: Schedule, who: str, what: str) -> Operation[None]:
+def note(schedule: StoredSchedule, who: str, what: str) -> Operation[None]:
     name = schedule.plan.name
     yield Ask("record_change", {"schedule_id": schedule.id, "name": name, "who": who, "what": what})
 
 
-def skip_until(now: datetime, schedule: Schedule, row: ScheduleRow, ids: Ids) -> Operation[int]:
+def skip_until(
+    now: datetime, schedule: StoredSchedule, row: ScheduleRow, ids: Ids
+) -> Operation[int]:
     """Account for what fell into a pause so far, and return the cursor that follows."""
     while True:
         settled, until = frozenset[datetime](), None

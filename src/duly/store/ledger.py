@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause
 from duly.model.outcome import storable
-from duly.model.schedule import Pause, Schedule
+from duly.model.schedule import Pause, StoredSchedule
 from duly.model.states import State
 from duly.policy.firing import Entry, Facts, Firing, NewJob
 from duly.policy.overlap import MOST_QUEUED, LiveJob
@@ -101,7 +101,7 @@ def decided(
 ) -> Operation[tuple[list[Firing], list[Fault]]]:
     """What is to become of each of these schedules."""
     by_id = {row.id: row for row in due}
-    schedules: list[Schedule] = []
+    schedules: list[StoredSchedule] = []
     firings: list[Firing] = []
     faults: list[Fault] = []
     for row in due:
@@ -135,7 +135,7 @@ def _fault(row: ScheduleRow, error: Exception) -> Fault:
 
 
 def known(
-    schedules: Sequence[Schedule],
+    schedules: Sequence[StoredSchedule],
     due: Sequence[ScheduleRow],
     *,
     now: datetime | None = None,
@@ -172,7 +172,9 @@ def known(
     return facts
 
 
-def _live(schedules: Sequence[Schedule], *, hold: bool) -> Operation[dict[int, list[LiveJob]]]:
+def _live(
+    schedules: Sequence[StoredSchedule], *, hold: bool
+) -> Operation[dict[int, list[LiveJob]]]:
     """Read the jobs by which decisions about each schedule are made, oldest first."""
     taking = ("queue_one", "replace") if hold else ()
     held = [s.id for s in schedules if s.plan.policies.overlap in taking]
@@ -247,7 +249,7 @@ def write(
 
 
 def write_manual(
-    schedule: Schedule, entries: Sequence[Entry], *, series: int, ids: Ids
+    schedule: StoredSchedule, entries: Sequence[Entry], *, series: int, ids: Ids
 ) -> Operation[list[int]]:
     """Write fires that stand beside the clock: the cursor does not move. The jobs of each."""
     numbers = yield from ids.draw(2 * len(entries))
@@ -269,7 +271,7 @@ def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
 
 
 def _hand_over(
-    kept: Sequence[tuple[Schedule, Entry, int, int]], *, series: int = CLOCK
+    kept: Sequence[tuple[StoredSchedule, Entry, int, int]], *, series: int = CLOCK
 ) -> Operation[None]:
     made = [
         _job(s, entry.job, fire_id, job_id)
@@ -331,7 +333,7 @@ def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
 
 
 def fire_values(
-    schedule: Schedule,
+    schedule: StoredSchedule,
     entry: Entry,
     fire_id: int,
     *,
@@ -353,7 +355,7 @@ def fire_values(
     }
 
 
-def _job(schedule: Schedule, job: NewJob, fire_id: int, job_id: int) -> dict[str, object]:
+def _job(schedule: StoredSchedule, job: NewJob, fire_id: int, job_id: int) -> dict[str, object]:
     return {
         "id": job_id,
         "schedule_id": schedule.id,
@@ -369,7 +371,9 @@ def _job(schedule: Schedule, job: NewJob, fire_id: int, job_id: int) -> dict[str
     }
 
 
-def _taken(schedule: Schedule, entry: Entry, waiting: LiveJob, fire_id: int) -> dict[str, object]:
+def _taken(
+    schedule: StoredSchedule, entry: Entry, waiting: LiveJob, fire_id: int
+) -> dict[str, object]:
     return {
         "id": waiting.id,
         "due_at": to_us(entry.due_at),
@@ -379,7 +383,7 @@ def _taken(schedule: Schedule, entry: Entry, waiting: LiveJob, fire_id: int) -> 
     }
 
 
-def _older(schedule: Schedule, waiting: LiveJob, entry: Entry) -> dict[str, object]:
+def _older(schedule: StoredSchedule, waiting: LiveJob, entry: Entry) -> dict[str, object]:
     return {
         "schedule_id": schedule.id,
         "due_at": to_us(waiting.due_at),

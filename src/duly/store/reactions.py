@@ -17,7 +17,7 @@ from duly.instants import to_us
 from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Call
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import WAITING, State
 from duly.policy.reacting import (
     LastWords,
@@ -142,7 +142,7 @@ def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]
     return [_unless_called_off(one, last[one.schedule.id]) for one in decided]
 
 
-def _last_words(schedule: Schedule, later: Mapping[str, Sequence[Event]]) -> LastWords:
+def _last_words(schedule: StoredSchedule, later: Mapping[str, Sequence[Event]]) -> LastWords:
     timing = schedule.plan.reaction
     unless = None if timing is None else timing.unless
     return last_words(schedule, later.get(unless or "", ()))

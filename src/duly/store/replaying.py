@@ -11,7 +11,7 @@ from datetime import datetime
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
 from duly.model.event import Event, check_pattern, matches
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.policy.backfill import check_stretch
 from duly.policy.reacting import Start, reaction
 from duly.policy.sentences import shown_whole
@@ -92,7 +92,7 @@ def replay(request: Request, after: Place, editor: Editor) -> Operation[Round]:
     )
 
 
-def _timing(schedule: Schedule) -> On:
+def _timing(schedule: StoredSchedule) -> On:
     timing, name = schedule.plan.reaction, schedule.plan.name
     if timing is None:
         raise WrongState(
@@ -104,7 +104,7 @@ def _timing(schedule: Schedule) -> On:
 
 
 def _next(
-    schedule: Schedule, request: Request, after: Place, *, limit: int
+    schedule: StoredSchedule, request: Request, after: Place, *, limit: int
 ) -> Operation[tuple[list[Event], dict[int, int]]]:
     """Those that the schedule means; and the request, if that means fewer.
 
@@ -132,6 +132,6 @@ def _narrower(own: str, asked: str) -> str:
     raise InvalidValue(f'pattern="{asked}": the schedule reacts to "{own}", and never to that')
 
 
-def _said(request: Request, schedule: Schedule) -> str:
+def _said(request: Request, schedule: StoredSchedule) -> str:
     first, end = (shown_whole(one, schedule.plan) for one in (request.since, request.until))
     return f"replayed events from {first} to {end}"

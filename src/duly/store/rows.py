@@ -15,12 +15,12 @@ import msgspec
 
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
-from duly.model.fire import Cause, Fire, Outcome
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Attempt, Call, Job, Owner
 from duly.model.limit import lanes_as_json, lanes_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
 from duly.model.terms import Terms
 from duly.policy.redaction import hidden_json
@@ -84,8 +84,8 @@ def packed(rows: Iterable[Mapping[str, object]]) -> str:
     return _ENCODER.encode(list(rows)).decode()
 
 
-def schedule(row: ScheduleRow) -> Schedule:
-    return Schedule(
+def schedule(row: ScheduleRow) -> StoredSchedule:
+    return StoredSchedule(
         id=row.id,
         plan=_plan(row),
         created_at=from_us(row.created_at),
@@ -274,9 +274,9 @@ def pause_text(pause: Pause | None) -> str | None:
     )
 
 
-def fire(row: Row) -> Fire:
+def fire(row: Row) -> StoredFire:
     number, schedule_id, due, first, count, outcome, cause, reason, decided, job_id, series = row
-    return Fire(
+    return StoredFire(
         id=number,
         schedule_id=schedule_id,
         due_at=from_us(due),

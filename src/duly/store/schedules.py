@@ -5,7 +5,7 @@ from datetime import datetime
 
 from duly.errors import InvalidValue, ScheduleExists
 from duly.instants import from_us, to_us
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import Firing, first_moment
 from duly.rules import Budget, Spaced, zone_data_version
 from duly.store import ledger, rows
@@ -25,13 +25,13 @@ from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
 
 
-def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[Schedule]]:
+def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[StoredSchedule]]:
     """Remember new schedules; a repeated call finds its own and changes nothing."""
     [(instant,)] = yield Ask("now")
     now = from_us(instant)
     with Budget():  # one for all of them: they are added in one transaction
         added = [
-            Schedule(
+            StoredSchedule(
                 id=number,
                 plan=plan,
                 created_at=now,
@@ -58,7 +58,7 @@ def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[Schedul
     return [rows.schedule(there[plan.name]) for plan in plans]
 
 
-def _new(schedule: Schedule) -> dict[str, Value]:
+def _new(schedule: StoredSchedule) -> dict[str, Value]:
     return rows.plan_values(schedule.plan) | {
         "id": schedule.id,
         "created_at": to_us(schedule.created_at),
@@ -67,12 +67,12 @@ def _new(schedule: Schedule) -> dict[str, Value]:
     }
 
 
-def listed(after: str, limit: int) -> Operation[list[Schedule]]:
+def listed(after: str, limit: int) -> Operation[list[StoredSchedule]]:
     found = yield Ask("list_schedules", {"after": after, "limit": limit})
     return [rows.schedule(row) for row in rows.schedules(found)]
 
 
-def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation[Schedule]:
+def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation[StoredSchedule]:
     row, schedule, now = yield from held(name, editor)
     plan = change(schedule.plan)
     if plan.name != name:
@@ -105,7 +105,7 @@ def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
 
 
 def _left_out(
-    schedule: Schedule, row: ScheduleRow, now: datetime, editor: Editor
+    schedule: StoredSchedule, row: ScheduleRow, now: datetime, editor: Editor
 ) -> Operation[None]:
     """Enter what the old plan has left out since the cursor; what it had due was fired before."""
     [facts] = yield from ledger.known([schedule], [row], now=now)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
-from duly.model.fire import CLOCK, Cause, Fire, Outcome
+from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.policies import MOST_AT_ONCE, check_moment
-from duly.model.schedule import Pause, Schedule
+from duly.model.schedule import Pause, StoredSchedule
 from duly.policy.firing import Entry, manual, moment_after_end, shortened
 from duly.policy.sentences import asked, shown_whole, skipped_moments
 from duly.rules import Spaced
@@ -21,7 +21,7 @@ MOST_SKIPPED = 100
 LATELY = 3_600_000_000
 
 
-def pause(name: str, wanted: Pause, editor: Editor) -> Operation[Schedule]:
+def pause(name: str, wanted: Pause, editor: Editor) -> Operation[StoredSchedule]:
     row, schedule, now = yield from held(name, editor)
     if schedule.pause is not None:
         wanted = replace(wanted, since=schedule.pause.since)
@@ -45,7 +45,7 @@ def pause(name: str, wanted: Pause, editor: Editor) -> Operation[Schedule]:
     return (yield from get(name))
 
 
-def resume(name: str, editor: Editor) -> Operation[Schedule]:
+def resume(name: str, editor: Editor) -> Operation[StoredSchedule]:
     row, schedule, now = yield from held(name, editor)
     if schedule.pause is None:
         return schedule
@@ -111,7 +111,7 @@ def unskip(name: str, editor: Editor) -> Operation[list[datetime]]:
     return moments
 
 
-def rewind(name: str, to: datetime, editor: Editor) -> Operation[Schedule]:
+def rewind(name: str, to: datetime, editor: Editor) -> Operation[StoredSchedule]:
     check_moment("to", to)
     row, schedule, now = yield from held(name, editor)
     spaced = isinstance(schedule.plan.kept, Spaced)
@@ -138,7 +138,7 @@ def rewind(name: str, to: datetime, editor: Editor) -> Operation[Schedule]:
     return (yield from get(name))
 
 
-def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Operation[None]:
+def _take_back_stretches(schedule: StoredSchedule, moment: datetime, ids: Ids) -> Operation[None]:
     """Moments behind the cursor that got no job of their own are decided anew."""
     values: dict[str, Value] = {"schedule_id": schedule.id, "moment": to_us(moment)}
     found = yield Ask("stretches_behind", values)
@@ -152,7 +152,7 @@ def _take_back_stretches(schedule: Schedule, moment: datetime, ids: Ids) -> Oper
             yield from record(schedule, entry, *(yield from ids.draw(1)))
 
 
-def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
+def _own_rows_inside(stretch: StoredFire) -> Operation[list[datetime]]:
     values: dict[str, Value] = {
         "schedule_id": stretch.schedule_id,
         "since": to_us(stretch.covers_from),
@@ -163,7 +163,7 @@ def _own_rows_inside(stretch: Fire) -> Operation[list[datetime]]:
     return [fire.due_at for fire in found if fire.series == CLOCK and fire.count == 1]
 
 
-def run(name: str, series: int, editor: Editor) -> Operation[Fire]:
+def run(name: str, series: int, editor: Editor) -> Operation[StoredFire]:
     row, schedule, now = yield from held(name, editor)
     if (reaction := schedule.plan.reaction) is not None:
         raise WrongState(
@@ -186,7 +186,7 @@ def run(name: str, series: int, editor: Editor) -> Operation[Fire]:
     return rows.fire(found)
 
 
-def _next_after(schedule: Schedule, cursor: datetime, now: datetime) -> datetime | None:
+def _next_after(schedule: StoredSchedule, cursor: datetime, now: datetime) -> datetime | None:
     kept = schedule.plan.kept
     if not isinstance(kept, Spaced):
         return kept.after(cursor)
@@ -195,7 +195,7 @@ def _next_after(schedule: Schedule, cursor: datetime, now: datetime) -> datetime
     )
 
 
-def _ahead(schedule: Schedule, after: datetime, count: int) -> Operation[list[datetime]]:
+def _ahead(schedule: StoredSchedule, after: datetime, count: int) -> Operation[list[datetime]]:
     """Return so many moments to come that the ledger does not have yet."""
     kept = schedule.plan.kept
     end = after + timedelta(days=366 * 30)

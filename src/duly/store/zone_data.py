@@ -7,7 +7,7 @@ undo each other's work.
 from contextlib import suppress
 
 from duly.instants import to_us
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.rules import Spaced, zone_data_version
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
@@ -32,7 +32,7 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
 
 
 def _recomputed(
-    schedule: Schedule, row: ScheduleRow, version: str
+    schedule: StoredSchedule, row: ScheduleRow, version: str
 ) -> tuple[dict[str, object], dict[str, Value] | None]:
     next_at = schedule.next_at
     if (

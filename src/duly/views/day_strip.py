@@ -15,9 +15,8 @@ from itertools import groupby
 from duly.clock import boottime
 from duly.instants import floored
 from duly.store.protocol import Store
-from duly.views.coming import HOURS_AHEAD, Ahead, ahead
-from duly.views.counts import LATE, Counts, Kept, counted
-from duly.views.overdue import Overdue, find_overdue
+from duly.views.fires import LATE, Counts, Kept, counted
+from duly.views.overdue import HOURS_AHEAD, OverdueRuns, UpcomingRuns, ahead, find_overdue
 
 HOURS = 24
 HOUR = timedelta(hours=1)
@@ -62,16 +61,16 @@ class StripView:
     rest_of_hour: int  # so many moments are still to come in the hour that goes on
     coming: tuple[ComingHour, ...]
     estimated: bool = False  # whether what is coming was too much to be counted
-    overdue: Overdue | None = None
+    overdue: OverdueRuns | None = None
 
 
-class Strip:
+class DayStrip:
     """Made once in a process, for one store: it remembers."""
 
     def __init__(self) -> None:
         # Whoever was asked for longest ago comes first.
         self._quarters: dict[datetime, _Quarter] = {}
-        self._ahead: tuple[datetime, Ahead] | None = None
+        self._ahead: tuple[datetime, UpcomingRuns] | None = None
 
     async def look(self, store: Store, now: datetime) -> StripView:
         current = floored(now, HOUR)
@@ -125,7 +124,7 @@ class Strip:
         self._quarters.pop(start, None)
         self._quarters[start] = _Quarter(start=start, asked_at=now, hours=hours)
 
-    async def _look_ahead(self, store: Store, now: datetime) -> Ahead:
+    async def _look_ahead(self, store: Store, now: datetime) -> UpcomingRuns:
         if self._ahead is None or not timedelta() <= now - self._ahead[0] < AHEAD_FOR:
             self._ahead = (now, await ahead(store, now))
         return self._ahead[1]
@@ -144,7 +143,7 @@ class _Quarter:
         return any(counts.under_way or counts.not_kept for counts in self.hours.values())
 
 
-def _cell(start: datetime, quarters: Iterable[_Quarter], overdue: Overdue | None) -> HourCell:
+def _cell(start: datetime, quarters: Iterable[_Quarter], overdue: OverdueRuns | None) -> HourCell:
     found = [quarter.hours[start] for quarter in quarters if start in quarter.hours]
     if overdue is not None:
         found.append(Counts(overdue=overdue.hours.get(start, 0)))

@@ -14,7 +14,7 @@ from duly.errors import NotFound
 from duly.model.event import Emitted, Event
 from duly.policy.redaction import hidden, redacted
 from duly.store.protocol import Replayed, Store
-from duly.views.schedules import Fire, with_run
+from duly.views.fires import Fire, with_run
 from duly.views.tenancy import HIGHEST_NUMBER
 
 __all__ = ["EventSeen", "EventsSeen", "Replayed", "event_seen", "events_of", "events_seen", "said"]

@@ -11,7 +11,7 @@ from typing import Final
 
 from duly.store.protocol import OVERDUE, Depth, Progress, Store
 from duly.version import __version__
-from duly.views.presence import present
+from duly.views.workers import present
 
 METRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _SPECIAL = re.compile(r"[\\\"\n]")

@@ -1,26 +1,103 @@
-"""Overdue runs: scheduled runs that are due and that no scheduler has fired.
+"""How many runs are due between two moments, over all schedules.
 
-The ledger has no row for them, so every answer about what was due or what is next asks here first.
+Rules are walked along, and there may be thousands of schedules of which each has thousands of
+moments: each gets its share of a fixed number of steps, and goes on at the pace that it had.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.errors import RuleError
-from duly.instants import BEGINNING
-from duly.model.schedule import PROMPT, Schedule
+from duly.instants import BEGINNING, floored
+from duly.model.schedule import PROMPT, StoredSchedule
 from duly.policy.why import Clock, Command
 from duly.policy.why.answer import start_scheduler
 from duly.policy.why.showing import plural
-from duly.rules import Rule
+from duly.rules import Budget, Rule
 from duly.store.protocol import Store
-from duly.views.coming import MOST_SCHEDULES, walked
-from duly.views.upcoming import upcoming
+from duly.views.schedules import upcoming
+
+HOURS_AHEAD = 12
+HOUR = timedelta(hours=1)
+MOST_SCHEDULES = 2_000
+MOST_STEPS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingRuns:
+    """Moments by the hour of UTC in which they are due."""
+
+    hours: Mapping[datetime, float]
+    estimated: bool
+
+    def moments(self, hour: datetime) -> int:
+        return round(self.hours.get(hour, 0))
+
+
+async def ahead(store: Store, now: datetime) -> UpcomingRuns:
+    """From this moment to the end of the last hour. What is overdue is not coming any more."""
+    end = floored(now, HOUR) + (HOURS_AHEAD + 1) * HOUR
+    schedules = await store.evidence.due_before(end, limit=MOST_SCHEDULES)
+    return walked(schedules, now, end)
+
+
+def walked(schedules: Sequence[StoredSchedule], start: datetime, end: datetime) -> UpcomingRuns:
+    """Count the runs that are not fired yet and are due after ``start`` and before ``end``.
+
+    Schedules with few runs leave their share of the steps to those that follow.
+    """
+    hours: defaultdict[datetime, float] = defaultdict(float)
+    estimated, steps = len(schedules) == MOST_SCHEDULES, MOST_STEPS
+    for place, schedule in enumerate(schedules):
+        share = max(2, steps // (len(schedules) - place))
+        seen, more = _steps(schedule, start, end, share=share)
+        steps -= len(seen)
+        for moment in seen:
+            hours[floored(moment, HOUR)] += 1
+        if more is not None:
+            estimated = True
+            _extend(hours, more, end, pace=(more - seen[0]) / len(seen))
+    return UpcomingRuns(hours, estimated)
+
+
+def _steps(
+    schedule: StoredSchedule, start: datetime, end: datetime, *, share: int
+) -> tuple[list[datetime], datetime | None]:
+    """The first moments from the start to the end, and the next one if they were not all."""
+    moment, seen = schedule.next_at, list[datetime]()
+    # A rule that costs too much has no known moments beyond these; the schedule's fault says why.
+    with suppress(RuleError), Budget():
+        if moment is not None and moment <= start:
+            moment = _after(schedule, start)
+        while moment is not None and moment < end:
+            if len(seen) == share:
+                return seen, moment
+            seen.append(moment)
+            moment = _after(schedule, moment)
+    return seen, None
+
+
+def _after(schedule: StoredSchedule, moment: datetime) -> datetime | None:
+    """What follows upon the end of a run is not known before it."""
+    kept = schedule.plan.kept if schedule.plan.is_readable else None
+    return kept.after(moment) if isinstance(kept, Rule) else None
+
+
+def _extend(
+    hours: MutableMapping[datetime, float], start: datetime, end: datetime, *, pace: timedelta
+) -> None:
+    """Add what comes until the end if it goes on like that."""
+    while start < end:
+        until = min(floored(start, HOUR) + HOUR, end)
+        hours[floored(start, HOUR)] += (until - start) / pace
+        start = until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
+class OverdueRuns:
     now: datetime
     since: datetime  # when the oldest of them was due
     schedules: int
@@ -50,7 +127,7 @@ class Overdue:
         return start_scheduler()
 
 
-async def find_overdue(store: Store, now: datetime) -> Overdue | None:
+async def find_overdue(store: Store, now: datetime) -> OverdueRuns | None:
     """Return what is overdue, or None. Where nothing is, this is one look into an index."""
     late = await store.evidence.due_before(now - PROMPT, limit=MOST_SCHEDULES)
     if not late:
@@ -66,7 +143,7 @@ async def find_overdue(store: Store, now: datetime) -> Overdue | None:
     found = walked(unfired, BEGINNING, now + timedelta.resolution)
     last = await store.evidence.last_decision(now)
     newest = max(due for _, due in waiting)
-    return Overdue(
+    return OverdueRuns(
         now=now,
         since=min(due for _, due in waiting),
         schedules=len(waiting),
@@ -78,7 +155,7 @@ async def find_overdue(store: Store, now: datetime) -> Overdue | None:
     )
 
 
-def runs_due(schedule: Schedule, first: datetime, now: datetime) -> int:
+def runs_due(schedule: StoredSchedule, first: datetime, now: datetime) -> int:
     """Count the runs of a schedule from the first that is overdue to now."""
     kept = schedule.plan.kept if schedule.plan.is_readable else None
     if not isinstance(kept, Rule):

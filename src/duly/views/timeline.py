@@ -15,7 +15,7 @@ from duly.durations import usual_runtime
 from duly.errors import RuleError
 from duly.model.filter import Filter
 from duly.model.job import Job
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.rules import Rule
 from duly.store.protocol import Store
@@ -123,14 +123,16 @@ async def _running(store: Store, schedule: str | None) -> list[Job]:
     return [job for job in found if job.schedule_id == number]
 
 
-async def _due(store: Store, end: datetime, schedule: str | None) -> Sequence[Schedule]:
+async def _due(store: Store, end: datetime, schedule: str | None) -> Sequence[StoredSchedule]:
     if schedule is not None:
         found = await store.schedules.get(schedule)
         return [] if found.pause is not None or found.fault is not None else [found]
     return await store.evidence.due_before(end, limit=MOST_LANES)
 
 
-async def _coming(store: Store, schedule: Schedule, *, now: datetime, end: datetime) -> list[Bar]:
+async def _coming(
+    store: Store, schedule: StoredSchedule, *, now: datetime, end: datetime
+) -> list[Bar]:
     usual = usual_runtime(await store.evidence.past_runs(schedule.id))
     length = usual or timedelta()
     return [
@@ -148,7 +150,7 @@ async def _coming(store: Store, schedule: Schedule, *, now: datetime, end: datet
     ]
 
 
-def _moments(schedule: Schedule, now: datetime, end: datetime) -> list[datetime]:
+def _moments(schedule: StoredSchedule, now: datetime, end: datetime) -> list[datetime]:
     kept = schedule.plan.kept if schedule.plan.is_readable else None
     if isinstance(kept, Rule):
         found: list[datetime] = []

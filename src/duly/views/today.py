@@ -1,14 +1,261 @@
-"""Today, for many who look at once: how things stand is asked once for all of them."""
+"""How things stand: was everything kept, what needs somebody, what runs, what comes next."""
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from duly.clock import boottime
+from duly.errors import NotFound
+from duly.instants import HORIZON
+from duly.model.fire import StoredFire
+from duly.model.flow import FlowProgress
+from duly.model.job import Job
+from duly.policy.why import Clock, first_line
 from duly.store.protocol import Store
-from duly.views.day_strip import Strip
-from duly.views.late import LateRuns
-from duly.views.overdue import Overdue, find_overdue
-from duly.views.status import Status, status
+from duly.views.attention import Need, needs
+from duly.views.day_strip import DayStrip, StripView
+from duly.views.fires import LATE, Counts, counted
+from duly.views.flow_page import Awaits
+from duly.views.overdue import OverdueRuns, find_overdue
+from duly.views.schedules import upcoming
+from duly.views.why import answer_moment
+
+WINDOW = timedelta(hours=24)
+MOST_RUNNING = 10
+MOST_NEXT = 5
+MOST_AWAITING = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    id: int
+    name: str  # of its title, or its task
+    since: datetime
+    percent: float | None = None
+    message: str = ""
+
+
+class AwaitingStep(NamedTuple):
+    """A step that goes on when somebody, or something, says so."""
+
+    id: int  # of its job
+    flow: int
+    name: str  # of its flow
+    awaits: Awaits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextRun:
+    name: str
+    due_at: datetime
+    zone: str
+    overdue: bool = False  # no scheduler has fired it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateRun:
+    schedule: str
+    due_at: datetime
+    zone: str
+    job_id: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    now: datetime
+    since: datetime
+    counts: Counts
+    needs: Sequence[Need] = ()
+    running: Sequence[RunningJob] = ()
+    running_count: int = 0
+    awaiting: Sequence[AwaitingStep] = ()  # those that give up soonest
+    coming: Sequence[NextRun] = ()
+    scheduled: bool = True  # whether there is any schedule
+    late: Sequence[LateRun] = ()  # the last that were kept, and late
+    strip: StripView | None = None  # where somebody looks again and again
+    overdue: OverdueRuns | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.needs
+
+    def headline(self, zone: str = "UTC", *, brief: bool = False) -> str:
+        """One of four sentences; ``brief``: without the numbers, which then stand beside it."""
+        clock = Clock(zone, self.now)
+        if self.overdue is not None:
+            counted = self.overdue.counted
+            return f"{counted} overdue." if brief else self.overdue.sentence(zone)
+        if self.needs:
+            count = len(self.needs)
+            many = "1 promise needs you" if count == 1 else f"{count} promises need you"
+            return f"{many}." if brief else f"{many} ({self._of_all(clock)})."
+        if not self.scheduled:
+            return "Nothing is scheduled yet."
+        if not self.counts.due:
+            return f"All is kept: nothing was due since {self._start(clock)}."
+        if self.counts.not_kept:
+            some = f"{self.counts.kept:,} of {self.counts.due:,} due since {self._start(clock)}"
+            return f"{some} were kept, and nothing else needs you."
+        ended = self.counts.kept
+        under_way = f"; {self.counts.under_way:,} under way" if self.counts.under_way else ""
+        return f"All {ended:,} due since {self._start(clock)} were kept{under_way}."
+
+    def _of_all(self, clock: Clock) -> str:
+        """What somebody runs by hand, or has promised, needs them and was not due by a schedule."""
+        if not self.counts.due:
+            return f"no schedule was due since {self._start(clock)}"
+        due, kept = self.counts.due, self.counts.kept
+        return f"{due:,} due since {self._start(clock)}, {kept:,} kept"
+
+    def _start(self, clock: Clock) -> str:
+        *day, time = clock.near(self.since).split()
+        return f"yesterday {time[:5]}" if day else time[:5]
+
+
+async def status(store: Store, strip: DayStrip | None = None, *, zone: str | None = None) -> Status:
+    """How things stand; with a strip, by its counts and its hours.
+
+    Times in sentences are in the zone; without one, each is in that of its schedule.
+    """
+    progress = await store.upkeep.progress()
+    view = None if strip is None else await strip.look(store, progress.now)
+    since = progress.now - WINDOW if view is None else view.since
+    overdue = await find_overdue(store, progress.now) if view is None else view.overdue
+    return Status(
+        now=progress.now,
+        since=since,
+        counts=await _counts(store, since, overdue) if view is None else view.counts,
+        strip=view,
+        needs=await needs(store, progress, overdue, since=progress.now - WINDOW, zone=zone),
+        running=await _running(store),
+        running_count=progress.running,
+        awaiting=await _awaiting(store),
+        coming=await _coming(store, progress.now),
+        scheduled=bool(await store.schedules.page(limit=1)),
+        overdue=overdue,
+    )
+
+
+async def _counts(store: Store, since: datetime, overdue: OverdueRuns | None) -> Counts:
+    found = counted(await store.evidence.tallies(since, late=LATE))
+    return found if overdue is None else replace(found, overdue=overdue.runs)
+
+
+async def _running(store: Store) -> list[RunningJob]:
+    """What has run longest."""
+    jobs = await store.evidence.running(limit=MOST_RUNNING)
+    flows = await store.jobs.flow_progress([job.id for job in jobs if job.waits == "steps"])
+    return [
+        _flow(job, flows[job.id]) if job.id in flows else await _one(store, job) for job in jobs
+    ]
+
+
+async def _one(store: Store, job: Job) -> RunningJob:
+    note = await store.journal.note(job.id)
+    mine = note if note is not None and note.attempt == job.attempt else None
+    return RunningJob(
+        id=job.id,
+        name=job.title or job.task,
+        since=job.claimed_at or job.ready_at,
+        percent=None if mine is None else mine.percent,
+        message="" if mine is None else first_line(mine.message),
+    )
+
+
+def _flow(job: Job, flow: FlowProgress) -> RunningJob:
+    done = flow.steps - flow.remaining
+    return RunningJob(
+        id=job.id,
+        name=job.title or job.task,
+        since=job.claimed_at or job.ready_at,
+        percent=100 * done / flow.steps,
+        message=f"{done:,} of {flow.steps:,} steps",
+    )
+
+
+async def _awaiting(store: Store) -> list[AwaitingStep]:
+    found = []
+    for job in await store.evidence.awaiting(limit=MOST_AWAITING):
+        awaits = Awaits.of(job)
+        if awaits is not None and job.parent is not None:
+            with suppress(NotFound):  # removed a moment ago
+                flow = await store.jobs.get(job.parent)
+                found.append(AwaitingStep(job.id, flow.id, flow.title or flow.task, awaits))
+    return found
+
+
+async def _coming(store: Store, now: datetime) -> list[NextRun]:
+    """Return the runs that are due next, overdue ones first.
+
+    Some more are asked for than are shown: those that are skipped in advance come later.
+    """
+    found = await upcoming(store, await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10))
+    next_ones = [
+        NextRun(
+            name=one.plan.name,
+            due_at=one.overdue_at(now) or one.next_at,
+            zone=one.plan.shown_zone,
+            overdue=one.overdue_at(now) is not None,
+        )
+        for one in found
+        if one.next_at is not None
+    ]
+    return sorted(next_ones, key=lambda one: (one.due_at, one.name))[:MOST_NEXT]
+
+
+MOST = 10
+PAUSE_SECONDS = 10.0
+
+
+class LateRuns:
+    """Made once in a process, for one store: it asks again when other hours have some."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[datetime, int]] = []
+        self._known: list[LateRun] = []
+        self._asked_at = -PAUSE_SECONDS
+
+    async def look(self, store: Store, view: StripView) -> list[LateRun]:
+        seen = [(cell.start, cell.counts.late) for cell in view.hours if cell.counts.late]
+        if seen != self._seen and boottime() - self._asked_at >= PAUSE_SECONDS:
+            self._known = await _late(store, [start for start, _ in seen], view.now)
+            self._seen, self._asked_at = seen, boottime()
+        return self._known
+
+
+async def _late(store: Store, hours: Sequence[datetime], until: datetime) -> list[LateRun]:
+    """Back through the hours that have some: each may have been decided long after it was due."""
+    found: list[LateRun] = []
+    for hour in reversed(hours):
+        left = MOST - len(found)
+        for row in await store.evidence.late_moments(hour, until, late=LATE, limit=left):
+            found += await _said(store, row)
+        if len(found) >= MOST:
+            break
+        until = hour
+    return found
+
+
+async def _said(store: Store, row: StoredFire) -> list[LateRun]:
+    """Nothing of a schedule that is gone."""
+    schedule = await store.evidence.schedule(row.schedule_id)
+    if schedule is None:
+        return []
+    answer = await answer_moment(store, schedule, row)
+    return [
+        LateRun(
+            schedule=schedule.plan.name,
+            due_at=row.due_at,
+            zone=schedule.plan.shown_zone,
+            job_id=row.job_id,
+            sentence=answer.short or answer.sentence,
+        )
+    ]
+
 
 FRESH_SECONDS = 0.8
 
@@ -17,12 +264,12 @@ class Today:
     """Made once in a process, for one store: it remembers."""
 
     def __init__(self) -> None:
-        self._strip = Strip()
+        self._strip = DayStrip()
         self._late = LateRuns()
         self._lock = asyncio.Lock()
         self._known: Status | None = None
         self._asked_at = 0.0
-        self._overdue: Overdue | None = None
+        self._overdue: OverdueRuns | None = None
         self._overdue_asked_at = -FRESH_SECONDS
 
     async def look(self, store: Store) -> Status:
@@ -34,7 +281,7 @@ class Today:
                 self._asked_at = boottime()
             return self._known
 
-    async def overdue(self, store: Store) -> Overdue | None:
+    async def overdue(self, store: Store) -> OverdueRuns | None:
         """What every page says first. Several pages may ask at once: it is looked up for one."""
         if boottime() - self._overdue_asked_at > FRESH_SECONDS:
             self._overdue_asked_at = boottime()

@@ -8,7 +8,7 @@ from duly.model.job import Job
 from duly.model.states import State
 from duly.policy.why import what_is_missing
 from duly.store.protocol import Store
-from duly.views.presence import present
+from duly.views.workers import present
 
 
 async def unfinished(store: Store, job: Job, *, waited: timedelta | None) -> str:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duly.errors import DulyError, NotFound
-from duly.model.fire import CLOCK, Cause, Fire, Outcome
+from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.job import Job
-from duly.model.schedule import PROMPT, Schedule
+from duly.model.schedule import PROMPT, StoredSchedule
 from duly.model.states import ENDED, State
 from duly.policy.sentences import clock_changes
 from duly.policy.why import (
@@ -31,10 +31,9 @@ from duly.policy.why.showing import plural
 from duly.rules import Spaced, clock_change_notes
 from duly.store.protocol import AHEAD, Store
 from duly.views.flow_page import lineage_of
-from duly.views.named import schedule_named
 from duly.views.overdue import find_overdue, runs_due
-from duly.views.presence import is_gone, present
-from duly.views.upcoming import upcoming_one
+from duly.views.schedules import schedule_named, upcoming_one
+from duly.views.workers import is_gone, present
 
 ENOUGH_RUNS = 3  # to say what is usual
 # So near to a moment, what the clocks on the walls did belongs to its story.
@@ -82,8 +81,8 @@ async def answer_job(store: Store, number: int, *, zone: str | None = None) -> A
 
 async def answer_moment(
     store: Store,
-    schedule: Schedule,
-    fire: Fire,
+    schedule: StoredSchedule,
+    fire: StoredFire,
     *,
     moment: datetime | None = None,
     zone: str | None = None,
@@ -126,7 +125,7 @@ async def answer_moment(
     )
 
 
-def silent_until(schedule: Schedule, now: datetime) -> tuple[str, tuple[Command, ...]]:
+def silent_until(schedule: StoredSchedule, now: datetime) -> tuple[str, tuple[Command, ...]]:
     """Say why a schedule fires nothing whose cursor is in the future, and what helps."""
     clock = Clock(schedule.plan.shown_zone, now)
     ahead = about(schedule.cursor - now)
@@ -141,7 +140,7 @@ def silent_until(schedule: Schedule, now: datetime) -> tuple[str, tuple[Command,
     )
 
 
-async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
+async def _latest(store: Store, schedule: StoredSchedule, now: datetime) -> Answer:
     """Explain the oldest run that is overdue; if none is, the last one that was due."""
     latest = (await store.ledger.latest([schedule.id])).get(schedule.id)
     if schedule.next_at is not None and schedule.cursor > now + AHEAD:
@@ -165,7 +164,7 @@ async def _latest(store: Store, schedule: Schedule, now: datetime) -> Answer:
     return explain_absence(AbsenceEvidence(schedule=schedule, now=now))
 
 
-def _overdue_since(schedule: Schedule, first: datetime, now: datetime) -> tuple[str, ...]:
+def _overdue_since(schedule: StoredSchedule, first: datetime, now: datetime) -> tuple[str, ...]:
     """Return the number of runs that were due after the first overdue one."""
     more = runs_due(schedule, first, now) - 1
     last = _pending(schedule, now)
@@ -176,14 +175,14 @@ def _overdue_since(schedule: Schedule, first: datetime, now: datetime) -> tuple[
     return (f"{plural(more, 'more run')} {are} overdue, the last was due {when}",)
 
 
-def _pending(schedule: Schedule, now: datetime) -> datetime | None:
+def _pending(schedule: StoredSchedule, now: datetime) -> datetime | None:
     """The last moment that was due and that nobody has decided about."""
     kept = schedule.plan.kept
     due = schedule.next_at if isinstance(kept, Spaced) else kept.at_or_before(now)
     return due if due is not None and schedule.cursor < due <= now else None
 
 
-def _moment_in(schedule: Schedule, asked: Asked) -> datetime | None:
+def _moment_in(schedule: StoredSchedule, asked: Asked) -> datetime | None:
     """The first moment of the rule in the stretch that is asked about, or in its repetition."""
     timing = schedule.plan.timing
     if isinstance(timing, Spaced):
@@ -199,8 +198,8 @@ def _moment_in(schedule: Schedule, asked: Asked) -> datetime | None:
 
 
 async def _row(
-    store: Store, schedule: Schedule, asked: Asked, moment: datetime | None
-) -> Fire | None:
+    store: Store, schedule: StoredSchedule, asked: Asked, moment: datetime | None
+) -> StoredFire | None:
     name, length = schedule.plan.name, asked.until - asked.start
     for start in (asked.start, asked.again):
         if start is None or (asked.lost and moment is None):
@@ -215,13 +214,13 @@ async def _row(
     return None if moment is None else await store.ledger.covering(name, moment)
 
 
-def _latest_of(rows: Sequence[Fire], moment: datetime) -> Fire:
+def _latest_of(rows: Sequence[StoredFire], moment: datetime) -> StoredFire:
     """Of a moment that was asked for several times, the last time."""
     return next(row for row in rows if row.due_at == moment)
 
 
 async def _absent(
-    store: Store, schedule: Schedule, asked: Asked, *, moment: datetime | None, now: datetime
+    store: Store, schedule: StoredSchedule, asked: Asked, *, moment: datetime | None, now: datetime
 ) -> Answer:
     before, after = await _neighbours(store, schedule, asked)
     late = await find_overdue(store, now)
@@ -243,7 +242,7 @@ async def _absent(
 
 
 async def _neighbours(
-    store: Store, schedule: Schedule, asked: Asked
+    store: Store, schedule: StoredSchedule, asked: Asked
 ) -> tuple[datetime | None, datetime | None]:
     kept, name = schedule.plan.kept, schedule.plan.name
     if not isinstance(kept, Spaced):
@@ -255,13 +254,15 @@ async def _neighbours(
 
 
 def _clock_notes(
-    schedule: Schedule, start: datetime, end: datetime, *, past: bool
+    schedule: StoredSchedule, start: datetime, end: datetime, *, past: bool
 ) -> tuple[str, ...]:
     notes = clock_change_notes(schedule.plan.kept, start, within=end - start)
     return (clock_changes(notes),) if notes and past else tuple(notes)
 
 
-async def _backfill(store: Store, schedule: Schedule, fire: Fire, moment: datetime) -> Fire | None:
+async def _backfill(
+    store: Store, schedule: StoredSchedule, fire: StoredFire, moment: datetime
+) -> StoredFire | None:
     """The last time that somebody asked for a moment of the clock that had passed."""
     if fire.series != CLOCK:
         return None
@@ -278,7 +279,9 @@ async def _job(store: Store, number: int | None) -> Job | None:
         return None
 
 
-async def _of_job(store: Store, job: Job, schedule: Schedule | None, now: datetime) -> JobEvidence:
+async def _of_job(
+    store: Store, job: Job, schedule: StoredSchedule | None, now: datetime
+) -> JobEvidence:
     workers = {info.id: info for info in await store.work.workers()}
     runner = None if job.worker is None else workers.get(job.worker)
     tried = job.fence > 1 or job.state not in (State.SUCCEEDED, State.RUNNING)

@@ -24,7 +24,7 @@ from duly.clock import boottime, sleep
 from duly.errors import Busy, DulyError, NotFound
 from duly.model.access import User
 from duly.policy.redaction import redacted
-from duly.views.happenings import Happening, Watch
+from duly.views.activity import ActivityWatch, Happening
 
 ROUND_SECONDS = 1.0
 SHARE = 10  # of all time, at most one part in so many is spent on making pages
@@ -192,7 +192,7 @@ class EventStream:
     def __init__(self, backend: WebBackend, live: LivePages) -> None:
         self._backend = backend
         self._live = live
-        self._watch = Watch()
+        self._watch = ActivityWatch()
         # Weakly: who hangs up before their stream has begun never ends it.
         self._listeners: WeakSet[_Listener] = WeakSet()
         self._rounds: asyncio.Task[None] | None = None

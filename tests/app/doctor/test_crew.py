@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.doctor.crew import tasks, workers
+from duly.doctor.workers import tasks, workers
 from duly.policy.why import Command, what_is_missing
 from tests.app.doctor.patients import checked
 from tests.conformance.world import LEASE, MINUTE, World

@@ -15,7 +15,7 @@ from duly.model.access import ROLES, Actor, User
 from duly.model.event import Emitted
 from duly.model.payload import Json
 from duly.model.queue import Queue
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.answering import answer, role_of
 from duly.remote.calls import CALLS
 from duly.remote.store import RemoteStore
@@ -122,7 +122,7 @@ def test_changes_are_recorded_under_the_name_of_the_token_not_of_the_caller(
 ) -> None:
     store = RemoteStore(there.url, token_file=operator)
 
-    async def paused(_: object) -> Schedule:
+    async def paused(_: object) -> StoredSchedule:
         await store.acting(Actor("the boss", "program")).schedules.pause("report")
         await store.close()
         return await there.store.schedules.get("report")

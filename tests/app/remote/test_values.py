@@ -11,7 +11,7 @@ import pytest
 from duly.errors import InvalidValue
 from duly.model.job import Call, Job
 from duly.model.payload import Json
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.calls import CALLS, NOT_REMOTE, NOUNS, RemoteCall, Verb, verbs_of
 from duly.remote.reading import reader
 from duly.remote.shapes import ANYTHING, hints_of, members, plain_kind, shape_of
@@ -108,7 +108,7 @@ def test_a_later_version_s_choice_is_refused_if_asked_and_passed_over_if_stored(
         (list[int], [1, "2"], r"it\[1\]='2': a whole number"),
         (dict[int, str], [[1, "a"], [2]], r"it\[1\]=\[2\]: a list of 2"),
         (str | int, "web-1", "it='web-1': an object with one of str, int"),
-        (Schedule, {"id": 1}, "it: created_at, cursor, next_at, plan is missing"),
+        (StoredSchedule, {"id": 1}, "it: created_at, cursor, next_at, plan is missing"),
         (Job, [], r"it=\[\]: an object: Job"),
     ],
 )

@@ -12,7 +12,7 @@ from duly.connection import open_or_make_store
 from duly.errors import RuleError
 from duly.model.schedule import Plan
 from duly.remote.writing import writer
-from duly.views.schedule_facts import rule_facts
+from duly.views.schedules import rule_facts
 from tests.factories import plan
 from tests.web.api.conftest import Api
 

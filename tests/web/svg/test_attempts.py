@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 from itertools import pairwise
 
-from duly.web.svg.attempts import Kind, Stretch, draw_attempts
+from duly.web.svg.attempts import AttemptBar, Kind, draw_attempts
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def stretch(kind: Kind, start: float, end: float, title: str = "") -> Stretch:
+def stretch(kind: Kind, start: float, end: float, title: str = "") -> AttemptBar:
     at = START + timedelta(seconds=start)
-    return Stretch(kind=kind, start=at, end=at + timedelta(seconds=end - start), title=title)
+    return AttemptBar(kind=kind, start=at, end=at + timedelta(seconds=end - start), title=title)
 
 
 def bars(drawing: str) -> list[tuple[str, float, float]]:

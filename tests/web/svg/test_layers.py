@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from duly.web.svg.layers import Layout, Sizes, laid_out
+from duly.web.svg.graph import Layout, Sizes, laid_out
 
 SIZES = Sizes(high=50, thin=8, gap=20)
 DIAMOND = [(), (0,), (0,), (1, 2)]

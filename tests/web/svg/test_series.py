@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from duly.web.svg.series import HEIGHT, Chart, Line, nice
+from duly.web.svg.series import HEIGHT, Chart, ChartLine, nice
 
 
-def chart(*lines: Line, stacked: bool = False) -> Chart:
+def chart(*lines: ChartLine, stacked: bool = False) -> Chart:
     labels = [f"10:0{place}" for place in range(len(lines[0].values))]
     return Chart(
         title="Ended",
@@ -19,8 +19,8 @@ def chart(*lines: Line, stacked: bool = False) -> Chart:
     )
 
 
-def line(*values: float | None, name: str = "half within") -> Line:
-    return Line(name=name, kind="half", values=values)
+def line(*values: float | None, name: str = "half within") -> ChartLine:
+    return ChartLine(name=name, kind="half", values=values)
 
 
 def strokes(drawn: Chart) -> list[str]:

@@ -27,7 +27,7 @@ from duly.settings.machine import machine_zone
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.views.event_page import EventSeen
-    from duly.views.schedules import Fire
+    from duly.views.fires import Fire
 
 MOST_LISTED: Final = 1_000
 LONGEST_CELL: Final = 60

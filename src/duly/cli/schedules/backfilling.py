@@ -30,7 +30,7 @@ MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BackfillLine:
     """A moment, and what becomes of it."""
 
     due_at: datetime
@@ -168,10 +168,10 @@ def _summary(done: "Backfill") -> str:
     return said
 
 
-def _lines(done: "Backfill", output: str) -> Sequence[Line]:
+def _lines(done: "Backfill", output: str) -> Sequence[BackfillLine]:
     lost, jobs = set(done.forgotten), done.jobs or [None] * len(done.queued)
     found = [
-        Line(
+        BackfillLine(
             due_at,
             "to be queued" if done.dry_run else "queued",
             "perhaps not for the first time" if due_at in lost else "",
@@ -180,11 +180,14 @@ def _lines(done: "Backfill", output: str) -> Sequence[Line]:
         for due_at, job_id in zip(done.queued, jobs, strict=True)
     ]
     if output not in ("table", "name"):
-        found += [Line(one.due_at, "left alone", one.reason, one.job_id) for one in done.left_alone]
+        found += [
+            BackfillLine(one.due_at, "left alone", one.reason, one.job_id)
+            for one in done.left_alone
+        ]
     return sorted(found, key=lambda line: line.due_at)
 
 
-def _listing(zone: str) -> Listing[Line]:
+def _listing(zone: str) -> Listing[BackfillLine]:
     return Listing(
         headings=("DUE", "OUTCOME", "WHY", "JOB"),
         row=lambda line, view: (
@@ -199,7 +202,7 @@ def _listing(zone: str) -> Listing[Line]:
     )
 
 
-def _plain(line: Line) -> dict[str, object]:
+def _plain(line: BackfillLine) -> dict[str, object]:
     return {
         "due_at": iso(line.due_at),
         "outcome": line.outcome,

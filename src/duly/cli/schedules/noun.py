@@ -4,11 +4,7 @@ import click
 
 from duly.cli.formats import FilteredNounGroup
 from duly.cli.schedules.backfilling import backfill
-from duly.cli.schedules.looking import history, list_command
-from duly.cli.schedules.planning import add, edit
-from duly.cli.schedules.showing import show
-from duly.cli.schedules.simulating import simulate
-from duly.cli.schedules.steering import (
+from duly.cli.schedules.control import (
     pause,
     remove,
     resume,
@@ -17,6 +13,9 @@ from duly.cli.schedules.steering import (
     skip_next,
     take_back,
 )
+from duly.cli.schedules.display import history, list_command, show
+from duly.cli.schedules.editing import add, edit
+from duly.cli.schedules.simulating import simulate
 
 
 @click.group(cls=FilteredNounGroup)

@@ -1,28 +1,33 @@
 """``duly schedules simulate``: what would run, be skipped, merged or late, before it happens."""
 
 import json
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly.cli.formats import NOTHING, View, iso, utc_option
+from duly.cli.formats import NOTHING, View, iso, read_length, read_moment, utc_option
 from duly.cli.output import RuleRefused, roughly, table
-from duly.cli.schedules.drawing import drawn
-from duly.cli.schedules.planning import policy_options, spoken
-from duly.cli.schedules.supposing import Said, planned, shown_zone, supposed
+from duly.cli.schedules.editing import TypedCall, changed, new, policy_options, spoken
+from duly.cli.schedules.simulation_chart import drawn
 from duly.cli.store import ask, output_option, refuse, run, store_option
-from duly.durations import show_duration
+from duly.clock import now
+from duly.durations import parse_duration, show_duration
 from duly.errors import DulyError, RuleError
 from duly.policy.printable import json_text
-from duly.rules import local_time
+from duly.rules import local_time, parse
+from duly.settings.machine import machine_zone
 
 if TYPE_CHECKING:
-    from duly.rehearse import Moment, Story
+    from duly.model.schedule import Pause, Plan
+    from duly.rehearse import KnownSchedule, Outage, Story, StoryMoment, WhatIf
+
 
 WIDTH, WIDEST = 100, 160  # where there is no terminal; and what eyes can follow
 
@@ -87,7 +92,7 @@ def simulate(  # noqa: PLR0913 - each of them is a question somebody asks
     known = None if name is None else ask(store, lambda there: known_of(there, name))
     try:
         plan = planned(known, rule, spoken(options))
-        said = Said(start=start, end=end, outages=outages, runtime=runtime)
+        said = TypedScenario(start=start, end=end, outages=outages, runtime=runtime)
         what = supposed(plan, known, said)
     except RuleError as error:
         raise RuleRefused(error, rule or error.text) from None
@@ -117,7 +122,7 @@ def _width() -> int:
     return min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDEST)
 
 
-def _row(moment: "Moment", view: View, zone: str) -> tuple[str, ...]:
+def _row(moment: "StoryMoment", view: View, zone: str) -> tuple[str, ...]:
     return (
         _due(moment, view, zone),
         _outcome(moment),
@@ -128,7 +133,7 @@ def _row(moment: "Moment", view: View, zone: str) -> tuple[str, ...]:
     )
 
 
-def _due(moment: "Moment", view: View, zone: str) -> str:
+def _due(moment: "StoryMoment", view: View, zone: str) -> str:
     """``Mon 2026-11-16 05:00 CET``, and of many ``Mon 2026-11-16 05:00 … 07:00 CET``."""
     last = view.moment(moment.due_at, zone)
     if moment.covers_from == moment.due_at:
@@ -139,13 +144,13 @@ def _due(moment: "Moment", view: View, zone: str) -> str:
     return f"{first} … {clock if same_day else last}"
 
 
-def _outcome(moment: "Moment") -> str:
+def _outcome(moment: "StoryMoment") -> str:
     if moment.count == 1:
         return moment.outcome
     return f"{moment.outcome} {'many' if moment.count is None else format(moment.count, ',')}"
 
 
-def _why(moment: "Moment", zone: str) -> str:
+def _why(moment: "StoryMoment", zone: str) -> str:
     """What the ledger says, and how often a run went down with an outage."""
     said = [moment.why]
     for one, following in zip_longest(moment.attempts, moment.attempts[1:]):
@@ -189,7 +194,7 @@ def _plain(story: "Story") -> dict[str, object]:
     }
 
 
-def _plain_moment(moment: "Moment") -> dict[str, object]:
+def _plain_moment(moment: "StoryMoment") -> dict[str, object]:
     late = moment.lateness
     return {
         "due_at": iso(moment.due_at),
@@ -207,3 +212,114 @@ def _plain_moment(moment: "Moment") -> dict[str, object]:
             for one in moment.attempts
         ],
     }
+
+
+UNNAMED = "simulated"
+_ON_A_CLOCK = re.compile(r"(?:[A-Z][a-z]{2} )?\d{1,2}:\d{2}(?::\d{2})?")
+_JUST_BEFORE = timedelta.resolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedScenario:
+    """As it was typed."""
+
+    start: str | None
+    end: str | None
+    outages: Sequence[str]
+    runtime: str | None
+
+
+def planned(known: "KnownSchedule | None", rule: str | None, words: Mapping[str, Any]) -> "Plan":
+    """The schedule's plan with what is said; or one of a rule, and nothing that could be run."""
+    if known is not None:
+        return changed(known.plan, rule, words)
+    return new(rule or "", name=UNNAMED, what=TypedCall(UNNAMED, UNNAMED, {}), said=words)
+
+
+def supposed(plan: "Plan", known: "KnownSchedule | None", said: TypedScenario) -> "WhatIf":
+    """What is said, and for the rest what is known."""
+    from duly.rehearse import WhatIf, continued, window_end
+
+    zone, moment = shown_zone(plan), now() if known is None else known.now
+    start = moment if said.start is None else _moment(said.start, moment, zone, "--from")
+    outages = _outages(said.outages, start, zone)
+    runtime = _runtime(said.runtime, known)
+    what = WhatIf(
+        plan=plan,
+        start=start,
+        end=window_end(plan, start, outages=outages, runtime=runtime)
+        if said.end is None
+        else _moment(said.end, start, zone, "--to"),
+        outages=outages,
+        runtime=runtime,
+        pause=_pause(known, start),
+        asked=() if known is None else known.asked,
+    )
+    if known is None or said.start is not None:
+        return what
+    return continued(what, known)
+
+
+def shown_zone(plan: "Plan") -> str:
+    """On whose clock its moments are read, and shown."""
+    from duly.views.schedules import own_zone
+
+    return own_zone(plan) or machine_zone() or "UTC"
+
+
+def _outages(texts: Sequence[str], start: datetime, zone: str) -> "list[Outage]":
+    from duly.rehearse import Outage
+
+    found = []
+    for text in texts:
+        begin, dots, end = text.partition("..")
+        if not (begin and dots and end):
+            hint = f'"{text}": from when to when, as 01:00..05:30, 2026-11-16T01:00..4h'
+            raise click.BadParameter(hint, param_hint="--outage")
+        began = _moment(begin, start, zone, "--outage")
+        found.append(Outage(began, _moment(end, began, zone, "--outage")))
+    return found
+
+
+def _moment(text: str, after: datetime, zone: str, option: str) -> datetime:
+    """An ISO time; or the next time that a clock shows; or so long after."""
+    length = read_length(text)
+    if length is not None:
+        return after + length
+    if _ON_A_CLOCK.fullmatch(text.strip()):
+        try:
+            rule = parse(text.strip(), zone=zone)
+        except RuleError as error:
+            raise click.BadParameter(str(error), param_hint=option) from None
+        found = rule.after(after - _JUST_BEFORE)
+        if found is not None:
+            return found
+    return read_moment(text, zone=zone, option=option, or_length=True)
+
+
+def _runtime(text: str | None, known: "KnownSchedule | None") -> timedelta:
+    from duly.durations import usual_runtime
+
+    if text is not None:
+        try:
+            return parse_duration(text)
+        except RuleError as error:
+            raise click.BadParameter(str(error), param_hint="--runtime") from None
+    runs = () if known is None else known.runs
+    usual = usual_runtime(runs)
+    if usual is None:
+        click.echo("runtime: 0 s, as no run is known; say --runtime 40m", err=True)
+        return timedelta()
+    count = "the last run" if len(runs) == 1 else f"the median of the last {len(runs)} runs"
+    click.echo(f"runtime: {roughly(usual)}, {count}; say --runtime for another", err=True)
+    return usual
+
+
+def _pause(known: "KnownSchedule | None", start: datetime) -> "Pause | None":
+    pause = None if known is None else known.pause
+    if pause is None or (pause.until is not None and pause.until <= start):
+        return None
+    if pause.until is None:
+        click.echo("note: it is paused; this is as if somebody resumed it", err=True)
+        return None
+    return pause

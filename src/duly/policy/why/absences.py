@@ -7,7 +7,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from duly.errors import DulyError
-from duly.model.schedule import PROMPT, Schedule
+from duly.model.schedule import PROMPT, StoredSchedule
 from duly.policy import sentences
 from duly.policy.why.answer import Answer, Command, run_it, start_scheduler
 from duly.policy.why.asked import A_DAY, Asked
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 class AbsenceEvidence:
     """A time for which there is no row; without one, the schedule has no row at all."""
 
-    schedule: Schedule
+    schedule: StoredSchedule
     now: datetime
     asked: Asked | None = None
     moment: datetime | None = None  # of its rule as it is now, in the stretch that is asked about

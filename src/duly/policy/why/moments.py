@@ -5,8 +5,8 @@ from datetime import datetime
 from shlex import quote
 from typing import assert_never
 
-from duly.model.fire import CLOCK, Cause, Fire, Outcome
-from duly.model.schedule import PROMPT, Schedule
+from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
+from duly.model.schedule import PROMPT, StoredSchedule
 from duly.model.states import State
 from duly.policy.why.answer import Answer, Command, run_it
 from duly.policy.why.jobs import clause_of
@@ -22,16 +22,16 @@ _CHOSEN = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED)
 class MomentEvidence:
     """A moment, and the row of the ledger that accounts for it."""
 
-    schedule: Schedule
-    fire: Fire
+    schedule: StoredSchedule
+    fire: StoredFire
     moment: datetime  # one of those that the row stands for
     now: datetime
     job: JobEvidence | None = None  # of the row; if it was merged, of the row it was merged into
-    into: Fire | None = None
+    into: StoredFire | None = None
     in_the_way: JobEvidence | None = None  # the run that had not ended
     last_decision: datetime | None = None  # of any scheduler, before this one
     notes: tuple[str, ...] = ()  # what the clocks on the walls did
-    backfill: Fire | None = None  # somebody asked for the moment later
+    backfill: StoredFire | None = None  # somebody asked for the moment later
     backfill_job: JobEvidence | None = None
     zone: str | None = None  # of the whole answer; None: the schedule's own
 

@@ -8,7 +8,7 @@ from typing import Final
 from duly.errors import Busy
 from duly.instants import to_us
 from duly.model.event import Emitted, Event
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.store import events as operations
 from duly.store import replaying
@@ -123,7 +123,7 @@ class SqlEvents:
             lambda: replaying.replay(request, place, self._room.editor())
         )
 
-    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:
+    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, StoredFire]]:
         return await self._room.read(lambda: operations.reactions(numbers))
 
     async def _look(self, look: Look) -> Reacted:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.job import Job
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.store import evidence, watching
 from duly.store.protocol import (
     Depth,
@@ -25,7 +25,7 @@ class SqlEvidence:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    async def schedule(self, number: int) -> Schedule | None:
+    async def schedule(self, number: int) -> StoredSchedule | None:
         return await self._room.read(lambda: evidence.schedule(number))
 
     async def run_in_the_way(self, schedule: int, moment: datetime) -> Job | None:
@@ -37,7 +37,7 @@ class SqlEvidence:
     async def runs_of(self, jobs: Sequence[int]) -> dict[int, RunTimes]:
         return await self._room.read(lambda: evidence.runs_of(jobs))
 
-    async def run_after(self, schedule: int, moment: datetime) -> Fire | None:
+    async def run_after(self, schedule: int, moment: datetime) -> StoredFire | None:
         return await self._room.read(lambda: evidence.run_after(schedule, moment))
 
     async def last_decision(self, before: datetime) -> datetime | None:
@@ -66,7 +66,7 @@ class SqlEvidence:
 
     async def late_moments(
         self, since: datetime, until: datetime, *, late: timedelta, limit: int = 10
-    ) -> list[Fire]:
+    ) -> list[StoredFire]:
         return await self._room.read(
             lambda: evidence.late_moments(since, until, late=late, limit=limit)
         )
@@ -86,7 +86,7 @@ class SqlEvidence:
     async def awaiting(self, *, limit: int = 10) -> list[Job]:
         return await self._room.read(lambda: evidence.awaiting(limit))
 
-    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[Schedule]:
+    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[StoredSchedule]:
         return await self._room.read(lambda: evidence.due_before(before, limit))
 
     async def happened(

@@ -9,8 +9,8 @@ from typing import TypeVar
 from duly.instants import EPOCH
 from duly.model.access import Deed
 from duly.model.backfill import Backfill
-from duly.model.fire import Fire
-from duly.model.schedule import Pause, Plan, Schedule
+from duly.model.fire import StoredFire
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version
 from duly.store import (
@@ -49,19 +49,19 @@ class SqlSchedules:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
+    async def add(self, plans: Sequence[Plan]) -> list[StoredSchedule]:
         start = self._room.numbered(len(plans), lambda numbers: schedules.add(plans, numbers))
         added = await self._room.insist(self._room.audited(start, lambda _: deeds.added(plans)))
         self._room.nudge(SCHEDULES)
         return added
 
-    async def get(self, name: str) -> Schedule:
+    async def get(self, name: str) -> StoredSchedule:
         return await self._room.read(lambda: held.get(name))
 
-    async def page(self, *, after: str = "", limit: int = 100) -> list[Schedule]:
+    async def page(self, *, after: str = "", limit: int = 100) -> list[StoredSchedule]:
         return await self._room.read(lambda: schedules.listed(after, limit))
 
-    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> Schedule:
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
         seen: list[tuple[Plan, Plan]] = []
 
         def noted(old: Plan) -> Plan:
@@ -80,7 +80,7 @@ class SqlSchedules:
         until: datetime | None = None,
         note: str = "",
         catch_up: bool = False,
-    ) -> Schedule:
+    ) -> StoredSchedule:
         wanted = Pause(since=EPOCH, until=until, by=self._room.who, note=note, catch_up=catch_up)
         return await self._changed(
             lambda: steering.pause(name, wanted, self._room.editor()),
@@ -93,7 +93,7 @@ class SqlSchedules:
             ),
         )
 
-    async def resume(self, name: str) -> Schedule:
+    async def resume(self, name: str) -> StoredSchedule:
         return await self._changed(
             lambda: steering.resume(name, self._room.editor()),
             deeds.constant("schedules.resume", deeds.schedule(name)),
@@ -123,13 +123,13 @@ class SqlSchedules:
         self._room.nudge(SCHEDULES)
         return moments
 
-    async def rewind(self, name: str, *, to: datetime) -> Schedule:
+    async def rewind(self, name: str, *, to: datetime) -> StoredSchedule:
         return await self._changed(
             lambda: steering.rewind(name, to, self._room.editor()),
             deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
         )
 
-    async def run(self, name: str) -> Fire:
+    async def run(self, name: str) -> StoredFire:
         start = self._room.audited(
             self._room.numbered(
                 1,
@@ -283,17 +283,19 @@ class SqlLedger:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 100,
-    ) -> list[Fire]:
+    ) -> list[StoredFire]:
         return await self._room.read(lambda: fires.listed(name, since, until, limit))
 
-    async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
+    async def latest(self, numbers: Sequence[int]) -> dict[int, StoredFire]:
         return await self._room.read(lambda: fires.latest(numbers))
 
-    async def recent(self, numbers: Sequence[int], *, limit: int = 20) -> dict[int, list[Fire]]:
+    async def recent(
+        self, numbers: Sequence[int], *, limit: int = 20
+    ) -> dict[int, list[StoredFire]]:
         return await self._room.read(lambda: fires.recent(numbers, limit))
 
     async def skipped_ahead(self, numbers: Sequence[int]) -> dict[int, frozenset[datetime]]:
         return await self._room.read(lambda: fires.skipped_ahead(numbers))
 
-    async def covering(self, name: str, moment: datetime) -> Fire | None:
+    async def covering(self, name: str, moment: datetime) -> StoredFire | None:
         return await self._room.read(lambda: fires.covering(name, moment))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from duly.model.event import Emitted, Event
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.store.protocol.values import Trust
 
 
@@ -91,7 +91,7 @@ class Events(Protocol):
         """
         ...
 
-    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, Fire]]:
+    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, StoredFire]]:
         """What each schedule that reacts to events made of some: its name, and the ledger's row.
 
         By the names; the ``series`` of a row is the event.

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from duly.instants import to_us
-from duly.model.fire import Cause, Fire, Outcome
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Job, Waits
-from duly.model.schedule import Schedule
+from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 
 
@@ -149,7 +149,7 @@ class Depth:
 
 
 class Evidence(Protocol):
-    async def schedule(self, number: int) -> Schedule | None: ...
+    async def schedule(self, number: int) -> StoredSchedule | None: ...
 
     async def run_in_the_way(self, schedule: int, moment: datetime) -> Job | None:
         """The oldest job of a schedule that was there at a moment and had not ended."""
@@ -163,7 +163,7 @@ class Evidence(Protocol):
         """When these jobs ran; without those that have been forgotten."""
         ...
 
-    async def run_after(self, schedule: int, moment: datetime) -> Fire | None:
+    async def run_after(self, schedule: int, moment: datetime) -> StoredFire | None:
         """The first moment behind another that got a job."""
         ...
 
@@ -219,7 +219,7 @@ class Evidence(Protocol):
 
     async def late_moments(
         self, since: datetime, until: datetime, *, late: timedelta, limit: int = 10
-    ) -> list[Fire]:
+    ) -> list[StoredFire]:
         """Moments decided between two instants that were kept, and late; the last ones first."""
         ...
 
@@ -249,6 +249,6 @@ class Evidence(Protocol):
         """The steps that wait for an event, those first that wait no longer soonest."""
         ...
 
-    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[Schedule]:
+    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[StoredSchedule]:
         """Return the schedules that are due before then, those that are overdue first."""
         ...

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Protocol
 
 from duly.model.backfill import Backfill
-from duly.model.fire import Fire
-from duly.model.schedule import Plan, Schedule
+from duly.model.fire import StoredFire
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import Firing
 from duly.store.protocol.values import (
     Decide,
@@ -20,17 +20,17 @@ from duly.store.protocol.values import (
 
 
 class Schedules(Protocol):
-    async def add(self, plans: Sequence[Plan]) -> list[Schedule]:
+    async def add(self, plans: Sequence[Plan]) -> list[StoredSchedule]:
         """Remember new schedules: all of them, or ``ScheduleExists`` and none."""
         ...
 
-    async def get(self, name: str) -> Schedule: ...
+    async def get(self, name: str) -> StoredSchedule: ...
 
-    async def page(self, *, after: str = "", limit: int = 100) -> list[Schedule]:
+    async def page(self, *, after: str = "", limit: int = 100) -> list[StoredSchedule]:
         """By name, behind the name ``after``."""
         ...
 
-    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> Schedule:
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
         """Change a plan. What was due before is decided by the old one; nothing becomes missed."""
         ...
 
@@ -41,9 +41,9 @@ class Schedules(Protocol):
         until: datetime | None = None,
         note: str = "",
         catch_up: bool = False,
-    ) -> Schedule: ...
+    ) -> StoredSchedule: ...
 
-    async def resume(self, name: str) -> Schedule: ...
+    async def resume(self, name: str) -> StoredSchedule: ...
 
     async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
         """Enter the next moments that are not skipped into the ledger as such, ahead of time."""
@@ -53,11 +53,11 @@ class Schedules(Protocol):
         """Take back every moment ahead that was skipped in advance; return these moments."""
         ...
 
-    async def rewind(self, name: str, *, to: datetime) -> Schedule:
+    async def rewind(self, name: str, *, to: datetime) -> StoredSchedule:
         """Set the cursor back: the cure after a clock ran ahead. Nothing is fired twice."""
         ...
 
-    async def run(self, name: str) -> Fire:
+    async def run(self, name: str) -> StoredFire:
         """Fire once, now, beside the clock, under the schedule's own overlap policy."""
         ...
 
@@ -142,15 +142,17 @@ class Ledger(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 100,
-    ) -> list[Fire]:
+    ) -> list[StoredFire]:
         """The newest first."""
         ...
 
-    async def latest(self, numbers: Sequence[int]) -> dict[int, Fire]:
+    async def latest(self, numbers: Sequence[int]) -> dict[int, StoredFire]:
         """Of each of these schedules, the moment that was dealt with last."""
         ...
 
-    async def recent(self, numbers: Sequence[int], *, limit: int = 20) -> dict[int, list[Fire]]:
+    async def recent(
+        self, numbers: Sequence[int], *, limit: int = 20
+    ) -> dict[int, list[StoredFire]]:
         """Of each of them the last few, the newest first; an empty list where there are none."""
         ...
 
@@ -158,6 +160,6 @@ class Ledger(Protocol):
         """Of those of these schedules that have any, the moments to come that are skipped."""
         ...
 
-    async def covering(self, name: str, moment: datetime) -> Fire | None:
+    async def covering(self, name: str, moment: datetime) -> StoredFire | None:
         """The row that accounts for a due moment."""
         ...

@@ -9,7 +9,7 @@ from duly.model.claimed import Claimed
 from duly.model.flow import FlowPlan
 from duly.model.limit import Rate
 from duly.model.queue import Queue
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.model.worker import Order
 from duly.policy.firing import Facts, Firing
 from duly.policy.verdict import Verdict
@@ -105,7 +105,7 @@ class LaneRule(NamedTuple):
 class Standing:
     """What is there of all that a file may speak of, by name."""
 
-    schedules: Mapping[str, Schedule]
+    schedules: Mapping[str, StoredSchedule]
     queues: Mapping[str, Queue]
     limits: Mapping[str, LaneRule]
 
@@ -115,7 +115,7 @@ class ScheduleStep:
     """A schedule as it is to be; it is refused if what is there is not what was ``seen``."""
 
     name: str
-    seen: Schedule | None  # None: there was none
+    seen: StoredSchedule | None  # None: there was none
     plan: Plan | None  # None: it is removed
     paused: bool | None = None  # None: that stays as it is
     note: str = ""

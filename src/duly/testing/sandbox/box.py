@@ -35,7 +35,7 @@ from duly.testing.sandbox import enqueued, passing
 from duly.testing.sandbox.enqueued import Asked
 from duly.testing.sandbox.place import Place
 from duly.testing.sandbox.working import CallersThread, Stint
-from duly.views.schedules import Fire
+from duly.views.fires import Fire
 
 R = TypeVar("R")
 

@@ -8,7 +8,7 @@ from duly.model.policies import check_moment
 from duly.policy.firing import decide
 from duly.store.protocol import Store
 from duly.testing.clock import VirtualClock
-from duly.views.schedules import Fire, fires, made_by_events
+from duly.views.fires import Fire, fires, made_by_events
 
 BATCH = 1_000
 MOST_MOMENTS = 100_000

@@ -14,7 +14,7 @@ from duly.web.api.schemas.access import (
     AuditQuery,
     Forget,
     MadeToken,
-    NewToken,
+    NewTokenBody,
     Token,
     TokenQuery,
     Verified,
@@ -28,7 +28,7 @@ async def tokens(request: WebRequest, query: TokenQuery) -> Listed[Token]:
     return Listed(items=[Token.of(token) for token in found])
 
 
-async def create_token(request: WebRequest, body: NewToken) -> MadeToken:
+async def create_token(request: WebRequest, body: NewTokenBody) -> MadeToken:
     made = await request.app.tokens.acreate(
         body.name, role=body.role, tenant=body.tenant, expires=when_in("expires", body.expires)
     )
@@ -89,7 +89,7 @@ ACCESS: Final = (
         run=create_token,
         summary="Make a token; its secret is in the answer, and nowhere else",
         tag="access",
-        body=NewToken,
+        body=NewTokenBody,
         answer=MadeToken,
         status=201,
         say=lambda found: f"{found.name} is made. Its secret, shown once: {found.secret}",

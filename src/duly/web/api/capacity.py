@@ -5,17 +5,17 @@ from typing import Final
 
 from duly.model import queue as model
 from duly.model.worker import WorkerInfo
-from duly.views.capacity_facts import queue_fact, queue_facts
+from duly.views.capacity import queue_fact, queue_facts
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.capacity import (
     Limit,
     LimitSet,
-    Note,
+    NoteBody,
     Queue,
     Scale,
     SetLimit,
     SetQueue,
-    Stop,
+    StopBody,
     Worker,
 )
 from duly.web.api.schemas.common import Listed, said_in
@@ -26,7 +26,7 @@ async def queues(request: WebRequest, _: Nothing) -> Listed[Queue]:
     return Listed(items=[Queue.of(one) for one in await request.app.ask(queue_facts)])
 
 
-async def pause_queue(request: WebRequest, body: Note) -> Queue:
+async def pause_queue(request: WebRequest, body: NoteBody) -> Queue:
     return await _seen(
         request, await request.app.queues.apause(request.name("name"), note=body.note)
     )
@@ -67,7 +67,7 @@ async def resume_worker(request: WebRequest, _: Nothing) -> Listed[Worker]:
     return _told(await request.app.workers.aresume(request.name("who")))
 
 
-async def stop(request: WebRequest, body: Stop) -> Listed[Worker]:
+async def stop(request: WebRequest, body: StopBody) -> Listed[Worker]:
     return _told(await request.app.workers.astop(request.name("who"), now=body.now))
 
 
@@ -107,7 +107,7 @@ CAPACITY: Final = (
         run=pause_queue,
         summary="Begin nothing of it; what runs comes to its end",
         tag="capacity",
-        body=Note,
+        body=NoteBody,
         answer=Queue,
         say=lambda found: f"The queue {found.name} is paused.",
         example={"note": "the relay is down"},
@@ -201,7 +201,7 @@ CAPACITY: Final = (
         run=stop,
         summary="Finish what runs, and end",
         tag="capacity",
-        body=Stop,
+        body=StopBody,
         answer=Listed[Worker],
         say=lambda found: f"{_names(found)} is told to stop.",
         example={"now": False},

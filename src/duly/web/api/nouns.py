@@ -3,16 +3,15 @@
 from typing import Any, Final
 
 from duly.web.api.access import ACCESS
-from duly.web.api.asking import ASKING
 from duly.web.api.capacity import CAPACITY
-from duly.web.api.declaring import DECLARING
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.events import EVENTS
+from duly.web.api.files import DECLARING
 from duly.web.api.flows import FLOWS
 from duly.web.api.job import JOB
 from duly.web.api.jobs import JOBS
-from duly.web.api.schedules import SCHEDULES
-from duly.web.api.steering import STEERING
+from duly.web.api.schedules import SCHEDULES, STEERING
+from duly.web.api.status import ASKING
 from duly.web.api.working import WORKING
 
 VERSION: Final = "/api/v1"

@@ -42,7 +42,7 @@ operator, admin. Moments are RFC 3339, durations texts such as `5m`. Lists answe
 `type`, `title`, `status` and `detail`, which is a sentence for people."""
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was not done."""
 
     type: str
@@ -54,7 +54,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict[str, Any]:
     """``address`` is where all of their paths begin."""
     endpoints = list(endpoints)
-    types = [Problem, *_types(endpoints)]
+    types = [ProblemBody, *_types(endpoints)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     by_type = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
@@ -171,7 +171,7 @@ def _in_query(name: str, schema: Mapping[str, Any], *, required: bool) -> dict[s
 def _responses(one: Endpoint[Any, Any], schemas: Mapping[int, Any]) -> dict[str, Any]:
     refused = {
         "description": "It was not done; the problem says why.",
-        "content": {MEDIA_TYPE: {"schema": schemas[id(Problem)]}},
+        "content": {MEDIA_TYPE: {"schema": schemas[id(ProblemBody)]}},
     }
     if one.answer is None:
         done: dict[str, Any] = {"204": {"description": "Done."}}

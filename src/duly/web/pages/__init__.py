@@ -3,18 +3,15 @@
 from typing import Final
 
 from duly.web.pages.capacity import CAPACITY
-from duly.web.pages.editing import EDITING
 from duly.web.pages.events import EVENTS
 from duly.web.pages.flow import ANSWER
 from duly.web.pages.job import JOB, RUN_AGAIN
 from duly.web.pages.job_log import LOG, LOG_TEXT
 from duly.web.pages.jobs import BULK, JOBS, SEARCH
-from duly.web.pages.schedule import POLICIES, SCHEDULE
-from duly.web.pages.schedule_sheets import SHEETS
-from duly.web.pages.schedules import SCHEDULES
+from duly.web.pages.schedule_forms import EDITING, SHEETS
+from duly.web.pages.schedules import POLICIES, SCHEDULE, SCHEDULES
 from duly.web.pages.system import MAKE_TOKEN, SYSTEM
-from duly.web.pages.timeline import TIMELINE
-from duly.web.pages.today import TODAY
+from duly.web.pages.today import TIMELINE, TODAY
 from duly.web.routes import PageRoute, WebRoute
 
 PAGES: Final[tuple[PageRoute, ...]] = (

@@ -6,11 +6,11 @@ from typing import Final
 
 from duly.errors import InvalidValue, NotFound
 from duly.policy.why import Clock, about
-from duly.views.capacity_page import CapacityView, capacity, limit_named, many, queue_named
+from duly.views.capacity import CapacityView, capacity, limit_named, many, queue_named
 from duly.views.charts import Series
 from duly.web.request import WebRequest
 from duly.web.routes import PageRoute, Values, WebServices
-from duly.web.svg.series import Chart, Line
+from duly.web.svg.series import Chart, ChartLine
 
 SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
     "1h": (timedelta(hours=1), "Last hour"),
@@ -42,16 +42,18 @@ async def show_capacity(services: WebServices, request: WebRequest) -> Values:
 def charts_of(series: Series, clock: Clock) -> list[Chart]:
     labels = [clock.near(start) for start in series.starts]
 
-    def chart(title: str, said: str, *lines: Line, stacked: bool = False) -> Chart:
+    def chart(title: str, said: str, *lines: ChartLine, stacked: bool = False) -> Chart:
         shown: Callable[[float], str] = per_minute if stacked else _length
         return Chart(
             title=title, about=said, lines=lines, labels=labels, shown=shown, stacked=stacked
         )
 
-    def lengths(half: Sequence[float | None], most: Sequence[float | None]) -> tuple[Line, Line]:
+    def lengths(
+        half: Sequence[float | None], most: Sequence[float | None]
+    ) -> tuple[ChartLine, ChartLine]:
         return (
-            Line(name="half within", kind="half", values=half),
-            Line(name="95 % within", kind="most", values=most),
+            ChartLine(name="half within", kind="half", values=half),
+            ChartLine(name="95 % within", kind="most", values=most),
         )
 
     return [
@@ -75,15 +77,15 @@ def per_minute(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
-def _ended(series: Series) -> list[Line]:
+def _ended(series: Series) -> list[ChartLine]:
     minutes = series.step / MINUTE
 
     def rate(counts: Sequence[int | None]) -> list[float | None]:
         return [None if count is None else count / minutes for count in counts]
 
-    def line(name: str, kind: str, counts: Sequence[int | None]) -> Line:
+    def line(name: str, kind: str, counts: Sequence[int | None]) -> ChartLine:
         total = f"{sum(count or 0 for count in counts):,}"
-        return Line(name=name, kind=kind, values=rate(counts), summary=total)
+        return ChartLine(name=name, kind=kind, values=rate(counts), summary=total)
 
     found = [
         line("succeeded", "succeeded", series.succeeded),

@@ -8,8 +8,8 @@ from duly.clock import now
 from duly.errors import InvalidValue
 from duly.rules.on import BELOW, EVERYTHING
 from duly.views.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
-from duly.views.schedule_rows import RECENT, Row, outcome_word, schedule_rows
-from duly.views.schedules import Fire
+from duly.views.fires import Fire
+from duly.views.schedules import RECENT, ScheduleRow, outcome_word, schedule_rows
 from duly.web.pages.schedules import sparkline
 from duly.web.request import WebRequest
 from duly.web.routes import PageRoute, Values, WebServices
@@ -84,7 +84,7 @@ def _brief(seen: EventSeen) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _lately(row: Row) -> str:
+def _lately(row: ScheduleRow) -> str:
     """As far as the last few go back."""
     since = now() - A_DAY
     count = sum(one.fire.due_at >= since for one in row.recent)

@@ -17,7 +17,7 @@ from duly.web.pages.flow import flow_values
 from duly.web.pages.job_log import number_of
 from duly.web.request import WebRequest
 from duly.web.routes import LIVE, PageRoute, Values, WebServices
-from duly.web.svg.attempts import Kind, Stretch, draw_attempts
+from duly.web.svg.attempts import AttemptBar, Kind, draw_attempts
 from duly.web.task_text import as_json
 
 
@@ -95,7 +95,7 @@ def tries(seen: JobSeen) -> Iterator[Mapping[str, Any]]:
         }
 
 
-def stretches(seen: JobSeen) -> Iterator[Stretch]:
+def stretches(seen: JobSeen) -> Iterator[AttemptBar]:
     """From the moment that it could run to its end, or to now, or to when it is tried again."""
     job, ran = seen.job, list(tries(seen))
     at = max(job.created_at, job.due_at)
@@ -105,15 +105,17 @@ def stretches(seen: JobSeen) -> Iterator[Stretch]:
         started, took = one["started_at"], one["took"] or timedelta()
         if started > at:
             kind: Kind = "pause" if one["number"] > 1 else "waiting"
-            yield Stretch(kind=kind, start=at, end=started, title=f"waited {about(started - at)}")
+            yield AttemptBar(
+                kind=kind, start=at, end=started, title=f"waited {about(started - at)}"
+            )
         at = started + took
         title = f"attempt {one['number']}: {one['outcome']} after {about(took)}"
-        yield Stretch(kind=one["state"], start=started, end=at, title=title)
+        yield AttemptBar(kind=one["state"], start=started, end=at, title=title)
     end = job.ended_at or max(job.ready_at, seen.now)
     if end > at and job.state is not State.RUNNING:
         kind = "pause" if ran and job.ended_at is None else "waiting"
         word = "waits" if job.ended_at is None else "waited"
-        yield Stretch(kind=kind, start=at, end=end, title=f"{word} {about(end - at)}")
+        yield AttemptBar(kind=kind, start=at, end=end, title=f"{word} {about(end - at)}")
 
 
 def facts(job: Job) -> list[tuple[str, str]]:

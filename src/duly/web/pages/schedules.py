@@ -1,13 +1,26 @@
 """The schedules: what is to come, and whether the last times were kept."""
 
+import json
+from collections.abc import Sequence
+from shlex import quote
+from typing import Final
+
 from duly.clock import now
-from duly.errors import InvalidValue
-from duly.policy.why import Clock
-from duly.views.drift import removed_schedules
-from duly.views.schedule_rows import Row, Rows, outcome_word, schedule_rows
-from duly.web.request import WebRequest
-from duly.web.routes import PageRoute, Values, WebServices
-from duly.web.svg.sparkline import Mark, outcomes
+from duly.errors import DulyError, InvalidValue
+from duly.model.payload import decode
+from duly.policy.reacting import FIELD, is_field
+from duly.policy.redaction import hidden, hidden_json
+from duly.policy.why import Clock, about
+from duly.rehearse.examples import examples
+from duly.views.event_page import events_of
+from duly.views.fires import Fire
+from duly.views.schedule_detail import ScheduleDetail, background, removed_schedules, standing
+from duly.views.schedules import ScheduleRow, ScheduleRows, outcome_word, own_zone, schedule_rows
+from duly.web.request import WebRequest, moment_of
+from duly.web.routes import LIVE, PageRoute, Values, WebServices
+from duly.web.svg.heat_map import heat_map
+from duly.web.svg.policy_timeline import policy_timeline
+from duly.web.svg.sparkline import Mark, durations, outcomes
 
 
 async def schedules(_: WebServices, request: WebRequest) -> Values:
@@ -17,7 +30,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
     try:
         found = await request.app.ask(schedule_rows, words, after=after)
     except InvalidValue as error:
-        found, refused = Rows(rows=(), after=None), str(error)
+        found, refused = ScheduleRows(rows=(), after=None), str(error)
     return {
         "rows": sorted(found.rows, key=_by_next),
         "after": found.after,
@@ -30,7 +43,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
     }
 
 
-def sparkline(row: Row, request: WebRequest) -> str:
+def sparkline(row: ScheduleRow, request: WebRequest) -> str:
     """The last times, as they were kept."""
     clock = Clock(request.zone_of(row.zone), now())
     return outcomes(
@@ -44,10 +57,127 @@ def sparkline(row: Row, request: WebRequest) -> str:
     )
 
 
-def _by_next(row: Row) -> tuple[bool, float, str]:
+def _by_next(row: ScheduleRow) -> tuple[bool, float, str]:
     """Who is due first; behind them, those that are not."""
     moment = row.schedule.next_at
     return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
 
 SCHEDULES = PageRoute(path="/schedules", template="schedules.html", view=schedules)
+
+
+# What becomes of an edit, by who has the schedule.
+OWNERS: Final = {
+    "code": "It is declared in code. What you edit stays when the code is deployed again, and is "
+    "shown as drift until you take it back.",
+    "file": "It comes from a file. What you edit stays when the file is applied again, which says "
+    "so, unless it takes everything back.",
+    "api": "A program added it through the API, and may change it again.",
+    "person": "A person added it. Nobody else changes it.",
+}
+
+
+async def schedule(_: WebServices, request: WebRequest) -> Values:
+    name = request.name("name")
+    found = await request.app.ask(
+        standing, name, now=now(), before=moment_of(request.query.get("before", ""))
+    )
+    values = {
+        "it": found,
+        "schedule": found.schedule,
+        "sentence": _sentence(found.sentence, found.policies),
+        "args": hidden_json(found.schedule.task, found.schedule.args),
+        "needs_nothing": _needs_nothing(request, found.schedule.task),
+        "owners": OWNERS,
+        "outcome": outcome_word,
+        "took": _took(found.fires),
+        "is_first": "before" not in request.query,
+        **await _started_by_events(request, found),
+    }
+    if LIVE in request.query:
+        return values
+    zone = request.zone_of(found.zone)
+    handler = await request.app.ask(background, name, zone=zone, now=now())
+    return values | {
+        "background": handler,
+        "heat_map": heat_map(handler.hours),
+        "zone": zone,
+    }
+
+
+async def policies(_: WebServices, request: WebRequest) -> Values:
+    """Living through the examples takes a moment: so it is asked for by itself, and once."""
+    name = request.name("name")
+    found = await request.app.schedules.aget(name)
+    zone = request.zone_of(own_zone(found.plan))
+    try:
+        made = await request.app.ask(examples, name, now=now())
+    except DulyError:
+        made = []
+    return {
+        "examples": [(one, policy_timeline(one.story, zone=zone, title=one.title)) for one in made],
+        "command": f"duly schedules simulate {quote(name)} --outage 01:00..05:30",
+    }
+
+
+async def _started_by_events(request: WebRequest, found: ScheduleDetail) -> Values:
+    """What is shown of a schedule that an event starts, in the place of what the clock says."""
+    plan = found.schedule.plan
+    reaction = plan.reaction
+    if reaction is None:
+        return {"reaction": None, "events": {}, "takes": ()}
+    name = _example_of(reaction.pattern)
+    fields = [value[FIELD] for value in decode(plan.args).values() if is_field(value)]
+    payload = ", ".join(f'"{field}": …' for field in fields)
+    return {
+        "reaction": reaction,
+        "events": await request.app.ask(events_of, found.fires),
+        "takes": [_taken(name, value) for name, value in decode(plan.args).items()],
+        "emits": f'duly.emit("{name}", {{{payload}}})',
+        "emits_in_shell": " ".join(["duly events emit", name, *(f"{one}=…" for one in fields)]),
+    }
+
+
+def _example_of(pattern: str) -> str:
+    """The name of an event that is meant."""
+    return f"{pattern[:-1]}changed" if pattern.endswith("*") and pattern != "*" else pattern
+
+
+def _taken(name: str, value: object) -> tuple[str, str, str]:
+    """An argument, and where it comes from."""
+    if not isinstance(value, dict) or FIELD not in value:
+        return name, "is", json.dumps(hidden({name: value})[name], ensure_ascii=False)
+    said = f"is its {value[FIELD]}"
+    return name, f"{said}, or else the default" if value.get("optional") else said, ""
+
+
+def _sentence(rule: str, policies: Sequence[str]) -> str:
+    """``Weekdays at 02:00 Europe/Berlin; missed moments are made up for once``."""
+    return "; ".join([rule.rstrip("."), *policies]) + "."
+
+
+def _needs_nothing(request: WebRequest, task: str) -> bool:
+    """Whether there is nothing that anybody could say to a run."""
+    if task not in request.app.registry:
+        return False
+    return not request.app.registry.get(task).signature.parameters.names
+
+
+def _took(fires: Sequence[Fire]) -> Values | None:
+    """The lengths of the runs on the page, the oldest first."""
+    lengths = [fire.took for fire in reversed(fires) if fire.took is not None]
+    if len(lengths) < _ENOUGH:
+        return None
+    usual = sorted(lengths)[len(lengths) // 2]
+    said = (
+        f"The last {len(lengths)} runs took {about(usual)} usually, {about(max(lengths))} at most"
+    )
+    return {"drawn": durations(lengths, label=said), "said": said}
+
+
+_ENOUGH: Final = 3
+
+SCHEDULE = PageRoute(path="/schedules/{name:path}", template="schedule.html", view=schedule)
+POLICIES = PageRoute(
+    path="/schedules/{name:path}/policies", template="schedule_policies.html", view=policies
+)

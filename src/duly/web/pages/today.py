@@ -1,9 +1,15 @@
 """Today: was everything kept, what needs somebody, what runs, what is next."""
 
 from datetime import datetime, timedelta
+from typing import Final
 
-from duly.web.request import WebRequest
+from duly.clock import now
+from duly.durations import parse_duration
+from duly.errors import RuleError
+from duly.views.timeline import By, timeline
+from duly.web.request import WebRequest, segment
 from duly.web.routes import PageRoute, Values, WebServices
+from duly.web.svg.gantt import gantt
 from duly.web.svg.strip import strip
 
 HOUR = timedelta(hours=1)
@@ -28,3 +34,48 @@ async def today(services: WebServices, request: WebRequest) -> Values:
 
 
 TODAY = PageRoute(path="/", template="today.html", view=today)
+
+
+SPANS: Final = ("10m", "1h", "6h", "24h", "7d")
+USUAL: Final = "6h"
+LONGEST: Final = timedelta(days=31)
+
+
+async def show_timeline(_: WebServices, request: WebRequest) -> Values:
+    schedule = request.query.get("schedule") or None
+    said = request.query.get("span", USUAL)
+    span, by = _span(said), _by(request.query.get("by", ""))
+    found = await request.app.ask(timeline, span=span, now=now(), schedule=schedule, by=by)
+    zone = request.zone_of(found.zone)
+    return {
+        "timeline": found,
+        "drawn": gantt(
+            found,
+            zone=zone,
+            job=lambda number: request.at(f"/jobs/{number}"),
+            lane=lambda name: request.at(f"/schedules/{segment(name)}"),
+        ),
+        "schedule": schedule,
+        "span": said,
+        "by": by,
+        "spans": SPANS,
+        "zone": zone,
+    }
+
+
+def _span(text: str) -> timedelta:
+    """What cannot be read is the usual."""
+    try:
+        found = parse_duration(text)
+    except RuleError:
+        found = timedelta()
+    return found if timedelta() < found <= LONGEST else parse_duration(USUAL)
+
+
+def _by(text: str) -> By:
+    return "worker" if text == "worker" else "queue" if text == "queue" else "schedule"
+
+
+TIMELINE = PageRoute(
+    path="/schedules/timeline", template="schedules_timeline.html", view=show_timeline
+)

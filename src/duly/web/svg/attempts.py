@@ -31,7 +31,7 @@ CLASSES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class AttemptBar:
     """A part of the life of a job; ``title`` is what is read when it is pointed at."""
 
     kind: Kind
@@ -40,7 +40,7 @@ class Stretch:
     title: str
 
 
-def draw_attempts(stretches: Sequence[Stretch], label: str) -> Markup:
+def draw_attempts(stretches: Sequence[AttemptBar], label: str) -> Markup:
     """One line; stretches come in the order of time."""
     if not stretches:
         return Markup("")
@@ -53,21 +53,23 @@ def draw_attempts(stretches: Sequence[Stretch], label: str) -> Markup:
     ).format(label, HEIGHT, Markup("").join(bars), Markup("").join(_marks(stretches, places)))
 
 
-def _place(one: Stretch, start: datetime, whole: timedelta) -> tuple[float, float]:
+def _place(one: AttemptBar, start: datetime, whole: timedelta) -> tuple[float, float]:
     """Where it begins, and how wide it is."""
     left = min(100 * ((one.start - start) / whole), 100 - NARROWEST)
     width = max(100 * ((one.end - one.start) / whole), NARROWEST)
     return left, min(width, 100 - left)
 
 
-def _bar(one: Stretch, left: float, width: float) -> Markup:
+def _bar(one: AttemptBar, left: float, width: float) -> Markup:
     thick = THICK.get(one.kind, THICKEST)
     return Markup(
         '<rect class="{}" x="{:.2f}%" y="{}" width="{:.2f}%" height="{}"><title>{}</title></rect>'
     ).format(CLASSES[one.kind], left, MIDDLE - thick // 2, width, thick, one.title)
 
 
-def _marks(stretches: Sequence[Stretch], places: Sequence[tuple[float, float]]) -> Iterator[Markup]:
+def _marks(
+    stretches: Sequence[AttemptBar], places: Sequence[tuple[float, float]]
+) -> Iterator[Markup]:
     """Shapes above the ends of what ran: nobody has to tell colours apart."""
     last = -CLOSEST
     for one, (left, width) in zip(stretches, places, strict=True):

@@ -15,7 +15,7 @@ LEFT, TOP, WIDE, HIGH = 34, 18, 36, 22
 STEPS: Final = tuple(timedelta(seconds=n) for n in (1, 10, 60, 600))
 
 
-class Hour(Protocol):
+class HeatMapCell(Protocol):
     @property
     def weekday(self) -> int: ...
     @property
@@ -26,7 +26,7 @@ class Hour(Protocol):
     def lateness(self) -> timedelta: ...
 
 
-def heat_map(hours: Sequence[Hour]) -> Markup:
+def heat_map(hours: Sequence[HeatMapCell]) -> Markup:
     parts = [
         text(LEFT + (hour + 0.5) * WIDE, TOP - 6, f"{hour:02}", anchor="middle")
         for hour in range(24)
@@ -46,7 +46,7 @@ def heat_map(hours: Sequence[Hour]) -> Markup:
     )
 
 
-def _cell(one: Hour) -> list[Markup]:
+def _cell(one: HeatMapCell) -> list[Markup]:
     x, y = LEFT + one.hour * WIDE, TOP + one.weekday * HIGH
     level = sum(one.lateness >= step for step in STEPS)
     title = (
@@ -72,7 +72,7 @@ def _short(span: timedelta) -> str:
     return f"{seconds:.0f}s"
 
 
-def _told(hours: Sequence[Hour]) -> str:
+def _told(hours: Sequence[HeatMapCell]) -> str:
     if not hours:
         return "no run has begun yet"
     worst = max(hours, key=lambda one: one.lateness)

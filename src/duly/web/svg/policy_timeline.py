@@ -6,7 +6,7 @@ from typing import Final
 from markupsafe import Markup
 
 from duly.policy.why import Clock, about
-from duly.rehearse import Moment, Story
+from duly.rehearse import Story, StoryMoment
 from duly.web.svg.drawing import Axis, framed, line, rectangle, text, titled
 
 LEFT, WIDTH, RIGHT = 100, 560, 150
@@ -39,7 +39,7 @@ def _outages(story: Story, axis: Axis, clock: Clock, height: float) -> Iterator[
         yield text(x + 4, height - 6, "down", kind="down-word")
 
 
-def _row(moment: Moment, axis: Axis, clock: Clock, *, top: float) -> Iterator[Markup]:
+def _row(moment: StoryMoment, axis: Axis, clock: Clock, *, top: float) -> Iterator[Markup]:
     middle = top + HIGH / 2
     due = axis.x(moment.due_at)
     covered = axis.x(moment.covers_from)
@@ -61,7 +61,7 @@ def _row(moment: Moment, axis: Axis, clock: Clock, *, top: float) -> Iterator[Ma
     yield Markup("<g>{}{}</g>").format(titled(moment.why), word)
 
 
-def _word(moment: Moment, clock: Clock) -> str:
+def _word(moment: StoryMoment, clock: Clock) -> str:
     word = WORDS[moment.outcome]
     if moment.is_late and moment.starts_at is not None:
         return f"{word} at {clock.near(moment.starts_at.replace(microsecond=0), moment.due_at)}"

@@ -17,7 +17,7 @@ _NICE = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ChartLine:
     name: str  # as the legend says it
     kind: str  # its class in the stylesheet
     values: Sequence[float | None]  # None: nothing is known, or there is nothing to measure
@@ -33,7 +33,7 @@ class Line:
 class Chart:
     title: str
     about: str  # what it shows, in a few words
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     labels: Sequence[str]  # of the stretches, as the reader's clock has them
     shown: Callable[[float], str]  # a value in words
     stacked: bool = False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from duly.policy.why import about
-from duly.views.counts import Kept
+from duly.views.fires import Kept
 from duly.web.svg.drawing import framed, line, rectangle
 
 BAR, STEP, UP, DOWN = 4, 6, 12, 7

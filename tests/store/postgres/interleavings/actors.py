@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from duly.model.claimed import Claimed
 from duly.model.job import Call
 from duly.model.outcome import Lost, Opened, Outcome, Raised, Returned, Succeeded
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
 from duly.policy.firing import decide
 from duly.policy.retry import Retry
@@ -140,7 +140,7 @@ class Scene:
     def wait(self, seconds: float) -> None:
         self.stage.now += timedelta(seconds=seconds)
 
-    async def add(self, *plans: Plan) -> Schedule:
+    async def add(self, *plans: Plan) -> StoredSchedule:
         stage = self.stage
         ids = list(range(1, len(plans) + 1))
         return (await stage.run(lambda: schedules.add(plans, ids)))[0]

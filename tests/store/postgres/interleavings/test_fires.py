@@ -7,10 +7,10 @@ import pytest
 from duly.errors import ScheduleExists
 from duly.instants import to_us
 from duly.model.claimed import Claimed
-from duly.model.fire import Fire
+from duly.model.fire import StoredFire
 from duly.model.job import Job
 from duly.model.policies import Overlap
-from duly.model.schedule import Plan, Schedule
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
 from duly.store import jobs, schedules, steering, upkeep
 from duly.store.held import Editor
@@ -73,7 +73,7 @@ async def test_a_new_rule_holds_from_the_edit_on(scene: Scene) -> None:
 
     async def both_rules_are_kept(order: Order) -> Broken:
         edited = order.results["editor"]
-        assert isinstance(edited, Schedule)
+        assert isinstance(edited, StoredSchedule)
         [(cursor, next_at, covered)] = await scene.stage.look(
             "select cursor, next_at, (select sum(count) from duly.fire) from duly.schedule"
         )
@@ -105,7 +105,7 @@ async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -
     run = once(lambda: steering.run("report", 7, Editor("me", decide, numbers(3))))
 
     async def is_written(order: Order) -> Broken:
-        return expect(isinstance(order.results["person"], Fire), str(order.results["person"]))
+        return expect(isinstance(order.results["person"], StoredFire), str(order.results["person"]))
 
     found = await scene.play(is_written, most=60, a=a_scheduler, person=run)
     assert not found.broken, found

@@ -19,7 +19,7 @@ class TokenQuery(Body, frozen=True):
     revoked: Annotated[bool, Meta(description="Those that were revoked as well.")] = False
 
 
-class NewToken(Body, frozen=True):
+class NewTokenBody(Body, frozen=True):
     """A token: whoever has its secret has its rights."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
-from duly.views.capacity_facts import LimitFacts, QueueFacts
+from duly.views.capacity import LimitFacts, QueueFacts
 from duly.web.api.schemas.common import Body, Said
 
 MOST_AT_ONCE = 1_000_000
@@ -20,7 +20,7 @@ Rate: TypeAlias = Annotated[
 ]
 
 
-class Note(Body, frozen=True):
+class NoteBody(Body, frozen=True):
     """Why, for whoever wonders."""
 
     note: str = ""
@@ -41,7 +41,7 @@ class SetLimit(Body, frozen=True):
     rate: Rate | None = None
 
 
-class Stop(Body, frozen=True):
+class StopBody(Body, frozen=True):
     """When."""
 
     now: Annotated[bool, Meta(description="Stop what runs, too; others run it again.")] = False

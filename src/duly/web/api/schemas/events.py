@@ -8,7 +8,7 @@ from msgspec import Meta, field
 from duly.policy.redaction import redacted
 from duly.views.event_page import EventSeen
 from duly.views.event_page import Replayed as Done
-from duly.views.schedules import Fire
+from duly.views.fires import Fire
 from duly.web.api.schemas.common import Body, Limit, Said, Since
 
 MOST_AT_ONCE = 10_000  # events of a batch

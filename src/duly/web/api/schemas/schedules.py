@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from duly.errors import DulyError
 from duly.model.backfill import Backfill
 from duly.policy.redaction import hidden_call, redacted
-from duly.views.schedules import Fire
+from duly.views.fires import Fire
 from duly.views.schedules import Schedule as View
 from duly.web.api.schemas.common import Body, Duration, Limit, Said, Since, When, length_text
 from duly.web.api.schemas.jobs import Arguments, Priority
@@ -42,7 +42,7 @@ Dst: TypeAlias = Annotated[
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_MOMENTS)]
 
 
-class Policies(Body, frozen=True, kw_only=True):
+class PolicyFields(Body, frozen=True, kw_only=True):
     """What may be said beside the rule and the task. What is left out stays, or is the default."""
 
     zone: Annotated[
@@ -67,7 +67,7 @@ class Policies(Body, frozen=True, kw_only=True):
     tags: list[str] | UnsetType = UNSET
 
 
-class Add(Policies, frozen=True, kw_only=True):
+class Add(PolicyFields, frozen=True, kw_only=True):
     """A new schedule: a rule, and the task that it runs."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -79,7 +79,7 @@ class Add(Policies, frozen=True, kw_only=True):
     ] = "error"
 
 
-class Edit(Policies, frozen=True, kw_only=True):
+class ScheduleEdit(PolicyFields, frozen=True, kw_only=True):
     """What is to be otherwise. Of arguments, *** is the hidden value if no other changes."""
 
     rule: Rule | UnsetType = UNSET
@@ -96,7 +96,7 @@ class ScheduleQuery(Body, frozen=True):
     limit: Limit = 100
 
 
-class Pause(Body, frozen=True):
+class PauseBody(Body, frozen=True):
     """How long, and why."""
 
     until: When | None = None
@@ -112,7 +112,7 @@ class SkipNext(Body, frozen=True):
     count: Annotated[int, Meta(ge=1, le=100)] = 1
 
 
-class Run(Body, frozen=True):
+class RunBody(Body, frozen=True):
     """Other arguments than the schedule has.
 
     With them, a job of the schedule's task is enqueued beside the schedule, whatever still runs.

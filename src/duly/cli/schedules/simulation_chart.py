@@ -20,7 +20,7 @@ from duly.rules import local_time
 from duly.rules.zone import zone_named
 
 if TYPE_CHECKING:
-    from duly.rehearse import ClockChange, Moment, Story
+    from duly.rehearse import ClockChange, Story, StoryMoment
 
 NARROWEST = 50  # below that, bars say nothing
 MOST_LINES = 60
@@ -84,7 +84,7 @@ class _Scale:
         return range(first, max(first, self.column(end - timedelta.resolution)) + 1)
 
 
-def _cells(moment: "Moment", ground: Sequence[str], scale: _Scale) -> list[str]:
+def _cells(moment: "StoryMoment", ground: Sequence[str], scale: _Scale) -> list[str]:
     cells = list(ground)
     due = scale.column(moment.due_at)
     mark = _AT_ITS_MOMENT.get(moment.outcome)
@@ -124,7 +124,7 @@ def _painted(cells: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-def _labels(moments: "Sequence[Moment]", zone: str) -> list[str]:
+def _labels(moments: "Sequence[StoryMoment]", zone: str) -> list[str]:
     dues = [local_time(moment.covers_from, zone) for moment in moments]
     day = "%a %d " if len({due.date() for due in dues}) > 1 else ""
     time = "%H:%M:%S" if any(due.second for due in dues) else "%H:%M"

@@ -1,11 +1,28 @@
-"""Whether anybody is there for what a person names: a sentence if not, and what may be meant."""
+"""Who is there, as far as whoever asks can see.
 
-from collections.abc import Collection
+A store believes in a worker until its lease ends. Whoever asks on the worker's own machine can see
+whether its process is there: if it is not, nobody has to wait for the lease to say so.
+"""
+
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
+from duly.engine.death_watch import is_dead_here, this_process
 from duly.model.worker import WorkerInfo
 from duly.store.protocol import Store
-from duly.views.presence import present
+
+
+def is_gone(worker: WorkerInfo) -> bool:
+    """Whether it is known that the worker's process has ended; False, if nothing is known."""
+    host, here = worker.profile.host, this_process()
+    near = bool(here.boot) and (host.boot, host.space) == (here.boot, here.space)
+    return near and host != here and is_dead_here(host)
+
+
+def present(workers: Iterable[WorkerInfo]) -> list[WorkerInfo]:
+    """Without those that are known to be gone."""
+    return [worker for worker in workers if not is_gone(worker)]
+
 
 MOST_NAMED = 5
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duly.app import Store
-    from duly.model.schedule import Schedule as StoredSchedule
+    from duly.model.schedule import StoredSchedule
     from duly.views.schedules import Schedule
 
 NAME = click.argument("name", metavar="NAME")
@@ -199,7 +199,7 @@ def take_back(*, name: str, store: str) -> None:
 
     async def taken(there: "Store") -> list[str]:
         from duly.app.schedules import taken_back
-        from duly.views.drift import drift
+        from duly.views.schedule_detail import drift
 
         found = await drift(there, name)
         await taken_back(there, name)

@@ -14,10 +14,10 @@ from duly.policy.why import Clock, Command, first_line, what_is_missing
 from duly.policy.why.answer import start_scheduler
 from duly.policy.why.showing import plural
 from duly.store.protocol import OVERDUE, NotKept, Progress, Store
-from duly.views.drift import removed_schedules
-from duly.views.overdue import Overdue
-from duly.views.presence import present
+from duly.views.overdue import OverdueRuns
+from duly.views.schedule_detail import removed_schedules
 from duly.views.why import answer_moment, silent_until
+from duly.views.workers import present
 
 PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
 MOST_NEEDS = 20
@@ -69,7 +69,7 @@ class Need:
 async def needs(
     store: Store,
     progress: Progress,
-    overdue: Overdue | None,
+    overdue: OverdueRuns | None,
     *,
     since: datetime,
     zone: str | None = None,
@@ -122,7 +122,7 @@ async def without_worker(store: Store) -> list[Need]:
     return found[:MOST_NEEDS]
 
 
-def _overdue(progress: Progress, overdue: Overdue | None) -> list[Need]:
+def _overdue(progress: Progress, overdue: OverdueRuns | None) -> list[Need]:
     start = (start_scheduler(),)
     if overdue is not None:
         said, since = f"{overdue.counted} overdue and not fired yet", overdue.since

@@ -16,7 +16,7 @@ from duly.errors import InvalidValue
 from duly.instants import FIRST_US, LAST_US, from_us
 from duly.store.protocol import Happening, Store
 
-__all__ = ["Happening", "Watch"]
+__all__ = ["ActivityWatch", "Happening"]
 
 MOST = 1_000  # so many are told in one look
 MOST_REMEMBERED = 10_000
@@ -27,7 +27,7 @@ MICROSECOND = timedelta(microseconds=1)
 _ID = re.compile(r"(\d{1,18})-(\d{1,19})", re.ASCII)
 
 
-class Watch:
+class ActivityWatch:
     """Made once in a process, for one store. One caller looks, and tells any number of others."""
 
     def __init__(self) -> None:

@@ -3,14 +3,14 @@
 from asyncio import to_thread
 from typing import Final
 
-from duly.app.schedule_files import Draft, apply, draft, exported
+from duly.app.schedule_files import FileDraft, apply, draft, exported
 from duly.declare.reading import read
-from duly.declare.sheet import Sheet as ReadSheet
+from duly.declare.sheet import Sheet
 from duly.declare.writing import write
 from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.declaring import Export, Plan, Sheet
+from duly.web.api.schemas.files import Export, Plan, SheetBody
 from duly.web.request import WebRequest
 
 LONGEST: Final = 4 * 1024 * 1024
@@ -21,18 +21,18 @@ async def export(request: WebRequest, _: Nothing) -> Export:
     return Export(text=write(sheet), notes=list(notes))
 
 
-async def plan(request: WebRequest, body: Sheet) -> Plan:
+async def plan(request: WebRequest, body: SheetBody) -> Plan:
     return Plan.of(await _draft(request, body), applied=False)
 
 
-async def apply_sheet(request: WebRequest, body: Sheet) -> Plan:
+async def apply_sheet(request: WebRequest, body: SheetBody) -> Plan:
     made = await _draft(request, body)
     if not made.is_written:
         await request.app.ask(apply, made, tasks=request.app.registry)
     return Plan.of(made, applied=True)
 
 
-async def _draft(request: WebRequest, body: Sheet) -> Draft:
+async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
     check_text(body.text, "text", longest=LONGEST)
     place = check_text(body.name, "name")
     # Beside the others who ask: a file that is written to be slow is slow for its author alone.
@@ -42,7 +42,7 @@ async def _draft(request: WebRequest, body: Sheet) -> Draft:
     )
 
 
-def _read(text: str, place: str, zone: str | None) -> ReadSheet:
+def _read(text: str, place: str, zone: str | None) -> Sheet:
     with Budget():  # one for all rules of the file
         return read(text, place=place, zone=zone)
 
@@ -70,7 +70,7 @@ DECLARING: Final = (
         run=plan,
         summary="What applying a file would do, and what has drifted from it",
         tag="declaring",
-        body=Sheet,
+        body=SheetBody,
         answer=Plan,
         example=_EXAMPLE,
     ),
@@ -81,7 +81,7 @@ DECLARING: Final = (
         run=apply_sheet,
         summary="Do it: all of it, or nothing",
         tag="declaring",
-        body=Sheet,
+        body=SheetBody,
         answer=Plan,
         say=lambda found: "Applied." if found.work else "There was nothing to do.",
         example=_EXAMPLE,

@@ -4,18 +4,22 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import Final
 
-from duly.errors import RuleError
+from duly.declare.changes import Difference
+from duly.declare.keeping import entry_of
+from duly.declare.planning import plan
+from duly.declare.sheet import Sheet
+from duly.errors import NotFound, RuleError
 from duly.model.schedule import Pause, Plan
+from duly.policy.why import Clock, Command
 from duly.rules import Spaced, clock_change_notes, local_time
 from duly.store.protocol import Store
-from duly.views.drift import Drift, drift
-from duly.views.schedule_rows import in_words
-from duly.views.schedules import Fire, Schedule, history, own_zone, policies_in_words, preview
-from duly.views.upcoming import beyond
+from duly.views.fires import Fire, history
+from duly.views.schedules import Schedule, beyond, in_words, own_zone, policies_in_words, preview
 
 PAGE: Final = 25
 NEXT: Final = 3
@@ -27,8 +31,31 @@ _TO: Final = " → "
 _JSON: Final = json.JSONDecoder()
 
 
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A field that is otherwise here than in the code of an app."""
+
+    app: str
+    difference: Difference
+
+    @property
+    def field(self) -> str:
+        return self.difference.field
+
+    @property
+    def here(self) -> str:
+        return self.difference.shown[0]
+
+    @property
+    def in_code(self) -> str:
+        return self.difference.shown[1]
+
+    def __str__(self) -> str:
+        return f"{self.field} is {self.here} here, and {self.in_code} in {self.app}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ScheduleDetail:
     """What may be another in a second."""
 
     schedule: Schedule
@@ -48,7 +75,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hour:
+class HourLateness:
     """How late the runs were begun that were due in an hour of a weekday."""
 
     weekday: int  # Monday is 0
@@ -58,17 +85,17 @@ class Hour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Background:
+class ScheduleBackground:
     """What hardly changes while somebody looks."""
 
-    hours: Sequence[Hour]
+    hours: Sequence[HourLateness]
     weighed: int  # so many runs were looked at for it
     changes: Sequence[tuple[datetime, str, str]]
 
 
 async def standing(
     store: Store, name: str, *, now: datetime, before: datetime | None = None
-) -> Standing:
+) -> ScheduleDetail:
     found = await store.schedules.get(name)
     skipped = (await store.ledger.skipped_ahead([found.id])).get(found.id, frozenset())
     stored = beyond(found, skipped)
@@ -76,7 +103,7 @@ async def standing(
     schedule = Schedule.of(stored, latest.get(stored.id))
     plan, readable = schedule.plan, schedule.plan.is_readable
     fires = await history(store, name, since=None, until=before or now, limit=PAGE + 1)
-    return Standing(
+    return ScheduleDetail(
         schedule=schedule,
         sentence=in_words(plan),
         policies=policies_in_words(plan) if readable else (),
@@ -100,10 +127,10 @@ def _notes(plan: Plan, now: datetime) -> Sequence[str]:
     return ()
 
 
-async def background(store: Store, name: str, *, zone: str, now: datetime) -> Background:
+async def background(store: Store, name: str, *, zone: str, now: datetime) -> ScheduleBackground:
     fires = await history(store, name, since=None, until=now, limit=MOST_WEIGHED)
     late = [one for one in fires if one.lateness is not None and not one.manual]
-    return Background(
+    return ScheduleBackground(
         hours=_hours(late, zone),
         weighed=len(late),
         changes=[
@@ -142,12 +169,60 @@ async def _ahead(store: Store, schedule: Schedule) -> Sequence[datetime]:
     return ()
 
 
-def _hours(fires: Iterable[Fire], zone: str) -> list[Hour]:
+def _hours(fires: Iterable[Fire], zone: str) -> list[HourLateness]:
     found: Mapping[tuple[int, int], list[timedelta]] = defaultdict(list)
     for fire in fires:
         local = local_time(fire.due_at, zone)
         found[local.weekday(), local.hour].append(fire.lateness or timedelta())
     return [
-        Hour(weekday=weekday, hour=hour, runs=len(late), lateness=sorted(late)[len(late) // 2])
+        HourLateness(
+            weekday=weekday, hour=hour, runs=len(late), lateness=sorted(late)[len(late) // 2]
+        )
         for (weekday, hour), late in sorted(found.items())
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A schedule that code declares and that somebody has removed."""
+
+    name: str
+    app: str
+    at: datetime | None = None  # None: that is forgotten by now
+    by: str = ""
+
+    def sentence(self, clock: Clock) -> str:
+        when = "" if self.at is None else f" {clock.near(self.at)}"
+        by = f" by {self.by}" if self.by else ""
+        return f"removed{when}{by}, and still declared in {self.app}: it does not run"
+
+    @property
+    def command(self) -> Command:
+        return Command("bring it back", f"duly schedules take-back {quote(self.name)}")
+
+
+async def removed_schedules(store: Store) -> list[Removed]:
+    return [await _removed(store, name, app) for name, app in await store.schedules.removed()]
+
+
+async def _removed(store: Store, name: str, app: str) -> Removed:
+    try:
+        [(at, who, _)] = await store.schedules.changes(name, limit=1)
+    except (NotFound, ValueError):
+        return Removed(name=name, app=app)
+    return Removed(name=name, app=app, at=at, by=who)
+
+
+async def drift(store: Store, name: str) -> list[Drift]:
+    known = await store.schedules.in_code(name)
+    if known is None:
+        return []
+    app, declared = known
+    if name in {gone for gone, _ in await store.schedules.removed()}:
+        return []
+    live = await store.schedules.get(name)
+    here, code = (
+        Sheet(schedules={name: entry_of(one)}) for one in (live, replace(live, plan=declared))
+    )
+    [change] = plan(code, code, here).changes
+    return [Drift(app, difference) for difference in change.drift]

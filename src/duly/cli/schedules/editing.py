@@ -1,27 +1,38 @@
 """``duly schedules add`` and ``edit``: what a person wants, in words."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 
+from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.formats import View, read_moment, utc_option
 from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused
-from duly.cli.schedules.starting import Start, start_of
 from duly.cli.store import ask, refuse, settled, store_option
-from duly.errors import DulyError, RuleError, ZoneMissing
+from duly.errors import DulyError, NotFound, RuleError, ZoneMissing
 from duly.model.policies import MOST_AT_ONCE, Catchup, Late, Overlap
 from duly.rules import parse
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.schedule import Plan, Schedule
+    from duly.model.schedule import Plan, StoredSchedule
+
 
 NONE = "none"
 _COMMAND = "duly.cli.schedules.command"
 _MOMENTS = ("start", "end")
 _MAY_BE_NONE = ("zone", "start_within", "exclude", "jitter", "spacing", *_MOMENTS)
+
+
+class TypedCall(NamedTuple):
+    called: str  # unless somebody says otherwise
+    task: str
+    args: Mapping[str, object]
+    unchecked: bool = False  # no app at hand has it
+    unknown: NotFound | None = None  # what the app at hand says, which has no such task
 
 
 class _BeforeCommand(click.Command):
@@ -126,8 +137,8 @@ def add(
     except DulyError as error:
         refuse(error)
 
-    async def added(there: "Store") -> "tuple[Schedule, str | None]":
-        from duly.views.audience import unknown_task
+    async def added(there: "Store") -> "tuple[StoredSchedule, str | None]":
+        from duly.views.workers import unknown_task
 
         problem = None if command else await unknown_task(there, start.task)
         if problem and start.unknown:
@@ -166,7 +177,7 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
     if not said and rule is None:
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
 
-    async def edited(there: "Store") -> "Schedule":
+    async def edited(there: "Store") -> "StoredSchedule":
 
         try:
             return await there.schedules.edit(name, lambda plan: changed(plan, rule, said))
@@ -180,7 +191,7 @@ def new(
     rule: str,
     *,
     name: str | None,
-    what: Start,
+    what: TypedCall,
     said: Mapping[str, Any],
 ) -> "Plan":
     """What was typed as a plan, in the zone of the settings if none was."""
@@ -239,7 +250,7 @@ def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
     return {**words, **read}
 
 
-def _tell(done: str, schedule: "Schedule", *, utc: bool) -> None:
+def _tell(done: str, schedule: "StoredSchedule", *, utc: bool) -> None:
     from duly.views.schedules import own_zone
 
     view, plan = View(utc=utc), schedule.plan
@@ -247,3 +258,59 @@ def _tell(done: str, schedule: "Schedule", *, utc: bool) -> None:
     state = "paused" if schedule.pause else following if schedule.next_at else "never due again"
     click.echo(f"{done}  {plan.name}  {state}")
     click.echo(plan.kept.explain(), err=True)
+
+
+OURS = "duly."  # tasks of our own begin so, and are in no app
+
+
+def start_of(task: str | None, arguments: Sequence[str], command: Sequence[str]) -> TypedCall:
+    from duly.app.typed_schedules import COMMAND
+
+    if (task is None) == (not command):
+        raise click.UsageError("say what to run: --task NAME KEY=VALUE…, or -- and a command")
+    if task is not None:
+        return _task(task, arguments)
+    if arguments:
+        raise click.UsageError(f'"{arguments[0]}": the arguments of a command stand behind the --')
+    return TypedCall(PurePath(command[0]).name, COMMAND, {"argv": list(command)})
+
+
+def _task(task: str, pairs: Sequence[str]) -> TypedCall:
+    settings = settled()
+    if task.startswith(OURS) or not has_app(settings):
+        return TypedCall(task, task, _untyped(pairs), unchecked=True)
+    try:
+        return TypedCall(task, task, _typed(task, pairs))
+    except NotFound as unknown:
+        return TypedCall(task, task, _untyped(pairs), unchecked=True, unknown=unknown)
+
+
+def _typed(task: str, pairs: Sequence[str]) -> Mapping[str, object]:
+    from duly.cli.inputs import read_arguments
+    from duly.model.payload import decode
+
+    settings = settled()
+    registry = imported(app_of(settings, "schedules add"), settings)
+    definition = registry.get(task)
+    call = registry.call(definition, (), read_arguments(definition, pairs))
+    args: Mapping[str, object] = decode(call.args)
+    return args
+
+
+def _untyped(pairs: Sequence[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise click.UsageError(f'"{pair}": an argument of a task is written as KEY=VALUE')
+        if key in found:
+            raise click.UsageError(f'"{key}" is said twice')
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text

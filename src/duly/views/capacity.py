@@ -1,8 +1,9 @@
-"""How much can run, how much does, and what waits: everything that one look at capacity shows."""
+"""Queues with what is in them: for those who look at how much may run, and how much waits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from duly.model.job import Job
 from duly.model.queue import Queue
@@ -10,11 +11,47 @@ from duly.model.worker import WorkerInfo
 from duly.policy.why import about
 from duly.policy.why.showing import plural
 from duly.store.protocol import MOST_COUNTED, Depth, LaneInfo, Store
-from duly.views.capacity_facts import QueueFacts, known_queues, with_depths
-from duly.views.charts import Charts, Series
-from duly.views.needs import Need, without_worker
-from duly.views.presence import is_gone
-from duly.views.throughput import Flow, Flows
+from duly.views.attention import Need, without_worker
+from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
+from duly.views.workers import is_gone
+
+LimitFacts: TypeAlias = LaneInfo
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    queue: Queue
+    depth: Depth
+
+
+async def queue_facts(store: Store) -> list[QueueFacts]:
+    """Those that were set, that a worker listens to, or that hold jobs; by name."""
+    return with_depths(await known_queues(store), await store.evidence.depths())
+
+
+def with_depths(known: Iterable[Queue], depths: Iterable[Depth]) -> list[QueueFacts]:
+    """Each with what is in it. What is in a queue that nobody knows is shown all the same."""
+    queues = {queue.name: queue for queue in known}
+    inside = {depth.queue: depth for depth in depths}
+    return [
+        QueueFacts(queues.get(name) or Queue(name=name), inside.get(name) or Depth(queue=name))
+        for name in sorted({*queues, *inside})
+    ]
+
+
+async def queue_fact(store: Store, queue: Queue) -> QueueFacts:
+    """One that was just changed."""
+    depths = {depth.queue: depth for depth in await store.evidence.depths()}
+    return QueueFacts(queue, depths.get(queue.name) or Depth(queue=queue.name))
+
+
+async def known_queues(store: Store) -> "Sequence[Queue]":
+    found = {queue.name: queue for queue in await store.work.queues()}
+    for info in await store.work.living():
+        for name in info.queues:
+            found.setdefault(name, Queue(name=name))
+    return [found[name] for name in sorted(found)]
+
 
 HOUR = timedelta(hours=1)
 MOST_QUEUES = 200
@@ -28,7 +65,7 @@ MOST_OF_ONE = 5  # of the jobs that a worker runs, those that have run longest a
 class QueueLine:
     queue: Queue
     depth: Depth
-    flow: Flow
+    flow: QueueRates
     heard: bool  # whether a worker listens to it
 
 
@@ -112,7 +149,9 @@ def many(number: int) -> str:
     return f"{number:,}" if number <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
 
 
-async def capacity(store: Store, charts: Charts, flows: Flows, *, span: timedelta) -> CapacityView:
+async def capacity(
+    store: Store, charts: Charts, flows: QueueRateMeter, *, span: timedelta
+) -> CapacityView:
     """The charts are of the last ``span``; rates and depths are of now."""
     now = await store.surroundings.now()
     depths = await store.evidence.depths()
@@ -152,14 +191,14 @@ async def limit_named(store: Store, name: str) -> LaneInfo:
 
 
 def _queues(
-    facts: Iterable[QueueFacts], flows: Mapping[str, Flow], *, living: Iterable[WorkerInfo]
+    facts: Iterable[QueueFacts], flows: Mapping[str, QueueRates], *, living: Iterable[WorkerInfo]
 ) -> list[QueueLine]:
     heard = {name for worker in living for name in worker.queues}
     return [
         QueueLine(
             queue=one.queue,
             depth=one.depth,
-            flow=flows.get(one.queue.name) or Flow(came=None, ended=0.0),
+            flow=flows.get(one.queue.name) or QueueRates(came=None, ended=0.0),
             heard=one.queue.name in heard,
         )
         for one in facts

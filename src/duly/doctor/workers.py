@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from duly.doctor.finding import Finding, fine, problem, warning
-from duly.doctor.patient import Patient
+from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.engine.reaper import MARGIN
 from duly.model.worker import WorkerInfo
 from duly.policy.why import about, what_is_missing
 from duly.policy.why.showing import plural
 from duly.store.protocol import Orphans, WantedTask
-from duly.views.presence import present
+from duly.views.workers import present
 
 # A worker renews its lease after a fifth of it, and stops its jobs after two thirds.
 SILENT: Final = 1 / 2

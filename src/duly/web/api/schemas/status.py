@@ -7,9 +7,9 @@ from msgspec import Meta
 
 from duly.doctor import Finding as Found
 from duly.policy.redaction import redacted
-from duly.views.status import AwaitingStep, Coming, RunningJob
-from duly.views.status import Need as Needed
-from duly.views.status import Status as Standing
+from duly.views.attention import Need as Needed
+from duly.views.today import AwaitingStep, NextRun, RunningJob
+from duly.views.today import Status as Standing
 from duly.web.api.schemas.common import Said, Step
 
 
@@ -102,7 +102,7 @@ class Next(Said, frozen=True):
     overdue: Annotated[bool, Meta(description="No scheduler has fired it.")]
 
     @classmethod
-    def of(cls, one: Coming) -> "Next":
+    def of(cls, one: NextRun) -> "Next":
         return cls(name=one.name, due_at=one.due_at, zone=one.zone, overdue=one.overdue)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from duly.app.schedule_files import Draft
+from duly.app.schedule_files import FileDraft
 from duly.declare.changes import Change as Changing
 from duly.declare.changes import Difference as Differing
 from duly.web.api.schemas.common import Body, Said
@@ -12,7 +12,7 @@ from duly.web.api.schemas.common import Body, Said
 FILE = "schedules.toml"
 
 
-class Sheet(Body, frozen=True):
+class SheetBody(Body, frozen=True):
     """A file of schedules, queues and limits, as `duly apply` reads it."""
 
     text: Annotated[str, Meta(description="TOML.", examples=['[queues.mail]\nrate = "100/m"\n'])]
@@ -82,7 +82,7 @@ class Plan(Said, frozen=True):
     changes: list[Change]
 
     @classmethod
-    def of(cls, made: Draft, *, applied: bool) -> "Plan":
+    def of(cls, made: FileDraft, *, applied: bool) -> "Plan":
         return cls(
             file=made.file,
             counts=dict(made.plan.counts),

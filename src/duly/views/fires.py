@@ -1,0 +1,185 @@
+"""Whether moments were kept: what people want to know of them, in words and in numbers."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
+from duly.model.schedule import Plan
+from duly.model.states import ENDED, State
+from duly.rules.on import BEGINNING
+from duly.store.protocol import RunTimes, Store, Tally
+
+Kept: TypeAlias = Literal["kept", "late", "under way", "overdue", "not kept", "none"]
+
+LATE = timedelta(minutes=1)  # what begins later than this is worth a word
+
+# Moments that nobody wanted kept.
+_ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED, Cause.WITHDRAWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Scheduled runs. Due are those that are kept, under way, not kept or overdue."""
+
+    kept: int = 0
+    late: int = 0  # so many of the kept
+    under_way: int = 0
+    not_kept: int = 0
+    overdue: int = 0  # no scheduler has fired them
+    merged: int = 0  # another run stands for them: it is counted, and they are not
+    on_purpose: int = 0  # skipped because somebody wanted it so, or called off: not counted as due
+
+    @property
+    def due(self) -> int:
+        return self.kept + self.under_way + self.not_kept + self.overdue
+
+    @property
+    def parts(self) -> "Mapping[Kept, int]":
+        """Return the runs that were due, counted by outcome, the best outcome first."""
+        return {
+            "kept": self.kept - self.late,
+            "late": self.late,
+            "under way": self.under_way,
+            "overdue": self.overdue,
+            "not kept": self.not_kept,
+        }
+
+    @classmethod
+    def total(cls, parts: "Iterable[Counts]") -> "Counts":
+        parts = list(parts)
+        return cls(
+            kept=sum(part.kept for part in parts),
+            late=sum(part.late for part in parts),
+            under_way=sum(part.under_way for part in parts),
+            not_kept=sum(part.not_kept for part in parts),
+            overdue=sum(part.overdue for part in parts),
+            merged=sum(part.merged for part in parts),
+            on_purpose=sum(part.on_purpose for part in parts),
+        )
+
+
+def kept_word(
+    outcome: Outcome, cause: Cause | None, state: State | None, *, late: bool = False
+) -> Kept:
+    """In a word; ``none``: nobody wanted it kept. A job that is forgotten by now has not failed."""
+    if outcome is Outcome.MERGED:
+        return "none"  # the run that stands for it has a word of its own
+    if outcome is Outcome.SKIPPED:
+        return "none" if cause in _ON_PURPOSE else "not kept"
+    if state in (State.FAILED, State.EXPIRED):
+        return "not kept"
+    if state is State.CANCELLED:
+        return "none"
+    if state is not None and state not in ENDED:
+        return "under way"
+    return "late" if late else "kept"
+
+
+def counted(tallies: Iterable[Tally]) -> Counts:
+    found: Counter[Kept] = Counter()
+    merged = 0
+    for tally in tallies:
+        if tally.outcome is Outcome.MERGED:
+            merged += tally.moments
+            continue
+        word = kept_word(tally.outcome, tally.cause, tally.state)
+        found[word] += tally.moments
+        found["late"] += tally.late if word == "kept" else 0
+    return Counts(
+        kept=found["kept"],
+        late=found["late"],
+        under_way=found["under way"],
+        not_kept=found["not kept"],
+        merged=merged,
+        on_purpose=found["none"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """A due moment of a schedule, what became of it, and why."""
+
+    id: int
+    schedule: str
+    due_at: datetime
+    outcome: str  # "queued", "merged", "skipped"
+    reason: str
+    job_id: int | None
+    decided_at: datetime
+    covers_from: datetime  # a row may stand for many moments, from here to due_at
+    count: int | None  # so many; None: too many to be counted
+    manual: bool  # somebody asked for it; neither the clock nor an event did
+    # Of its job, where history is told:
+    state: str | None = None
+    started_at: datetime | None = None  # for the first time
+    took: timedelta | None = None  # the last run, if it has ended
+    event: int | None = None  # that made it due
+
+    @property
+    def lateness(self) -> timedelta | None:
+        """How long after its moment it was begun; None: it was not, or not yet.
+
+        An event says when its reaction is to begin, and that is not when it happened.
+        """
+        if self.started_at is None or self.event is not None:
+            return None
+        return self.started_at - self.due_at
+
+    @classmethod
+    def of(cls, fire: StoredFire, schedule: str, *, reacts: bool = False) -> "Fire":
+        return cls(
+            id=fire.id,
+            schedule=schedule,
+            due_at=fire.due_at,
+            outcome=fire.outcome.value,
+            reason=fire.reason,
+            job_id=fire.job_id,
+            decided_at=fire.decided_at,
+            covers_from=fire.covers_from,
+            count=fire.count,
+            manual=fire.series != CLOCK and not reacts,
+            event=fire.series if reacts else None,
+        )
+
+
+def fires(found: Iterable[StoredFire], schedule: str, *, reacts: bool = False) -> list[Fire]:
+    return [Fire.of(fire, schedule, reacts=reacts) for fire in found]
+
+
+async def with_runs(store: Store, found: Sequence[StoredFire], schedule: str) -> list[Fire]:
+    """What became of moments, and of their jobs."""
+    told = fires(found, schedule, reacts=await made_by_events(store, found))
+    jobs = [fire.job_id for fire in told if fire.job_id is not None]
+    runs = await store.evidence.runs_of(jobs) if jobs else {}
+    return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
+
+
+async def made_by_events(store: Store, found: Sequence[StoredFire]) -> bool:
+    """Asked only where it may be so: what the clock makes due, it says itself."""
+    beside = next((fire for fire in found if fire.series != CLOCK), None)
+    schedule = None if beside is None else await store.evidence.schedule(beside.schedule_id)
+    return schedule is not None and reacts(schedule.plan)
+
+
+def reacts(plan: Plan) -> bool:
+    """Whether events make it due, and not the clock."""
+    return plan.rule.startswith(BEGINNING)
+
+
+def with_run(fire: Fire, run: RunTimes | None) -> Fire:
+    if run is None:
+        return fire
+    took = None
+    if run.started_at is not None and run.ended_at is not None:
+        took = run.ended_at - run.started_at
+    return replace(fire, state=run.state.value, started_at=run.first_at, took=took)
+
+
+async def history(
+    store: Store, name: str, *, since: datetime | None, until: datetime | None, limit: int
+) -> Sequence[Fire]:
+    rows = await store.ledger.fires(name, since=since, until=until, limit=limit)
+    return await with_runs(store, rows, name)
