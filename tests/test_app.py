@@ -9,7 +9,7 @@ import pytest
 from duly.app import Node, check_store, connect, migrate_store, open_store
 from duly.clock import now, sleep
 from duly.errors import SchemaMismatch, StoreUnavailable
-from duly.events import Event, Fired
+from duly.events import Event, SchedulesFired
 from duly.model.schedule import Plan
 from duly.policy.firing import Facts, Firing, decide
 
@@ -43,7 +43,7 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
     fired, stop = asyncio.Event(), asyncio.Event()
 
     def hear(event: Event) -> None:
-        if isinstance(event, Fired):
+        if isinstance(event, SchedulesFired):
             fired.set()
 
     node = Node(store, emit=hear)
@@ -53,7 +53,7 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
     health = await node.health()
     assert (health.ok, health.unfired_for) == (True, timedelta(0))
     services = {
-        "scheduler", "dispatcher", "reaper", "pruner", "coroner", "reactor", "timekeeper",
+        "scheduler", "dispatcher", "reaper", "pruner", "death watch", "reactor", "timekeeper",
     }  # fmt: skip
     assert set(health.services) == services
     stop.set()
@@ -64,8 +64,10 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
 async def test_a_schedule_added_by_another_process_is_fired_on_time(url: str) -> None:
     """The node rests until its next moment, and a nudge wakes it for an earlier one."""
     store, other = await open_store(url), await open_store(url)
-    heard, stop = asyncio.Queue[Fired](), asyncio.Event()
-    node = Node(store, emit=lambda e: heard.put_nowait(e) if isinstance(e, Fired) else None)
+    heard, stop = asyncio.Queue[SchedulesFired](), asyncio.Event()
+    node = Node(
+        store, emit=lambda e: heard.put_nowait(e) if isinstance(e, SchedulesFired) else None
+    )
     running = asyncio.create_task(node.run(stop))
     await other.schedules.add([Plan(name="soon", rule="every 1s", task="work")])
     assert (await heard.get()).fires == 1

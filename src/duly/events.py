@@ -28,7 +28,7 @@ class StoreLost:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreFound:
+class StoreRecovered:
     """The store answers again, every service whose ticks had failed."""
 
     after: timedelta
@@ -66,7 +66,7 @@ class ClockTrusted:
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
+class SchedulesFired:
     """Due moments were written into the ledger, with their jobs. The oldest was this late."""
 
     fires: int
@@ -113,7 +113,7 @@ class ScheduleFaulted:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsSeen:
+class EventsHandled:
     """Events were looked at: so many jobs were made for them, or moved, and so many called off."""
 
     events: int
@@ -147,7 +147,7 @@ class JobsTakenBack:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerEnlisted:
+class WorkerRegistered:
     """This process has a lease, and may claim."""
 
     worker: int
@@ -165,7 +165,7 @@ class WorkerFenced:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerUnfenced:
+class FencingFailed:
     """Jobs still run here though the lease is over: nothing can stop them but the process's end.
 
     ``then`` is what the process does: stay, because it is somebody's application, end, or restart.
@@ -231,7 +231,7 @@ class StopOverdue:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedAfterwards:
+class FailedAfterCompletion:
     """A task raised after it had completed its job in a transaction: the job has succeeded."""
 
     job: int
@@ -310,30 +310,30 @@ class Pruned:
 Event: TypeAlias = (
     TickFailed
     | StoreLost
-    | StoreFound
+    | StoreRecovered
     | TickStalled
     | ServiceRestarted
     | ClockDistrusted
     | ClockTrusted
-    | Fired
+    | SchedulesFired
     | SchedulesDeclared
     | DeclarationSuperseded
     | DeclaredSchedulesRemoved
     | ScheduleFaulted
-    | EventsSeen
+    | EventsHandled
     | JobsReadied
     | JobsExpired
     | JobsTakenBack
-    | WorkerEnlisted
+    | WorkerRegistered
     | WorkerFenced
-    | WorkerUnfenced
+    | FencingFailed
     | WorkerDied
     | LoopStalled
     | InterpreterHeld
     | JobStarted
     | JobEnded
     | StopOverdue
-    | FailedAfterwards
+    | FailedAfterCompletion
     | WriteRefused
     | TimeoutIgnored
     | JobStuck
@@ -348,5 +348,5 @@ Event: TypeAlias = (
 Emit: TypeAlias = Callable[[Event], None]
 
 
-def nobody(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """The listener where there is none."""

@@ -17,7 +17,7 @@ import pytest
 
 from duly import Duly
 from duly.app import connect, migrate_tables
-from duly.engine.reconciler import Herald
+from duly.engine.reconciler import Reconciler
 from duly.events import Event
 from duly.model.fire import StoredFire
 from duly.runtime.console import sentence
@@ -55,18 +55,18 @@ async def deploy(world: World, version: Version) -> list[str]:
     app, said = Duly(), list[Event]()
     version(app)
     announced = app.declarations.announcement(APP)
-    herald = Herald(
+    herald = Reconciler(
         world.store, app=APP, mark=announced.mark, wanted=announced.wanted, emit=said.append
     )
     await herald.tick()
     return [str(sentence(event)) for event in said]
 
 
-def herald_of(world: World, version: Version) -> Herald:
+def herald_of(world: World, version: Version) -> Reconciler:
     app = Duly()
     version(app)
     said = app.declarations.announcement(APP)
-    return Herald(world.store, app=APP, mark=said.mark, wanted=said.wanted)
+    return Reconciler(world.store, app=APP, mark=said.mark, wanted=said.wanted)
 
 
 def report(rule: str, **words: Any) -> Version:

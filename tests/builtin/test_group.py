@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from duly.app import migrate_store
-from duly.builtin.group import Command, Group
+from duly.builtin.group import ProcessGroup, ProgramCall
 from duly.builtin.output import LINGER
 from duly.builtin.process import shell
 from duly.clock import boottime, now, sleep
@@ -59,7 +59,7 @@ async def test_a_program_may_tidy_up_though_the_shell_around_it_is_gone(tmp_path
 
 
 async def test_who_does_not_listen_is_killed_after_the_grace(tmp_path: Path) -> None:
-    group = await Group.start(deaf(tmp_path), grace=0.3)
+    group = await ProcessGroup.start(deaf(tmp_path), grace=0.3)
     began = boottime()
     async with group:
         number = await number_in(tmp_path / "child")
@@ -71,7 +71,7 @@ async def test_who_is_asked_to_stop_twice_has_no_grace(tmp_path: Path) -> None:
     entered = asyncio.Event()
 
     async def run() -> None:
-        async with await Group.start(deaf(tmp_path), grace=300):
+        async with await ProcessGroup.start(deaf(tmp_path), grace=300):
             entered.set()
             await asyncio.Event().wait()
 
@@ -241,8 +241,8 @@ async def test_a_guard_that_is_killed_is_replaced(shop: Shop) -> None:
         await is_dead(number)
 
 
-def deaf(folder: Path) -> Command:
-    return Command(
+def deaf(folder: Path) -> ProgramCall:
+    return ProgramCall(
         argv=["sh", "-c", "trap '' TERM; echo $$ > child; while :; do sleep 0.05; done"],
         cwd=str(folder),
         environment=os.environ,

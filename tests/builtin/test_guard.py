@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 
-from duly.builtin.guard import Guard, Resolve, resolved, why_not
+from duly.builtin.guard import NetworkGuard, Resolve, resolved, why_not
 from duly.errors import InvalidValue, Permanent
 
 # Written by number in every way that the system's resolver reads, too.
@@ -49,40 +49,40 @@ def named(*addresses: str) -> Resolve:
 @pytest.mark.parametrize("host", INSIDE)
 async def test_what_is_inside_is_not_reached(host: str) -> None:
     with pytest.raises(Permanent, match="a job may only reach public addresses"):
-        await Guard().addresses(host, 80)
+        await NetworkGuard().addresses(host, 80)
 
 
 async def test_nor_by_a_name() -> None:
     with pytest.raises(Permanent, match=r"localhost, at (127\.0\.0\.1|::1), is loopback"):
-        await Guard().addresses("localhost", 80)
+        await NetworkGuard().addresses("localhost", 80)
 
 
 @pytest.mark.parametrize("address", INSIDE)
 async def test_nor_by_a_name_of_somebody_else(address: str) -> None:
     [as_resolved, *_] = await resolved(address, 80)
     with pytest.raises(Permanent, match=r"^rebound\.example, at .*, is "):
-        await Guard(resolve=named(as_resolved)).addresses("rebound.example", 80)
+        await NetworkGuard(resolve=named(as_resolved)).addresses("rebound.example", 80)
 
 
 @pytest.mark.parametrize("address", ["fe80::1%eth0", "::1%lo", "::ffff:127.0.0.1%1"])
 async def test_nor_through_an_interface(address: str) -> None:
     with pytest.raises(Permanent):
-        await Guard(resolve=named(address)).addresses("rebound.example", 80)
+        await NetworkGuard(resolve=named(address)).addresses("rebound.example", 80)
 
 
 @pytest.mark.parametrize("address", OUTSIDE)
 async def test_what_is_public_is_reached(address: str) -> None:
-    found = await Guard(resolve=named(address)).addresses("example.com", 80)
+    found = await NetworkGuard(resolve=named(address)).addresses("example.com", 80)
     assert found == [str(ip_address(address))]
 
 
 async def test_of_several_addresses_only_the_public_ones_are_left() -> None:
-    guard = Guard(resolve=named("10.0.0.1", "8.8.8.8", "::1", "1.1.1.1"))
+    guard = NetworkGuard(resolve=named("10.0.0.1", "8.8.8.8", "::1", "1.1.1.1"))
     assert await guard.addresses("example.com", 80) == ["8.8.8.8", "1.1.1.1"]
 
 
 async def test_a_name_without_an_address_is_refused() -> None:
-    for guard in (Guard(resolve=named()), Guard(["nobody.example"], resolve=named())):
+    for guard in (NetworkGuard(resolve=named()), NetworkGuard(["nobody.example"], resolve=named())):
         with pytest.raises(Permanent, match=r"nobody\.example has no address"):
             await guard.addresses("nobody.example", 80)
 
@@ -106,7 +106,7 @@ async def test_a_name_without_an_address_is_refused() -> None:
 async def test_the_operator_may_allow_names_and_networks(
     allowed: str, address: str, is_reached: bool
 ) -> None:
-    guard = Guard([allowed], resolve=named(address))
+    guard = NetworkGuard([allowed], resolve=named(address))
     if is_reached:
         found = await guard.addresses("hooks.internal", 80)
         assert found == [str(ip_address(address))]
@@ -118,12 +118,12 @@ async def test_the_operator_may_allow_names_and_networks(
 @pytest.mark.parametrize("word", ["10.1.0.0/33", "10.1.0.1/16", "10.1", "*.internal", "", "a b"])
 def test_what_is_neither_a_network_nor_a_name_is_refused(word: str) -> None:
     with pytest.raises(InvalidValue, match=r"is neither a network, .* nor the name of a host"):
-        Guard([word])
+        NetworkGuard([word])
 
 
 def test_one_text_is_not_several() -> None:
     with pytest.raises(InvalidValue, match=r'several of them, as \["10\.0\.0\.0/8"\]'):
-        Guard("10.0.0.0/8")
+        NetworkGuard("10.0.0.0/8")
 
 
 def test_the_interpreter_is_not_asked_what_is_public(monkeypatch: pytest.MonkeyPatch) -> None:

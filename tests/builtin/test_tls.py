@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from duly.builtin.exchange import HttpFailed
-from duly.builtin.guard import Guard
-from duly.builtin.http import Client
+from duly.builtin.guard import NetworkGuard
+from duly.builtin.http import HttpClient
 from duly.errors import Permanent
 from tests.builtin.server import Server, answered, redirecting, serving
 
@@ -48,7 +48,7 @@ async def here(host: str, port: int) -> list[str]:
     return ["127.0.0.1"]
 
 
-GUARD = Guard(["127.0.0.1"], resolve=here)
+GUARD = NetworkGuard(["127.0.0.1"], resolve=here)
 
 
 def at(server: Server, host: str = "shop.example", path: str = "/") -> str:
@@ -59,7 +59,7 @@ async def test_the_name_is_verified_and_not_the_address(
     server: Server, authority: Authority
 ) -> None:
     server.answers["/"] = answered(200, b"safe")
-    client = Client(GUARD, tls=authority.client)
+    client = HttpClient(GUARD, tls=authority.client)
     assert (await client.http(at(server)))["body"] == "safe"
 
 
@@ -67,17 +67,17 @@ async def test_a_certificate_of_another_name_is_refused(
     server: Server, authority: Authority
 ) -> None:
     with pytest.raises(HttpFailed, match=r"(?i)certificate.*other\.example"):
-        await Client(GUARD, tls=authority.client).http(at(server, "other.example"))
+        await HttpClient(GUARD, tls=authority.client).http(at(server, "other.example"))
     assert server.asked == []
 
 
 async def test_a_certificate_of_nobody_we_know_is_refused(server: Server) -> None:
     with pytest.raises(HttpFailed, match=r"(?i)certificate"):
-        await Client(GUARD).http(at(server))
+        await HttpClient(GUARD).http(at(server))
     assert server.asked == []
 
 
 async def test_nobody_is_led_from_https_to_http(server: Server, authority: Authority) -> None:
     server.answers["/"] = redirecting(server.url("/", host="shop.example"))
     with pytest.raises(Permanent, match="from https to http is refused"):
-        await Client(GUARD, tls=authority.client).http(at(server))
+        await HttpClient(GUARD, tls=authority.client).http(at(server))

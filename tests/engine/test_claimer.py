@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from duly.clock import boottime, sleep
-from duly.engine.claim_planner import BATCH, Desk
+from duly.engine.claim_planner import BATCH, ClaimPlanner
 from duly.engine.claimer import Claimer
 from duly.engine.loop import EVERYBODY
 from duly.errors import OutcomeUnknown, StoreUnavailable
@@ -49,26 +49,26 @@ async def fail() -> None:
 
 
 class Counter:
-    """A desk, its crew, its two claimers, and the line to their store."""
+    """A planner, its runner, its two claimers, and the line to their store."""
 
     def __init__(self, store: Store, *tasks: Any, **changes: Any) -> None:
         self.line = Line(store)
         self.queues = changes.pop("queues", ("default",))
         self.bench = Bench(self.line.store, *tasks, **changes)
-        self.crew = self.bench.crew
-        self.desk = Desk(
-            self.line.store, self.crew, queues=self.queues, tasks=self.bench.registry.names()
+        self.runner = self.bench.runner
+        self.planner = ClaimPlanner(
+            self.line.store, self.runner, queues=self.queues, tasks=self.bench.registry.names()
         )
-        self.desk.scribe = self.bench.scribe
+        self.planner.journal = self.bench.journal
         emit = self.bench.events.append
-        self.first = Claimer(self.desk, emit=emit)
-        self.second = Claimer(self.desk, first=False, emit=emit, enough=lambda: True)
+        self.first = Claimer(self.planner, emit=emit)
+        self.second = Claimer(self.planner, first=False, emit=emit, enough=lambda: True)
 
     async def open(self) -> "Counter":
         asked = profile("tester", tasks=self.bench.registry.names(), queues=self.queues)
         info = await self.line.store.work.register(asked, lease=LONG_LEASE)
-        self.line.store.listen(self.desk.hear)
-        self.desk.enlisted(info.id)
+        self.line.store.listen(self.planner.hear)
+        self.planner.enlisted(info.id)
         self.line.calls.clear()
         return self
 
@@ -85,8 +85,8 @@ class Counter:
         """Until nothing is left to do."""
         while True:
             rest = await self.tick()
-            await until(lambda: not self.crew.running)
-            if rest and self.desk.is_idle:
+            await until(lambda: not self.runner.running)
+            if rest and self.planner.is_idle:
                 return
 
     async def states(self, numbers: list[int]) -> set[State]:
@@ -105,7 +105,7 @@ async def test_a_nudge_is_answered_by_the_next_tick(store: Store) -> None:
         pass  # until it would rest
     [number] = await counter.enqueue("five")
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.done) == 1)
+    await until(lambda: len(counter.runner.outbox.done) == 1)
     await counter.tick()
     job = await store.jobs.get(number)
     assert (job.state, job.result) == (State.SUCCEEDED, "5")
@@ -118,7 +118,7 @@ async def test_so_is_a_nudge_for_low_and_idle_work(store: Store, priority: int) 
     await counter.enqueue("five", priority=priority)
     while not await counter.tick():
         pass
-    await until(lambda: counter.crew.ends.attempts == 1)
+    await until(lambda: counter.runner.outbox.attempts == 1)
 
 
 @pytest.mark.parametrize("verb", ["turn", "ready"])
@@ -133,9 +133,9 @@ async def test_a_nudge_that_comes_while_it_looks_is_not_forgotten(store: Store, 
         return answer
 
     counter.line.faults[f"work.{verb}"] = late
-    counter.desk.hear("ready:default")
+    counter.planner.hear("ready:default")
     await counter.tick(4)
-    await until(lambda: counter.crew.ends.attempts == 1)
+    await until(lambda: counter.runner.outbox.attempts == 1)
 
 
 async def test_who_was_told_nothing_does_not_look_again_at_once(store: Store) -> None:
@@ -159,15 +159,15 @@ async def test_there_is_no_rest_while_more_is_known(store: Store) -> None:
 async def test_what_ends_while_something_is_written_is_written_at_once(store: Store) -> None:
     counter = await Counter(store, fail).open()
     first, second = await counter.enqueue("fail", "fail")
-    wish = Wish(worker=counter.desk.worker or 0, queue="default", tasks=["fail"], limit=2)
+    wish = Wish(worker=counter.planner.worker or 0, queue="default", tasks=["fail"], limit=2)
     jobs = (await counter.bench.store.work.claim(wish)).jobs
-    counter.crew.take(jobs[:1])
-    await until(lambda: len(counter.crew.ends.settlements) == 1)
+    counter.runner.take(jobs[:1])
+    await until(lambda: len(counter.runner.outbox.settlements) == 1)
 
     async def meanwhile(real: Fault, *args: object) -> object:
         counter.line.faults.clear()
-        counter.crew.take(jobs[1:])
-        await until(lambda: len(counter.crew.ends.settlements) == 1)
+        counter.runner.take(jobs[1:])
+        await until(lambda: len(counter.runner.outbox.settlements) == 1)
         return await real(*args)
 
     counter.line.faults["work.settle"] = meanwhile
@@ -193,7 +193,7 @@ async def test_low_work_is_done_during_a_flood(store: Store) -> None:
         await counter.enqueue(*["nothing"] * 10)
         counter.bench.now += 0.1
         await counter.tick()
-        await until(lambda: not counter.crew.running)
+        await until(lambda: not counter.runner.running)
     assert await counter.states([low]) == {State.SUCCEEDED}
 
 
@@ -222,7 +222,7 @@ async def test_a_worker_finds_its_jobs_among_a_crowd_of_others(store: Store) -> 
     mine = await counter.enqueue("five", "nothing", "five")
     await counter.work()
     assert await counter.states(mine) == {State.SUCCEEDED}
-    asked = [await counter.desk.ask(5) for _ in range(16)]
+    asked = [await counter.planner.ask(5) for _ in range(16)]
     assert [found for found in asked if found] == []  # what is left is for others
 
 
@@ -236,7 +236,7 @@ async def test_two_claimers_do_every_job_once(store: Store) -> None:
     counter = await Counter(store, count, slots=100).open()
     calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(1_000)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls)
-    while len(ran) < 1_000 or not counter.desk.is_idle:
+    while len(ran) < 1_000 or not counter.planner.is_idle:
         await asyncio.gather(counter.first.tick(), counter.second.tick())
     assert sorted(ran) == list(range(1_000))
     assert await counter.states(numbers) == {State.SUCCEEDED}
@@ -247,12 +247,12 @@ async def test_only_one_of_two_claimers_asks_for_what_needs_care(store: Store) -
     counter = await Counter(store, nothing, resources={"gpu": 1}).open()
     await counter.enqueue("nothing", needs={"gpu": 1})
     await counter.enqueue("nothing", needs={"gpu": 1})
-    counter.desk.nudged = True
-    asked = [await counter.desk.ask(5, plain=True) for _ in range(16)]
+    counter.planner.nudged = True
+    asked = [await counter.planner.ask(5, plain=True) for _ in range(16)]
     assert {found[1].shelf for found in asked if found} <= {0}
-    counter.desk.rota.seen(await store.work.ready(["default"], ["nothing"]))
-    assert await counter.desk.ask(5, plain=True) is None
-    assert await counter.desk.ask(5) is not None
+    counter.planner.rotation.seen(await store.work.ready(["default"], ["nothing"]))
+    assert await counter.planner.ask(5, plain=True) is None
+    assert await counter.planner.ask(5) is not None
 
 
 # When the store is away.
@@ -263,14 +263,14 @@ async def test_what_is_done_is_kept_until_it_is_written(store: Store, call_: str
     counter = await Counter(store, five).open()
     numbers = await counter.enqueue("five", "five")
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.done) == 2)
+    await until(lambda: len(counter.runner.outbox.done) == 2)
     counter.line.faults[call_] = raising(StoreUnavailable)
-    counter.desk.hear(QUEUES)
-    counter.desk.hear("ready:default")
+    counter.planner.hear(QUEUES)
+    counter.planner.hear("ready:default")
     counter.bench.now += 100
     with pytest.raises(StoreUnavailable):
         await counter.tick()
-    assert len(counter.crew.ends.done) == 2
+    assert len(counter.runner.outbox.done) == 2
     counter.line.faults.clear()
     await counter.work()
     assert await counter.states(numbers) == {State.SUCCEEDED}
@@ -283,7 +283,7 @@ async def test_what_did_not_succeed_is_kept_until_it_is_written(
     counter = await Counter(store, fail).open()
     numbers = await counter.enqueue("fail", "fail")
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.settlements) == 2)
+    await until(lambda: len(counter.runner.outbox.settlements) == 2)
     counter.line.faults["work.settle"] = raising(error)
     with pytest.raises(error):
         await counter.tick()
@@ -296,7 +296,7 @@ async def test_a_tick_that_is_cut_off_leaves_everything_to_the_next(store: Store
     counter = await Counter(store, five, fail).open()
     numbers = await counter.enqueue("five", "fail")
     await counter.tick()
-    await until(lambda: not counter.crew.running)
+    await until(lambda: not counter.runner.running)
 
     async def hang(*_: object) -> None:
         await asyncio.Event().wait()
@@ -308,7 +308,7 @@ async def test_a_tick_that_is_cut_off_leaves_everything_to_the_next(store: Store
         await sleep(0)
         tick.cancel()
         await asyncio.gather(tick, return_exceptions=True)
-    assert counter.desk.busy == 0
+    assert counter.planner.busy == 0
     counter.line.faults.clear()
     await counter.work()
     assert await counter.states(numbers) == {State.SUCCEEDED, State.SCHEDULED}
@@ -350,7 +350,7 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
     calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(6)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls[:3])
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.done) == 3)
+    await until(lambda: len(counter.runner.outbox.done) == 3)
     numbers += await store.jobs.enqueue(calls[3:])
     answered = asyncio.Event()
 
@@ -366,7 +366,7 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
 
     counter.line.faults["work.turn"] = slow
     slowly = asyncio.create_task(counter.second.tick())  # with the three that are done
-    await until(lambda: counter.desk.busy == 1 and not counter.crew.ends.done)
+    await until(lambda: counter.planner.busy == 1 and not counter.runner.outbox.done)
     with pytest.raises(OutcomeUnknown):
         await counter.tick()
     for _ in range(3):
@@ -388,14 +388,14 @@ async def test_what_comes_to_a_worker_that_lost_its_lease_meanwhile_is_given_bac
 
     async def fenced_meanwhile(real: Fault, *args: object) -> object:
         turn = await real(*args)
-        counter.desk.worker = None
+        counter.planner.worker = None
         return turn
 
     counter.line.faults["work.turn"] = fenced_meanwhile
     await counter.tick()
-    assert not counter.crew.running
+    assert not counter.runner.running
     await counter.tick()
-    assert counter.crew.ends.attempts == 0
+    assert counter.runner.outbox.attempts == 0
     assert await counter.states(numbers) == {State.READY}
 
 
@@ -403,12 +403,14 @@ async def test_a_write_on_a_job_that_somebody_else_has_is_refused_and_told(store
     counter = await Counter(store, five, fail).open()
     await counter.enqueue("five", "fail")
     await counter.tick()
-    await until(lambda: not counter.crew.running)
-    crew = counter.crew
-    crew.ends.done[0] = Done(crew.ends.done[0].id, 4711)
-    [settled] = crew.ends.settlements
+    await until(lambda: not counter.runner.running)
+    runner = counter.runner
+    runner.outbox.done[0] = Done(runner.outbox.done[0].id, 4711)
+    [settled] = runner.outbox.settlements
     assert isinstance(settled.job, Claimed)
-    crew.ends.settlements = [replace(settled, job=msgspec.structs.replace(settled.job, fence=4711))]
+    runner.outbox.settlements = [
+        replace(settled, job=msgspec.structs.replace(settled.job, fence=4711))
+    ]
     await counter.tick()
     assert [event.fence for event in counter.bench.heard(WriteRefused)] == [4711, 4711]
 
@@ -420,7 +422,7 @@ async def test_one_end_that_cannot_be_stored_does_not_keep_others_from_theirs(st
     counter = await Counter(store, five).open()
     numbers = await counter.enqueue(*["five"] * 6, terms=Terms(on_success=Callback(task="none")))
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.settlements) == 6)
+    await until(lambda: len(counter.runner.outbox.settlements) == 6)
 
     async def picky(real: Fault, batch: Sequence[Settlement]) -> object:
         if any(one.job.id == numbers[2] and one.result for one in batch):
@@ -438,7 +440,7 @@ async def test_nor_does_a_plain_result(store: Store) -> None:
     counter = await Counter(store, five).open()
     numbers = await counter.enqueue(*["five"] * 6)
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.done) == 6)
+    await until(lambda: len(counter.runner.outbox.done) == 6)
 
     async def picky(real: Fault, done: Sequence[Done], wish: Wish | None = None) -> object:
         if any(one.id == numbers[2] and one.result for one in done):
@@ -455,7 +457,7 @@ async def test_what_can_never_be_stored_is_let_go(store: Store) -> None:
     counter = await Counter(store, fail).open()
     numbers = await counter.enqueue("fail", "fail", "fail")
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.settlements) == 3)
+    await until(lambda: len(counter.runner.outbox.settlements) == 3)
 
     async def picky(real: Fault, batch: Sequence[Settlement]) -> object:
         if any(one.job.id == numbers[0] for one in batch):
@@ -472,7 +474,7 @@ async def test_a_store_that_goes_away_in_the_middle_of_that_loses_nothing(store:
     counter = await Counter(store, fail).open()
     numbers = await counter.enqueue("fail", "fail", "fail")
     await counter.tick()
-    await until(lambda: len(counter.crew.ends.settlements) == 3)
+    await until(lambda: len(counter.runner.outbox.settlements) == 3)
 
     async def worse_and_worse(real: Fault, batch: Sequence[Settlement]) -> object:
         if len(batch) > 1 or batch[0].verdict.error is None:
@@ -484,7 +486,7 @@ async def test_a_store_that_goes_away_in_the_middle_of_that_loses_nothing(store:
     counter.line.faults["work.settle"] = worse_and_worse
     with pytest.raises(StoreUnavailable):
         await counter.tick()
-    assert len(counter.crew.ends.settlements) == 2
+    assert len(counter.runner.outbox.settlements) == 2
     counter.line.faults.clear()
     await counter.work()
     assert await counter.states(numbers) == {State.SCHEDULED}
@@ -521,16 +523,16 @@ async def test_what_cannot_be_claimed_here_is_not_asked_for_all_the_time(store: 
     queues = ("unknown", "paused", "needs", "full")
     assert len(await store.work.ready(queues, ["nothing", "stranger"])) == 6
     line = Line(store)
-    async with at_work(line.store, nothing, slots=100, queues=queues) as shift:
+    async with at_work(line.store, nothing, slots=100, queues=queues) as working:
         assert await calls_in_a_second(line) <= 40
-        assert shift.worker.crew.ends.attempts == 0
+        assert working.worker.runner.outbox.attempts == 0
 
 
 async def test_where_nobody_says_what_has_changed_a_look_is_enough(store: Store) -> None:
     counter = await Counter(store, nothing).open()
     await counter.work()
     counter.line.calls.clear()
-    counter.desk.hear(EVERYBODY)
+    counter.planner.hear(EVERYBODY)
     await counter.tick()
     assert counter.line.calls == {"work.ready": 1}
 
@@ -540,7 +542,7 @@ async def test_a_queue_that_is_not_plain_any_more_is_found_out(store: Store) -> 
     await counter.work()
     [number] = await counter.enqueue("nothing", tenant="somebody")
     await store.work.set_queue(Queue(name="default", fair=True))
-    counter.desk._settings_at = counter.bench.now  # as if nobody had said so
+    counter.planner._settings_at = counter.bench.now  # as if nobody had said so
     await counter.work()
     counter.bench.now += 0.5
     await counter.work()
@@ -552,8 +554,8 @@ async def test_a_queue_that_is_not_plain_any_more_is_found_out(store: Store) -> 
 async def test_a_queue_with_limits_of_its_own_is_as_fast_as_they_allow(store: Store) -> None:
     await store.work.set_queue(Queue(name="default", concurrency=1))
     began = boottime()
-    async with at_work(store, nothing) as shift:
-        numbers = await shift.enqueue("nothing", times=40)
+    async with at_work(store, nothing) as working:
+        numbers = await working.enqueue("nothing", times=40)
         for number in numbers:
-            await shift.ended(number)
+            await working.ended(number)
     assert boottime() - began < 8  # at the poll's pace it would take twenty seconds

@@ -54,42 +54,44 @@ async def store() -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-async def desk(store: Store) -> Desk:
-    desk = Desk(store)
-    await desk.set_aside(5)
-    await desk.dispatcher.tick()
-    return desk
+async def planner(store: Store) -> Desk:
+    planner = Desk(store)
+    await planner.set_aside(5)
+    await planner.dispatcher.tick()
+    return planner
 
 
-async def test_when_a_worker_comes_those_who_wait_for_it_are_set_free_at_once(desk: Desk) -> None:
-    await desk.store.work.register(profile(tasks=["strange"]), lease=LONG_LEASE)
-    await desk.dispatcher.tick()
-    assert await desk.ready() > 0
+async def test_when_a_worker_comes_those_who_wait_for_it_are_set_free_at_once(
+    planner: Desk,
+) -> None:
+    await planner.store.work.register(profile(tasks=["strange"]), lease=LONG_LEASE)
+    await planner.dispatcher.tick()
+    assert await planner.ready() > 0
 
 
-async def test_a_batch_at_a_time_without_a_rest_between_them(desk: Desk) -> None:
-    await desk.store.work.register(profile(tasks=["strange"]), lease=LONG_LEASE)
+async def test_a_batch_at_a_time_without_a_rest_between_them(planner: Desk) -> None:
+    await planner.store.work.register(profile(tasks=["strange"]), lease=LONG_LEASE)
     rests = []
     for count in (2, 4, 5):
-        rests.append(await desk.dispatcher.tick())
-        assert await desk.ready() == count
+        rests.append(await planner.dispatcher.tick())
+        assert await planner.ready() == count
     assert rests[:2] == [NO_REST, NO_REST]
     assert rests[2] > NO_REST
-    assert desk.said == [JobsReadied(count=2), JobsReadied(count=2), JobsReadied(count=1)]
+    assert planner.said == [JobsReadied(count=2), JobsReadied(count=2), JobsReadied(count=1)]
 
 
-async def test_who_is_parked_without_a_word_is_found_after_a_moment(desk: Desk) -> None:
+async def test_who_is_parked_without_a_word_is_found_after_a_moment(planner: Desk) -> None:
     """By an old worker, after the new one came: nobody comes any more, and nobody tells."""
-    await desk.store.work.register(profile(tasks=["strange"]), lease=LONG_LEASE)
+    await planner.store.work.register(profile(tasks=["strange"]), lease=LONG_LEASE)
     for _ in range(3):
-        await desk.dispatcher.tick()
-    assert await desk.ready() == 5
-    await desk.park()
-    await desk.dispatcher.tick()
-    assert await desk.ready() == 4
-    desk.time += FITTING_SECONDS
-    await desk.dispatcher.tick()
-    assert await desk.ready() == 5
+        await planner.dispatcher.tick()
+    assert await planner.ready() == 5
+    await planner.park()
+    await planner.dispatcher.tick()
+    assert await planner.ready() == 4
+    planner.time += FITTING_SECONDS
+    await planner.dispatcher.tick()
+    assert await planner.ready() == 5
 
 
 def test_it_is_woken_when_a_worker_comes(store: Store) -> None:

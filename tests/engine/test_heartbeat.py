@@ -10,15 +10,15 @@ import pytest
 
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
-from duly.engine.heartbeat import EX_TEMPFAIL, HOPELESS_SECONDS, Heartbeat, Terms
+from duly.engine.heartbeat import EX_TEMPFAIL, HOPELESS_SECONDS, Heartbeat, LeaseTerms
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.events import (
     Event,
+    FencingFailed,
     LoopStalled,
     TickFailed,
-    WorkerEnlisted,
     WorkerFenced,
-    WorkerUnfenced,
+    WorkerRegistered,
 )
 from duly.store.protocol import Beat, Store
 from tests.engine.workshop import Line, memory_store, opened, raising, until
@@ -84,7 +84,7 @@ class Care:
             profile("tester"),
             connect=heart,
             store=self.line.store,
-            terms=Terms(**{"lease": SHORT, "exit": self.exits.append, **terms}),
+            terms=LeaseTerms(**{"lease": SHORT, "exit": self.exits.append, **terms}),
             emit=self.events.append,
         )
 
@@ -253,13 +253,13 @@ async def test_what_ignores_its_fence_ends_a_worker_or_is_told(
         await until(lambda: ward.numbers != [])
         sent = boottime()
         care.line.faults["work.renew"] = raising(StoreUnavailable)
-        await until(lambda: care.heard(WorkerUnfenced) != [])
+        await until(lambda: care.heard(FencingFailed) != [])
         assert boottime() - sent < SHORT.total_seconds() + 1  # others wait for two
         care.line.faults.clear()
-        await until(lambda: len(care.heard(WorkerEnlisted)) == 2)
+        await until(lambda: len(care.heard(WorkerRegistered)) == 2)
     assert care.exits == ([EX_TEMPFAIL] if dedicated else [])
-    [unfenced] = care.heard(WorkerUnfenced)
-    assert isinstance(unfenced, WorkerUnfenced)
+    [unfenced] = care.heard(FencingFailed)
+    assert isinstance(unfenced, FencingFailed)
     assert (unfenced.worker, unfenced.jobs) == (ward.numbers[0], [1])
     assert unfenced.then == ("end" if dedicated else "stay")
 

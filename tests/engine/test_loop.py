@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import sleep
-from duly.engine.loop import Limits, Loop, Progress, Wake
+from duly.engine.loop import Loop, LoopLimits, ServiceProgress, Waiter
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import (
     Event,
     ServiceRestarted,
-    StoreFound,
     StoreLost,
+    StoreRecovered,
     TickFailed,
     TickStalled,
 )
@@ -154,7 +154,7 @@ def test_a_store_that_is_away_is_told_once_and_once_when_it_answers_again(
     lost, found = told.events
     assert isinstance(lost, StoreLost)
     assert (lost.service, str(lost.error)) == ("first", "away")
-    assert isinstance(found, StoreFound)
+    assert isinstance(found, StoreRecovered)
     assert found.after.total_seconds() == pytest.approx(second.ticked_at[4])
 
 
@@ -250,7 +250,7 @@ def test_a_shorter_rest_is_as_long_as_was_asked(virtual: VirtualLoop) -> None:
 def test_who_rests_knows_whether_it_was_woken(
     virtual: VirtualLoop, nudged_at: float | None, nudged: bool, until: float
 ) -> None:
-    wake = Wake()
+    wake = Waiter()
     if nudged_at is not None:
         virtual.call_at(nudged_at, wake.set)
     assert virtual.run_until_complete(wake.rest(2)) is nudged
@@ -261,7 +261,7 @@ def test_who_rests_knows_whether_it_was_woken(
 def test_a_nudge_that_came_while_nobody_rested_ends_one_rest(
     virtual: VirtualLoop, seconds: float
 ) -> None:
-    wake = Wake()
+    wake = Waiter()
     wake.set()
     wake.set()
     assert virtual.run_until_complete(wake.rest(seconds)) is True
@@ -381,7 +381,7 @@ def test_progress_is_the_age_of_the_last_good_tick(virtual: VirtualLoop) -> None
     told = Told(virtual, Chores(work, fail))
     virtual.run_until(5)
     assert told.loop.progress() == {
-        "chores": Progress(
+        "chores": ServiceProgress(
             timedelta(seconds=5),
             ticks=1,
             failures=6,
@@ -394,7 +394,7 @@ def test_a_service_that_hangs_makes_no_progress_though_it_is_alive(virtual: Virt
     told = Told(virtual, Chores(work, hang))
     virtual.run_until(40)
     assert told.loop.progress() == {
-        "chores": Progress(
+        "chores": ServiceProgress(
             timedelta(seconds=40),
             ticks=1,
             failures=1,
@@ -406,7 +406,9 @@ def test_a_service_that_hangs_makes_no_progress_though_it_is_alive(virtual: Virt
 def test_before_its_first_tick_a_service_is_as_old_as_its_loop(virtual: VirtualLoop) -> None:
     virtual.run_until(100)
     told = Told(virtual, Chores(hang))
-    assert told.loop.progress() == {"chores": Progress(NOTHING, 0, failures=0, last_error=None)}
+    assert told.loop.progress() == {
+        "chores": ServiceProgress(NOTHING, 0, failures=0, last_error=None)
+    }
     virtual.run_until(107)
     assert told.loop.progress()["chores"].age == timedelta(seconds=7)
 
@@ -424,7 +426,7 @@ async def test_on_a_real_event_loop_a_nudge_that_is_heard_starts_a_tick() -> Non
         return LONG
 
     chores = Chores(work, stop_after_this, topics="jobs")
-    loop = Loop([chores], dice=lambda: 0.5, limits=Limits(poll=LONG))
+    loop = Loop([chores], dice=lambda: 0.5, limits=LoopLimits(poll=LONG))
     asyncio.get_running_loop().call_later(0.01, loop.nudge, "jobs")
     await loop.run(stop)
     assert chores.finished == 2

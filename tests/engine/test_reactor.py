@@ -7,7 +7,7 @@ import pytest
 from duly.clock import now
 from duly.engine.reactor import LOOKING, NO_REST, Reactor
 from duly.errors import Busy
-from duly.events import Event, EventsSeen
+from duly.events import Event, EventsHandled
 from duly.model.event import Emitted
 from duly.store.protocol import EVENTS, Reacted, Store
 from duly.testing.clock import VirtualClock
@@ -31,8 +31,8 @@ async def test_it_goes_on_while_there_is_more_and_says_what_it_did(store: Store)
     await store.events.emit([Emitted(name="a"), Emitted(name="a"), Emitted(name="b")])
     assert [await reactor.tick() for _ in range(3)] == [NO_REST, LOOKING, LOOKING]
     assert said == [
-        EventsSeen(events=2, jobs=2, withdrawn=0),
-        EventsSeen(events=1, jobs=0, withdrawn=0),
+        EventsHandled(events=2, jobs=2, withdrawn=0),
+        EventsHandled(events=1, jobs=0, withdrawn=0),
     ]
 
 

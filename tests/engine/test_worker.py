@@ -11,15 +11,15 @@ import pytest
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
 from duly.engine import worker as worker_module
-from duly.engine.executors.coroutines import Coroutines
+from duly.engine.executors.coroutines import CoroutineExecutor
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import (
+    FencingFailed,
     JobStarted,
     JobStuck,
     TimeoutIgnored,
-    WorkerEnlisted,
     WorkerFenced,
-    WorkerUnfenced,
+    WorkerRegistered,
     WriteRefused,
 )
 from duly.model.states import State
@@ -116,7 +116,9 @@ async def test_two_workers_on_postgresql_share_a_flood(pg_dsn: str) -> None:
             await until(lambda: len(ran) == 600)
             await first.leave()
             await second.leave()
-            assert min(first.worker.crew.ends.attempts, second.worker.crew.ends.attempts) > 50
+            assert (
+                min(first.worker.runner.outbox.attempts, second.worker.runner.outbox.attempts) > 50
+            )
         assert {(await one.jobs.get(number)).state for number in numbers} == {State.SUCCEEDED}
     assert sorted(ran) == list(range(600))
 
@@ -132,34 +134,34 @@ async def check_a_life(store: Store, heart: Callable[[], Awaitable[Store]] | Non
         return "DONE"
 
     tasks = (say, forever, define(fail, retry=None), define(shout, takes_context=True))
-    async with at_work(store, *tasks, heart=heart) as shift:
-        numbers = await shift.enqueue("say", times=20)
-        [shouted] = await shift.enqueue("shout", key="once")
-        [failed] = await shift.enqueue("fail")
-        [cancelled] = await shift.enqueue("forever")
-        results = {(await shift.ended(number)).result for number in numbers}
+    async with at_work(store, *tasks, heart=heart) as working:
+        numbers = await working.enqueue("say", times=20)
+        [shouted] = await working.enqueue("shout", key="once")
+        [failed] = await working.enqueue("fail")
+        [cancelled] = await working.enqueue("forever")
+        results = {(await working.ended(number)).result for number in numbers}
         assert results == {'"done"'}
-        assert (await shift.ended(shouted)).result == '"DONE"'
-        job = await shift.ended(failed)
+        assert (await working.ended(shouted)).result == '"DONE"'
+        job = await working.ended(failed)
         assert (job.state, job.error and "ValueError: oh" in job.error) == (State.FAILED, True)
-        await until(lambda: cancelled in shift.worker.running())
+        await until(lambda: cancelled in working.worker.running())
         await store.jobs.cancel(cancelled, reason="enough")
-        assert (await shift.ended(cancelled)).state is State.CANCELLED
+        assert (await working.ended(cancelled)).state is State.CANCELLED
         lines = [await store.journal.logs(number) for number in (*numbers, shouted)]
         assert [len(found) for found in lines] == [1] * 21
-        await shift.leave()
+        await working.leave()
     assert await store.work.living() == []
     progress = await store.upkeep.progress()
     assert (progress.ready, progress.running) == (0, 0)
 
 
 async def test_a_job_starts_long_before_anybody_would_have_looked(store: Store) -> None:
-    async with at_work(store, nothing) as shift:
+    async with at_work(store, nothing) as working:
         waits = []
         for priority in (0, 0, 0, -50, -100):
-            [number] = await shift.enqueue("nothing", priority=priority)
+            [number] = await working.enqueue("nothing", priority=priority)
             begun = boottime()
-            await until(lambda number=number: bool(shift.ends(number)))  # type: ignore[misc]
+            await until(lambda number=number: bool(working.ends(number)))  # type: ignore[misc]
             waits.append(boottime() - begun)
         assert sorted(waits)[2] < 0.2
 
@@ -168,24 +170,24 @@ async def test_long_jobs_are_not_hoarded(store: Store) -> None:
     async def long() -> None:
         await sleep(0.25)
 
-    async with at_work(store, long, slots=2) as shift:
-        numbers = await shift.enqueue("long", times=6)
+    async with at_work(store, long, slots=2) as working:
+        numbers = await working.enqueue("long", times=6)
         most = 0
-        while len(shift.heard(JobStarted)) < 6:
-            held = await store.work.held(shift.number)
+        while len(working.heard(JobStarted)) < 6:
+            held = await store.work.held(working.number)
             most = max(most, len(held))
             await sleep(0.01)
         assert most <= 3
         for number in numbers:
-            await shift.ended(number)
+            await working.ended(number)
 
 
 async def test_a_flood_of_small_jobs_is_claimed_by_the_batch(store: Store) -> None:
     line = Line(store)
-    async with at_work(line.store, nothing, slots=10) as shift:
-        numbers = await shift.enqueue("nothing", times=2_000)
-        await until(lambda: shift.worker.crew.ends.attempts == 2_000)
-        await shift.leave()
+    async with at_work(line.store, nothing, slots=10) as working:
+        numbers = await working.enqueue("nothing", times=2_000)
+        await until(lambda: working.worker.runner.outbox.attempts == 2_000)
+        await working.leave()
     assert line.calls["work.turn"] < 400
     assert (await store.jobs.get(numbers[-1])).state is State.SUCCEEDED
 
@@ -194,9 +196,11 @@ async def test_a_task_for_which_there_is_nothing_to_run_it_in_is_left_to_others(
     store: Store,
 ) -> None:
     registry = known(nothing, define(five, executor="process"))
-    async with at_work(store, registry=registry, executors={"async": Coroutines()}) as shift:
-        [left], [done] = await shift.enqueue("five"), await shift.enqueue("nothing")
-        await shift.ended(done)
+    async with at_work(
+        store, registry=registry, executors={"async": CoroutineExecutor()}
+    ) as working:
+        [left], [done] = await working.enqueue("five"), await working.enqueue("nothing")
+        await working.ended(done)
         assert (await store.jobs.get(left)).state is State.READY
         [worker] = await store.work.living()
         assert worker.tasks == ("nothing",)
@@ -211,13 +215,13 @@ async def test_arguments_that_do_not_fit_wait_for_somebody_whom_they_fit(store: 
 
     old = known(define(greet, name="greet"))
     new = known(define(greet_twice, name="greet"))
-    async with at_work(store, registry=new) as shift:
+    async with at_work(store, registry=new) as working:
         call = old.call(old.get("greet"), (), {"name": "a"})
         [number] = await store.jobs.enqueue([call])
-        parked = await shift.became(number, State.BLOCKED)
+        parked = await working.became(number, State.BLOCKED)
         assert (parked.waits, parked.attempt) == ("signature", 0)
-    async with at_work(store, registry=old) as shift:
-        assert (await shift.ended(number)).result == '"a"'
+    async with at_work(store, registry=old) as working:
+        assert (await working.ended(number)).result == '"a"'
 
 
 async def test_a_job_that_crashed_with_a_worker_runs_when_the_one_before_it_has_ended(
@@ -239,9 +243,9 @@ async def test_a_job_that_crashed_with_a_worker_runs_when_the_one_before_it_has_
     wish = Wish(worker=other.id, queue="default", tasks=["suspicious"], limit=4)
     assert len((await store.work.claim(wish)).jobs) == 4
     await store.work.end_lease(other.id)
-    async with at_work(store, registry=registry) as shift:
+    async with at_work(store, registry=registry) as working:
         for number in numbers:
-            assert (await shift.ended(number)).state is State.SUCCEEDED
+            assert (await working.ended(number)).state is State.SUCCEEDED
     assert together == [1] * 4
 
 
@@ -266,12 +270,12 @@ async def test_a_running_job_is_cancelled_within_a_second(store: Store, way: str
 
 
 async def test_a_job_that_waits_for_a_slot_is_cancelled_too(store: Store) -> None:
-    async with at_work(store, forever, slots=2) as shift:
-        numbers = await shift.enqueue("forever", times=2)
-        await until(lambda: shift.worker.load() == 2)
-        shift.worker.crew.slots = 1
+    async with at_work(store, forever, slots=2) as working:
+        numbers = await working.enqueue("forever", times=2)
+        await until(lambda: working.worker.load() == 2)
+        working.worker.runner.slots = 1
         await store.jobs.cancel(numbers[1])
-        assert (await shift.ended(numbers[1])).state is State.CANCELLED
+        assert (await working.ended(numbers[1])).state is State.CANCELLED
 
 
 async def test_a_drained_worker_ends_what_it_runs_and_takes_nothing_new(store: Store) -> None:
@@ -280,44 +284,44 @@ async def test_a_drained_worker_ends_what_it_runs_and_takes_nothing_new(store: S
     async def wait() -> None:
         await go.wait()
 
-    async with at_work(store, wait, nothing) as shift:
-        [running] = await shift.enqueue("wait")
-        await until(lambda: shift.worker.load() == 1)
-        await store.work.tell(shift.number, "drain")
-        await until(lambda: not shift.worker.crew.accepts)
-        [later] = await shift.enqueue("nothing")
+    async with at_work(store, wait, nothing) as working:
+        [running] = await working.enqueue("wait")
+        await until(lambda: working.worker.load() == 1)
+        await store.work.tell(working.number, "drain")
+        await until(lambda: not working.worker.runner.accepts)
+        [later] = await working.enqueue("nothing")
         go.set()
-        await shift.ended(running)
+        await working.ended(running)
         await sleep(0.1)
         assert (await store.jobs.get(later)).state is State.READY
-        await store.work.tell(shift.number, "run")
-        assert (await shift.ended(later)).state is State.SUCCEEDED
+        await store.work.tell(working.number, "run")
+        assert (await working.ended(later)).state is State.SUCCEEDED
 
 
 async def test_a_worker_is_scaled_while_it_works(store: Store) -> None:
-    async with at_work(store, forever, slots=1) as shift:
-        await shift.enqueue("forever", times=4)
-        await until(lambda: shift.worker.load() == 1)
+    async with at_work(store, forever, slots=1) as working:
+        await working.enqueue("forever", times=4)
+        await until(lambda: working.worker.load() == 1)
         await store.work.tell("tester", "run", slots=3)
-        await until(lambda: shift.worker.load() == 3)
+        await until(lambda: working.worker.load() == 3)
         await sleep(0.05)
-        assert shift.worker.load() == 3
+        assert working.worker.load() == 3
 
 
 async def test_stop_is_warm_and_kill_is_cold_however_often_they_are_told(store: Store) -> None:
-    async with at_work(store, forever) as shift:
-        [number] = await shift.enqueue("forever")
-        await until(lambda: shift.worker.load() == 1)
+    async with at_work(store, forever) as working:
+        [number] = await working.enqueue("forever")
+        await until(lambda: working.worker.load() == 1)
         for _ in range(3):
             await store.work.tell("tester", "stop")
-            await until(lambda: shift.asked_to_stop == 1)
+            await until(lambda: working.asked_to_stop == 1)
             await sleep(0.05)
-        assert shift.asked_to_stop == 1
-        assert shift.worker.load() == 1
+        assert working.asked_to_stop == 1
+        assert working.worker.load() == 1
         await store.work.tell("tester", "kill")
-        assert shift.run is not None
-        await shift.run
-        assert shift.asked_to_stop == 2
+        assert working.run is not None
+        await working.run
+        assert working.asked_to_stop == 2
     job = await store.jobs.get(number)
     assert (job.state, job.attempt) == (State.READY, 0)
 
@@ -332,14 +336,14 @@ async def test_a_warm_stop_ends_what_runs_and_gives_back_what_waits(store: Store
         await go.wait()
         return 5
 
-    async with at_work(store, wait, slots=2) as shift:
-        first, second = await shift.enqueue("wait", times=2)
-        await until(lambda: shift.worker.load() == 2)
-        shift.stop.set()
-        [third] = await shift.enqueue("wait")
-        await until(lambda: not shift.worker.crew.accepts)
+    async with at_work(store, wait, slots=2) as working:
+        first, second = await working.enqueue("wait", times=2)
+        await until(lambda: working.worker.load() == 2)
+        working.stop.set()
+        [third] = await working.enqueue("wait")
+        await until(lambda: not working.worker.runner.accepts)
         go.set()
-        await shift.leave()
+        await working.leave()
     jobs = [await store.jobs.get(number) for number in (first, second, third)]
     assert [job.state for job in jobs] == [State.SUCCEEDED, State.SUCCEEDED, State.READY]
     assert jobs[2].attempt == 0
@@ -349,19 +353,19 @@ async def test_what_is_claimed_while_a_worker_stops_is_given_back_before_it_goes
     store: Store,
 ) -> None:
     line = Line(store)
-    async with at_work(line.store, nothing) as shift:
+    async with at_work(line.store, nothing) as working:
 
         async def slow(real: Fault, *args: object) -> object:
             turn = await real(*args)
             if turn.jobs:
-                shift.stop.set()
+                working.stop.set()
                 await sleep(0.2)
             return turn
 
         line.faults["work.turn"] = slow
-        [number] = await shift.enqueue("nothing")
-        await until(shift.stop.is_set)
-        await shift.leave()
+        [number] = await working.enqueue("nothing")
+        await until(working.stop.is_set)
+        await working.leave()
     job = await store.jobs.get(number)
     assert (job.state, job.attempt, job.crashes) == (State.READY, 0, 0)
 
@@ -370,10 +374,10 @@ async def test_a_cold_stop_gives_back_what_runs_and_costs_no_try(store: Store) -
     def polite() -> None:
         until_cancelled()
 
-    async with at_work(store, forever, polite) as shift:
-        [first], [second] = await shift.enqueue("forever"), await shift.enqueue("polite")
-        await until(lambda: shift.worker.load() == 2)
-        await shift.leave(cold=True)
+    async with at_work(store, forever, polite) as working:
+        [first], [second] = await working.enqueue("forever"), await working.enqueue("polite")
+        await until(lambda: working.worker.load() == 2)
+        await working.leave(cold=True)
     for number in (first, second):
         job = await store.jobs.get(number)
         assert (job.state, job.attempt, job.crashes) == (State.READY, 0, 0)
@@ -389,14 +393,14 @@ async def test_the_lease_outlives_a_thread_that_cannot_be_stopped(
     def stubborn() -> None:
         go.wait(10)
 
-    async with at_work(store, stubborn) as shift:
-        [number] = await shift.enqueue("stubborn")
-        await until(lambda: shift.worker.load() == 1)
-        await shift.leave(cold=True)
+    async with at_work(store, stubborn) as working:
+        [number] = await working.enqueue("stubborn")
+        await until(lambda: working.worker.load() == 1)
+        await working.leave(cold=True)
         assert len(await store.work.living()) == 1
         assert (await store.jobs.get(number)).state is State.RUNNING
         go.set()
-        await until(lambda: shift.worker.load() == 0)
+        await until(lambda: working.worker.load() == 0)
 
 
 @pytest.mark.parametrize("cold", [True, False])
@@ -405,12 +409,12 @@ async def test_a_worker_whose_store_is_away_still_ends(
 ) -> None:
     monkeypatch.setattr(worker_module, "COLD_SECONDS", 0.3)
     line = Line(store)
-    async with at_work(line.store, nothing) as shift:
+    async with at_work(line.store, nothing) as working:
         for verb in ("turn", "settle", "renew", "listen_to", "end_lease"):
             line.faults[f"work.{verb}"] = raising(StoreUnavailable)
-        shift.worker.crew.ends.done = [Done(4711, 4711)]
+        working.worker.runner.outbox.done = [Done(4711, 4711)]
         begun = boottime()
-        await shift.leave(cold=cold)
+        await working.leave(cold=cold)
         assert boottime() - begun < 3
 
 
@@ -421,21 +425,21 @@ async def test_a_worker_without_a_lease_stops_its_jobs_and_takes_another_number(
     store: Store,
 ) -> None:
     line = Line(store)
-    async with at_work(line.store, forever, nothing, lease=SHORT) as shift:
-        [number] = await shift.enqueue("forever")
-        await until(lambda: shift.worker.load() == 1)
-        before, sent = shift.number, boottime()
+    async with at_work(line.store, forever, nothing, lease=SHORT) as working:
+        [number] = await working.enqueue("forever")
+        await until(lambda: working.worker.load() == 1)
+        before, sent = working.number, boottime()
         line.faults["work.renew"] = raising(StoreUnavailable)
-        await shift.hear(WorkerFenced)
-        await until(lambda: shift.worker.load() == 0)
+        await working.hear(WorkerFenced)
+        await until(lambda: working.worker.load() == 0)
         assert boottime() - sent < SHORT.total_seconds()
         line.faults.clear()
-        await until(lambda: len(shift.heard(WorkerEnlisted)) == 2)
-        await until(lambda: shift.worker.load() == 1)  # it runs again, under the new lease
+        await until(lambda: len(working.heard(WorkerRegistered)) == 2)
+        await until(lambda: working.worker.load() == 1)  # it runs again, under the new lease
         job = await store.jobs.get(number)
         assert (job.attempt, job.crashes) == (1, 0)
-        assert shift.number != before
-        assert shift.heard(WorkerUnfenced) == []
+        assert working.number != before
+        assert working.heard(FencingFailed) == []
 
 
 async def test_what_somebody_else_took_meanwhile_is_not_written_over(store: Store) -> None:
@@ -447,19 +451,19 @@ async def test_what_somebody_else_took_meanwhile_is_not_written_over(store: Stor
         return 5
 
     other = await store.work.register(profile("other", tasks=("deaf",)), lease=LONG_LEASE)
-    async with at_work(line.store, deaf, lease=SHORT) as shift:
-        [number] = await shift.enqueue("deaf")
-        await until(lambda: shift.worker.load() == 1)
+    async with at_work(line.store, deaf, lease=SHORT) as working:
+        [number] = await working.enqueue("deaf")
+        await until(lambda: working.worker.load() == 1)
         line.faults["work.register"] = raising(StoreUnavailable)
-        await store.work.end_lease(shift.number)
-        fenced = await shift.hear(WorkerFenced)
+        await store.work.end_lease(working.number)
+        fenced = await working.hear(WorkerFenced)
         assert fenced.reason == "it had expired"
-        await shift.became(number, State.READY)
+        await working.became(number, State.READY)
         wish = Wish(worker=other.id, queue="default", tasks=["deaf"], limit=1, shelf=4)
-        await until(lambda: bool(shift.heard(WorkerUnfenced)))
+        await until(lambda: bool(working.heard(FencingFailed)))
         [job] = (await store.work.claim(wish)).jobs
         go.set()
-        refused = await shift.hear(WriteRefused)
+        refused = await working.hear(WriteRefused)
         assert refused.job == number
         assert refused.fence < job.fence
         assert (await store.jobs.get(number)).worker == other.id
@@ -472,15 +476,15 @@ async def test_a_task_that_blocks_the_loop_costs_nobody_the_lease(url: str) -> N
 
     async with (
         opened(url) as store,
-        at_work(store, rude, forever, lease=SHORT, heart=heart_of(url)) as shift,
+        at_work(store, rude, forever, lease=SHORT, heart=heart_of(url)) as working,
     ):
-        [bystander] = await shift.enqueue("forever")
-        await until(lambda: shift.worker.load() == 1)
-        [number] = await shift.enqueue("rude")
-        assert (await shift.ended(number)).attempt == 1
+        [bystander] = await working.enqueue("forever")
+        await until(lambda: working.worker.load() == 1)
+        [number] = await working.enqueue("rude")
+        assert (await working.ended(number)).attempt == 1
         await sleep(0.1)
-        assert shift.heard(WorkerFenced) == []
-        assert bystander in shift.worker.running()
+        assert working.heard(WorkerFenced) == []
+        assert bystander in working.worker.running()
 
 
 @pytest.mark.parametrize("verb", ["turn", "claim"])
@@ -504,10 +508,10 @@ async def test_a_lost_answer_costs_nobody_a_run(store: Store, verb: str) -> None
 
     line.faults[f"work.{verb}"] = deaf
     task = define(count, needs=needs)
-    async with at_work(line.store, task, slots=3, resources={"gpu": 3}) as shift:
-        numbers = [(await shift.enqueue("count", number=number))[0] for number in range(12)]
+    async with at_work(line.store, task, slots=3, resources={"gpu": 3}) as working:
+        numbers = [(await working.enqueue("count", number=number))[0] for number in range(12)]
         for number in numbers:
-            await shift.ended(number)
+            await working.ended(number)
     assert sorted(ran) == list(range(12))
     assert lost == 3
 
@@ -537,13 +541,13 @@ async def test_every_job_of_a_restless_store_is_run_once(store: Store) -> None:
     for verb in ("turn", "settle"):
         line.faults[f"work.{verb}"] = restless
     task = define(count, retry=Retry(attempts=1))
-    async with at_work(line.store, task, slots=20) as shift:
-        registry = shift.registry
+    async with at_work(line.store, task, slots=20) as working:
+        registry = working.registry
         asked = [registry.call(task, (), {"number": number}) for number in range(300)]
         numbers = await store.jobs.enqueue(asked)
         for number in numbers:
-            await shift.ended(number)
-        assert shift.heard(WriteRefused) == []
+            await working.ended(number)
+        assert working.heard(WriteRefused) == []
     assert sorted(ran) == list(range(300))
 
 
@@ -564,10 +568,10 @@ async def test_events_of_trouble_come_through_the_worker(store: Store) -> None:
         define(stubborn, timeout="50ms", grace="50ms", retry=None),
         define(slow, timeout="20ms", executor="thread"),
     )
-    async with at_work(store, *tasks) as shift:
-        [stuck], [late] = await shift.enqueue("stubborn"), await shift.enqueue("slow")
-        assert (await shift.hear(JobStuck)).job == stuck
-        assert (await shift.hear(TimeoutIgnored)).job == late
+    async with at_work(store, *tasks) as working:
+        [stuck], [late] = await working.enqueue("stubborn"), await working.enqueue("slow")
+        assert (await working.hear(JobStuck)).job == stuck
+        assert (await working.hear(TimeoutIgnored)).job == late
         go.set()
-        assert (await shift.ended(late)).state is State.SUCCEEDED
-        assert (await shift.ended(stuck)).reason.startswith("attempt 1 of 1 ran longer than 50ms")
+        assert (await working.ended(late)).state is State.SUCCEEDED
+        assert (await working.ended(stuck)).reason.startswith("attempt 1 of 1 ran longer than 50ms")

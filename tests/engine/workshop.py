@@ -12,13 +12,13 @@ from typing import Any, TypeVar, cast
 
 from duly.app import Node, connect, migrate_tables, open_store
 from duly.clock import boottime, sleep
-from duly.engine.executors.coroutines import Coroutines
+from duly.engine.executors.coroutines import CoroutineExecutor
 from duly.engine.executors.protocol import Executor
-from duly.engine.executors.threads import Threads
-from duly.engine.journal_writer import Scribe
-from duly.engine.runner import Crew
+from duly.engine.executors.threads import ThreadExecutor
+from duly.engine.journal_writer import JournalWriter
+from duly.engine.runner import Runner
 from duly.engine.worker import Setup, Worker
-from duly.events import Emit, Event, JobEnded, nobody
+from duly.events import Emit, Event, JobEnded, ignore_event
 from duly.model.claimed import Claimed
 from duly.model.job import Job
 from duly.model.states import ENDED, State
@@ -130,7 +130,7 @@ def known(*tasks: Task) -> Registry:
 
 
 @dataclass
-class Shift:
+class WorkingWorker:
     """A worker at work, and what it said."""
 
     store: Store
@@ -144,8 +144,8 @@ class Shift:
 
     @property
     def number(self) -> int:
-        assert self.worker.desk.worker is not None
-        return self.worker.desk.worker
+        assert self.worker.planner.worker is not None
+        return self.worker.planner.worker
 
     async def enqueue(self, task: str, *, times: int = 1, **arguments: Any) -> list[int]:
         using = {key: arguments.pop(key) for key in _USING if key in arguments}
@@ -167,7 +167,7 @@ class Shift:
     async def over(self, number: int, times: int = 1) -> Job:
         """The job, once an attempt of it is over and written."""
         await until(lambda: len(self.ends(number)) >= times)
-        await until(lambda: not self.worker.crew.ends and self.worker.desk.busy == 0)
+        await until(lambda: not self.worker.runner.outbox and self.worker.planner.busy == 0)
         return await self.store.jobs.get(number)
 
     def ends(self, number: int) -> list[JobEnded]:
@@ -201,40 +201,40 @@ async def at_work(
     store: Store,
     *tasks: Task,
     heart: Callable[[], Awaitable[Store]] | None = None,
-    emit: Emit = nobody,
+    emit: Emit = ignore_event,
     registry: Registry | None = None,
     executors: Mapping[str, Executor] | None = None,
     **setup: Any,
-) -> AsyncIterator[Shift]:
+) -> AsyncIterator[WorkingWorker]:
     """A worker that has a lease, with everything that a node has but a scheduler."""
     registry = registry or known(*tasks)
 
     def hear(event: Event) -> None:
-        shift.events.append(event)
+        working.events.append(event)
         emit(event)
 
     worker = Worker(
         store,
         registry,
         Setup(**{"name": "tester", "lease": LONG_LEASE, "verbose": True, **setup}),
-        executors=lambda _: executors or {"async": Coroutines(), "thread": Threads()},
+        executors=lambda _: executors or {"async": CoroutineExecutor(), "thread": ThreadExecutor()},
         dice=lambda: 0.5,
-        on_stop=lambda: shift.ask_to_stop(),  # noqa: PLW0108 - it is made below
+        on_stop=lambda: working.ask_to_stop(),  # noqa: PLW0108 - it is made below
         connect=heart,
         emit=hear,
     )
-    shift = Shift(store, registry, worker)
+    working = WorkingWorker(store, registry, worker)
     node = Node(store, worker=worker, scheduler=False, emit=hear)
-    shift.run = asyncio.create_task(node.run(shift.stop, shift.hurry))
+    working.run = asyncio.create_task(node.run(working.stop, working.hurry))
     try:
-        await until(lambda: worker.desk.worker is not None)
-        yield shift
+        await until(lambda: worker.planner.worker is not None)
+        yield working
     finally:
-        await shift.leave(cold=True)
+        await working.leave(cold=True)
 
 
 class Bench:
-    """A crew by itself, and a store from which the test claims for it."""
+    """A runner by itself, and a store from which the test claims for it."""
 
     def __init__(self, store: Store, *tasks: Task, slots: int = 10, **changes: Any) -> None:
         self.store = store
@@ -242,13 +242,13 @@ class Bench:
         self.events: list[Event] = []
         self.woken = 0
         self.now = 0.0
-        self.scribe = Scribe(store)
-        self.threads = Threads()
-        self.crew = Crew(
+        self.journal = JournalWriter(store)
+        self.threads = ThreadExecutor()
+        self.runner = Runner(
             self.registry,
-            changes.pop("executors", {"async": Coroutines(), "thread": self.threads}),
+            changes.pop("executors", {"async": CoroutineExecutor(), "thread": self.threads}),
             slots=slots,
-            scribe=self.scribe,
+            journal=self.journal,
             time=lambda: self.now,
             dice=lambda: 0.5,
             wake=self._wake,
@@ -273,8 +273,8 @@ class Bench:
     async def run(self, *tasks: str, **changes: Any) -> None:
         """Claim a job of each task, and run them all to their end."""
         jobs = await self.claimed(*tasks, **changes)
-        self.crew.take(jobs)
-        await until(lambda: not self.crew.running)
+        self.runner.take(jobs)
+        await until(lambda: not self.runner.running)
 
     def heard(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -4,6 +4,7 @@ from duly.errors import StoreUnavailable
 from duly.events import (
     ClockDistrusted,
     Event,
+    FencingFailed,
     JobStuck,
     ScheduleFaulted,
     ServiceRestarted,
@@ -12,7 +13,6 @@ from duly.events import (
     TickStalled,
     WorkerDied,
     WorkerFenced,
-    WorkerUnfenced,
     WriteRefused,
 )
 from tests.simulation.world import Host, World
@@ -51,7 +51,7 @@ class Ears:
                 world.tell(host.name, "is not sure of its lease:", reason)
                 world.sometimes["fenced"] += 1
                 world.sometimes["lease found lost"] += reason == EXPIRED
-            case WorkerUnfenced():
+            case FencingFailed():
                 self._unfenced()
             case _:
                 pass

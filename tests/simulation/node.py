@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import cast
 
 from duly.engine.claimer import Claimer
-from duly.engine.death_watch import Coroner
+from duly.engine.death_watch import DeathWatch
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.executors.protocol import Executor
-from duly.engine.journal_writer import Scribe
-from duly.engine.loop import Limits, Loop, Service
+from duly.engine.journal_writer import JournalWriter
+from duly.engine.loop import Loop, LoopLimits, Service
 from duly.engine.pruner import Pruner
 from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
@@ -103,12 +103,12 @@ class Node:
         stops, halt = Stops(), asyncio.Event()
         ears = Ears(world, host)
         worker = self._worker(store, host, stops, ears)
-        limits = Limits(tick=timedelta(seconds=knobs.tick), poll=timedelta(seconds=knobs.poll))
+        limits = LoopLimits(tick=timedelta(seconds=knobs.tick), poll=timedelta(seconds=knobs.poll))
         timekeeper = host.timekeeper = Timekeeper(store, emit=ears.hear, steady=host.steady)
         services = [*self._services(store, host, ears, timekeeper), *self._serving(worker, ears)]
         loop = Loop(services, dice=world.dice.random, emit=ears.hear, limits=limits)
         # It has nothing to do for days: asking it as often as the others would be most of the work.
-        rarely = Limits(tick=limits.tick, poll=timedelta(minutes=1))
+        rarely = LoopLimits(tick=limits.tick, poll=timedelta(minutes=1))
         pruner = Loop(
             [Pruner(store, emit=ears.hear, timekeeper=timekeeper, caution=PRUNING)],
             dice=world.dice.random,
@@ -134,11 +134,11 @@ class Node:
     def _worker(self, store: SqlStore, host: Host, stops: Stops, ears: Ears) -> Worker:
         world, knobs = self._world, self._world.knobs
 
-        def executors(scribe: Scribe) -> dict[str, Executor]:
-            stage = Stage(world, host, scribe)
+        def executors(journal: JournalWriter) -> dict[str, Executor]:
+            stage = Stage(world, host, journal)
             alone: dict[str, Executor] = {}
             if knobs.isolates:
-                alone[ALONE] = Stage(world, host, scribe, alone=True)
+                alone[ALONE] = Stage(world, host, journal, alone=True)
             return {"async": stage, "thread": stage, "process": stage, **alone}
 
         setup = Setup(
@@ -164,10 +164,10 @@ class Node:
         """The services of a worker, of which the second claimer is keener than in life."""
 
         def keen() -> bool:
-            return worker.desk.busy > 0 and self._world.chance(0.3)
+            return worker.planner.busy > 0 and self._world.chance(0.3)
 
         first, _, *others = worker.services
-        return [first, Claimer(worker.desk, first=False, emit=ears.hear, enough=keen), *others]
+        return [first, Claimer(worker.planner, first=False, emit=ears.hear, enough=keen), *others]
 
     def _services(
         self, store: SqlStore, host: Host, ears: Ears, timekeeper: Timekeeper
@@ -188,7 +188,7 @@ class Node:
                 timekeeper=timekeeper,
                 caution=Caution.about_leases(knobs.lease_length),
             ),
-            Coroner(
+            DeathWatch(
                 store,
                 emit=emit,
                 here=host.identity,

@@ -16,11 +16,11 @@ from datetime import timedelta
 
 from duly.clock import sleep
 from duly.engine.execution import raised, returned
-from duly.engine.executors.process.orders import LogLine
-from duly.engine.executors.protocol import OnLoop, Over
-from duly.engine.journal_writer import Scribe
-from duly.engine.loop import Wake
-from duly.engine.run import Run, Why
+from duly.engine.executors.process.orders import CapturedLine
+from duly.engine.executors.protocol import LoopTimers, OnEnd
+from duly.engine.journal_writer import JournalWriter
+from duly.engine.loop import Waiter
+from duly.engine.run import Execution, StopReason
 from duly.errors import Permanent, RetryAfter
 from duly.instants import to_us
 from duly.model.outcome import Lost, Outcome, Raised
@@ -36,10 +36,10 @@ class Act:
     """An attempt under way."""
 
     host: Host
-    run: Run
+    run: Execution
     bad: bool
     deaf: bool  # it goes on when it is asked to stop
-    stop: Wake = field(default_factory=Wake)
+    stop: Waiter = field(default_factory=Waiter)
 
     @property
     def job(self) -> int:
@@ -59,14 +59,16 @@ class Act:
         return f"job {self.job} under fence {self.fence} at {self.host.name}"
 
 
-class Stage(OnLoop):
-    def __init__(self, world: World, host: Host, scribe: Scribe, *, alone: bool = False) -> None:
+class Stage(LoopTimers):
+    def __init__(
+        self, world: World, host: Host, journal: JournalWriter, *, alone: bool = False
+    ) -> None:
         self._world = world
         self._host = host
-        self._scribe = scribe
+        self._journal = journal
         self._alone = alone  # in a process of its own, which may die instead of the worker
 
-    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:  # noqa: ARG002
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:  # noqa: ARG002
         world = self._world
         bad = world.chance(world.odds.bad_jobs)
         act = Act(self._host, run, bad, deaf=bad and not self._alone and world.chance(0.25))
@@ -83,14 +85,14 @@ class Stage(OnLoop):
     async def close(self) -> None:
         pass
 
-    def _count(self, run: Run) -> None:
+    def _count(self, run: Execution) -> None:
         sometimes, job = self._world.sometimes, run.job
         sometimes["claim adopted"] += (job.id, job.fence) in self._world.unanswered
         sometimes["suspect run"] += job.crashes > 0
         sometimes["low work run"] += IDLE < job.priority <= LOW
         sometimes["idle work run"] += job.priority <= IDLE
 
-    async def _play(self, act: Act, over: Over) -> None:
+    async def _play(self, act: Act, over: OnEnd) -> None:
         try:
             outcome = await self._outcome(act)
         finally:
@@ -102,7 +104,7 @@ class Stage(OnLoop):
         run = act.run
         if act.deaf and run.why is not None:
             await self._come_back_as_a_zombie(act)
-        elif run.why is not None and not (run.is_thread and run.why is Why.EXPIRED):
+        elif run.why is not None and not (run.is_thread and run.why is StopReason.EXPIRED):
             return Raised("CancelledError", "it was stopped")
         if self._is_poison(act):
             return Lost(reason="the process that ran it was killed")
@@ -121,8 +123,8 @@ class Stage(OnLoop):
         else:
             await act.stop.rest(length)
         if world.chance(0.1):
-            line = LogLine(to_us(self._host.wall()), "info", "nearly there")
-            self._scribe.lines(act.run.job, [line])
+            line = CapturedLine(to_us(self._host.wall()), "info", "nearly there")
+            self._journal.lines(act.run.job, [line])
 
     async def _come_back_as_a_zombie(self, act: Act) -> None:
         await sleep(self._world.knobs.lease * self._world.dice.random() * 2)

@@ -53,5 +53,5 @@ def test_the_plugin_is_announced_and_imports_nothing_heavy() -> None:
         [sys.executable, "-c", asked], capture_output=True, text=True, check=True
     ).stdout.split()
     of_ours = [name for name in loaded if name.startswith("duly.")]
-    assert sorted(of_ours) == ["duly.errors", "duly.testing", PLUGIN]
+    assert sorted(of_ours) == ["duly.errors", "duly.testing", PLUGIN, "duly.version"]
     assert not {"asyncio", "msgspec", "sqlite3"} & set(loaded)

@@ -15,7 +15,7 @@ from duly.connection import (
 from duly.engine.supervisor import Supervisor, follow, was_started_anew
 from duly.runtime.console import sentence
 from duly.runtime.node import Health, Node
-from duly.runtime.running import Roles, Running, Shift, serve
+from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
 from duly.runtime.worker_options import WorkerWords, worker_options
 from duly.runtime.workers import allow_builtin
 from duly.store.connect import connect, is_postgres, is_remote, place
@@ -29,9 +29,9 @@ __all__ = [
     "Health",
     "Job",
     "Node",
-    "Roles",
+    "NodeLifecycle",
+    "NodeOptions",
     "Running",
-    "Shift",
     "Store",
     "StoreReport",
     "Supervisor",

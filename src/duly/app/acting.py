@@ -17,7 +17,7 @@ from duly.app.jobs import Jobs
 from duly.app.schedules import Schedules
 from duly.connection import LazyStore, OpenStore, configured
 from duly.doctor.examination import Rounds
-from duly.engine.http_worker import Guests
+from duly.engine.http_worker import HttpWorkers
 from duly.model.access import PREFIX, Actor, How, Token, User, hash_of
 from duly.registry.registry import Registry
 from duly.settings import Settings
@@ -45,7 +45,7 @@ class WebBackend:
         self.today = Today()
         self._lazy = lazy
         self._settings = settings
-        self._guests: Guests | None = None
+        self._http_workers: HttpWorkers | None = None
 
     @property
     def settings(self) -> Settings:
@@ -65,17 +65,17 @@ class WebBackend:
         """The doctor's."""
         return Rounds(self._lazy.url)
 
-    async def guests(self) -> Guests:
+    async def http_workers(self) -> HttpWorkers:
         """The workers that come in over HTTP."""
         store = await self._lazy.store()
-        if self._guests is None or self._guests.store is not store:
-            self._guests = Guests(store)
-        return self._guests
+        if self._http_workers is None or self._http_workers.store is not store:
+            self._http_workers = HttpWorkers(store)
+        return self._http_workers
 
     def close(self) -> None:
         """Let nobody wait any longer: whoever serves is about to stop."""
-        if self._guests is not None:
-            self._guests.close()
+        if self._http_workers is not None:
+            self._http_workers.close()
 
     async def as_user(self, user: User, how: How) -> "UserApp":
         store = await self._lazy.store()

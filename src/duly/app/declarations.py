@@ -20,7 +20,7 @@ from duly.app.plans import (
     task_of,
 )
 from duly.connection import configured
-from duly.engine.reconciler import Announcement
+from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue, ZoneMissing
 from duly.model.job import Owner
 from duly.model.schedule import Plan
@@ -81,11 +81,11 @@ class Declarations:
             )
         self._found[declaration.name] = declaration
 
-    def announcement(self, app: str) -> "Announcement":
+    def announcement(self, app: str) -> "DeclarationSet":
         """Everything, in an order that does not depend on which module was imported first."""
         found = sorted(self, key=lambda one: one.name)
         wanted = tuple(WantedSchedule(one.plan(), one.aliases) for one in found)
-        return Announcement(app=app, wanted=wanted)
+        return DeclarationSet(app=app, wanted=wanted)
 
 
 class Scheduling:

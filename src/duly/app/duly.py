@@ -27,7 +27,7 @@ from duly.app.reactions import Reacting
 from duly.app.schedules import Schedules
 from duly.app.tasks import Call, Enqueuer, TaskDecorator
 from duly.connection import LazyStore, configured, retention_of
-from duly.engine.reconciler import Announcement
+from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue
 from duly.flow.compose import Step
 from duly.model.claimed import Claimed
@@ -37,8 +37,8 @@ from duly.registry.definition import Definition
 from duly.registry.loading import import_all
 from duly.registry.options import Duration, length_of, name_of
 from duly.registry.registry import Completion, Registry
-from duly.runtime.console import teller, tells_of_jobs
-from duly.runtime.running import Roles, Running, Shift, serve
+from duly.runtime.console import event_printer, shows_jobs
+from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
 from duly.runtime.worker_options import LONGEST, WorkerWords, worker_options, worker_words
 from duly.store.connect import place
 
@@ -267,8 +267,8 @@ class Duly:
         """
         _refuse_while_imported(sys._getframe(1), "running()")  # noqa: SLF001
 
-        def shift() -> Shift:
-            return Shift(
+        def shift() -> NodeLifecycle:
+            return NodeLifecycle(
                 self._roles(worker=worker, scheduler=scheduler, dedicated=False, options=options)
             )
 
@@ -315,18 +315,18 @@ class Duly:
     async def _run(self, *, scheduler: bool, options: WorkerWords) -> None:
         roles = self._roles(worker=True, scheduler=scheduler, dedicated=True, options=options)
         _say(f"store: {place(self.url)}")
-        await serve(Shift(roles, teller(configured(), _say)), _say)
+        await serve(NodeLifecycle(roles, event_printer(configured(), _say)), _say)
 
     def _roles(
         self, *, worker: bool, scheduler: bool, dedicated: bool, options: WorkerWords
-    ) -> Roles:
+    ) -> NodeOptions:
         import_all(self.imports)
         settings = configured()
         words: WorkerWords = {**worker_words(settings), **options}
         chosen = worker_options(
-            dedicated=dedicated, verbose=dedicated and tells_of_jobs(settings), **words
+            dedicated=dedicated, verbose=dedicated and shows_jobs(settings), **words
         )
-        return Roles(
+        return NodeOptions(
             url=self.url,
             registry=self.registry,
             worker=chosen if worker else None,
@@ -338,12 +338,12 @@ class Duly:
             stop_timeout=settings.stop_timeout if dedicated else None,
         )
 
-    def _announced(self, *, whole: bool) -> Announcement | None:
+    def _announced(self, *, whole: bool) -> DeclarationSet | None:
         """A program of its own declares all that it has; beside another one, it may be a part."""
         found = self.announcement()
         return None if found is None else replace(found, whole=whole)
 
-    def announcement(self) -> Announcement | None:
+    def announcement(self) -> DeclarationSet | None:
         """What its code declares, under the name of the app; None: it is nobody's by name."""
         app = self.name
         if app is None:

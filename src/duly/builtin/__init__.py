@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from duly.builtin.guard import Guard
-from duly.builtin.http import Client
+from duly.builtin.guard import NetworkGuard
+from duly.builtin.http import HttpClient
 from duly.builtin.process import GRACE, command, shell
 from duly.errors import InvalidValue
 from duly.registry.definition import Definition, define
@@ -42,9 +42,9 @@ def definitions(
             define(shell, name=SHELL, retry=None, grace=grace, executor="async"),
             define(command, name=COMMAND, retry=None, grace=grace, executor="async"),
         ]
-    guard = Guard(networks)
+    guard = NetworkGuard(networks)
     if "http" in allowed:
-        client = Client(guard, secrets=frozenset(secrets))
+        client = HttpClient(guard, secrets=frozenset(secrets))
         found.append(define(client.http, name=HTTP, executor="async"))
     return found
 

@@ -19,7 +19,7 @@ LARGEST: Final = 1_000_000  # bytes of a body that are read
 _LARGEST_HEAD: Final = 64 * 1024
 _MOST_INTERIM: Final = 10  # answers that say that the answer will come
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: [^\r\n]*)?")
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,12}")
 _BODILESS: Final = (204, 304)
 
@@ -29,7 +29,7 @@ class HttpFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     method: str
     target: Target
     headers: Mapping[str, str]
@@ -37,31 +37,31 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     status: int
     headers: Mapping[str, str]  # by their names in lower case
     body: bytes  # at most LARGEST
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HttpConnection:
     """A connection on which nothing has been said yet."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
 
-async def connected(target: Target, address: str, *, tls: ssl.SSLContext | None) -> Line:
+async def connected(target: Target, address: str, *, tls: ssl.SSLContext | None) -> HttpConnection:
     """A line to the address, on which the target's name is spoken; or an ``OSError``."""
     name = None if tls is None else target.host
-    return Line(
+    return HttpConnection(
         *await asyncio.open_connection(
             address, target.port, limit=_LARGEST_HEAD, ssl=tls, server_hostname=name
         )
     )
 
 
-async def asked(request: Request, line: Line) -> Answer:
+async def asked(request: HttpRequest, line: HttpConnection) -> HttpResponse:
     """The answer; an ``OSError`` or ``HttpFailed`` if there is none. The line is closed."""
     try:
         line.writer.write(_head(request) + (request.body or b""))
@@ -77,7 +77,7 @@ async def asked(request: Request, line: Line) -> Answer:
         line.writer.transport.abort()
 
 
-def _head(request: Request) -> bytes:
+def _head(request: HttpRequest) -> bytes:
     lines = [
         f"{request.method} {request.target.path} HTTP/1.1",
         f"Host: {request.target.authority}",
@@ -89,13 +89,13 @@ def _head(request: Request) -> bytes:
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
 
 
-async def _answer(reader: asyncio.StreamReader, method: str) -> Answer:
+async def _answer(reader: asyncio.StreamReader, method: str) -> HttpResponse:
     for _ in range(_MOST_INTERIM):
         status, headers = _read_head(await reader.readuntil(b"\r\n\r\n"))
         if status >= 200:
             is_bodiless = method == "HEAD" or status in _BODILESS
             body = b"" if is_bodiless else await _body(reader, headers)
-            return Answer(status=status, headers=headers, body=body)
+            return HttpResponse(status=status, headers=headers, body=body)
     raise HttpFailed("it says again and again that the answer will come")
 
 
@@ -107,7 +107,7 @@ def _read_head(raw: bytes) -> tuple[int, dict[str, str]]:
     headers: dict[str, str] = {}
     for line in lines:
         raw_name, _, raw_value = line.partition(b":")
-        if not _NAME.fullmatch(raw_name):
+        if not _HEADER_NAME.fullmatch(raw_name):
             raise HttpFailed(f"the answer has a header that cannot be read: {line[:80]!r}")
         name, value = raw_name.decode().lower(), raw_value.strip().decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

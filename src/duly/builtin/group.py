@@ -31,7 +31,7 @@ _FENCED_WITHIN: Final = 30.0  # seconds; whoever finds the lease over stops the 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class ProgramCall:
     argv: Sequence[str]
     cwd: str | None
     environment: Mapping[str, str]
@@ -40,7 +40,7 @@ class Command:
     stderr: int
 
 
-class Group:
+class ProcessGroup:
     """To be entered at once: it is gone where it is left."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Group:
             guard.watch(leader.pid)
 
     @classmethod
-    async def start(cls, command: Command, *, grace: float) -> Self:
+    async def start(cls, command: ProgramCall, *, grace: float) -> Self:
         guard = job.guard()
         leader = await asyncio.create_subprocess_exec(
             *command.argv,

@@ -83,7 +83,7 @@ async def resolved(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
-class Guard:
+class NetworkGuard:
     """``allowed`` are names of hosts, and networks, that may be reached though they are private."""
 
     def __init__(self, allowed: Sequence[str] = (), *, resolve: Resolve = resolved) -> None:

@@ -22,8 +22,15 @@ from typing import Final
 
 from duly.builtin import headers as making
 from duly.builtin import job
-from duly.builtin.exchange import Answer, HttpFailed, Line, Request, asked, connected
-from duly.builtin.guard import Guard
+from duly.builtin.exchange import (
+    HttpConnection,
+    HttpFailed,
+    HttpRequest,
+    HttpResponse,
+    asked,
+    connected,
+)
+from duly.builtin.guard import NetworkGuard
 from duly.builtin.target import Target
 from duly.clock import Timeout, boottime, now
 from duly.durations import show_duration
@@ -45,11 +52,15 @@ _CHARSET = re.compile(r'charset="?([\w.:-]+)', re.ASCII)
 _SHOWN: Final = 300
 
 
-class Client:
+class HttpClient:
     """The task, with what the operator of the worker allows it."""
 
     def __init__(
-        self, guard: Guard, *, secrets: Collection[str] = (), tls: ssl.SSLContext | None = None
+        self,
+        guard: NetworkGuard,
+        *,
+        secrets: Collection[str] = (),
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._guard = guard
         self._secrets = secrets  # names of variables that requests may be signed with
@@ -83,7 +94,7 @@ class Client:
             raise _failure(said, answer, expect or ())
         return _result(answer)
 
-    async def _followed(self, request: Request, expect: Collection[int]) -> Answer:
+    async def _followed(self, request: HttpRequest, expect: Collection[int]) -> HttpResponse:
         for _ in range(MOST_REDIRECTS + 1):
             answer = await self._answered(request)
             is_redirect = answer.status in _REDIRECTS and "location" in answer.headers
@@ -92,14 +103,14 @@ class Client:
             request = redirected(request, answer)
         raise Permanent(f"{request.target.shown}: more than {MOST_REDIRECTS} redirects")
 
-    async def _answered(self, request: Request) -> Answer:
+    async def _answered(self, request: HttpRequest) -> HttpResponse:
         try:
             return await asked(request, await self._connected(request.target))
         except (OSError, HttpFailed) as error:
             what = str(error) or type(error).__name__
             raise HttpFailed(f"{request.method} {request.target.shown}: {what}") from error
 
-    async def _connected(self, target: Target) -> Line:
+    async def _connected(self, target: Target) -> HttpConnection:
         """To the first address that takes the connection, of those that the guard lets through."""
         tls = self._tls if target.scheme == "https" else None
         *others, last = await self._guard.addresses(target.host, target.port)
@@ -132,7 +143,7 @@ class Client:
         return self._given_tls or ssl.create_default_context()
 
 
-def redirected(request: Request, answer: Answer) -> Request:
+def redirected(request: HttpRequest, answer: HttpResponse) -> HttpRequest:
     """The request that a redirect asks for, or ``Permanent``."""
     here, there = request.target, request.target.led_to(answer.headers["location"])
     if here.scheme == "https" and there.scheme == "http":
@@ -142,7 +153,7 @@ def redirected(request: Request, answer: Answer) -> Request:
         headers = making.for_a_stranger(headers)
     if _becomes_get(request.method, answer.status):
         headers = making.without_content(headers)
-        return Request(method="GET", target=there, headers=headers, body=None)
+        return HttpRequest(method="GET", target=there, headers=headers, body=None)
     return replace(request, target=there, headers=headers)
 
 
@@ -153,7 +164,7 @@ def _becomes_get(method: str, status: int) -> bool:
 
 def _request(
     url: str, *, method: str, headers: Mapping[str, str], body: str | None, secret: str | None
-) -> Request:
+) -> HttpRequest:
     if method.upper() not in METHODS:
         raise Permanent(f'method="{method}": one of {", ".join(METHODS)}')
     target = Target.of(url)
@@ -165,7 +176,7 @@ def _request(
     if secret is not None:
         said |= making.signature(content, secret, now())
     has_body = body is not None or method.upper() in ("POST", "PUT", "PATCH")
-    return Request(
+    return HttpRequest(
         method=method.upper(), target=target, headers=said, body=content if has_body else None
     )
 
@@ -181,7 +192,7 @@ def _is_expected(status: int, expect: Collection[int]) -> bool:
     return status in expect if expect else 200 <= status < 300
 
 
-def _failure(said: str, answer: Answer, expect: Collection[int]) -> Exception:
+def _failure(said: str, answer: HttpResponse, expect: Collection[int]) -> Exception:
     text = " ".join(_text(answer).split())[:_SHOWN]
     message = f"{said}: {text}" if text else said
     rest = _rest(answer.headers.get("retry-after", ""))
@@ -206,7 +217,7 @@ def _rest(said: str) -> timedelta | None:
     return min(max(wait, timedelta()), LONGEST_REST)
 
 
-def _result(answer: Answer) -> dict[str, object]:
+def _result(answer: HttpResponse) -> dict[str, object]:
     kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
     return {
         "status": answer.status,
@@ -215,7 +226,7 @@ def _result(answer: Answer) -> dict[str, object]:
     }
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: HttpResponse) -> str:
     """The beginning of the body. Four bytes are as many as a character has."""
     found = _CHARSET.search(answer.headers.get("content-type", "").lower())
     beginning = answer.body[: 4 * KEPT]

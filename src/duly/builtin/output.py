@@ -81,7 +81,7 @@ class Output:
         self._listeners.append(loop.create_task(self._hear(reader, level)))
 
     async def _hear(self, reader: asyncio.StreamReader, level: int) -> None:
-        lines = Lines()
+        lines = LineDecoder()
         while heard := await reader.read(_CHUNK):
             if self._is_full:  # nobody will read its lines: a hundred times faster
                 self._remember(heard[-4 * TAIL :].decode(errors="replace"))
@@ -114,7 +114,7 @@ class Output:
             transport.close()
 
 
-class Lines:
+class LineDecoder:
     """Text out of bytes, as they come."""
 
     def __init__(self) -> None:

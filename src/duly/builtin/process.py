@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from duly.builtin import job
-from duly.builtin.group import Command, Group
+from duly.builtin.group import ProcessGroup, ProgramCall
 from duly.builtin.output import Output
 from duly.errors import Permanent
 
@@ -77,7 +77,7 @@ async def _run(
         variables = environment(os.environ, env or {})
         with _refusals(argv, variables), _readable(stdin) as given:
             out, err = output.ends
-            asked = Command(
+            asked = ProgramCall(
                 argv=argv,
                 cwd=cwd,
                 environment=variables,
@@ -85,14 +85,14 @@ async def _run(
                 stdout=out,
                 stderr=err,
             )
-            group = await Group.start(asked, grace=GRACE.total_seconds())
+            group = await ProcessGroup.start(asked, grace=GRACE.total_seconds())
         status = await _to_its_end(group, output)
     if status:
         raise _failure(status, output.tail)
     return {"exit": 0, "tail": output.tail}
 
 
-async def _to_its_end(group: Group, output: Output) -> int:
+async def _to_its_end(group: ProcessGroup, output: Output) -> int:
     async with group:
         output.hand_over()
         status = await group.ended()

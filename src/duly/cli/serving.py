@@ -14,7 +14,7 @@ from duly.cli.store import run, settled
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from duly.app import Shift, WorkerWords
+    from duly.app import NodeLifecycle, WorkerWords
     from duly.declare import Sheet
     from duly.events import Emit
     from duly.registry.registry import Registry
@@ -85,10 +85,18 @@ def serve_registry(
     scheduler: bool,
     words: Mapping[str, Any],
 ) -> None:
-    from duly.app import Duly, Roles, Shift, allow_builtin, place, serve, worker_options
+    from duly.app import (
+        Duly,
+        NodeLifecycle,
+        NodeOptions,
+        allow_builtin,
+        place,
+        serve,
+        worker_options,
+    )
     from duly.connection import retention_of
     from duly.registry.loading import find
-    from duly.runtime.console import tells_of_jobs
+    from duly.runtime.console import shows_jobs
     from duly.runtime.worker_options import worker_words
 
     said = dict(words)
@@ -99,10 +107,10 @@ def serve_registry(
     options = None
     if worker:
         chosen: WorkerWords = {**worker_words(settings), **_worded(said)}
-        verbose = tells_of_jobs(settings)
+        verbose = shows_jobs(settings)
         chosen_options = worker_options(dedicated=True, verbose=verbose, **chosen)
         options = replace(chosen_options, restart=process.restart)
-    roles = Roles(
+    roles = NodeOptions(
         url=address_of(app, settings),
         registry=registry,
         worker=options,
@@ -119,10 +127,10 @@ def serve_registry(
         say(f"store: {place(roles.url)}")
         if options is not None and settings.log_level in ("debug", "info"):
             say(_introduced(registry, options.queues, options.concurrency))
-    emit = teller(settings)
+    emit = event_printer(settings)
 
     async def work() -> None:
-        shift = Shift(roles, emit)
+        shift = NodeLifecycle(roles, emit)
         if worker and scheduler and settings.web:
             await serve_with_web(shift, settings, emit, target=target, url=roles.url)
         else:
@@ -143,10 +151,10 @@ def zone_of(app: object, settings: "Settings") -> str | None:
     return getattr(app, "zone", None) or settings.zone
 
 
-def teller(settings: "Settings") -> "Emit":
+def event_printer(settings: "Settings") -> "Emit":
     from duly.runtime import console as talk
 
-    return talk.teller(settings, say)
+    return talk.event_printer(settings, say)
 
 
 def _worded(words: Mapping[str, Any]) -> "WorkerWords":
@@ -211,7 +219,7 @@ def with_secret(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 async def serve_with_web(
-    shift: "Shift",
+    shift: "NodeLifecycle",
     settings: "Settings",
     emit: "Emit",
     *,

@@ -16,7 +16,7 @@ from duly.cli.options import (
     working_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import obey, serve_app, teller
+from duly.cli.serving import event_printer, obey, serve_app
 from duly.cli.store import refuse, run, settled
 from duly.errors import DulyError
 
@@ -76,7 +76,7 @@ def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None
     obey(settings)
     numbers = range(1, settings.processes + 1)
     commands = [_command(target, number, words) for number in numbers]
-    supervisor = Supervisor(commands, emit=teller(settings))
+    supervisor = Supervisor(commands, emit=event_printer(settings))
     say(f"{settings.processes} workers of {target}")
     code = run(_watched(supervisor))
     if code:

@@ -12,18 +12,18 @@ from typing import TypeAlias
 from duly.engine.executors.protocol import Executor
 from duly.model.claimed import Claimed
 
-PlaceOf: TypeAlias = Callable[[Claimed], str | None]  # the name of an executor
+ExecutorOf: TypeAlias = Callable[[Claimed], str | None]  # the name of an executor
 
 
-class Seating:
+class ExecutorCapacity:
     """The seats of all executors, by name; most have any number, and need none here."""
 
     def __init__(
-        self, executors: Mapping[str, Executor], *, time: Callable[[], float], place_of: PlaceOf
+        self, executors: Mapping[str, Executor], *, time: Callable[[], float], place_of: ExecutorOf
     ) -> None:
         self._place_of = place_of
         self._seats = {
-            name: Seats(executor.seats, time)
+            name: ExecutorSlots(executor.seats, time)
             for name, executor in executors.items()
             if executor.seats is not None
         }
@@ -67,19 +67,19 @@ class Seating:
     def _waiting_for(self, name: str, waiting: Iterable[Claimed]) -> int:
         return sum(self._place_of(job) == name for job in waiting)
 
-    def _seats_of(self, job: Claimed) -> "Seats | None":
+    def _seats_of(self, job: Claimed) -> "ExecutorSlots | None":
         if not self._seats:
             return None
         place = self._place_of(job)
         return None if place is None else self._seats.get(place)
 
 
-class Seats:
+class ExecutorSlots:
     def __init__(self, number: int, time: Callable[[], float]) -> None:
         self.number = number
         self.taken = 0
         self.left = 0  # ever
-        self._pace = Pace(time)
+        self._pace = CompletionRate(time)
 
     @property
     def is_full(self) -> bool:
@@ -99,8 +99,8 @@ class Seats:
 LONGEST_WAIT_SECONDS = 1.0
 
 
-class Line:
-    def __init__(self, seating: Seating, time: Callable[[], float]) -> None:
+class PrefetchBuffer:
+    def __init__(self, seating: ExecutorCapacity, time: Callable[[], float]) -> None:
         self._seating = seating
         self._time = time
         self._jobs: deque[Claimed] = deque()
@@ -172,7 +172,7 @@ AHEAD_SECONDS = 0.1
 _MEMORY = 8  # of how many attempts the length is remembered, about
 
 
-class Pace:
+class CompletionRate:
     """How many jobs a second have ended lately."""
 
     def __init__(self, time: Callable[[], float]) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from duly.engine.journal_writer import Scribe
+from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import EVERYBODY
-from duly.engine.runner import ALONE, Crew
+from duly.engine.runner import ALONE, Runner
 from duly.model.claimed import Claimed
 from duly.model.queue import Queue
 from duly.store.protocol import (
@@ -39,17 +39,17 @@ _FIRST = (CLOCK, NORMAL, CLOCK, NORMAL, CLOCK, SUSPECT, CAREFUL, LOW)
 _OTHERS = (NORMAL, CLOCK, CAREFUL, LOW, SUSPECT)
 
 
-class Place(NamedTuple):
+class QueueShelf(NamedTuple):
     queue: str
     shelf: int
 
 
-class Rota:
+class QueueRotation:
     def __init__(self, queues: Sequence[str]) -> None:
         self._line = list(queues)
         self._shelves: dict[str, set[int]] = {queue: set() for queue in queues}
         self._looks = dict.fromkeys(queues, 0)
-        self._among: dict[Place, Sequence[str]] = {}
+        self._among: dict[QueueShelf, Sequence[str]] = {}
 
     @property
     def queues(self) -> list[str]:
@@ -76,22 +76,22 @@ class Rota:
         self._among.clear()
         for queue, shelf, *among in places:
             self._shelves[queue].add(shelf)
-            self._among[Place(queue, shelf)] = among[0] if among else ()
+            self._among[QueueShelf(queue, shelf)] = among[0] if among else ()
 
-    def among(self, place: Place) -> Sequence[str]:
+    def among(self, place: QueueShelf) -> Sequence[str]:
         """The tasks that were seen there, if others' jobs were as well; else nothing."""
         return self._among.get(place, ())
 
-    def put_back(self, place: Place) -> None:
+    def put_back(self, place: QueueShelf) -> None:
         """There may be something after all."""
         self._shelves[place.queue].add(place.shelf)
 
-    def emptied(self, place: Place) -> None:
+    def emptied(self, place: QueueShelf) -> None:
         self._shelves[place.queue].discard(place.shelf)
 
     def next(
         self, *, suspects: bool = True, careful: bool = True, shut: Container[str] = ()
-    ) -> Place | None:
+    ) -> QueueShelf | None:
         """The next place to look, and that queue goes to the end of the line."""
         unwanted = ({SUSPECT} if not suspects else set()) | ({CAREFUL} if not careful else set())
         for shelf_of in (self._work, self._idle_work):
@@ -101,7 +101,7 @@ class Rota:
                     self._line.remove(queue)
                     self._line.append(queue)
                     self._looks[queue] += 1
-                    return Place(queue, shelf)
+                    return QueueShelf(queue, shelf)
         return None
 
     def _work(self, queue: str, unwanted: set[int]) -> int | None:
@@ -122,7 +122,7 @@ LOOK_SECONDS = 0.4
 SOONEST = timedelta(milliseconds=1)
 
 
-class Doors:
+class ClosedQueues:
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._until: dict[str, float] = {}
@@ -168,51 +168,53 @@ FLOOR_US = 50_000
 FLOOR_SECONDS = 1.0
 
 
-class Desk:
+class ClaimPlanner:
     """What the claimers of a worker share."""
 
     def __init__(
-        self, store: Store, crew: Crew, *, queues: Sequence[str], tasks: Sequence[str]
+        self, store: Store, runner: Runner, *, queues: Sequence[str], tasks: Sequence[str]
     ) -> None:
         self.store = store
-        self.crew = crew
+        self.runner = runner
         self.tasks = tasks
         self.worker: int | None = None  # nobody yet, or nobody any more
-        self.rota = Rota(queues)
+        self.rotation = QueueRotation(queues)
         self.busy = 0
         self.claiming = 0  # jobs that are asked for, and have not come yet
-        self.scribe: Scribe | None = None
-        self.pulse = crew.time()
+        self.journal: JournalWriter | None = None
+        self.pulse = runner.time()
         self.peeked_at = float("-inf")
         self.nudged = False  # since then
         self.lost_answer = False  # perhaps more was claimed than we know
-        self.doors = Doors(crew.time)
-        self._in_vain: set[Place] = set()
-        self._passed_over: set[Place] = set()  # where there may be work for which nobody was free
+        self.closed = ClosedQueues(runner.time)
+        self._in_vain: set[QueueShelf] = set()
+        self._passed_over: set[QueueShelf] = (
+            set()
+        )  # where there may be work for which nobody was free
         self._crowded = False  # more came than executors had seats for
         self._settings: dict[str, Queue] = {}
         self._settings_at = float("-inf")
         self._tenant: dict[str, str] = {}
-        self._floors: dict[Place, tuple[int, float]] = {}
+        self._floors: dict[QueueShelf, tuple[int, float]] = {}
         self.topics = frozenset(
             {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
         )
         self.own_topic = f"work:{id(self)}"
-        self.help_topic = f"help:{id(self)}"
+        self.second_topic = f"help:{id(self)}"
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is here, under way, or in doubt."""
-        return self.crew.is_idle and not self.busy and not self.lost_answer
+        return self.runner.is_idle and not self.busy and not self.lost_answer
 
     def hear(self, topic: str) -> None:
         """A nudge came, and the claimers wake by it too."""
         if topic.startswith(f"{READY}:"):
-            self.rota.hint(topic.removeprefix(f"{READY}:"))
-            self.doors.open(topic.removeprefix(f"{READY}:"))
+            self.rotation.hint(topic.removeprefix(f"{READY}:"))
+            self.closed.open(topic.removeprefix(f"{READY}:"))
         elif topic == READY:
-            self.rota.hint()
-            self.rota.hint(shelf=CLOCK)  # it may be a moment of a schedule
+            self.rotation.hint()
+            self.rotation.hint(shelf=CLOCK)  # it may be a moment of a schedule
         elif topic == QUEUES:
             self._settings_at = float("-inf")
         elif topic != EVERYBODY:
@@ -223,20 +225,20 @@ class Desk:
 
     def enlisted(self, worker: int) -> None:
         self.worker = worker
-        self.rota.hint()
+        self.rotation.hint()
 
     async def settings(self, queue: str) -> Queue:
-        if self.crew.time() - self._settings_at >= SETTINGS_SECONDS:
-            self._settings_at = self.crew.time()
+        if self.runner.time() - self._settings_at >= SETTINGS_SECONDS:
+            self._settings_at = self.runner.time()
             self._settings = {queue.name: queue for queue in await self.store.work.queues()}
         return self._settings.get(queue) or Queue(name=queue)
 
-    async def ask(self, limit: int, *, plain: bool = False) -> tuple[Wish, Place] | None:
+    async def ask(self, limit: int, *, plain: bool = False) -> tuple[Wish, QueueShelf] | None:
         """What to ask for next, and where; only for what is ``plain``, if somebody else may ask.
 
         For what is done one at a time, or as far as resources go, two would ask too much.
         """
-        room = self.crew.room
+        room = self.runner.room
         tasks = self._startable(room)
         if self.worker is None or limit <= 0 or not tasks:
             return None
@@ -248,11 +250,11 @@ class Desk:
             place = place or self._next(plain=plain, room=room)
         if place is None or self.worker is None:
             return None
-        seen = self.rota.among(place)
+        seen = self.rotation.among(place)
         among = [task for task in seen if task in tasks]
         if seen and not among:  # what waits there is for others, or for an executor that is full
             self._passed_over.add(place)
-            self.rota.emptied(place)
+            self.rotation.emptied(place)
             return await self.ask(limit, plain=plain)
         wish = Wish(
             worker=self.worker,
@@ -263,7 +265,7 @@ class Desk:
             floor=self._floor(place),
             among=among,
             after=self._tenant.get(place.queue, ""),
-            free=self.crew.free if place.shelf == CAREFUL else {},
+            free=self.runner.free if place.shelf == CAREFUL else {},
         )
         return wish, place
 
@@ -271,67 +273,67 @@ class Desk:
         """The tasks for which an executor is free; the very same ones, if it is so for all."""
         full = {name for name, free in room.items() if free <= 0}
         if full:
-            tasks = tuple(task for task in self.tasks if self.crew.executor_of(task) not in full)
+            tasks = tuple(task for task in self.tasks if self.runner.executor_of(task) not in full)
             if len(tasks) < len(self.tasks):
                 self._floors.clear()  # what is passed over is older than what is claimed
                 return tasks
         for place in self._passed_over:
-            self.rota.put_back(place)
+            self.rotation.put_back(place)
         self._passed_over.clear()
         return self.tasks
 
-    def _next(self, *, plain: bool, room: Mapping[str, int]) -> Place | None:
-        suspects = room.get(ALONE, 1) > 0 if self.crew.isolates else not self.crew.has_suspect
-        return self.rota.next(
-            suspects=suspects and not plain, careful=not plain, shut=self.doors.shut_now()
+    def _next(self, *, plain: bool, room: Mapping[str, int]) -> QueueShelf | None:
+        suspects = room.get(ALONE, 1) > 0 if self.runner.isolates else not self.runner.has_suspect
+        return self.rotation.next(
+            suspects=suspects and not plain, careful=not plain, shut=self.closed.shut_now()
         )
 
-    def _should_peek(self, place: Place | None) -> bool:
-        age = self.crew.time() - self.peeked_at
+    def _should_peek(self, place: QueueShelf | None) -> bool:
+        age = self.runner.time() - self.peeked_at
         if place is None:
             return self.nudged or age >= PEEK_SECONDS
         return age >= BUSY_PEEK_SECONDS
 
     async def _peek(self) -> None:
-        self.peeked_at = self.crew.time()
+        self.peeked_at = self.runner.time()
         self.nudged = False  # what is heard from now on may not be seen
         try:
-            found = await self.store.work.ready(self.rota.queues, self.tasks)
+            found = await self.store.work.ready(self.rotation.queues, self.tasks)
         except BaseException:
             self.nudged = True
             raise
-        if not self._in_vain.isdisjoint(Place(*one[:2]) for one in found):
+        if not self._in_vain.isdisjoint(QueueShelf(*one[:2]) for one in found):
             self._settings_at = float("-inf")  # perhaps the queue is not plain any more
         self._in_vain.clear()
-        self.rota.seen(found)
+        self.rotation.seen(found)
 
     def _of_suspects(self, limit: int) -> int:
         """One at a time, unless each runs in a process of its own: then as many as there are slots.
 
         Nothing is claimed ahead: the next one may be what brings this worker down.
         """
-        if not self.crew.isolates:
+        if not self.runner.isolates:
             return 1
-        return max(1, min(limit, self.crew.slots - len(self.crew.running)))
+        return max(1, min(limit, self.runner.slots - len(self.runner.running)))
 
     @property
     def knows_of_more(self) -> bool:
-        return self.nudged or self.rota.knows_of_more(shut=self.doors.shut_now())
+        return self.nudged or self.rotation.knows_of_more(shut=self.closed.shut_now())
 
     def is_limited(self, queue: str) -> bool:
         settings = self._settings.get(queue)
         return settings is not None and settings.concurrency is not None
 
-    def came(self, found: Claims, wish: Wish, place: Place) -> None:
+    def came(self, found: Claims, wish: Wish, place: QueueShelf) -> None:
         """What a wish brought."""
         jobs, all_asked = found.jobs, wish.tasks is self.tasks
         if found.full:
-            self.doors.shut(place.queue, found.opens_in)
+            self.closed.shut(place.queue, found.opens_in)
         elif len(jobs) < wish.limit:
             if wish.floor != NO_FLOOR:
                 self._floors.pop(place, None)  # look again, from the bottom
             elif not (wish.among and jobs):
-                self.rota.emptied(place)
+                self.rotation.emptied(place)
         if not all_asked:
             self._passed_over.add(place)
         elif not jobs:
@@ -341,29 +343,29 @@ class Desk:
             self._set_floor(jobs, wish, place)
         self.take(jobs, wish.worker)
         if all_asked:
-            limited = self.crew.are_limited(jobs)
-            self._crowded = limited and (self._crowded or min(self.crew.room.values()) < 0)
+            limited = self.runner.are_limited(jobs)
+            self._crowded = limited and (self._crowded or min(self.runner.room.values()) < 0)
 
     def take(self, jobs: Sequence[Claimed], worker: int | None) -> None:
         """Run what this worker has claimed, if it is still that one."""
         if worker == self.worker:
-            self.crew.take(jobs)
+            self.runner.take(jobs)
         else:
-            self.crew.give_back(jobs, "given back unstarted: its worker lost its lease")
+            self.runner.give_back(jobs, "given back unstarted: its worker lost its lease")
 
-    def _floor(self, place: Place) -> int:
+    def _floor(self, place: QueueShelf) -> int:
         floor, until = self._floors.get(place, (NO_FLOOR, 0.0))
-        if self.crew.time() >= until:
+        if self.runner.time() >= until:
             self._floors.pop(place, None)
             return NO_FLOOR
         return floor
 
-    def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: Place) -> None:
+    def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: QueueShelf) -> None:
         """In a flood of one priority, nothing that is ready is older than what was claimed last."""
         same = len({job.priority for job in jobs}) == 1
         everything = wish.tasks is self.tasks and not wish.among
         if len(jobs) < wish.limit or not same or not everything or place.shelf == CAREFUL:
             self._floors.pop(place, None)
             return
-        until = self._floors.get(place, (0, self.crew.time() + FLOOR_SECONDS))[1]
+        until = self._floors.get(place, (0, self.runner.time() + FLOOR_SECONDS))[1]
         self._floors[place] = (jobs[-1].rank - FLOOR_US, until)

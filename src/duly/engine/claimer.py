@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar, cast
 
-from duly.engine.claim_planner import BATCH, Desk, Place
+from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf
 from duly.engine.outbox import ENOUGH_FOR_TWO
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
-from duly.events import Emit, SettlementFailed, WriteRefused, nobody
+from duly.events import Emit, SettlementFailed, WriteRefused, ignore_event
 from duly.store.protocol import (
     CAREFUL,
     NO_FLOOR,
@@ -39,78 +39,80 @@ Write: TypeAlias = Callable[[Sequence[End]], Awaitable[None]]
 class Claimer:
     def __init__(
         self,
-        desk: Desk,
+        planner: ClaimPlanner,
         *,
         first: bool = True,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         enough: Callable[[], bool] | None = None,
     ) -> None:
         self.name = "claimer" if first else "second claimer"
-        self.topics = desk.topics if first else frozenset({desk.help_topic})
+        self.topics = planner.topics if first else frozenset({planner.second_topic})
         self.patient = not first
-        self._desk = desk
+        self._planner = planner
         self._first = first
         self._emit = emit
         self._enough = enough or self._is_worth_it
 
     async def tick(self) -> timedelta:
-        desk = self._desk
-        desk.pulse = desk.crew.time()
-        if not self._first and (desk.lost_answer or not self._enough()):
+        planner = self._planner
+        planner.pulse = planner.runner.time()
+        if not self._first and (planner.lost_answer or not self._enough()):
             return UNTIL_CALLED
-        if desk.lost_answer:
+        if planner.lost_answer:
             return await self._adopt()
-        desk.busy += 1
-        queues = [queue for queue in desk.crew.ends.take_queues() if desk.is_limited(queue)]
-        desk.doors.ended(queues)
+        planner.busy += 1
+        queues = [
+            queue for queue in planner.runner.outbox.take_queues() if planner.is_limited(queue)
+        ]
+        planner.closed.ended(queues)
         try:
             await self._settle()
             more = await self._turn()
             if queues:
-                desk.store.work.has_room(queues)
+                planner.store.work.has_room(queues)
         except StoreUnavailable:
             # Also to see whether the store still knows what it has confirmed: a standby that took
             # over may not.
-            desk.lost_answer = True
+            planner.lost_answer = True
             raise
         finally:
-            desk.busy -= 1
-        if more or desk.crew.ends.are_pressing:
+            planner.busy -= 1
+        if more or planner.runner.outbox.are_pressing:
             return NO_REST
-        look = desk.doors.next_look()
+        look = planner.closed.next_look()
         return POLL if look is None else min(POLL, look)
 
     def _is_worth_it(self) -> bool:
-        crew = self._desk.crew
-        if self._desk.busy == 0:
+        runner = self._planner.runner
+        if self._planner.busy == 0:
             return False
-        settling = len(crew.ends.settlements) >= ENOUGH_FOR_TWO
+        settling = len(runner.outbox.settlements) >= ENOUGH_FOR_TWO
         return (
             settling
-            or len(crew.ends.done) >= ENOUGH_FOR_TWO
-            or (crew.wanted - self._desk.claiming >= ENOUGH_FOR_TWO)
+            or len(runner.outbox.done) >= ENOUGH_FOR_TWO
+            or (runner.wanted - self._planner.claiming >= ENOUGH_FOR_TWO)
         )
 
     async def _turn(self) -> bool:
         """Finish and claim: whether there may be more."""
-        desk = self._desk
-        asked = await desk.ask(desk.crew.wanted - desk.claiming, plain=not self._first)
+        planner = self._planner
+        asked = await planner.ask(planner.runner.wanted - planner.claiming, plain=not self._first)
         if asked is None:
             await self._written(None)
             return False
         wish, place = asked
-        desk.claiming += wish.limit  # nobody else needs to claim these
-        if self._first and desk.crew.wanted - desk.claiming >= ENOUGH_FOR_TWO:
-            desk.crew.call_help()
+        planner.claiming += wish.limit  # nobody else needs to claim these
+        if self._first and planner.runner.wanted - planner.claiming >= ENOUGH_FOR_TWO:
+            planner.runner.wake_second()
         try:
             found = await self._brought(wish, place)
         finally:
-            desk.claiming -= wish.limit
-        desk.came(found, wish, place)
-        return bool(found.jobs) or desk.knows_of_more
+            planner.claiming -= wish.limit
+        planner.came(found, wish, place)
+        return bool(found.jobs) or planner.knows_of_more
 
-    async def _brought(self, wish: Wish, place: Place) -> Claims:
-        settings = await self._desk.settings(place.queue)
+    async def _brought(self, wish: Wish, place: QueueShelf) -> Claims:
+        settings = await self._planner.settings(place.queue)
         if settings.plain and place.shelf != CAREFUL:
             return Claims(jobs=(await self._written(wish)).jobs)
         await self._written(None)
@@ -118,31 +120,33 @@ class Claimer:
 
     async def _written(self, wish: Wish | None) -> Turn:
         """Write what is done, and take what is wished."""
-        desk = self._desk
-        done = desk.crew.ends.take_done(BATCH)
+        planner = self._planner
+        done = planner.runner.outbox.take_done(BATCH)
         if not done and wish is None:
             return Turn()
         try:
             if done:
                 await self._last_words()
-            turn = await desk.store.work.turn(done, wish)
+            turn = await planner.store.work.turn(done, wish)
             self._refused(turn.refused, {one.id: one.fence for one in done})
             done.clear()
         except BaseException as error:
-            desk.lost_answer |= wish is not None and _may_be_done(error)
+            planner.lost_answer |= wish is not None and _may_be_done(error)
             if not done or isinstance(error, StoreUnavailable) or not isinstance(error, Exception):
                 raise
             await self._each_alone(done, self._finished)
             return Turn()
         finally:
-            desk.crew.ends.done[:0] = done  # not written, or it is written again under its fence
+            planner.runner.outbox.done[:0] = (
+                done  # not written, or it is written again under its fence
+            )
         return turn
 
     async def _claimed(self, wish: Wish) -> Claims:
         try:
-            return await self._desk.store.work.claim(wish)
+            return await self._planner.store.work.claim(wish)
         except BaseException as error:
-            self._desk.lost_answer |= _may_be_done(error)
+            self._planner.lost_answer |= _may_be_done(error)
             raise
 
     async def _adopt(self) -> timedelta:
@@ -150,24 +154,24 @@ class Claimer:
 
         Alone: what the other claimer has under way looks just the same.
         """
-        desk = self._desk
-        if desk.busy:
+        planner = self._planner
+        if planner.busy:
             return SOON
-        desk.busy += 1
+        planner.busy += 1
         try:
-            worker = desk.worker
-            held = [] if worker is None else await desk.store.work.held(worker)
-            desk.lost_answer = False
-            mine = [job for job in held if not desk.crew.has(job.id)]
-            desk.take(mine, worker)
+            worker = planner.worker
+            held = [] if worker is None else await planner.store.work.held(worker)
+            planner.lost_answer = False
+            mine = [job for job in held if not planner.runner.has(job.id)]
+            planner.take(mine, worker)
         finally:
-            desk.busy -= 1
+            planner.busy -= 1
         return NO_REST
 
     async def _settle(self) -> None:
         """Write what did not simply succeed."""
-        crew = self._desk.crew
-        batch = crew.ends.take_settlements(SETTLEMENTS, crew.time())
+        runner = self._planner.runner
+        batch = runner.outbox.take_settlements(SETTLEMENTS, runner.time())
         if not batch:
             return
         try:
@@ -181,35 +185,35 @@ class Claimer:
         except Exception:  # noqa: BLE001 - one of them cannot be written, and which?
             await self._each_alone(batch, self._settled)
         finally:
-            crew.ends.settlements[:0] = batch
+            runner.outbox.settlements[:0] = batch
 
     async def _each_schedule(self, batch: list[Settlement]) -> None:
         """Somebody holds one of their schedules: the others do not wait for that.
 
         What is left in the batch was not written.
         """
-        crew = self._desk.crew
+        runner = self._planner.runner
         while batch:
             schedule = batch[0].job.schedule_id
             group = [one for one in batch if one.job.schedule_id == schedule]
             try:
                 await self._settled(group)
             except Busy:
-                crew.ends.put_off(group, crew.time() + PUT_OFF_SECONDS)
+                runner.outbox.put_off(group, runner.time() + PUT_OFF_SECONDS)
             batch[:] = [one for one in batch if one.job.schedule_id != schedule]
 
     async def _last_words(self) -> None:
         """What jobs have said is written before their end: afterwards nobody would take it."""
-        scribe = self._desk.scribe
-        if scribe is not None and scribe.has_words:
-            await scribe.write()
+        journal = self._planner.journal
+        if journal is not None and journal.has_words:
+            await journal.write()
 
     async def _finished(self, done: Sequence[Done]) -> None:
-        turn = await self._desk.store.work.turn(done, None)
+        turn = await self._planner.store.work.turn(done, None)
         self._refused(turn.refused, {one.id: one.fence for one in done})
 
     async def _settled(self, batch: Sequence[Settlement]) -> None:
-        settled = await self._desk.store.work.settle(batch)
+        settled = await self._planner.store.work.settle(batch)
         self._refused(settled.refused, {one.job.id: one.job.fence for one in batch})
 
     async def _each_alone(self, batch: list[End], write: Write[End]) -> None:

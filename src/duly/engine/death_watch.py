@@ -1,4 +1,4 @@
-"""The coroner: ends the leases of workers that are known to be dead.
+"""The death watch: ends the leases of workers that are known to be dead.
 
 A lease is long, because it has to outlast pauses and partitions. But most deaths are plain: a
 process was killed on a machine that is still there. A worker's row says which process it is;
@@ -21,8 +21,8 @@ from datetime import timedelta
 
 from duly.clock import boottime
 from duly.engine.loop import EVERYBODY
-from duly.engine.process_identity import PROC, namespaces, shows_number, vitals
-from duly.events import Emit, WorkerDied, nobody
+from duly.engine.process_identity import PROC, namespaces, process_stat, shows_number
+from duly.events import Emit, WorkerDied, ignore_event
 from duly.model.worker import Host, WorkerInfo
 from duly.store.protocol import WORKERS, Store
 
@@ -30,8 +30,8 @@ EVERY = timedelta(milliseconds=500)
 LOOK_SECONDS = 2.0
 
 
-class Coroner:
-    name = "coroner"
+class DeathWatch:
+    name = "death watch"
     patient = True
     topics = frozenset({WORKERS})
 
@@ -39,7 +39,7 @@ class Coroner:
         self,
         store: Store,
         *,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         wake: Callable[[], None] = lambda: None,
         here: Host | None = None,
         is_dead: Callable[[Host], bool] | None = None,
@@ -52,7 +52,7 @@ class Coroner:
         self._is_dead = is_dead or is_dead_here
         self._is_here = is_here or is_alive_here
         self._steady = steady
-        self._watch = Watch(wake)
+        self._watch = ProcessWatch(wake)
         self._near: list[WorkerInfo] = []
         self._seen: set[int] = set()  # those of them that were seen alive
         self._looked_at = float("-inf")
@@ -97,7 +97,7 @@ class Coroner:
         return (host.boot, host.space) == (here.boot, here.space) and host != here
 
 
-class Watch:
+class ProcessWatch:
     """Calls at once when one of the processes ends, where the kernel can tell; never elsewhere."""
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -130,7 +130,7 @@ def this_process() -> Host:
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
         pid = os.getpid()
-        return Host(boot=boot, space=namespaces(), pid=pid, born=vitals(pid).born)
+        return Host(boot=boot, space=namespaces(), pid=pid, born=process_stat(pid).born)
     except (OSError, ValueError, IndexError):
         return Host()
 
@@ -139,7 +139,7 @@ def is_alive_here(worker: WorkerInfo) -> bool:
     """Return whether the worker's process is here, and says itself that it is this worker."""
     host = worker.profile.host
     try:
-        return vitals(host.pid).born == host.born and shows_number(host.pid, worker.id)
+        return process_stat(host.pid).born == host.born and shows_number(host.pid, worker.id)
     except (OSError, ValueError, IndexError):
         return False
 
@@ -147,7 +147,7 @@ def is_alive_here(worker: WorkerInfo) -> bool:
 def is_dead_here(host: Host) -> bool:
     """Whether the process has ended, and its children with it."""
     try:
-        found = vitals(host.pid)
+        found = process_stat(host.pid)
     except (FileNotFoundError, ProcessLookupError):
         return _is_gone(host.pid) and not _has_children(host)
     except OSError:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from duly.clock import boottime
 from duly.engine.timekeeper import LEASES, ORDINARY, Timekeeper
-from duly.events import Emit, JobsExpired, JobsReadied, nobody
+from duly.events import Emit, JobsExpired, JobsReadied, ignore_event
 from duly.store.protocol import JOBS, WORKERS, Store
 
 BATCH = 1_000
@@ -35,7 +35,7 @@ class Dispatcher:
         self,
         store: Store,
         *,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         batch: int = BATCH,
         timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,

@@ -7,6 +7,7 @@ function here answers for all of it.
 import traceback
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from duly import clock
 from duly.durations import parse_duration
@@ -15,6 +16,9 @@ from duly.model.outcome import Raised, Succeeded
 from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition
+
+_ENGINE = f"{Path(__file__).parent}/"
+_BUILTIN = f"{Path(__file__).parents[1]}/builtin/"
 
 
 def returned(value: object, definition: Definition) -> Succeeded | Raised:
@@ -77,7 +81,7 @@ def _is_told_by_a_built_in(error: BaseException) -> bool:
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
-    if step is None or "duly/builtin/" not in step.tb_frame.f_code.co_filename:
+    if step is None or not step.tb_frame.f_code.co_filename.startswith(_BUILTIN):
         return False
     return isinstance(error, Permanent) or type(error).__module__.startswith("duly.builtin")
 
@@ -85,7 +89,7 @@ def _is_told_by_a_built_in(error: BaseException) -> bool:
 def _below_us(error: BaseException) -> BaseException:
     """The error without those steps of its way that are ours, which help nobody."""
     step = error.__traceback__
-    while step is not None and "duly/engine/" in step.tb_frame.f_code.co_filename:
+    while step is not None and step.tb_frame.f_code.co_filename.startswith(_ENGINE):
         step = step.tb_next
     return error if step is None else error.with_traceback(step)
 

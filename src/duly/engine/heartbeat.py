@@ -20,19 +20,19 @@ from typing import Literal, Protocol
 
 from duly.clock import Timeout, boottime, sleep
 from duly.engine.lease import LEASE, PATIENCE, Lease
-from duly.engine.loop import Wake
+from duly.engine.loop import Waiter
 from duly.engine.process_identity import show_number, thread_times
 from duly.errors import StoreUnavailable, WriteBlocked
 from duly.events import (
     Emit,
     Event,
+    FencingFailed,
     InterpreterHeld,
     LoopStalled,
     TickFailed,
-    WorkerEnlisted,
     WorkerFenced,
-    WorkerUnfenced,
-    nobody,
+    WorkerRegistered,
+    ignore_event,
 )
 from duly.model.worker import Profile
 from duly.store.protocol import WORKERS, Beat, Store
@@ -51,7 +51,7 @@ ORDERLY_SECONDS = 1.0
 EX_TEMPFAIL = 75
 
 
-class Ward(Protocol):
+class LeaseHolder(Protocol):
     """What is kept alive, or stopped. Called on the event loop, except where it says otherwise."""
 
     def enlisted(self, worker: int) -> None: ...
@@ -86,7 +86,7 @@ class Ward(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LeaseTerms:
     lease: timedelta = LEASE
     dedicated: bool = False  # whether the process is nothing but a worker, and may end itself
     exit: Callable[[int], object] = os._exit
@@ -96,13 +96,13 @@ class Terms:
 class Heartbeat:
     def __init__(
         self,
-        ward: Ward,
+        ward: LeaseHolder,
         profile: Profile,
         *,
         connect: Callable[[], Awaitable[Store]] | None,
         store: Store,
-        terms: Terms,
-        emit: Emit = nobody,
+        terms: LeaseTerms,
+        emit: Emit = ignore_event,
         steady: Callable[[], float] = boottime,
     ) -> None:
         self._ward = ward
@@ -114,7 +114,7 @@ class Heartbeat:
         self._steady = steady
         self._stopping = False
         self._lets_go = True
-        self._wake = Wake()
+        self._wake = Waiter()
         self._lazy: asyncio.AbstractEventLoop | None = None  # where the ward lives
         self._here: asyncio.AbstractEventLoop | None = None  # where the heartbeat does
         self._thread: threading.Thread | None = None
@@ -208,7 +208,7 @@ class Heartbeat:
             self._ward.lease_until(lease.last_moment())
             if self._thread is not None:
                 show_number(info.id)
-            self._emit(WorkerEnlisted(info.id, info.name, quiet=self._unnoticed))
+            self._emit(WorkerRegistered(info.id, info.name, quiet=self._unnoticed))
             self._tell(self._ward.enlisted, info.id)
             reason = await self._keep(store, info.id, lease)
             if reason is None:
@@ -279,7 +279,7 @@ class Heartbeat:
         left = self._ward.running()
         if not left:
             return
-        self._emit(WorkerUnfenced(worker, left, self._what_follows()))
+        self._emit(FencingFailed(worker, left, self._what_follows()))
         if self._terms.dedicated:
             self._terms.exit(EX_TEMPFAIL)
 

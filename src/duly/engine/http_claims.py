@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from duly.clock import boottime
-from duly.engine.claim_planner import Doors, Place, Rota
+from duly.engine.claim_planner import ClosedQueues, QueueRotation, QueueShelf
 from duly.errors import StoreUnavailable, WrongState
 from duly.model.claimed import Claimed
 from duly.model.worker import WorkerInfo
@@ -14,20 +14,20 @@ from duly.store.protocol import CAREFUL, SHELVES, SUSPECT, Claims, Store, Wish
 POLL_SECONDS: Final = 0.5
 
 
-class GuestDesk:
+class HttpClaims:
     def __init__(self, info: WorkerInfo) -> None:
         self.worker = info.id
         self.profile = info.profile
-        self._rota = Rota(info.profile.queues)
-        self._doors = Doors(boottime)
-        self._in_vain: dict[Place, float] = {}  # places to be left alone until then
+        self._rotation = QueueRotation(info.profile.queues)
+        self._closed = ClosedQueues(boottime)
+        self._in_vain: dict[QueueShelf, float] = {}  # places to be left alone until then
         self._tenant: dict[str, str] = {}
         self._looking = asyncio.Lock()  # two at once would take more than there are slots
 
     @property
     def pause(self) -> float:
         """How long nobody need look again, unless there is news."""
-        look = self._doors.next_look()
+        look = self._closed.next_look()
         return POLL_SECONDS if look is None else min(POLL_SECONDS, look.total_seconds())
 
     def hint(self, queue: str) -> None:
@@ -36,7 +36,7 @@ class GuestDesk:
             place: until for place, until in self._in_vain.items() if queue and place.queue != queue
         }
         for name in [queue] if queue else self.profile.queues:
-            self._doors.open(name)
+            self._closed.open(name)
 
     def check_room(self, held: Sequence[Claimed], *, slots: int) -> None:
         if len(held) >= slots:
@@ -49,8 +49,8 @@ class GuestDesk:
     async def take(self, store: Store, limit: int, *, slots: int) -> list[Claimed]:
         """Claim as many, from as many places as it takes."""
         async with self._looking:
-            self._rota.seen(await store.work.ready(self._rota.queues, self.profile.tasks))
-            if self._rota.knows_nothing:
+            self._rotation.seen(await store.work.ready(self._rotation.queues, self.profile.tasks))
+            if self._rotation.knows_nothing:
                 return []
             held = await store.work.held(self.worker)
             for queue in await store.work.queues():
@@ -74,24 +74,24 @@ class GuestDesk:
 
     def _pass_over(self, queue: str) -> None:
         for shelf in SHELVES:
-            self._rota.emptied(Place(queue, shelf))
+            self._rotation.emptied(QueueShelf(queue, shelf))
 
-    def _next(self, here: Sequence[Claimed]) -> Place | None:
+    def _next(self, here: Sequence[Claimed]) -> QueueShelf | None:
         now = boottime()
         for place in [place for place, until in self._in_vain.items() if until > now]:
-            self._rota.emptied(place)
+            self._rotation.emptied(place)
         # What went down with a worker runs one at a time: the next one may be what did it.
         suspects = not any(job.crashes for job in here)
-        return self._rota.next(suspects=suspects, shut=self._doors.shut_now())
+        return self._rotation.next(suspects=suspects, shut=self._closed.shut_now())
 
-    def _wish(self, place: Place, limit: int, here: Sequence[Claimed]) -> Wish:
+    def _wish(self, place: QueueShelf, limit: int, here: Sequence[Claimed]) -> Wish:
         return Wish(
             worker=self.worker,
             queue=place.queue,
             tasks=self.profile.tasks,
             limit=1 if place.shelf == SUSPECT else limit,
             shelf=place.shelf,
-            among=self._rota.among(place),
+            among=self._rotation.among(place),
             after=self._tenant.get(place.queue, ""),
             free=self._free(here) if place.shelf == CAREFUL else {},
         )
@@ -104,11 +104,11 @@ class GuestDesk:
                 free[name] = free.get(name, 0) - amount
         return free
 
-    def _came(self, found: Claims, wish: Wish, place: Place) -> None:
+    def _came(self, found: Claims, wish: Wish, place: QueueShelf) -> None:
         if found.full:
-            self._doors.shut(place.queue, found.opens_in)
+            self._closed.shut(place.queue, found.opens_in)
         elif len(found.jobs) < wish.limit and not (wish.among and found.jobs):
-            self._rota.emptied(place)
+            self._rotation.emptied(place)
         if found.jobs:
             self._tenant[place.queue] = found.jobs[-1].tenant
         else:

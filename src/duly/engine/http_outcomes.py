@@ -31,7 +31,7 @@ MOST_ENDINGS: Final = 200  # in one transaction, which locks what waits for them
 MOST_LINES: Final = 1_000
 
 
-class Holding(NamedTuple):
+class FencedJob(NamedTuple):
     """A job, by the claim under which a guest runs it."""
 
     worker: int
@@ -39,7 +39,7 @@ class Holding(NamedTuple):
     fence: int
 
 
-class Ending(NamedTuple):
+class ReportedOutcome(NamedTuple):
     """What a guest says that a job came to."""
 
     id: int
@@ -47,22 +47,22 @@ class Ending(NamedTuple):
     outcome: Outcome
 
 
-class Line(NamedTuple):
+class ReportedLine(NamedTuple):
     text: str
     level: str = "info"
     at: datetime | None = None  # None: now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedOutcome:
     id: int
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishReport:
     kept: Sequence[int] = ()
-    refused: Sequence[Refused] = field(default_factory=tuple)
+    refused: Sequence[RefusedOutcome] = field(default_factory=tuple)
 
 
 def succeeded(result: object) -> Outcome:
@@ -88,8 +88,8 @@ def failed(error: str, *, traceback: str = "", retry: bool | str = True) -> Outc
 
 
 async def finish(
-    store: Store, worker: int, endings: Sequence[Ending], *, has_row: bool
-) -> Finished:
+    store: Store, worker: int, endings: Sequence[ReportedOutcome], *, has_row: bool
+) -> FinishReport:
     """Write what became of jobs. What was written before is kept, however often it is said.
 
     A worker without a row holds nothing: nobody could say whose it was.
@@ -106,7 +106,7 @@ async def finish(
     kept = list(settled.kept) if settled else []
     await _make_room(store, {jobs[number].queue for number in kept})
     lost = [one for one in endings if one.id not in kept]
-    return Finished(kept=kept, refused=[await _refused(store, worker, one) for one in lost])
+    return FinishReport(kept=kept, refused=[await _refused(store, worker, one) for one in lost])
 
 
 async def settle_late(store: Store, jobs: Sequence[Claimed]) -> None:
@@ -116,7 +116,7 @@ async def settle_late(store: Store, jobs: Sequence[Claimed]) -> None:
         await store.work.settle([_settlement(job, Late(), moment) for job in jobs])
 
 
-async def say(store: Store, holding: Holding, lines: Sequence[Line]) -> None:
+async def say(store: Store, holding: FencedJob, lines: Sequence[ReportedLine]) -> None:
     """Write lines into the log of a job."""
     if len(lines) > MOST_LINES:
         raise InvalidValue(f"{len(lines):,} lines: at most {MOST_LINES:,} at once")
@@ -139,7 +139,7 @@ async def say(store: Store, holding: Holding, lines: Sequence[Line]) -> None:
     )
 
 
-async def note(store: Store, holding: Holding, percent: float, *, message: str = "") -> None:
+async def note(store: Store, holding: FencedJob, percent: float, *, message: str = "") -> None:
     """How far a job is."""
     job = await _running(store, holding)
     await store.journal.write(
@@ -155,7 +155,7 @@ async def note(store: Store, holding: Holding, percent: float, *, message: str =
     )
 
 
-def _check(endings: Sequence[Ending]) -> None:
+def _check(endings: Sequence[ReportedOutcome]) -> None:
     if len(endings) > MOST_ENDINGS:
         raise InvalidValue(f"{len(endings)} jobs: at most {MOST_ENDINGS} at once")
     numbers = [one.id for one in endings]
@@ -165,7 +165,7 @@ def _check(endings: Sequence[Ending]) -> None:
 
 
 async def _jobs(
-    store: Store, held: Mapping[int, Claimed], endings: Sequence[Ending]
+    store: Store, held: Mapping[int, Claimed], endings: Sequence[ReportedOutcome]
 ) -> Mapping[int, Claimed | Job]:
     """The jobs that may be written on: held here, or ended before under the same fence."""
     found: dict[int, Claimed | Job] = {}
@@ -176,7 +176,7 @@ async def _jobs(
     return found
 
 
-async def _past(store: Store, one: Ending) -> Job | None:
+async def _past(store: Store, one: ReportedOutcome) -> Job | None:
     """A job that runs no more; one that another worker runs is nothing to write on."""
     try:
         job = await store.jobs.get(one.id)
@@ -185,7 +185,7 @@ async def _past(store: Store, one: Ending) -> Job | None:
     return None if job.state is State.RUNNING else job
 
 
-async def _with_reason(store: Store, one: Ending) -> Outcome:
+async def _with_reason(store: Store, one: ReportedOutcome) -> Outcome:
     """Who stopped because it was asked to need not say why."""
     outcome = one.outcome
     if not isinstance(outcome, Stopped) or outcome.reason:
@@ -213,22 +213,22 @@ async def _make_room(store: Store, queues: set[str]) -> None:
         store.work.has_room(sorted(queues & limited))
 
 
-async def _refused(store: Store, worker: int, one: Ending) -> Refused:
+async def _refused(store: Store, worker: int, one: ReportedOutcome) -> RefusedOutcome:
     try:
         job = await store.jobs.get(one.id)
     except NotFound as error:
-        return Refused(id=one.id, why=str(error))
-    return Refused(id=one.id, why=_not_yours(Holding(worker, one.id, one.fence), job))
+        return RefusedOutcome(id=one.id, why=str(error))
+    return RefusedOutcome(id=one.id, why=_not_yours(FencedJob(worker, one.id, one.fence), job))
 
 
-async def _running(store: Store, holding: Holding) -> Job:
+async def _running(store: Store, holding: FencedJob) -> Job:
     job = await store.jobs.get(holding.id)
     if (job.worker, job.fence, job.state) != (holding.worker, holding.fence, State.RUNNING):
         raise WrongState(f"{_not_yours(holding, job)}; nothing was written")
     return job
 
 
-def _not_yours(holding: Holding, job: Job) -> str:
+def _not_yours(holding: FencedJob, job: Job) -> str:
     return (
         f"job {job.id} is {job.state}, and worker {holding.worker} does not hold it under fence "
         f"{holding.fence}, or not any more"

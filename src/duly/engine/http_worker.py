@@ -19,10 +19,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duly.clock import Timeout, boottime
-from duly.engine.http_claims import GuestDesk
+from duly.engine.http_claims import HttpClaims
 from duly.engine.http_outcomes import settle_late
 from duly.engine.lease import PATIENCE
-from duly.engine.loop import EVERYBODY, Wake
+from duly.engine.loop import EVERYBODY, Waiter
 from duly.errors import Busy, InvalidValue, NotAllowed, OutcomeUnknown, WrongState
 from duly.model.claimed import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
@@ -41,12 +41,12 @@ VERSION: Final = "http"  # what is shown of a guest where others show their vers
 _UNIT = timedelta(milliseconds=10)
 
 
-class TooManyWait(Busy):
+class TooManyWaiting(Busy):
     """So many wait for work that one more would be one too many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Registration:
     """What a guest says of itself."""
 
     name: str
@@ -77,13 +77,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enlisted:
+class RegisteredWorker:
     worker: int
     lease_until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Renewal:
     """What a guest hears when it says that it is alive."""
 
     lease_until: datetime
@@ -94,34 +94,34 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class ClaimAnswer:
     order: Order
     jobs: Sequence[Claimed]
 
 
-class Guests:
+class HttpWorkers:
     """Those of one store, as far as they come to this process."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._desks: OrderedDict[int, GuestDesk] = OrderedDict()
-        self._waiting: set[Wake] = set()
+        self._desks: OrderedDict[int, HttpClaims] = OrderedDict()
+        self._waiting: set[Waiter] = set()
         self._closing = False
         store.listen(self._hear)
 
-    async def register(self, wanted: Wanted, *, holder: str) -> Enlisted:
+    async def register(self, wanted: Registration, *, holder: str) -> RegisteredWorker:
         profile = wanted.profile(holder)
         info = await self.store.work.register(profile, lease=wanted.length())
-        return Enlisted(worker=info.id, lease_until=info.lease_until)
+        return RegisteredWorker(worker=info.id, lease_until=info.lease_until)
 
-    async def renew(self, worker: int, *, holder: str) -> Heard:
+    async def renew(self, worker: int, *, holder: str) -> Renewal:
         """Prolong its lease, by as much as it asked for when it registered."""
         info = await self._living(worker, holder)
         held = await self.store.work.held(worker)
         lease = round((info.lease_until - info.beat_at) / _UNIT) * _UNIT
         now = await self.store.surroundings.now()
         beat = await self._renewed(worker, lease, running=len(held))
-        return Heard(
+        return Renewal(
             lease_until=now + lease,
             order=beat.order,
             slots=_slots(info.profile, beat),
@@ -131,22 +131,22 @@ class Guests:
 
     async def claim(
         self, worker: int, *, holder: str, limit: int = 1, wait: Duration = "0s"
-    ) -> Brought:
+    ) -> ClaimAnswer:
         """Jobs to run, as soon as there are any, or none after so long."""
         if not 1 <= limit <= MOST_CLAIMED:
             raise InvalidValue(f"limit={limit}: how many jobs to take, 1 to {MOST_CLAIMED}")
         until = (
             boottime() + length_of("wait", wait, longest=LONGEST_WAIT, zero=True).total_seconds()
         )
-        desk = await self._desk(worker, holder)
-        await self._check_room(desk)
+        planner = await self._planner(worker, holder)
+        await self._check_room(planner)
         with self._listening() as wake:
             while True:
-                brought = await self._look(desk, limit)
+                brought = await self._look(planner, limit)
                 left = until - boottime()
                 if brought.jobs or brought.order in ("stop", "kill") or left <= 0 or self._closing:
                     return brought
-                await wake.rest(min(left, desk.pause))
+                await wake.rest(min(left, planner.pause))
 
     async def held(self, worker: int, *, holder: str) -> Sequence[Claimed]:
         """What it runs, as the store has it: also what it was given in an answer that was lost."""
@@ -164,8 +164,8 @@ class Guests:
 
         Whoever has claimed here is known: a number is given to one worker only.
         """
-        desk = self._desks.get(worker)
-        if desk is not None and desk.profile.holder == holder:
+        planner = self._desks.get(worker)
+        if planner is not None and planner.profile.holder == holder:
             return True
         for info in await self.store.work.workers():
             if info.id == worker:
@@ -183,19 +183,19 @@ class Guests:
         for wake in self._waiting:
             wake.set()
 
-    async def _check_room(self, desk: GuestDesk) -> None:
-        beat = await self._told(desk.worker)
-        held = await self.store.work.held(desk.worker)
-        desk.check_room(held, slots=_slots(desk.profile, beat))
+    async def _check_room(self, planner: HttpClaims) -> None:
+        beat = await self._told(planner.worker)
+        held = await self.store.work.held(planner.worker)
+        planner.check_room(held, slots=_slots(planner.profile, beat))
 
-    async def _look(self, desk: GuestDesk, limit: int) -> Brought:
-        beat = await self._told(desk.worker)
+    async def _look(self, planner: HttpClaims, limit: int) -> ClaimAnswer:
+        beat = await self._told(planner.worker)
         if beat.order != "run":
-            return Brought(order=beat.order, jobs=())
-        found = await desk.take(self.store, limit, slots=_slots(desk.profile, beat))
+            return ClaimAnswer(order=beat.order, jobs=())
+        found = await planner.take(self.store, limit, slots=_slots(planner.profile, beat))
         late = [job for job in found if job.is_late]
         await settle_late(self.store, late)
-        return Brought(order=beat.order, jobs=[job for job in found if not job.is_late])
+        return ClaimAnswer(order=beat.order, jobs=[job for job in found if not job.is_late])
 
     async def _told(self, worker: int) -> Beat:
         beat = await self.store.work.listen_to(worker)
@@ -216,10 +216,10 @@ class Guests:
             raise self._dead(worker)
         return beat
 
-    async def _desk(self, worker: int, holder: str) -> GuestDesk:
+    async def _planner(self, worker: int, holder: str) -> HttpClaims:
         found = self._desks.get(worker)
         if found is None or found.profile.holder != holder:
-            found = self._desks[worker] = GuestDesk(await self._living(worker, holder))
+            found = self._desks[worker] = HttpClaims(await self._living(worker, holder))
         self._desks.move_to_end(worker)
         while len(self._desks) > MOST_DESKS:
             self._desks.popitem(last=False)
@@ -248,13 +248,13 @@ class Guests:
         )
 
     @contextmanager
-    def _listening(self) -> Iterator[Wake]:
+    def _listening(self) -> Iterator[Waiter]:
         if len(self._waiting) >= MOST_WAITING:
-            raise TooManyWait(
+            raise TooManyWaiting(
                 f"{MOST_WAITING} claims wait here already: ask again in a few seconds, or for "
                 "more jobs at once"
             )
-        wake = Wake()
+        wake = Waiter()
         self._waiting.add(wake)
         try:
             yield wake
@@ -263,8 +263,8 @@ class Guests:
 
     def _hear(self, topic: str) -> None:
         if topic.startswith(READY):
-            for desk in self._desks.values():
-                desk.hint(topic.removeprefix(READY).removeprefix(":"))
+            for planner in self._desks.values():
+                planner.hint(topic.removeprefix(READY).removeprefix(":"))
         elif topic not in (QUEUES, WORKERS, EVERYBODY):
             return
         for wake in self._waiting:

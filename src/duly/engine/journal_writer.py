@@ -1,4 +1,4 @@
-"""The scribe: writes down what jobs say while they run.
+"""The journal writer: writes down what jobs say while they run.
 
 Log records are caught where a job is current; children send what theirs say. It is kept here for a
 moment and written together. A job's last words are written before its end is: afterwards nobody
@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from duly.engine.executors.process.orders import LogLine
+from duly.engine.executors.process.orders import CapturedLine
 from duly.errors import StoreUnavailable
 from duly.model.claimed import Claimed
 from duly.model.journal import Entry, LogEntry, NoteEntry
@@ -33,8 +33,8 @@ MOST_WAITING = 20_000
 _MICROSECONDS = 1_000_000
 
 
-class Scribe:
-    name = "scribe"
+class JournalWriter:
+    name = "journal writer"
     topics: frozenset[str] = frozenset()
 
     def __init__(self, store: Store) -> None:
@@ -87,7 +87,7 @@ class Scribe:
             )
         )
 
-    def lines(self, job: Claimed, lines: Sequence[LogLine]) -> None:
+    def lines(self, job: Claimed, lines: Sequence[CapturedLine]) -> None:
         for line in lines:
             self.line(job, line.at_us, level=line.level, text=line.text)
 
@@ -104,7 +104,7 @@ class Scribe:
         )
 
 
-class Ear:
+class LogCapture:
     """Hears every log record that is made while a job is current, in whatever thread.
 
     Where records are made, and not as a handler: with a handler of ours at the root, logging would
@@ -118,11 +118,11 @@ class Ear:
     _lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        with Ear._lock:
-            Ear._workers += 1
-            if not Ear._is_there:
-                Ear._before, Ear._is_there = logging.getLogRecordFactory(), True
-                logging.setLogRecordFactory(Ear.made)
+        with LogCapture._lock:
+            LogCapture._workers += 1
+            if not LogCapture._is_there:
+                LogCapture._before, LogCapture._is_there = logging.getLogRecordFactory(), True
+                logging.setLogRecordFactory(LogCapture.made)
         # Records of jobs are kept from INFO on, whatever the application shows on its console.
         logging.getLogger("duly.job").setLevel(logging.INFO)
         return self
@@ -133,15 +133,15 @@ class Ear:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with Ear._lock:
-            Ear._workers -= 1
-            if not Ear._workers and logging.getLogRecordFactory() is Ear.made:
-                logging.setLogRecordFactory(Ear._before)
-                Ear._is_there = False
+        with LogCapture._lock:
+            LogCapture._workers -= 1
+            if not LogCapture._workers and logging.getLogRecordFactory() is LogCapture.made:
+                logging.setLogRecordFactory(LogCapture._before)
+                LogCapture._is_there = False
 
     @staticmethod
     def made(*args: object, **kwargs: object) -> logging.LogRecord:
-        record = Ear._before(*args, **kwargs)
+        record = LogCapture._before(*args, **kwargs)
         context = current_or_none()
         if context is not None and record.levelno >= logging.INFO:
             hear = getattr(context.port, "said", None)  # outside of a worker there is nobody

@@ -32,11 +32,11 @@ from duly.events import (
     Emit,
     Event,
     ServiceRestarted,
-    StoreFound,
     StoreLost,
+    StoreRecovered,
     TickFailed,
     TickStalled,
-    nobody,
+    ignore_event,
 )
 
 EVERYBODY = "*"
@@ -61,7 +61,7 @@ class Service(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LoopLimits:
     """How long things may take."""
 
     tick: timedelta = timedelta(seconds=30)
@@ -71,11 +71,11 @@ class Limits:
     longest_pause: timedelta = timedelta(seconds=2)
 
 
-DEFAULTS = Limits()
+DEFAULTS = LoopLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ServiceProgress:
     """How a service does."""
 
     age: timedelta  # of its last good tick; before the first one, of the loop
@@ -92,8 +92,8 @@ class Loop:
         services: Sequence[Service],
         *,
         dice: Dice,
-        emit: Emit = nobody,
-        limits: Limits = DEFAULTS,
+        emit: Emit = ignore_event,
+        limits: LoopLimits = DEFAULTS,
     ) -> None:
         names = [service.name for service in services]
         if len(set(names)) < len(names):
@@ -111,7 +111,7 @@ class Loop:
             if topics and (topic == EVERYBODY or not topics.isdisjoint((topic, EVERYBODY))):
                 keeper.wake.set()
 
-    def progress(self) -> Mapping[str, Progress]:
+    def progress(self) -> Mapping[str, ServiceProgress]:
         """Return the progress of each service that still ticks, by name. From any thread."""
         return {
             keeper.service.name: keeper.progress() for keeper in self._keepers if not keeper.is_over
@@ -141,12 +141,12 @@ class _Keeper:
     """Keeps one service ticking."""
 
     def __init__(
-        self, service: Service, *, outage: "_Outage", dice: Dice, emit: Emit, limits: Limits
+        self, service: Service, *, outage: "_Outage", dice: Dice, emit: Emit, limits: LoopLimits
     ) -> None:
         self.service = service
         self._outage = outage
-        self.wake = Wake()  # by nudges
-        self.halt = Wake()  # by nothing but the end
+        self.wake = Waiter()  # by nudges
+        self.halt = Waiter()  # by nothing but the end
         self.is_over = False
         self._dice = dice
         self._emit = emit
@@ -159,9 +159,11 @@ class _Keeper:
         self._last_error: str | None = None
         self._left_behind: list[asyncio.Task[float]] = []  # the event loop holds tasks only weakly
 
-    def progress(self) -> Progress:
+    def progress(self) -> ServiceProgress:
         age = timedelta(seconds=self._time() - self._good_at)
-        return Progress(age, self._ticks, failures=self._failures, last_error=self._last_error)
+        return ServiceProgress(
+            age, self._ticks, failures=self._failures, last_error=self._last_error
+        )
 
     async def keep(self, stop: asyncio.Event) -> None:
         self._time = asyncio.get_running_loop().time
@@ -208,7 +210,7 @@ class _Keeper:
         self._failures_in_a_row = 0
         over = self._outage.answered(self.service.name, self._good_at)
         if over is not None:
-            self._say(StoreFound(over))
+            self._say(StoreRecovered(over))
         return wish
 
     def _failed(self, error: BaseException) -> None:
@@ -281,7 +283,7 @@ class _Outage:
 
 async def _give(tick: asyncio.Task[float], time: timedelta) -> None:
     """Let it have that much time, unless it ends before."""
-    over = Wake()
+    over = Waiter()
     tick.add_done_callback(lambda _: over.set())
     await over.rest(time.total_seconds())
 
@@ -291,7 +293,7 @@ async def _wish(service: Service) -> float:
     return wish.total_seconds()
 
 
-class Wake:
+class Waiter:
     """One sleeper, any number of nudgers on the same event loop."""
 
     def __init__(self) -> None:
@@ -301,7 +303,7 @@ class Wake:
     def set(self) -> None:
         self._nudged = True
         if self._sleeper is not None:
-            _wake(self._sleeper)
+            _wake_up(self._sleeper)
 
     async def rest(self, seconds: float) -> bool:
         """Rest until nudged, or until the time has passed: whether it was a nudge.
@@ -319,7 +321,7 @@ class Wake:
         # By hand: asyncio.timeout ends a rest with two exceptions, and takes twice as long.
         loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
-        alarm = loop.call_later(seconds, _wake, self._sleeper)
+        alarm = loop.call_later(seconds, _wake_up, self._sleeper)
         try:
             await self._sleeper
         finally:
@@ -327,6 +329,6 @@ class Wake:
             self._sleeper = None
 
 
-def _wake(sleeper: asyncio.Future[None]) -> None:
+def _wake_up(sleeper: asyncio.Future[None]) -> None:
     if not sleeper.done():
         sleeper.set_result(None)

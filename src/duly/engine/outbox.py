@@ -20,13 +20,13 @@ ENOUGH_FOR_TWO = 50
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Ends:
+class Outbox:
     def __init__(
         self,
         *,
         dice: Callable[[], float],
         wake: Callable[[], None],
-        call_help: Callable[[], None],
+        wake_second: Callable[[], None],
         emit: Emit,
         verbose: bool,
     ) -> None:
@@ -37,7 +37,7 @@ class Ends:
         self._queues: set[str] = set()
         self._dice = dice
         self._wake = wake
-        self._call_help = call_help
+        self._wake_second = wake_second
         self._woken = False
         self._emit = emit
         self._verbose = verbose  # whether every job is told of, or only what went wrong
@@ -72,7 +72,7 @@ class Ends:
             self._woken = True
             self._wake()
         elif len(self.done) == ENOUGH_FOR_TWO:
-            self._call_help()
+            self._wake_second()
 
     def take_done(self, most: int) -> list[Done]:
         self._woken = False

@@ -28,12 +28,12 @@ _GONE = ("Z", "X")
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class ProcessStat:
     born: int  # in ticks since the machine started
     is_gone: bool  # dead, and only not waited for
 
 
-def vitals(pid: int) -> Vitals:
+def process_stat(pid: int) -> ProcessStat:
     """Of a process that is there; an ``OSError`` if none is shown."""
     if str((PROC / "self").readlink()) != str(os.getpid()):
         # Another pid namespace's /proc, in which our numbers are those of others.
@@ -41,13 +41,13 @@ def vitals(pid: int) -> Vitals:
     # The name, in parentheses, may hold anything, also spaces and parentheses.
     text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     found = text.rpartition(")")[2].split()
-    return Vitals(int(found[_BORN]), found[_STATE] in _GONE)
+    return ProcessStat(int(found[_BORN]), found[_STATE] in _GONE)
 
 
 def identity(pid: int) -> str:
     """``pid:start``."""
     try:
-        born = vitals(pid).born
+        born = process_stat(pid).born
     except (OSError, ValueError, IndexError):
         born = 0
     return f"{pid}:{born}"

@@ -7,7 +7,7 @@ after it has watched it go steadily for ten minutes.
 from datetime import timedelta
 
 from duly.engine.timekeeper import ORDINARY, Caution, Timekeeper
-from duly.events import Emit, Pruned, nobody
+from duly.events import Emit, Pruned, ignore_event
 from duly.store.protocol import Retention, Store
 
 BATCH = 5_000
@@ -25,7 +25,7 @@ class Pruner:
         self,
         store: Store,
         *,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         retention: Retention | None = None,
         batch: int = BATCH,
         timekeeper: Timekeeper | None = None,

@@ -13,7 +13,7 @@ from typing import Final
 from duly.clock import boottime
 from duly.engine.timekeeper import ORDINARY, Timekeeper
 from duly.errors import DulyError
-from duly.events import Emit, EventsSeen, nobody
+from duly.events import Emit, EventsHandled, ignore_event
 from duly.store.protocol import EVENTS, Store
 
 BATCH: Final = 200
@@ -30,7 +30,7 @@ class Reactor:
         self,
         store: Store,
         *,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         batch: int = BATCH,
         timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,
@@ -48,7 +48,7 @@ class Reactor:
             await self._answer()
             raise
         if done.events:
-            self._emit(EventsSeen(events=done.events, jobs=done.jobs, withdrawn=done.withdrawn))
+            self._emit(EventsHandled(events=done.events, jobs=done.jobs, withdrawn=done.withdrawn))
         answered = await self._answer()
         return NO_REST if done.more or answered == self._batch else LOOKING
 

@@ -11,7 +11,7 @@ worker has let go of, or what is known to have died.
 from datetime import datetime, timedelta
 
 from duly.engine.timekeeper import LEASES, Caution, Timekeeper
-from duly.events import Emit, JobsTakenBack, nobody
+from duly.events import Emit, JobsTakenBack, ignore_event
 from duly.model.outcome import Lost
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.protocol import WORKERS, LostJob, Store
@@ -33,7 +33,7 @@ class Reaper:
         self,
         store: Store,
         *,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         batch: int = BATCH,
         margin: timedelta = MARGIN,
         timekeeper: Timekeeper | None = None,

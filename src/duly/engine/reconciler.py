@@ -1,8 +1,9 @@
-"""The herald: says again and again which schedules the code of this node declares.
+"""The reconciler: writes the schedules that the code of this node declares to the store.
 
-The store writes the newest set that any living node holds, and tells an older one that it is. So a
-rolling deploy changes each schedule once, in whatever order nodes come and go. A herald whose set
-has held the word says so: if an older one has it now, that one only did not hear us.
+It repeats the declaration every ten seconds. The store applies the newest declaration set of all
+living nodes and tells a node with an older set that it is superseded, so a rolling deploy changes
+each schedule once, in whatever order nodes come and go. A node whose set was applied before says so
+(``held``): if an older set has replaced it, the older node only missed the newer declaration.
 """
 
 from collections.abc import Sequence
@@ -15,15 +16,15 @@ from duly.events import (
     DeclaredSchedulesRemoved,
     Emit,
     SchedulesDeclared,
-    nobody,
+    ignore_event,
 )
 from duly.store.protocol import Declared, Store, WantedSchedule
 
 EVERY = timedelta(seconds=10)
 
 
-class Herald:
-    name = "herald"
+class Reconciler:
+    name = "reconciler"
     topics: frozenset[str] = frozenset()
 
     def __init__(
@@ -34,7 +35,7 @@ class Herald:
         mark: str,
         wanted: Sequence[WantedSchedule],
         whole: bool = True,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
     ) -> None:
         self._store = store
         self._app = app
@@ -77,7 +78,7 @@ class Herald:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class DeclarationSet:
     """What an app has declared, all of it: said by whoever runs its scheduler."""
 
     app: str  # as "shop.tasks:duly"

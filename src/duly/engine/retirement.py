@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from duly.engine.claim_planner import Desk
+from duly.engine.claim_planner import ClaimPlanner
 
 EVERY = timedelta(milliseconds=50)
 NEVER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plans:
+class StopConditions:
     burst: bool = False  # until nothing is ready
     max_jobs: int | None = None
     max_idle: timedelta | None = None
@@ -25,12 +25,14 @@ class Retirement:
     name = "retirement"
     topics: frozenset[str] = frozenset()
 
-    def __init__(self, desk: Desk, plans: Plans, *, stop: Callable[[], None]) -> None:
-        self._desk = desk
+    def __init__(
+        self, planner: ClaimPlanner, plans: StopConditions, *, stop: Callable[[], None]
+    ) -> None:
+        self._planner = planner
         self._plans = plans
         self._stop = stop
-        self._began = desk.crew.time()
-        self._busy_at = desk.crew.time()
+        self._began = planner.runner.time()
+        self._busy_at = planner.runner.time()
         self._ended = 0
 
     async def tick(self) -> timedelta:
@@ -42,11 +44,15 @@ class Retirement:
         return EVERY
 
     def _is_time(self) -> bool:
-        crew, plans, now = self._desk.crew, self._plans, self._desk.crew.time()
-        if plans.max_jobs is not None and crew.ends.attempts >= plans.max_jobs:
+        runner, plans, now = self._planner.runner, self._plans, self._planner.runner.time()
+        if plans.max_jobs is not None and runner.outbox.attempts >= plans.max_jobs:
             return True
-        if not crew.is_idle or crew.ends.attempts != self._ended or self._desk.worker is None:
-            self._ended = crew.ends.attempts
+        if (
+            not runner.is_idle
+            or runner.outbox.attempts != self._ended
+            or self._planner.worker is None
+        ):
+            self._ended = runner.outbox.attempts
             self._busy_at = now
             return False
         if plans.max_idle is not None and now - self._busy_at >= plans.max_idle.total_seconds():
@@ -55,6 +61,6 @@ class Retirement:
 
     def _has_looked(self) -> bool:
         """Whether somebody has looked since, nobody does so now, and nothing was there."""
-        desk = self._desk
-        looked = desk.peeked_at > max(self._began, self._busy_at)
-        return looked and not desk.busy and not desk.nudged and desk.rota.knows_nothing
+        planner = self._planner
+        looked = planner.peeked_at > max(self._began, self._busy_at)
+        return looked and not planner.busy and not planner.nudged and planner.rotation.knows_nothing

@@ -27,36 +27,36 @@ from duly.registry.definition import Definition
 from duly.registry.registry import Completion
 
 
-class Why(Enum):
+class StopReason(Enum):
     CANCELLED = "cancelled"
     EXPIRED = "its time is over"
     INTERRUPTED = "its worker stops"
     FENCED = "its worker lost its lease"
 
 
-class Scribe(Protocol):
+class JournalPort(Protocol):
     """Who writes down what jobs say."""
 
     def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None: ...
     def line(self, job: Claimed, at_us: int, *, level: str, text: str) -> None: ...
 
 
-class Home(Protocol):
+class ExecutionHost(Protocol):
     """Where an attempt runs."""
 
     @property
-    def scribe(self) -> Scribe: ...
+    def journal(self) -> JournalPort: ...
     def time(self) -> float: ...
-    def transaction(self, run: "Run", /) -> Completion: ...
+    def transaction(self, run: "Execution", /) -> Completion: ...
 
 
-class Watchdog(Protocol):
+class GuardSource(Protocol):
     """Who kills process groups when this worker dies or its lease ends."""
 
     def guard(self) -> Guard: ...
 
 
-class Run:
+class Execution:
     """Also the port through which the task's context reaches further."""
 
     __slots__ = (
@@ -78,32 +78,34 @@ class Run:
         "why",
     )
 
-    def __init__(self, job: Claimed, definition: Definition, home: Home, *, place: str) -> None:
+    def __init__(
+        self, job: Claimed, definition: Definition, home: ExecutionHost, *, place: str
+    ) -> None:
         self.job = job
         self.definition = definition
         self._lazy = home
         self.place = place  # the name of the executor
         self.began = home.time()
-        self.why: Why | None = None
+        self.why: StopReason | None = None
         self.reason = ""
         self.stopper: Callable[[str], object] | None = None  # what makes it end, if anything does
         self.alarm: asyncio.TimerHandle | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.is_thread = False
         self.thread: int | None = None  # the native number of the thread that runs it
-        self.watchdog: Watchdog | None = None  # who guards what it starts
+        self.watchdog: GuardSource | None = None  # who guards what it starts
         self.knows = False  # whether the task has seen that it should stop
         self.completion: Completion | None = None  # the transaction in which it ends itself
         self.timeout = job.terms.timeout if job.terms_text else definition.timeout
 
-    def stop(self, why: Why, reason: str = "") -> None:
+    def stop(self, why: StopReason, reason: str = "") -> None:
         """Ask it to end, once for each reason; the first one is the one that counts.
 
         Except that a thread's time-out is only a word: whatever comes behind it counts instead.
         """
         if why is self.why:
             return
-        if self.why is None or (self.is_thread and self.why is Why.EXPIRED):
+        if self.why is None or (self.is_thread and self.why is StopReason.EXPIRED):
             self.why = why
             self.reason = reason or why.value
         if self.stopper is not None:
@@ -118,12 +120,12 @@ class Run:
         match self.why:
             case None:
                 return found
-            case Why.CANCELLED:
+            case StopReason.CANCELLED:
                 return Stopped(self.reason)
-            case Why.EXPIRED:
+            case StopReason.EXPIRED:
                 # A thread is only told; what it comes to in the end still counts.
                 return found if self.is_thread else TimedOut(self.timeout or timedelta())
-            case Why.INTERRUPTED | Why.FENCED:
+            case StopReason.INTERRUPTED | StopReason.FENCED:
                 # What came to a good end without knowing need not be done again.
                 ended = isinstance(found, Succeeded) and self.is_thread and not self.knows
                 return found if ended else Returned(self.reason)
@@ -137,14 +139,14 @@ class Run:
         return self.reason
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
-        self._lazy.scribe.note(self.job, percent, message=message, meta=meta)
+        self._lazy.journal.note(self.job, percent, message=message, meta=meta)
 
     def guard(self) -> Guard | None:
         return None if self.watchdog is None else self.watchdog.guard()
 
     def said(self, at_us: int, level: str, text: str) -> None:
         """Something was logged while it is current."""
-        self._lazy.scribe.line(self.job, at_us, level=level, text=text)
+        self._lazy.journal.line(self.job, at_us, level=level, text=text)
 
     def transaction(self, context: Context) -> Any:  # noqa: ANN401, ARG002 - as the port says
         if self.completion is None or not self.completion.completed:

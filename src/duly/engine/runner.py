@@ -11,13 +11,20 @@ waits for longer than expected is given back.
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from duly.engine.capacity import AHEAD_SECONDS, Line, Pace, Seating
+from duly.engine.capacity import AHEAD_SECONDS, CompletionRate, ExecutorCapacity, PrefetchBuffer
 from duly.engine.execution import raised, without_secrets
 from duly.engine.executors.protocol import Executor
-from duly.engine.outbox import Ends
-from duly.engine.run import Run, Scribe, Why
+from duly.engine.outbox import Outbox
+from duly.engine.run import Execution, JournalPort, StopReason
 from duly.errors import InvalidValue, SignatureChanged
-from duly.events import Emit, FailedAfterwards, JobStarted, JobStuck, TimeoutIgnored, nobody
+from duly.events import (
+    Emit,
+    FailedAfterCompletion,
+    JobStarted,
+    JobStuck,
+    TimeoutIgnored,
+    ignore_event,
+)
 from duly.model.claimed import Claimed
 from duly.model.outcome import (
     Completed,
@@ -36,33 +43,35 @@ from duly.registry.registry import Completion, Registry
 ALONE = "alone"  # the executor for jobs that crashed with a worker
 
 
-class Crew:
+class Runner:
     def __init__(  # noqa: PLR0913 - its parts, by name
         self,
         registry: Registry,
         executors: Mapping[str, Executor],
         *,
         slots: int,
-        scribe: Scribe,
+        journal: JournalPort,
         time: Callable[[], float],
         dice: Callable[[], float],
         wake: Callable[[], None],
-        call_help: Callable[[], None] = lambda: None,
+        wake_second: Callable[[], None] = lambda: None,
         resources: Mapping[str, int] | None = None,
         most: int | None = None,
         transaction: Callable[[Claimed, Definition], Completion] | None = None,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         verbose: bool = True,
     ) -> None:
         self.slots = slots
-        self.scribe = scribe
-        self.running: dict[int, Run] = {}
-        self.ended: deque[tuple[float, Run]] = deque(maxlen=32)  # the last ones, and when
+        self.journal = journal
+        self.running: dict[int, Execution] = {}
+        self.ended: deque[tuple[float, Execution]] = deque(maxlen=32)  # the last ones, and when
         self.accepts = True  # whether more may be claimed
-        self._seating = Seating(executors, time=time, place_of=self._place)
-        self.line = Line(self._seating, time)
-        self.call_help = call_help  # for the claimer: there is work for two
-        self.ends = Ends(dice=dice, wake=wake, call_help=call_help, emit=emit, verbose=verbose)
+        self._seating = ExecutorCapacity(executors, time=time, place_of=self._place)
+        self.line = PrefetchBuffer(self._seating, time)
+        self.wake_second = wake_second  # for the claimer: there is work for two
+        self.outbox = Outbox(
+            dice=dice, wake=wake, wake_second=wake_second, emit=emit, verbose=verbose
+        )
         self._clock = time
         self._registry = registry
         self._executors = executors
@@ -71,7 +80,7 @@ class Crew:
         self._transaction = transaction
         self._emit = emit
         self._verbose = verbose  # whether every job is told of
-        self._pace = Pace(time)
+        self._pace = CompletionRate(time)
         self._watches = False
 
     def time(self) -> float:
@@ -84,10 +93,12 @@ class Crew:
         """How many more jobs there is use for."""
         if not self.accepts:
             return 0
-        ahead = self._pace.ahead(self.ends.attempts, self.slots)
+        ahead = self._pace.ahead(self.outbox.attempts, self.slots)
         here = len(self.running) + len(self.line)
         useful = self.slots + ahead - here
-        return useful if self._most is None else min(useful, self._most - self.ends.attempts - here)
+        return (
+            useful if self._most is None else min(useful, self._most - self.outbox.attempts - here)
+        )
 
     @property
     def room(self) -> Mapping[str, int]:
@@ -104,7 +115,7 @@ class Crew:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is claimed, runs, or is still to be written."""
-        return not (self.running or self.line or self.ends)
+        return not (self.running or self.line or self.outbox)
 
     @property
     def free(self) -> dict[str, int]:
@@ -127,7 +138,7 @@ class Crew:
         return waiting or any(run.job.crashes for run in self.running.values())
 
     def has(self, number: int) -> bool:
-        return number in self.running or self.line.has(number) or self.ends.has(number)
+        return number in self.running or self.line.has(number) or self.outbox.has(number)
 
     def take(self, jobs: Iterable[Claimed]) -> None:
         if not self.accepts:
@@ -148,24 +159,24 @@ class Crew:
         for number, reason in told.items():
             run = self.running.get(number)
             if run is not None:
-                self._stop(run, Why.CANCELLED, reason)
+                self._stop(run, StopReason.CANCELLED, reason)
         for job in self.line.take(told):
-            self.ends.add(job, self._known(job), Stopped(told[job.id]))
+            self.outbox.add(job, self._known(job), Stopped(told[job.id]))
 
     def give_back_waiting(self, reason: str) -> None:
         self.give_back(self.line.take_all(), reason)
 
     def give_back(self, jobs: Iterable[Claimed], reason: str) -> None:
         for job in jobs:
-            self.ends.add(job, self._known(job), Returned(reason))
+            self.outbox.add(job, self._known(job), Returned(reason))
 
-    def stop_all(self, why: Why) -> None:
+    def stop_all(self, why: StopReason) -> None:
         """Stop everything that runs, and give back what does not."""
         self.give_back_waiting(f"given back unstarted: {why.value}")
         for run in list(self.running.values()):
             self._stop(run, why)
 
-    def transaction(self, run: Run) -> Completion:
+    def transaction(self, run: Execution) -> Completion:
         if self._transaction is None:
             raise InvalidValue("transaction() needs a worker that knows where its store is")
         return self._transaction(run.job, run.definition)
@@ -194,23 +205,23 @@ class Crew:
     def _start(self, job: Claimed) -> None:
         definition = self._known(job)
         if definition is None:
-            self.ends.add(job, None, Returned("its worker does not know the task"))
+            self.outbox.add(job, None, Returned("its worker does not know the task"))
             return
         if job.is_late:
-            self.ends.add(job, definition, Late())
+            self.outbox.add(job, definition, Late())
             return
         try:
             arguments = definition.signature.decode(job.args)
             if definition.graph is not None:
-                self.ends.add(job, definition, Opened(self._registry.flow_plan(definition)))
+                self.outbox.add(job, definition, Opened(self._registry.flow_plan(definition)))
                 return
-            run = Run(job, definition, self, place=self._place_by(job, definition))
+            run = Execution(job, definition, self, place=self._place_by(job, definition))
         except SignatureChanged as error:
             mismatch = Mismatched(str(error), definition.signature.fingerprint)
-            self.ends.add(job, definition, mismatch)
+            self.outbox.add(job, definition, mismatch)
             return
         except Exception as error:  # noqa: BLE001 - a codec of others, or terms nobody can read
-            self.ends.add(job, definition, raised(error, definition.retry))
+            self.outbox.add(job, definition, raised(error, definition.retry))
             return
         self.running[job.id] = run
         self._seating.take(run.place)
@@ -218,7 +229,7 @@ class Crew:
             self._emit(JobStarted(job.id, job.called, job.attempt))
         self._execute(run, arguments)
 
-    def _execute(self, run: Run, arguments: Mapping[str, object]) -> None:
+    def _execute(self, run: Execution, arguments: Mapping[str, object]) -> None:
         try:
             if run.timeout is not None:
                 self._executor(run).expire_after(run, run.timeout, self._expired)
@@ -226,7 +237,7 @@ class Crew:
         except Exception as error:  # noqa: BLE001 - as where there can be no more threads
             self._over(run, raised(error, run.definition.retry))
 
-    def _executor(self, run: Run) -> Executor:
+    def _executor(self, run: Execution) -> Executor:
         return self._executors[run.place]
 
     def _place(self, job: Claimed) -> str | None:
@@ -238,23 +249,23 @@ class Crew:
         alone = job.crashes >= SUSPECT and self.isolates
         return ALONE if alone and job.task not in self._registry.local else definition.executor
 
-    def _expired(self, run: Run) -> None:
+    def _expired(self, run: Execution) -> None:
         if run.is_thread and run.timeout is not None:
             self._emit(TimeoutIgnored(run.job.id, run.job.called, run.timeout))
-        self._stop(run, Why.EXPIRED)
+        self._stop(run, StopReason.EXPIRED)
 
-    def _stop(self, run: Run, why: Why, reason: str = "") -> None:
+    def _stop(self, run: Execution, why: StopReason, reason: str = "") -> None:
         run.stop(why, reason)
         if run.grace is None:
             run.grace = self._executor(run).after(
                 run.definition.grace.total_seconds(), lambda: self._still_there(run)
             )
 
-    def _still_there(self, run: Run) -> None:
+    def _still_there(self, run: Execution) -> None:
         if self.running.get(run.job.id) is run:
             self._emit(JobStuck(run.job.id, run.job.called, run.reason))
 
-    def _over(self, run: Run, found: Outcome | Completed) -> None:
+    def _over(self, run: Execution, found: Outcome | Completed) -> None:
         """The executor says that it has ended, and how; on the event loop, and once."""
         if self.running.get(run.job.id) is not run:
             return  # told before; or it was given up for lost, and its job runs here again
@@ -271,8 +282,8 @@ class Crew:
         outcome = run.outcome(found)
         if isinstance(outcome, Completed) and isinstance(found, Raised):
             error = f"{found.error}: {found.message}"
-            self._emit(FailedAfterwards(run.job.id, run.job.called, error))
-        self.ends.add(run.job, run.definition, outcome, seconds=seconds)
+            self._emit(FailedAfterCompletion(run.job.id, run.job.called, error))
+        self.outbox.add(run.job, run.definition, outcome, seconds=seconds)
         if self.line:
             self._fill()
 

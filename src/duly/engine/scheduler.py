@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from duly.clock import boottime
 from duly.engine.timekeeper import ORDINARY, Timekeeper
-from duly.events import Emit, Fired, ScheduleFaulted, nobody
+from duly.events import Emit, ScheduleFaulted, SchedulesFired, ignore_event
 from duly.policy.firing import decide
 from duly.store.protocol import SCHEDULES, Store
 from duly.store.protocol import Fired as Pass
@@ -41,7 +41,7 @@ class Scheduler:
         self,
         store: Store,
         *,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         batch: int = BATCH,
         timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,
@@ -62,7 +62,7 @@ class Scheduler:
         trust = self._timekeeper.ask(ORDINARY)
         fired = await self._store.ledger.fire(decide, limit=self._batch, trust=trust)
         if fired.schedules:
-            self._emit(Fired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
+            self._emit(SchedulesFired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
         for name, reason in fired.faults:
             self._emit(ScheduleFaulted(name=name, reason=reason))
         await self._refresh()

@@ -22,9 +22,9 @@ from functools import partial
 from typing import Final
 
 from duly.clock import boottime
-from duly.engine.loop import Wake
+from duly.engine.loop import Waiter
 from duly.engine.process_identity import die_with_parent, identity
-from duly.events import Emit, ProcessReplaced, TickFailed, nobody
+from duly.events import Emit, ProcessReplaced, TickFailed, ignore_event
 
 # Under this name a process finds whom it belongs to.
 SUPERVISOR: Final = "DULY_SUPERVISOR"
@@ -89,7 +89,7 @@ class Supervisor:
         commands: Sequence[Sequence[str]],
         *,
         environment: Mapping[str, str] | None = None,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         time: Callable[[], float] = boottime,
     ) -> None:
         self._seats = [_Seat(command, time) for command in commands]
@@ -163,7 +163,7 @@ class _Seat:
         self.process: Process | None = None
         self.lives = False
         self.deaths = 0  # in a row, each soon after its start
-        self.wake = Wake()
+        self.wake = Waiter()
 
     async def start(self, environment: Mapping[str, str]) -> Process:
         self._began = self._time()

@@ -33,7 +33,7 @@ from typing import Final
 
 from duly.clock import boottime
 from duly.engine.lease import LEASE
-from duly.events import ClockDistrusted, ClockTrusted, Emit, nobody
+from duly.events import ClockDistrusted, ClockTrusted, Emit, ignore_event
 from duly.instants import EPOCH
 from duly.store.protocol import Store, Trust
 
@@ -82,7 +82,7 @@ class Timekeeper:
     topics: frozenset[str] = frozenset()
 
     def __init__(
-        self, store: Store, *, emit: Emit = nobody, steady: Callable[[], float] = boottime
+        self, store: Store, *, emit: Emit = ignore_event, steady: Callable[[], float] = boottime
     ) -> None:
         self._store = store
         self._emit = emit

@@ -1,8 +1,8 @@
-"""A worker: claims jobs, runs them, and says what became of them.
+"""A worker: claims jobs, runs them and writes their outcomes.
 
-Here its parts are put together: the crew that runs jobs, two claimers, the scribe, the heartbeat.
-It stops in two ways. Warm: nothing more is claimed, what has not begun is given back, and what runs
-comes to its end. Cold: what runs is stopped, too.
+It is made of a runner, two claimers, the journal writer and the heartbeat. It stops in two ways.
+Warm stop: it claims nothing more, gives back jobs that have not started and waits for those that
+run. Cold stop: it stops running jobs as well.
 """
 
 import asyncio
@@ -14,20 +14,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from duly.clock import Timeout, boottime, sleep
-from duly.engine.claim_planner import Desk
+from duly.engine.claim_planner import ClaimPlanner
 from duly.engine.claimer import Claimer
 from duly.engine.death_watch import this_process
 from duly.engine.executors.protocol import Executor
-from duly.engine.heartbeat import Heartbeat
-from duly.engine.heartbeat import Terms as LeaseTerms
-from duly.engine.journal_writer import Ear, Scribe
+from duly.engine.heartbeat import Heartbeat, LeaseTerms
+from duly.engine.journal_writer import JournalWriter, LogCapture
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Service
-from duly.engine.retirement import Plans, Retirement
-from duly.engine.run import Why
-from duly.engine.runner import Crew
+from duly.engine.retirement import Retirement, StopConditions
+from duly.engine.run import StopReason
+from duly.engine.runner import Runner
 from duly.errors import StoreUnavailable
-from duly.events import Emit, Event, nobody
+from duly.events import Emit, Event, ignore_event
 from duly.model.claimed import Claimed
 from duly.model.worker import Host, Profile
 from duly.registry.definition import Definition
@@ -36,7 +35,7 @@ from duly.store.protocol import Beat, Store
 
 # How long what runs is given to end when the worker stops cold.
 COLD_SECONDS = 5.0
-NO_PLANS = Plans()
+NO_PLANS = StopConditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Setup:
     lease: timedelta = LEASE
     dedicated: bool = False  # the process is nothing but a worker
     restart: Callable[[int], object] | None = None  # how it ends itself, and another takes over
-    plans: Plans = NO_PLANS
+    plans: StopConditions = NO_PLANS
     version: str = ""
     app: str = ""
     verbose: bool = False  # every job is told of
@@ -78,29 +77,29 @@ class Worker:
         registry: Registry,
         setup: Setup,
         *,
-        executors: Callable[[Scribe], Mapping[str, Executor]],
+        executors: Callable[[JournalWriter], Mapping[str, Executor]],
         dice: Callable[[], float],
         on_stop: Callable[[], None],
         connect: Callable[[], Awaitable[Store]] | None = None,
         transaction: Callable[[Claimed, Definition], Completion] | None = None,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
         time: Callable[[], float] = boottime,
     ) -> None:
-        emit = emit if emit is nobody else _harmless(emit)
-        self._scribe = Scribe(store)
-        self._executors = executors(self._scribe)
+        emit = emit if emit is ignore_event else _harmless(emit)
+        self._journal = JournalWriter(store)
+        self._executors = executors(self._journal)
         self._setup = setup
         self._on_stop = on_stop
         self._wake: Callable[[str], None] = lambda _: None
-        self.crew = Crew(
+        self.runner = Runner(
             registry,
             self._executors,
             slots=setup.slots,
-            scribe=self._scribe,
+            journal=self._journal,
             time=time,
             dice=dice,
-            wake=lambda: self._wake(self.desk.own_topic),
-            call_help=lambda: self._wake(self.desk.help_topic),
+            wake=lambda: self._wake(self.planner.own_topic),
+            wake_second=lambda: self._wake(self.planner.second_topic),
             resources=setup.resources,
             most=setup.plans.max_jobs,
             transaction=transaction,
@@ -112,9 +111,11 @@ class Worker:
             for name, mark in registry.signatures().items()
             if registry.get(name).executor in self._executors
         }
-        self.desk = Desk(store, self.crew, queues=setup.queues, tasks=tuple(signatures))
-        self.desk.scribe = self._scribe
-        self.profile = setup.profile(signatures, isolates=self.crew.isolates)
+        self.planner = ClaimPlanner(
+            store, self.runner, queues=setup.queues, tasks=tuple(signatures)
+        )
+        self.planner.journal = self._journal
+        self.profile = setup.profile(signatures, isolates=self.runner.isolates)
         self._heartbeat = Heartbeat(
             self,
             self.profile,
@@ -129,69 +130,69 @@ class Worker:
             emit=emit,
             steady=time,
         )
-        self._ear = Ear()
+        self._ear = LogCapture()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # the native number of the loop's
         self._stopping = False
         self._asked = 0  # how often it was asked to stop through the store
-        store.listen(self.desk.hear)
+        store.listen(self.planner.hear)
         self.services: Sequence[Service] = (
-            Claimer(self.desk, emit=emit),
-            Claimer(self.desk, first=False, emit=emit),
-            self._scribe,
-            Retirement(self.desk, setup.plans, stop=on_stop),
+            Claimer(self.planner, emit=emit),
+            Claimer(self.planner, first=False, emit=emit),
+            self._journal,
+            Retirement(self.planner, setup.plans, stop=on_stop),
         )
 
     async def start(self, nudge: Callable[[str], None]) -> None:
         """Begin; ``nudge`` wakes the services of a topic."""
         self._wake = nudge
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_native_id()
-        self.desk.pulse = self.crew.time()
+        self.planner.pulse = self.runner.time()
         self._ear.__enter__()
         await self._heartbeat.start()
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Stop warm, and cold once ``hurry`` is set. The services still tick meanwhile."""
         self._stopping = True
-        self.crew.accepts = False
-        self.crew.give_back_waiting("given back unstarted: its worker stops")
-        if self.crew.running:
+        self.runner.accepts = False
+        self.runner.give_back_waiting("given back unstarted: its worker stops")
+        if self.runner.running:
             await self._tell_that_it_stops()
-        await self._until(lambda: not self.crew.running or hurry.is_set())
-        self.crew.stop_all(Why.INTERRUPTED)
+        await self._until(lambda: not self.runner.running or hurry.is_set())
+        self.runner.stop_all(StopReason.INTERRUPTED)
         with contextlib.suppress(TimeoutError):
             async with Timeout(COLD_SECONDS):
-                await self._until(lambda: self.desk.is_idle)
+                await self._until(lambda: self.planner.is_idle)
         for executor in self._executors.values():
             await executor.close()
         self._ear.__exit__(None, None, None)
         # What could not be stopped is not given to others while it may still run.
-        await self._heartbeat.stop(let_go=not self.crew.running)
+        await self._heartbeat.stop(let_go=not self.runner.running)
 
     async def _tell_that_it_stops(self) -> None:
         """Let others see in the worker's row that it takes no more jobs."""
-        if self.desk.worker is not None:
+        if self.planner.worker is not None:
             with contextlib.suppress(StoreUnavailable, TimeoutError):
                 async with Timeout(PATIENCE.total_seconds()):
-                    await self.desk.store.work.tell(self.desk.worker, "stop")
+                    await self.planner.store.work.tell(self.planner.worker, "stop")
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():
-            self._wake(self.desk.own_topic)
+            self._wake(self.planner.own_topic)
             await sleep(0.02)
 
     # What the heartbeat tells, on the event loop.
 
     def enlisted(self, worker: int) -> None:
-        self.desk.enlisted(worker)
-        self._wake(self.desk.own_topic)
+        self.planner.enlisted(worker)
+        self._wake(self.planner.own_topic)
 
     def hear(self, beat: Beat) -> None:
         if beat.signals:
-            self.crew.cancel(beat.signals)
-        if beat.slots is not None and beat.slots != self.crew.slots:
-            self.crew.resize(beat.slots)
-            self._wake(self.desk.own_topic)
+            self.runner.cancel(beat.signals)
+        if beat.slots is not None and beat.slots != self.runner.slots:
+            self.runner.resize(beat.slots)
+            self._wake(self.planner.own_topic)
         match beat.order:
             case "run":
                 self._accept(accepts=not self._stopping)
@@ -203,11 +204,11 @@ class Worker:
                 self._ask_to_stop(2)
 
     def _accept(self, *, accepts: bool) -> None:
-        if accepts == self.crew.accepts:
+        if accepts == self.runner.accepts:
             return
-        self.crew.accepts = accepts
-        self.crew.give_back_waiting("given back unstarted: its worker is drained")
-        self._wake(self.desk.own_topic)
+        self.runner.accepts = accepts
+        self.runner.give_back_waiting("given back unstarted: its worker is drained")
+        self._wake(self.planner.own_topic)
 
     def _ask_to_stop(self, times: int) -> None:
         """Once is warm and twice is cold, however often we are told."""
@@ -217,28 +218,28 @@ class Worker:
         self._asked = max(asked, times)
 
     def fenced(self) -> None:
-        self.desk.worker = None
-        self.crew.stop_all(Why.FENCED)
+        self.planner.worker = None
+        self.runner.stop_all(StopReason.FENCED)
 
     # … and asks, from any thread.
 
     def load(self) -> int:
-        return len(self.crew.running)
+        return len(self.runner.running)
 
     def running(self) -> list[int]:
-        return list(self.crew.running)
+        return list(self.runner.running)
 
     def pulse(self) -> float:
-        return self.desk.pulse
+        return self.planner.pulse
 
     def jobs_of(self, thread: int) -> list[tuple[int, str]]:
         """Jobs that run in a thread, or have ended there within the last second.
 
         A task that held the interpreter has often ended before anybody can look.
         """
-        running = list(self.crew.running.values())
-        since = self.crew.time() - 1.0
-        ended = [run for at, run in list(self.crew.ended) if at > since]
+        running = list(self.runner.running.values())
+        since = self.runner.time() - 1.0
+        ended = [run for at, run in list(self.runner.ended) if at > since]
         if thread == self._thread:
             on_loop = [run for run in running if run.place == "async"]
             task = None if self._loop is None else asyncio.current_task(self._loop)

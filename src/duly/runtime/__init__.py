@@ -1,27 +1,27 @@
 """An app at work: the node, its workers, and the lines that they print."""
 
 from duly.engine.http_outcomes import (
-    Ending,
-    Finished,
-    Holding,
-    Line,
+    FencedJob,
+    FinishReport,
+    ReportedLine,
+    ReportedOutcome,
     failed,
     finish,
     note,
     say,
     succeeded,
 )
-from duly.engine.http_worker import Enlisted, Guests, Heard, Wanted
+from duly.engine.http_worker import HttpWorkers, RegisteredWorker, Registration, Renewal
 
 __all__ = [
-    "Ending",
-    "Enlisted",
-    "Finished",
-    "Guests",
-    "Heard",
-    "Holding",
-    "Line",
-    "Wanted",
+    "FencedJob",
+    "FinishReport",
+    "HttpWorkers",
+    "RegisteredWorker",
+    "Registration",
+    "Renewal",
+    "ReportedLine",
+    "ReportedOutcome",
     "failed",
     "finish",
     "note",

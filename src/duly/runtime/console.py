@@ -38,7 +38,7 @@ def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> s
     return None if say is None or quiet else say(event)
 
 
-def teller(settings: Settings, say: Callable[[str], None]) -> Emit:
+def event_printer(settings: Settings, say: Callable[[str], None]) -> Emit:
     """Says what is to be said of events, as the settings want it."""
     level = cast(Level, settings.log_level)
 
@@ -50,7 +50,7 @@ def teller(settings: Settings, say: Callable[[str], None]) -> Emit:
     return tell
 
 
-def tells_of_jobs(settings: Settings) -> bool:
+def shows_jobs(settings: Settings) -> bool:
     return settings.verbose or settings.log_level == "debug"
 
 
@@ -60,7 +60,7 @@ def level_of(event: Event) -> Level:
         return "warning"
     if isinstance(event, events.JobEnded) and event.error is not None:
         return "error" if event.last else "warning"
-    if isinstance(event, events.WorkerEnlisted) and event.quiet:
+    if isinstance(event, events.WorkerRegistered) and event.quiet:
         return "debug"
     return _LEVELS.get(type(event), "warning")
 
@@ -84,7 +84,7 @@ def _fenced(event: events.WorkerFenced) -> str | None:
     return f"lease lost ({event.reason}): stopping {job_count(event.jobs)}"
 
 
-def _unfenced(event: events.WorkerUnfenced) -> str:
+def _unfenced(event: events.FencingFailed) -> str:
     numbers = ", ".join(map(str, event.jobs[:MOST_NAMED]))
     return (
         f"{job_count(len(event.jobs))} cannot be stopped though the lease is over ({numbers}): "
@@ -158,7 +158,7 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.StoreLost: lambda e: (
         f"the store does not answer ({e.service}): {e.error}; trying until it does"
     ),
-    events.StoreFound: lambda e: f"the store answers again, after {_rounded(e.after)}",
+    events.StoreRecovered: lambda e: f"the store answers again, after {_rounded(e.after)}",
     events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
     events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
     events.ClockDistrusted: _distrusted,
@@ -173,9 +173,9 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     ),
     events.ScheduleFaulted: lambda e: f'schedule "{e.name}" stands still: {e.reason}',
     events.JobsTakenBack: _taken_back,
-    events.WorkerEnlisted: lambda e: f"worker {e.name} is number {e.worker}",
+    events.WorkerRegistered: lambda e: f"worker {e.name} is number {e.worker}",
     events.WorkerFenced: _fenced,
-    events.WorkerUnfenced: _unfenced,
+    events.FencingFailed: _unfenced,
     events.StopOverdue: lambda e: (
         f"not finished within {show_duration(e.after)}: stopping {job_count(e.jobs)}; another "
         "worker runs what was stopped again"
@@ -188,7 +188,7 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
         f"job {e.job} {e.task}: still runs after {show_duration(e.after)}, in a thread, which "
         "cannot be stopped"
     ),
-    events.FailedAfterwards: lambda e: (
+    events.FailedAfterCompletion: lambda e: (
         f"job {e.job} {e.task}: after it had completed in a transaction, and so in vain: {e.error}"
     ),
     events.JobStuck: lambda e: f"stuck: job {e.job} {e.task} was asked to stop ({e.reason})",
@@ -209,15 +209,15 @@ _JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {
 _LEVELS: Final[dict[type[Any], Level]] = {
     events.JobStarted: "debug",
     events.JobEnded: "debug",
-    events.WorkerEnlisted: "info",
+    events.WorkerRegistered: "info",
     events.SchedulesDeclared: "info",
     events.ClockTrusted: "info",
     events.ProcessReplaced: "info",
     events.TickFailed: "error",
     events.StoreLost: "error",
-    events.StoreFound: "info",
+    events.StoreRecovered: "info",
     events.ScheduleFaulted: "error",
-    events.WorkerUnfenced: "error",
+    events.FencingFailed: "error",
     events.SettlementFailed: "error",
     events.StoreOutgrown: "error",
     events.ChildNotStarted: "error",
@@ -230,7 +230,7 @@ Say = Callable[[str], None]
 @contextmanager
 def job_log(say: Say | None) -> Iterator[None]:
     logger = logging.getLogger("duly.job")
-    handler = logging.NullHandler() if say is None else _Teller(say)
+    handler = logging.NullHandler() if say is None else _JobLogHandler(say)
     logger.addHandler(handler)
     try:
         yield
@@ -238,7 +238,7 @@ def job_log(say: Say | None) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-class _Teller(logging.Handler):
+class _JobLogHandler(logging.Handler):
     """``job 42 backup: 3 files written``, a line for every line."""
 
     def __init__(self, say: Say) -> None:

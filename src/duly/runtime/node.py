@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from duly.engine.death_watch import Coroner
+from duly.engine.death_watch import DeathWatch
 from duly.engine.dispatcher import Dispatcher
-from duly.engine.loop import Loop, Service
-from duly.engine.loop import Progress as ServiceProgress
+from duly.engine.loop import Loop, Service, ServiceProgress
 from duly.engine.pruner import Pruner
 from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
-from duly.engine.reconciler import Herald
+from duly.engine.reconciler import Reconciler
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Timekeeper
 from duly.engine.worker import Worker
 from duly.errors import StoreUnavailable
-from duly.events import Emit, nobody
+from duly.events import Emit, ignore_event
 from duly.store.protocol import WORKERS, Retention, Store
 
 # A service whose last good tick is older does not make progress.
@@ -31,7 +30,7 @@ LAGGING = timedelta(seconds=30)
 SELDOM = ("pruner", "retirement")
 # What begins something new. A node that stops leaves that to others, or to its next start: a job
 # that it makes now would wait, and the schedule's next moments would be skipped because of it.
-BEGIN = ("scheduler", "herald", "reactor")
+BEGIN = ("scheduler", "reconciler", "reactor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +53,28 @@ class Node:
         *,
         worker: Worker | None = None,
         scheduler: bool = True,
-        herald: Herald | None = None,
+        reconciler: Reconciler | None = None,
         retention: Retention | None = None,
-        emit: Emit = nobody,
+        emit: Emit = ignore_event,
     ) -> None:
         self._store = store
         self._worker = worker
         timekeeper = Timekeeper(store, emit=emit)
-        self._coroner = Coroner(store, emit=emit, wake=lambda: self._loop.nudge(WORKERS))
+        self._death_watch = DeathWatch(store, emit=emit, wake=lambda: self._loop.nudge(WORKERS))
         services: list[Service] = [
             timekeeper,
             Dispatcher(store, emit=emit, timekeeper=timekeeper),
             Reactor(store, emit=emit, timekeeper=timekeeper),
             Reaper(store, emit=emit, timekeeper=timekeeper),
-            self._coroner,
+            self._death_watch,
         ]
         if scheduler:
             services += [
                 Scheduler(store, emit=emit, timekeeper=timekeeper),
                 Pruner(store, emit=emit, retention=retention, timekeeper=timekeeper),
             ]
-        if herald is not None:
-            services.append(herald)
+        if reconciler is not None:
+            services.append(reconciler)
         if worker is not None:
             services += worker.services
         self._loop = Loop(services, dice=random.random, emit=emit)
@@ -96,7 +95,7 @@ class Node:
         finally:
             halt.set()
             await services
-            self._coroner.close()
+            self._death_watch.close()
 
     async def _work(
         self, stop: asyncio.Event, hurry: asyncio.Event, services: "asyncio.Task[None]"

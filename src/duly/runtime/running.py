@@ -16,10 +16,10 @@ from typing import Final, Self
 
 from duly.clock import boottime, sleep
 from duly.connection import open_or_make_store, outgrown
-from duly.engine.reconciler import Announcement, Herald
+from duly.engine.reconciler import DeclarationSet, Reconciler
 from duly.engine.worker import Worker
 from duly.errors import InvalidValue, SchemaMismatch, StoreUnavailable
-from duly.events import Emit, Event, StopOverdue, StoreFound, StoreLost, StoreOutgrown
+from duly.events import Emit, Event, StopOverdue, StoreLost, StoreOutgrown, StoreRecovered
 from duly.model.worker import refuse_another_app
 from duly.registry.registry import Registry
 from duly.rules import show_duration
@@ -36,7 +36,7 @@ SCHEMA_SECONDS: Final = 5.0  # between looks whether the store was migrated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roles:
+class NodeOptions:
     """What is to be done, and for which tasks."""
 
     url: str
@@ -45,7 +45,7 @@ class Roles:
     scheduler: bool
     target: str | None  # what a child imports to find the same tasks
     app: str = ""  # whose tasks they are
-    announcement: Announcement | None = None  # the schedules that its code declares
+    announcement: DeclarationSet | None = None  # the schedules that its code declares
     retention: Retention | None = None  # how long what is over is kept
     migrate: bool = False  # also the tables of a database that is its operator's
     patient: bool = False  # wait at the start for a store that is away: it was there before
@@ -82,8 +82,8 @@ def to_the_log(event: Event) -> None:
         logging.getLogger("duly").log(_LEVELS[level_of(event)], said)
 
 
-class Shift:
-    def __init__(self, roles: Roles, emit: Emit = to_the_log) -> None:
+class NodeLifecycle:
+    def __init__(self, roles: NodeOptions, emit: Emit = to_the_log) -> None:
         self._roles = roles
         self._emit = emit
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
@@ -130,7 +130,7 @@ class Shift:
                 lost = True
                 await sleep(AGAIN_SECONDS)
         if lost and self._store is not None:
-            self._emit(StoreFound(timedelta(seconds=boottime() - began)))
+            self._emit(StoreRecovered(timedelta(seconds=boottime() - began)))
         self.is_open.set()
 
     async def _open(self) -> None:
@@ -141,14 +141,14 @@ class Shift:
             self.worker = self._make_worker(store)
             if self.worker is not None:
                 refuse_another_app(self.worker.profile, await store.work.living())
-            herald = self._make_herald(store)
-            if herald is not None:
-                await herald.tick()  # what cannot be declared is said before anything runs
+            reconciler = self._make_reconciler(store)
+            if reconciler is not None:
+                await reconciler.tick()  # what cannot be declared is said before anything runs
             self._node = Node(
                 store,
                 worker=self.worker,
                 scheduler=self._roles.scheduler,
-                herald=herald,
+                reconciler=reconciler,
                 retention=self._roles.retention,
                 emit=self._emit,
             )
@@ -216,11 +216,11 @@ class Shift:
             emit=self._emit,
         )
 
-    def _make_herald(self, store: Store) -> Herald | None:
+    def _make_reconciler(self, store: Store) -> Reconciler | None:
         said = self._roles.announcement
         if said is None or not self._roles.scheduler:
             return None
-        return Herald(
+        return Reconciler(
             store,
             app=said.app,
             mark=said.mark,
@@ -239,10 +239,10 @@ class Shift:
 class Running:
     """``async with`` works on the running loop, ``with`` in a thread beside code without one."""
 
-    def __init__(self, shift: Callable[[], Shift], *, grace: timedelta) -> None:
+    def __init__(self, shift: Callable[[], NodeLifecycle], *, grace: timedelta) -> None:
         self._new_shift = shift
         self._grace = grace.total_seconds()
-        self._shift: Shift | None = None
+        self._shift: NodeLifecycle | None = None
         self._work: asyncio.Task[None] | None = None
         self._portal: Portal | None = None
 
@@ -306,7 +306,7 @@ def _tell_of_failure(work: asyncio.Task[None]) -> None:
         work.get_loop().call_exception_handler(told)
 
 
-async def serve(shift: Shift, say: Callable[[str], None]) -> None:
+async def serve(shift: NodeLifecycle, say: Callable[[str], None]) -> None:
     """Work until it is done, or a signal says stop: the first one warm, the next one cold."""
     loop = asyncio.get_running_loop()
     heard = 0

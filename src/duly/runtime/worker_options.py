@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Final, TypedDict, Unpack
 
 from duly.engine.lease import LEASE
-from duly.engine.retirement import Plans
+from duly.engine.retirement import StopConditions
 from duly.errors import InvalidValue
 from duly.registry.options import Duration, length_of, memory_of, names_of, needs_of
 from duly.runtime.workers import WorkerOptions
@@ -58,7 +58,7 @@ def worker_options(
         lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
         recycle_jobs=words.get("recycle_jobs"),
         recycle_bytes=None if memory is None else memory_of(memory),
-        plans=Plans(
+        plans=StopConditions(
             burst=words.get("burst", False),
             max_jobs=words.get("max_jobs"),
             max_idle=None if idle is None else length_of("max_idle", idle, longest=LONGEST),

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from duly.engine.executors.coroutines import Coroutines
+from duly.engine.executors.coroutines import CoroutineExecutor
 from duly.engine.executors.process.pool import ProcessPool
-from duly.engine.executors.processes import Processes
+from duly.engine.executors.processes import ProcessExecutor
 from duly.engine.executors.protocol import Executor
-from duly.engine.executors.threads import Threads
-from duly.engine.journal_writer import Scribe
+from duly.engine.executors.threads import ThreadExecutor
+from duly.engine.journal_writer import JournalWriter
 from duly.engine.lease import LEASE, PATIENCE
-from duly.engine.retirement import Plans
+from duly.engine.retirement import StopConditions
 from duly.engine.runner import ALONE
 from duly.engine.worker import NO_PLANS, Setup, Worker
 from duly.errors import InvalidValue
-from duly.events import Emit, nobody
+from duly.events import Emit, ignore_event
 from duly.instants import EPOCH
 from duly.model.claimed import Claimed
 from duly.model.outcome import Succeeded
@@ -46,7 +46,7 @@ class WorkerOptions:
     recycle_jobs: int | None = None
     recycle_bytes: int | None = None
     lease: timedelta = LEASE
-    plans: Plans = NO_PLANS
+    plans: StopConditions = NO_PLANS
     dedicated: bool = False  # the process is nothing but a worker: it may end itself
     restart: Callable[[int], object] | None = None  # … and this has another one take its place
     verbose: bool = False  # every job is told of
@@ -69,7 +69,7 @@ def make_worker(
     target: str | None,
     on_stop: Callable[[], None],
     app: str = "",
-    emit: Emit = nobody,
+    emit: Emit = ignore_event,
 ) -> Worker:
     """A worker on an open store.
 
@@ -82,10 +82,10 @@ def make_worker(
         await apart.open()
         return apart
 
-    def executors(scribe: Scribe) -> dict[str, Executor]:
-        found: dict[str, Executor] = {"async": Coroutines(), "thread": Threads()}
+    def executors(journal: JournalWriter) -> dict[str, Executor]:
+        found: dict[str, Executor] = {"async": CoroutineExecutor(), "thread": ThreadExecutor()}
         if target is not None:
-            found |= _processes(target, options, url=url, scribe=scribe, emit=emit)
+            found |= _processes(target, options, url=url, journal=journal, emit=emit)
         return found
 
     def transaction(job: Claimed, definition: Definition) -> Completion:
@@ -121,7 +121,7 @@ def allow_builtin(
 
 
 def _processes(
-    target: str, options: WorkerOptions, *, url: str | None, scribe: Scribe, emit: Emit
+    target: str, options: WorkerOptions, *, url: str | None, journal: JournalWriter, emit: Emit
 ) -> dict[str, Executor]:
     pool = ProcessPool(
         target=target,
@@ -133,8 +133,8 @@ def _processes(
     # A child for each, and no other job after it: nobody knows what it does to its process.
     ward = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
     return {
-        "process": Processes(pool, listener=scribe, url=url, lease=options.lease),
-        ALONE: Processes(ward, listener=scribe, url=url, lease=options.lease),
+        "process": ProcessExecutor(pool, listener=journal, url=url, lease=options.lease),
+        ALONE: ProcessExecutor(ward, listener=journal, url=url, lease=options.lease),
     }
 
 

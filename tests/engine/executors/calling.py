@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from duly.clock import Timeout, boottime, sleep
-from duly.engine.executors.process.orders import LogLine, Order, facts_of
+from duly.engine.executors.process.orders import CapturedLine, RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
 from duly.model.job import Job
 from duly.model.outcome import Completed, Outcome
@@ -23,11 +23,11 @@ GRACE = timedelta(seconds=0.3)
 
 @dataclass
 class Heard:
-    batches: list[Sequence[LogLine]] = field(default_factory=list)
+    batches: list[Sequence[CapturedLine]] = field(default_factory=list)
     progress: list[tuple[float, str, Json | None]] = field(default_factory=list)
 
     @property
-    def lines(self) -> list[LogLine]:
+    def lines(self) -> list[CapturedLine]:
         return [line for batch in self.batches for line in batch]
 
     def said(self, level: str) -> list[str]:
@@ -56,8 +56,8 @@ def order(
     grace: timedelta = GRACE,
     memory: int | None = None,
     **arguments: object,
-) -> Order:
-    return Order(
+) -> RunRequest:
+    return RunRequest(
         task=task,
         args=encode(arguments),
         facts=facts_of(job(task, job_id=job_id)),
@@ -67,7 +67,7 @@ def order(
     )
 
 
-async def outcome_of(pool: ProcessPool, order: Order, heard: Heard | None = None) -> Outcome:
+async def outcome_of(pool: ProcessPool, order: RunRequest, heard: Heard | None = None) -> Outcome:
     ears = heard or Heard()
 
     def on_progress(percent: float, message: str, meta: Json | None) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.engine.executors.process.alarm import Alarm
-from duly.engine.executors.process.frames import Inbox, Progressed, from_child
-from duly.engine.executors.process.line import Line
+from duly.engine.executors.process.alarm import TimeoutSignal
+from duly.engine.executors.process.frames import FrameReader, ProgressFrame, from_child
+from duly.engine.executors.process.line import WorkerSocket
 from duly.errors import SoftTimeout
 
 # More than a socket holds, so that sending it takes until somebody reads.
-FRAME = Progressed(50.0, "half", "x" * 4_000_000)
+FRAME = ProgressFrame(50.0, "half", "x" * 4_000_000)
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,9 @@ def the_signal_is_ours_for_a_while() -> Iterator[None]:
 
 
 def test_a_frame_that_is_being_sent_is_sent_whole() -> None:
-    alarm, heard = Alarm(), list[object]()
+    alarm, heard = TimeoutSignal(), list[object]()
     here, there = socket.socketpair()
-    line = Line(there.detach(), shield=alarm)
+    line = WorkerSocket(there.detach(), shield=alarm)
     reader = threading.Thread(target=lambda: heard.extend(read_one_after_ringing(here, alarm)))
     with here:
         here.settimeout(5)
@@ -40,7 +40,7 @@ def test_a_frame_that_is_being_sent_is_sent_whole() -> None:
 
 
 def test_nothing_is_interrupted_but_the_task() -> None:
-    alarm = Alarm()
+    alarm = TimeoutSignal()
     alarm.ring()
     with alarm.armed():
         pass
@@ -48,15 +48,15 @@ def test_nothing_is_interrupted_but_the_task() -> None:
 
 
 def test_a_task_is_interrupted_once() -> None:
-    alarm = Alarm()
+    alarm = TimeoutSignal()
     with alarm.armed():
         with pytest.raises(SoftTimeout):
             alarm.ring()
         alarm.ring()
 
 
-def read_one_after_ringing(end: socket.socket, alarm: Alarm) -> list[object]:
-    inbox = Inbox()
+def read_one_after_ringing(end: socket.socket, alarm: TimeoutSignal) -> list[object]:
+    inbox = FrameReader()
     found = list(inbox.feed(end.recv(1_000)))
     alarm.ring()
     while not found:

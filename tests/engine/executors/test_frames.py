@@ -7,43 +7,42 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from duly.engine.executors.process.frames import (
-    LONGEST,
-    Broken,
-    Done,
-    Inbox,
-    Logged,
+    LONGEST_FRAME,
+    DoneFrame,
+    FrameReader,
+    InvalidFrame,
+    LogFrame,
     from_child,
     packed,
 )
-from duly.engine.executors.process.trouble import FIRST, Trouble
-from duly.engine.executors.process.trouble import LONGEST as LONGEST_PAUSE
+from duly.engine.executors.process.trouble import FIRST_PAUSE, LONGEST_PAUSE, StartBackoff
 
 
 @given(texts=some.lists(some.text(max_size=50)), cuts=some.lists(some.integers(0, 500)))
 def test_frames_come_out_as_they_went_in(texts: list[str], cuts: list[int]) -> None:
-    frames = [Logged(7, "info", text) for text in texts]
+    frames = [LogFrame(7, "info", text) for text in texts]
     stream = b"".join(map(packed, frames))
     edges = sorted({0, *(cut % (len(stream) + 1) for cut in cuts), len(stream)})
-    inbox = Inbox()
+    inbox = FrameReader()
     pieces = [stream[start:end] for start, end in pairwise(edges)]
     assert [from_child(body) for piece in pieces for body in inbox.feed(piece)] == frames
 
 
 def test_what_is_no_frame_is_refused() -> None:
-    with pytest.raises(Broken, match="4,294,967,295 bytes"):
-        list(Inbox().feed(b"\xff\xff\xff\xff"))
-    with pytest.raises(Broken):
+    with pytest.raises(InvalidFrame, match="4,294,967,295 bytes"):
+        list(FrameReader().feed(b"\xff\xff\xff\xff"))
+    with pytest.raises(InvalidFrame):
         from_child(b'["Begin", 1]')
     with pytest.raises(ValueError, match="at most"):
-        packed(Done("x" * LONGEST))
+        packed(DoneFrame("x" * LONGEST_FRAME))
 
 
 def test_pauses_grow_while_there_is_trouble_and_are_shared() -> None:
-    trouble = Trouble()
-    assert trouble.pause(10.0) == FIRST
-    assert trouble.pause(10.0 + FIRST / 2) == FIRST / 2
-    assert trouble.pause(10.0 + FIRST) == 2 * FIRST
+    trouble = StartBackoff()
+    assert trouble.pause(10.0) == FIRST_PAUSE
+    assert trouble.pause(10.0 + FIRST_PAUSE / 2) == FIRST_PAUSE / 2
+    assert trouble.pause(10.0 + FIRST_PAUSE) == 2 * FIRST_PAUSE
     waits = [trouble.pause(1000.0 * n) for n in range(1, 9)]
     assert waits[-1] == LONGEST_PAUSE
     trouble.over()
-    assert trouble.pause(1e6) == FIRST
+    assert trouble.pause(1e6) == FIRST_PAUSE

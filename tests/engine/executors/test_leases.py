@@ -16,9 +16,9 @@ import pytest
 
 from duly.app import migrate_store
 from duly.clock import boottime, now, sleep
-from duly.engine.executors.process.orders import LogLine
+from duly.engine.executors.process.orders import CapturedLine
 from duly.engine.executors.process.pool import ProcessPool
-from duly.engine.executors.processes import Processes
+from duly.engine.executors.processes import ProcessExecutor
 from duly.events import ChildNotStarted
 from duly.model.claimed import Claimed
 from duly.model.outcome import Lost, Returned, Succeeded
@@ -142,9 +142,9 @@ async def test_a_job_that_cannot_be_begun_has_failed_and_says_why(pool: ProcessP
         bench = Bench(store, registry=registry, executors={"process": processes(pool)})
         jobs = await bench.claimed("pid")
         with no_more_descriptors():
-            bench.crew.take(jobs)
-            await until(lambda: not bench.crew.running)
-        [settlement] = bench.crew.ends.settlements
+            bench.runner.take(jobs)
+            await until(lambda: not bench.runner.running)
+        [settlement] = bench.runner.outbox.settlements
     assert settlement.outcome == "raised"
     assert "Too many open files" in (settlement.verdict.error or "")
 
@@ -165,12 +165,12 @@ async def test_a_child_that_nobody_can_look_after_is_killed(
     await until(lambda: not is_listed(child))
 
 
-def processes(pool: ProcessPool) -> Processes:
-    return Processes(pool, listener=Deaf())
+def processes(pool: ProcessPool) -> ProcessExecutor:
+    return ProcessExecutor(pool, listener=Deaf())
 
 
 class Deaf:
-    def lines(self, job: Claimed, lines: Sequence[LogLine]) -> None:
+    def lines(self, job: Claimed, lines: Sequence[CapturedLine]) -> None:
         pass
 
 

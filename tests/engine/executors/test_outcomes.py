@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.engine.executors.process.orders import Order, facts_of
+from duly.engine.executors.process.orders import RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
 from duly.model.claimed import Claimed
 from duly.model.outcome import Lost, Mismatched, Outcome, Raised, Succeeded
@@ -73,7 +73,7 @@ async def test_a_job_may_come_as_the_row_that_was_claimed(pool: ProcessPool) -> 
         part=None,
         rank=0,
     )
-    claimed = Order(task="facts", args="{}", facts=facts_of(row))
+    claimed = RunRequest(task="facts", args="{}", facts=facts_of(row))
     assert claimed.job_id == 5
     assert await outcome_of(pool, claimed) == Succeeded(Json('[5,3,true,{"gpu":2}]'))
 

@@ -7,18 +7,18 @@ from functools import partial
 from typing import cast
 
 from duly.engine.execution import raised, returned
-from duly.engine.executors.protocol import OnLoop, Over
+from duly.engine.executors.protocol import LoopTimers, OnEnd
 from duly.engine.executors.watchdog import Watchdog
-from duly.engine.run import Run
+from duly.engine.run import Execution
 from duly.model.outcome import Outcome, Raised
 from duly.registry.context import Context, surrounding
 
 
-class Coroutines(OnLoop):
+class CoroutineExecutor(LoopTimers):
     def __init__(self) -> None:
         self._watchdog = Watchdog()
 
-    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
         definition = run.definition
         context = Context(run.job, run.definition.retry, run)
         given = (context,) if definition.takes_context else ()
@@ -56,7 +56,7 @@ async def _survived(call: Callable[[], object]) -> object:
         return Fatal(error)
 
 
-def _outcome(run: Run, task: "asyncio.Task[object]") -> Outcome:
+def _outcome(run: Execution, task: "asyncio.Task[object]") -> Outcome:
     if task.cancelled():
         # By us, and then nobody asks what it came to; or by itself.
         return Raised("CancelledError", "the task was cancelled, and not by duly")

@@ -6,27 +6,27 @@ from datetime import timedelta
 from typing import Protocol
 
 from duly.engine.execution import raised
-from duly.engine.executors.process.orders import LogLine, Order, facts_of
+from duly.engine.executors.process.orders import CapturedLine, RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
-from duly.engine.executors.protocol import OnLoop, Over
+from duly.engine.executors.protocol import LoopTimers, OnEnd
 from duly.engine.lease import LEASE
-from duly.engine.run import Run, Why
+from duly.engine.run import Execution, StopReason
 from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Returned
 
 
-class Listener(Protocol):
+class LogListener(Protocol):
     """Who writes down what jobs print."""
 
-    def lines(self, job: Claimed, lines: Sequence[LogLine]) -> None: ...
+    def lines(self, job: Claimed, lines: Sequence[CapturedLine]) -> None: ...
 
 
-class Processes(OnLoop):
+class ProcessExecutor(LoopTimers):
     def __init__(
         self,
         pool: ProcessPool,
         *,
-        listener: Listener,
+        listener: LogListener,
         url: str | None = None,
         lease: timedelta = LEASE,
     ) -> None:
@@ -37,14 +37,16 @@ class Processes(OnLoop):
         self._lease = lease
         self._tasks: set[asyncio.Task[None]] = set()  # the event loop holds tasks only weakly
 
-    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:  # noqa: ARG002
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:  # noqa: ARG002
         """The child reads the arguments by itself; here they were only found to fit."""
         task = asyncio.get_running_loop().create_task(self._run(run, over))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         run.stopper = lambda reason: self._stop(run, task, reason)
 
-    def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
+    def expire_after(
+        self, run: Execution, timeout: timedelta, expired: Callable[[Execution], None]
+    ) -> None:
         """The pool does it, with more means than we have."""
 
     def kill(self) -> None:
@@ -56,9 +58,9 @@ class Processes(OnLoop):
     async def close(self) -> None:
         await self._pool.close()
 
-    async def _run(self, run: Run, over: Over) -> None:
+    async def _run(self, run: Execution, over: OnEnd) -> None:
         definition, job = run.definition, run.job
-        order = Order(
+        order = RunRequest(
             task=job.task,
             args=job.args,
             facts=facts_of(job),
@@ -82,8 +84,8 @@ class Processes(OnLoop):
         finally:
             over(run, outcome)
 
-    def _stop(self, run: Run, task: "asyncio.Task[None]", reason: str) -> None:
-        if run.why in (Why.FENCED, Why.INTERRUPTED):
+    def _stop(self, run: Execution, task: "asyncio.Task[None]", reason: str) -> None:
+        if run.why in (StopReason.FENCED, StopReason.INTERRUPTED):
             task.cancel()  # which kills the child
         else:
             self._pool.cancel(run.job.id, reason)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
-from duly.engine.run import Run
+from duly.engine.run import Execution
 from duly.model.outcome import Completed, Outcome
 
 # Told once, on the event loop, when a run is over.
-Over: TypeAlias = Callable[[Run, Outcome | Completed], None]
+OnEnd: TypeAlias = Callable[[Execution, Outcome | Completed], None]
 
 
 class Executor(Protocol):
@@ -18,11 +18,13 @@ class Executor(Protocol):
         """How many jobs it runs at once; None for any number."""
         ...
 
-    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
         """Begin, set ``run.stopper`` to what makes it end, and say ``over`` when it has."""
         ...
 
-    def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
+    def expire_after(
+        self, run: Execution, timeout: timedelta, expired: Callable[[Execution], None]
+    ) -> None:
         """See to it that the run is stopped when its time is over."""
         ...
 
@@ -39,12 +41,14 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
-class OnLoop:
+class LoopTimers:
     """In the process of the worker, with timers of the running event loop."""
 
     seats: int | None = None
 
-    def expire_after(self, run: Run, timeout: timedelta, expired: Callable[[Run], None]) -> None:
+    def expire_after(
+        self, run: Execution, timeout: timedelta, expired: Callable[[Execution], None]
+    ) -> None:
         run.alarm = asyncio.get_running_loop().call_later(timeout.total_seconds(), expired, run)
 
     def after(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:

@@ -12,25 +12,25 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from duly.engine.execution import raised, returned
-from duly.engine.executors.protocol import OnLoop, Over
-from duly.engine.run import Run
+from duly.engine.executors.protocol import LoopTimers, OnEnd
+from duly.engine.run import Execution
 from duly.model.outcome import Outcome
 from duly.registry.context import Context, surrounding
 
-Work: TypeAlias = Callable[[], None]
+ThreadWork: TypeAlias = Callable[[], None]
 
 
-class Threads(OnLoop):
+class ThreadExecutor(LoopTimers):
     """As many threads as functions run at once; one that is idle takes the next."""
 
     def __init__(self) -> None:
-        self._waiting: SimpleQueue[Work | None] = SimpleQueue()
+        self._waiting: SimpleQueue[ThreadWork | None] = SimpleQueue()
         self._idle = 0  # threads for which no work is on its way
         self._threads = 0
         self._closed = False
         self._lock = threading.Lock()
 
-    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
         run.is_thread = True
         context = Context(run.job, run.definition.retry, run)
         given = (context,) if run.definition.takes_context else ()
@@ -49,7 +49,7 @@ class Threads(OnLoop):
         for _ in range(threads):
             self._waiting.put(None)
 
-    def _submit(self, work: Work) -> None:
+    def _submit(self, work: ThreadWork) -> None:
         with self._lock:
             if self._idle:
                 self._idle -= 1
@@ -71,7 +71,7 @@ class Threads(OnLoop):
                 self._idle += 1
 
 
-def _work(run: Run, call: Callable[[], object], tell: Callable[[Outcome], None]) -> None:
+def _work(run: Execution, call: Callable[[], object], tell: Callable[[Outcome], None]) -> None:
     outcome: Outcome
     run.thread = threading.get_native_id()
     try:
@@ -81,6 +81,6 @@ def _work(run: Run, call: Callable[[], object], tell: Callable[[Outcome], None])
     tell(outcome)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, over: Over, run: Run, outcome: Outcome) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, over: OnEnd, run: Execution, outcome: Outcome) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(over, run, outcome)

@@ -29,12 +29,12 @@ class Watchdog:
         self._groups: set[int] = set()
         self._until: float | None = None
 
-    def guard(self) -> "Guard":
+    def guard(self) -> "GroupGuard":
         """Get ready to guard a group that is about to be started."""
         with self._lock:
             if self._process is None:
                 self._start()
-        return Guard(self)
+        return GroupGuard(self)
 
     def watch(self, group: int) -> None:
         with self._lock:
@@ -117,7 +117,7 @@ class Watchdog:
             process.wait()
 
 
-class Guard:
+class GroupGuard:
     """One group, as long as it is guarded."""
 
     def __init__(self, watchdog: Watchdog) -> None:

@@ -22,7 +22,7 @@ from duly.app.duly import Duly
 from duly.app.job import Job, Sight
 from duly.app.tasks import Call, Enqueueable
 from duly.connection import LazyStore, is_on_a_loop
-from duly.engine.executors.threads import Threads
+from duly.engine.executors.threads import ThreadExecutor
 from duly.errors import InvalidValue
 from duly.model import job as model
 from duly.model.filter import EVERYTHING, Filter, parse_filter
@@ -33,8 +33,8 @@ from duly.sync import Portal
 from duly.testing.clock import VirtualClock
 from duly.testing.sandbox import enqueued, passing
 from duly.testing.sandbox.enqueued import Asked
-from duly.testing.sandbox.place import Place
-from duly.testing.sandbox.working import CallersThread, Stint
+from duly.testing.sandbox.place import SandboxStore
+from duly.testing.sandbox.working import CallersThread, WorkSession
 from duly.views.fires import Fire
 
 R = TypeVar("R")
@@ -55,7 +55,7 @@ class Sandbox:
         self._app = app
         began = clock.now() if now is None else passing.moment_of("now", now)
         self._clock = VirtualClock(began)
-        self._place = Place(self._clock)
+        self._place = SandboxStore(self._clock)
         self._portal = Portal("duly-sandbox-tasks")
         self._lazy: LazyStore | None = None  # of the app, while it is away from it
         self._teller: clock.Teller | None = None
@@ -135,7 +135,7 @@ class Sandbox:
 
     async def arun(self, *, raising: bool = False) -> list[Job[Any]]:
         """The same on the running loop; plain functions run in threads beside it."""
-        stint = await self._worked(Threads(), raising=raising)
+        stint = await self._worked(ThreadExecutor(), raising=raising)
         if stint.error is not None:
             raise stint.error
         return await self._place.ado(lambda store: self._handles(store, stint.started))
@@ -215,7 +215,9 @@ class Sandbox:
             raise InvalidValue(f"{end} has passed: time goes forward, and it is {self.now}")
         return end
 
-    def _waited_for(self, work: Coroutine[Any, Any, Stint], hands: CallersThread) -> Stint:
+    def _waited_for(
+        self, work: Coroutine[Any, Any, WorkSession], hands: CallersThread
+    ) -> WorkSession:
         """Have it done on a loop in a thread, and be its hands meanwhile."""
         loop = self._portal.call(_here)
         future = asyncio.run_coroutine_threadsafe(work, loop)
@@ -227,12 +229,12 @@ class Sandbox:
             future.cancel()
             raise
 
-    async def _worked(self, plain: Threads, *, raising: bool) -> Stint:
+    async def _worked(self, plain: ThreadExecutor, *, raising: bool) -> WorkSession:
         if self._busy:
             raise InvalidValue("run() is under way: a job that it runs cannot run the others")
         self._busy = True
         afar = self._place.afar()
-        stint = Stint(cast(Store, afar), self._app.registry, plain=plain, raising=raising)
+        stint = WorkSession(cast(Store, afar), self._app.registry, plain=plain, raising=raising)
         try:
             await stint.work()
         finally:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 
 
-class Place(LazyStore):
+class SandboxStore(LazyStore):
     """A home with one store for all loops. It is over when its sandbox is."""
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -54,7 +54,7 @@ class Place(LazyStore):
 
     async def store(self) -> Store:
         kept, loop = self._there()
-        return kept if asyncio.get_running_loop() is loop else cast(Store, Afar(kept, loop))
+        return kept if asyncio.get_running_loop() is loop else cast(Store, StoreProxy(kept, loop))
 
     def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
         self._there()
@@ -69,9 +69,9 @@ class Place(LazyStore):
         kept, loop = self._there()
         return await _awaited(loop, work(kept))
 
-    def afar(self) -> "Afar":
+    def afar(self) -> "StoreProxy":
         """The store for whoever lives on the loop that runs here."""
-        return Afar(*self._there())
+        return StoreProxy(*self._there())
 
     async def aclose(self) -> None:
         """The app is closed; what is in the sandbox stays until that is over."""
@@ -93,7 +93,7 @@ class Place(LazyStore):
         return self._kept, self._loop
 
 
-class Afar:
+class StoreProxy:
     """A store that lives on another loop."""
 
     def __init__(self, store: SqlStore, loop: asyncio.AbstractEventLoop) -> None:
@@ -101,8 +101,8 @@ class Afar:
         self._loop = loop
         self._heard = True
 
-    def __getattr__(self, noun: str) -> "_Noun":
-        return _Noun(getattr(self._store, noun), self._loop)
+    def __getattr__(self, noun: str) -> "_NounProxy":
+        return _NounProxy(getattr(self._store, noun), self._loop)
 
     @property
     def actor(self) -> Actor | None:
@@ -112,8 +112,8 @@ class Afar:
     def who(self) -> str:
         return self._store.who
 
-    def acting(self, actor: Actor, /) -> "Afar":
-        return Afar(self._store.acting(actor), self._loop)
+    def acting(self, actor: Actor, /) -> "StoreProxy":
+        return StoreProxy(self._store.acting(actor), self._loop)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Told on the loop that runs here."""
@@ -137,7 +137,7 @@ class Afar:
         """It is others' to close."""
 
 
-class _Noun:
+class _NounProxy:
     """What can be asked of one of the store's nouns, asked on the store's loop."""
 
     def __init__(self, noun: object, loop: asyncio.AbstractEventLoop) -> None:

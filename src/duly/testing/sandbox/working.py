@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import Any, Final, NoReturn, cast
 
 from duly.clock import Timeout, sleep
-from duly.engine.executors.coroutines import Coroutines
-from duly.engine.executors.protocol import Executor, OnLoop, Over
-from duly.engine.executors.threads import Threads, Work
-from duly.engine.run import Run
+from duly.engine.executors.coroutines import CoroutineExecutor
+from duly.engine.executors.protocol import Executor, LoopTimers, OnEnd
+from duly.engine.executors.threads import ThreadExecutor, ThreadWork
+from duly.engine.run import Execution
 from duly.engine.worker import Setup, Worker
 from duly.errors import InvalidValue
-from duly.events import Event, JobStarted, WorkerEnlisted
+from duly.events import Event, JobStarted, WorkerRegistered
 from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Raised
 from duly.registry.definition import Definition
@@ -36,15 +36,15 @@ ENLISTED_SECONDS = 30.0
 A_MOMENT = 2.0
 
 
-class Stint:
+class WorkSession:
     """One call of ``run``."""
 
     def __init__(
-        self, store: Store, registry: Registry, *, plain: Threads, raising: bool = False
+        self, store: Store, registry: Registry, *, plain: ThreadExecutor, raising: bool = False
     ) -> None:
         self._store = store
         self._registry = registry
-        self._here = Here(plain, raising=raising)
+        self._here = LocalExecutor(plain, raising=raising)
         self._started: dict[int, None] = {}
         self._time = 0.0
 
@@ -94,7 +94,7 @@ class Stint:
         await worker.start(lambda _: woken.set())
         try:
             async with Timeout(ENLISTED_SECONDS):
-                while worker.desk.worker is None:
+                while worker.planner.worker is None:
                     await woken.wait()
                     woken.clear()
             await self._until_idle(worker, woken)
@@ -102,21 +102,25 @@ class Stint:
             await _stopped(worker)
 
     async def _until_idle(self, worker: Worker, woken: asyncio.Event) -> None:
-        claimer, desk, crew = worker.services[0], worker.desk, worker.crew
+        claimer, planner, runner = worker.services[0], worker.planner, worker.runner
         looked = False
         while True:
             woken.clear()
             self._time += A_MOMENT
             rest = await claimer.tick()
-            if crew.running:
+            if runner.running:
                 await woken.wait()
                 looked = False
             elif rest:
                 if looked:
                     return
-                looked = desk.nudged = True  # nobody says so, and still it may be: look once more
+                looked = planner.nudged = (
+                    True  # nobody says so, and still it may be: look once more
+                )
             if self.error is not None:
-                desk.claiming = crew.slots  # as if they were on their way: nothing more is claimed
+                planner.claiming = (
+                    runner.slots
+                )  # as if they were on their way: nothing more is claimed
 
     def _worker(self, queues: set[str]) -> Worker:
         executors: dict[str, Executor] = dict.fromkeys(("async", "thread", "process"), self._here)
@@ -144,7 +148,7 @@ class Stint:
     def _hear(self, event: Event) -> None:
         if isinstance(event, JobStarted):
             self._started[event.job] = None
-        elif not isinstance(event, WorkerEnlisted):
+        elif not isinstance(event, WorkerRegistered):
             to_the_log(event)
 
 
@@ -166,16 +170,16 @@ async def _tick(worker: Worker) -> None:
         await sleep(0.01)
 
 
-class Here(OnLoop):
+class LocalExecutor(LoopTimers):
     """Runs every job in this process, whatever its task says: there is none to import it."""
 
-    def __init__(self, plain: Threads, *, raising: bool) -> None:
+    def __init__(self, plain: ThreadExecutor, *, raising: bool) -> None:
         self._plain = plain
-        self._coroutines = Coroutines()
+        self._coroutines = CoroutineExecutor()
         self._raising = raising
         self.error: BaseException | None = None
 
-    def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
         if self._raising:
             run.definition = replace(run.definition, function=self._caught(run.definition))
         executor = self._coroutines if run.definition.is_async else self._plain
@@ -187,8 +191,8 @@ class Here(OnLoop):
     async def close(self) -> None:
         await self._plain.close()
 
-    def _noticed(self, over: Over) -> Over:
-        def noticed(run: Run, outcome: Outcome | Completed) -> None:
+    def _noticed(self, over: OnEnd) -> OnEnd:
+        def noticed(run: Execution, outcome: Outcome | Completed) -> None:
             if isinstance(outcome, Raised) and outcome.error == KeyboardInterrupt.__name__:
                 self._keep(KeyboardInterrupt())  # it was not meant for the task
             over(run, outcome)
@@ -221,7 +225,7 @@ class Here(OnLoop):
         self.error = self.error or error
 
 
-class CallersThread(Threads):
+class CallersThread(ThreadExecutor):
     """Plain functions run where somebody says ``serve``, and not in threads of their own."""
 
     def serve(self) -> None:
@@ -232,7 +236,7 @@ class CallersThread(Threads):
     def dismiss(self) -> None:
         self._waiting.put(None)
 
-    def _submit(self, work: Work) -> None:
+    def _submit(self, work: ThreadWork) -> None:
         self._waiting.put(work)
 
 

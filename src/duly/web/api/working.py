@@ -9,21 +9,21 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from duly.app.acting import UserApp
-from duly.runtime import Guests, Holding, Line, finish, note, say
+from duly.runtime import FencedJob, HttpWorkers, ReportedLine, finish, note, say
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.schemas.working import (
     Claim,
+    ClaimedWork,
     Finish,
-    Finished,
+    FinishAnswer,
     Given,
-    Held,
+    HeldJobs,
     Log,
-    Progress,
+    ProgressReport,
     Register,
     Registered,
     Renewed,
-    Who,
-    Work,
+    WorkerNumber,
 )
 from duly.web.request import WebRequest
 
@@ -33,56 +33,56 @@ B = TypeVar("B")
 A = TypeVar("A")
 
 
-async def register(guests: Guests, app: UserApp, body: Register) -> Registered:
-    return Registered.of(await guests.register(body.wanted(), holder=app.holder))
+async def register(workers: HttpWorkers, app: UserApp, body: Register) -> Registered:
+    return Registered.of(await workers.register(body.wanted(), holder=app.holder))
 
 
-async def renew(guests: Guests, app: UserApp, body: Who) -> Renewed:
-    return Renewed.of(await guests.renew(body.worker, holder=app.holder))
+async def renew(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> Renewed:
+    return Renewed.of(await workers.renew(body.worker, holder=app.holder))
 
 
-async def claim(guests: Guests, app: UserApp, body: Claim) -> Given:
-    brought = await guests.claim(body.worker, holder=app.holder, limit=body.limit, wait=body.wait)
-    return Given(order=brought.order, jobs=[Work.of(job) for job in brought.jobs])
+async def claim(workers: HttpWorkers, app: UserApp, body: Claim) -> Given:
+    brought = await workers.claim(body.worker, holder=app.holder, limit=body.limit, wait=body.wait)
+    return Given(order=brought.order, jobs=[ClaimedWork.of(job) for job in brought.jobs])
 
 
-async def held(guests: Guests, app: UserApp, body: Who) -> Held:
-    jobs = await guests.held(body.worker, holder=app.holder)
-    return Held(jobs=[Work.of(job) for job in jobs])
+async def held(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> HeldJobs:
+    jobs = await workers.held(body.worker, holder=app.holder)
+    return HeldJobs(jobs=[ClaimedWork.of(job) for job in jobs])
 
 
-async def finished(guests: Guests, app: UserApp, body: Finish) -> Finished:
+async def finished(workers: HttpWorkers, app: UserApp, body: Finish) -> FinishAnswer:
     """What became of jobs is in the audit log, in the name of who says so."""
-    has_row = await guests.has_row(body.worker, holder=app.holder)
-    return Finished.of(await app.ask(finish, body.worker, body.endings(), has_row=has_row))
+    has_row = await workers.has_row(body.worker, holder=app.holder)
+    return FinishAnswer.of(await app.ask(finish, body.worker, body.endings(), has_row=has_row))
 
 
-async def log(guests: Guests, app: UserApp, body: Log) -> None:
-    await guests.check_row(body.worker, holder=app.holder)
-    lines = [Line(line.text, line.level, line.at) for line in body.lines]
-    await say(guests.store, Holding(body.worker, body.id, body.fence), lines)
+async def log(workers: HttpWorkers, app: UserApp, body: Log) -> None:
+    await workers.check_row(body.worker, holder=app.holder)
+    lines = [ReportedLine(line.text, line.level, line.at) for line in body.lines]
+    await say(workers.store, FencedJob(body.worker, body.id, body.fence), lines)
 
 
-async def progress(guests: Guests, app: UserApp, body: Progress) -> None:
-    await guests.check_row(body.worker, holder=app.holder)
-    holding = Holding(body.worker, body.id, body.fence)
-    await note(guests.store, holding, body.percent, message=body.message)
+async def progress(workers: HttpWorkers, app: UserApp, body: ProgressReport) -> None:
+    await workers.check_row(body.worker, holder=app.holder)
+    holding = FencedJob(body.worker, body.id, body.fence)
+    await note(workers.store, holding, body.percent, message=body.message)
 
 
-async def end(guests: Guests, app: UserApp, body: Who) -> None:
-    await guests.end(body.worker, holder=app.holder)
+async def end(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> None:
+    await workers.end(body.worker, holder=app.holder)
 
 
 def _endpoint(
     name: str,
-    run: Callable[[Guests, UserApp, B], Awaitable[A]],
+    run: Callable[[HttpWorkers, UserApp, B], Awaitable[A]],
     *,
     body: type[B],
     answer: type[A] | None = None,
     summary: str,
 ) -> Endpoint[B, A]:
     async def ran(request: WebRequest, said: B) -> A:
-        return await run(await request.app.backend.guests(), request.app, said)
+        return await run(await request.app.backend.http_workers(), request.app, said)
 
     return Endpoint(
         method="POST",
@@ -107,7 +107,7 @@ WORKING: Final = (
     _endpoint(
         "renew",
         renew,
-        body=Who,
+        body=WorkerNumber,
         answer=Renewed,
         summary="Prolong the lease, and hear what is to be done",
     ),
@@ -115,10 +115,16 @@ WORKING: Final = (
         "claim", claim, body=Claim, answer=Given, summary="Take jobs to run, or wait for some"
     ),
     _endpoint(
-        "held", held, body=Who, answer=Held, summary="What it runs: after an answer that was lost"
+        "held",
+        held,
+        body=WorkerNumber,
+        answer=HeldJobs,
+        summary="What it runs: after an answer that was lost",
     ),
-    _endpoint("finish", finished, body=Finish, answer=Finished, summary="Say what became of jobs"),
+    _endpoint(
+        "finish", finished, body=Finish, answer=FinishAnswer, summary="Say what became of jobs"
+    ),
     _endpoint("log", log, body=Log, summary="Write lines into the log of a job"),
-    _endpoint("progress", progress, body=Progress, summary="Say how far a job is"),
-    _endpoint("end", end, body=Who, summary="End a worker: others get what it still held"),
+    _endpoint("progress", progress, body=ProgressReport, summary="Say how far a job is"),
+    _endpoint("end", end, body=WorkerNumber, summary="End a worker: others get what it still held"),
 )

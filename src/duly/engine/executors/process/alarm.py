@@ -14,7 +14,7 @@ from duly.errors import SoftTimeout
 _SIGNAL = signal.SIGUSR1
 
 
-class Alarm:
+class TimeoutSignal:
     """Itself the shield under which nothing is raised."""
 
     def __init__(self) -> None:

@@ -7,19 +7,19 @@ it across: by a flag that the task may look at, and by an interruption, if it ca
 import threading
 from collections.abc import Callable, Sequence
 
-from duly.engine.executors.process.frames import Logged, Progressed
-from duly.engine.executors.process.line import Line
-from duly.engine.executors.process.orders import Order
+from duly.engine.executors.process.frames import LogFrame, ProgressFrame
+from duly.engine.executors.process.line import WorkerSocket
+from duly.engine.executors.process.orders import RunRequest
 from duly.errors import InvalidValue
 from duly.model.payload import Json
 from duly.registry.context import Context
 from duly.registry.registry import Completion
 
 
-class Assignment:
+class ChildJob:
     """Also the port through which its context speaks to the worker."""
 
-    def __init__(self, order: Order, line: Line, *, output: Sequence[int]) -> None:
+    def __init__(self, order: RunRequest, line: WorkerSocket, *, output: Sequence[int]) -> None:
         self.order = order
         self.completion: Completion | None = None  # the transaction in which the job ends itself
         self._open: Callable[..., Completion] | None = None
@@ -63,14 +63,14 @@ class Assignment:
         """Whether there is somebody to speak to, which is not so in a fork of the child."""
         return self._line.is_ours
 
-    def log(self, line: Logged) -> None:
+    def log(self, line: LogFrame) -> None:
         self._line.send(line)
 
     def cancelled(self) -> str | None:
         return self._reason
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
-        self._line.send(Progressed(percent, message, meta))
+        self._line.send(ProgressFrame(percent, message, meta))
 
     def guard(self) -> None:
         """Nobody: what a child starts is in its own group, which ends with it."""

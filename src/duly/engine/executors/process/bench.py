@@ -11,9 +11,15 @@ from functools import partial
 
 from duly.engine.execution import raised, returned
 from duly.engine.executors.process import limits
-from duly.engine.executors.process.alarm import Alarm
-from duly.engine.executors.process.assignment import Assignment
-from duly.engine.executors.process.frames import Complete, Done, Ended, Failed, Unfit
+from duly.engine.executors.process.alarm import TimeoutSignal
+from duly.engine.executors.process.assignment import ChildJob
+from duly.engine.executors.process.frames import (
+    CompletedFrame,
+    DoneFrame,
+    EndFrame,
+    FailedFrame,
+    MismatchFrame,
+)
 from duly.engine.executors.process.orders import job_of
 from duly.errors import NotFound, SignatureChanged
 from duly.model.outcome import Raised, Succeeded
@@ -26,28 +32,28 @@ from duly.registry.registry import Registry
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Bench:
-    def __init__(self, registry: Registry, alarm: Alarm) -> None:
+class ChildRunner:
+    def __init__(self, registry: Registry, alarm: TimeoutSignal) -> None:
         self._registry = registry
         self._alarm = alarm
         self._usual = os.dup(1), os.dup(2)
 
-    def work_on(self, assignment: Assignment) -> Ended:
+    def work_on(self, assignment: ChildJob) -> EndFrame:
         with self._output_of(assignment):
             order = assignment.order
             try:
                 definition = self._registry.get(order.task)
             except NotFound as error:
-                return Unfit(str(error), "")
+                return MismatchFrame(str(error), "")
             try:
                 arguments = definition.signature.decode(Json(order.args))
             except SignatureChanged as error:
-                return Unfit(str(error), definition.signature.fingerprint)
+                return MismatchFrame(str(error), definition.signature.fingerprint)
             return self._outcome(assignment, definition, arguments)
 
     def _outcome(
-        self, assignment: Assignment, definition: Definition, arguments: dict[str, object]
-    ) -> Ended:
+        self, assignment: ChildJob, definition: Definition, arguments: dict[str, object]
+    ) -> EndFrame:
         job = job_of(assignment.order)
         if self._registry.completion is not None:
             opened = partial(self._registry.completion, definition=definition)
@@ -58,16 +64,16 @@ class Bench:
                 value = self._call(assignment, definition, context, arguments)
         except BaseException as error:  # noqa: BLE001 – also what would end the interpreter
             if _is_complete(assignment):
-                return Complete()
+                return CompletedFrame()
             return failed(error, definition.retry)
         if _is_complete(assignment):
-            return Complete()
+            return CompletedFrame()
         outcome = returned(value, definition)
-        return Done(outcome.result) if isinstance(outcome, Succeeded) else _frame(outcome)
+        return DoneFrame(outcome.result) if isinstance(outcome, Succeeded) else _frame(outcome)
 
     def _call(
         self,
-        assignment: Assignment,
+        assignment: ChildJob,
         definition: Definition,
         context: Context,
         arguments: dict[str, object],
@@ -84,7 +90,7 @@ class Bench:
                 assignment.interrupt_by()
 
     @contextlib.contextmanager
-    def _output_of(self, assignment: Assignment) -> Iterator[None]:
+    def _output_of(self, assignment: ChildJob) -> Iterator[None]:
         """Send what is written to descriptors 1 and 2 where the worker says, as long as it runs."""
         _redirect(assignment.output)
         for descriptor in assignment.output:
@@ -97,7 +103,7 @@ class Bench:
 
 
 async def _awaited(
-    assignment: Assignment,
+    assignment: ChildJob,
     definition: Definition,
     given: tuple[object, ...],
     arguments: dict[str, object],
@@ -122,18 +128,18 @@ async def _called(
     return await running if isinstance(running, Awaitable) else running
 
 
-def _is_complete(assignment: Assignment) -> bool:
+def _is_complete(assignment: ChildJob) -> bool:
     """Whether what the task came to is known to the store already, and nobody else needs to say."""
     return assignment.completion is not None and assignment.completion.completed
 
 
-def failed(error: BaseException, retry: Retry) -> Failed:
+def failed(error: BaseException, retry: Retry) -> FailedFrame:
     return _frame(raised(error, retry))
 
 
-def _frame(outcome: Raised) -> Failed:
+def _frame(outcome: Raised) -> FailedFrame:
     wait = outcome.retry_after
-    return Failed(
+    return FailedFrame(
         error=outcome.error,
         message=outcome.message,
         traceback=outcome.traceback,

@@ -14,7 +14,7 @@ import threading
 from duly.engine.executors.process import limits
 
 
-class Body:
+class KernelProcess:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.pid = process.pid
         self._process = process

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 
 from duly import clock
-from duly.engine.executors.process.orders import LogLine, OnLog
+from duly.engine.executors.process.orders import CapturedLine, OnLog
 from duly.instants import to_us
 from duly.model.outcome import storable
 
@@ -31,7 +31,7 @@ class Transcript:
 
     def __init__(self, on_log: OnLog) -> None:
         self._on_log = on_log
-        self._lines: list[LogLine] = []
+        self._lines: list[CapturedLine] = []
         self._room = MOST_PER_JOB
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -39,15 +39,15 @@ class Transcript:
     def is_full(self) -> bool:
         return self._room < 0
 
-    def add(self, line: LogLine) -> None:
+    def add(self, line: CapturedLine) -> None:
         if self._room < 0:
             return
         text = storable(line.text, LONGEST_LINE)
         self._room -= len(text.encode()) + 1
         if self._room < 0:
-            self._keep(LogLine(line.at_us, "warning", _TOO_MUCH))
+            self._keep(CapturedLine(line.at_us, "warning", _TOO_MUCH))
         else:
-            self._keep(LogLine(line.at_us, line.level, text))
+            self._keep(CapturedLine(line.at_us, line.level, text))
 
     def flush(self) -> None:
         if self._alarm is not None:
@@ -59,7 +59,7 @@ class Transcript:
             with contextlib.suppress(Exception):
                 self._on_log(lines)
 
-    def _keep(self, line: LogLine) -> None:
+    def _keep(self, line: CapturedLine) -> None:
         self._lines.append(line)
         if len(self._lines) >= BATCH:
             self.flush()
@@ -67,7 +67,7 @@ class Transcript:
             self._alarm = asyncio.get_running_loop().call_later(PATIENCE, self.flush)
 
 
-class Lines:
+class OutputLines:
     """Bytes in, lines out. Of a line that does not end only the beginning is kept in memory."""
 
     def __init__(self, level: str, transcript: Transcript) -> None:
@@ -95,10 +95,10 @@ class Lines:
     def _end(self) -> None:
         text = self._open.removesuffix(b"\r").decode(errors="replace")
         self._open.clear()
-        self._transcript.add(LogLine(to_us(clock.now()), self._level, text))
+        self._transcript.add(CapturedLine(to_us(clock.now()), self._level, text))
 
 
-class Pipe:
+class OutputPipe:
     """One descriptor's worth of output, read by the event loop for as long as it is open."""
 
     def __init__(self, feed: Callable[[bytes], None]) -> None:

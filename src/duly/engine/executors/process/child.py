@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from duly.engine.executors.process import leash
-from duly.engine.executors.process.alarm import Alarm
-from duly.engine.executors.process.bench import Bench
-from duly.engine.executors.process.desk import Desk
-from duly.engine.executors.process.frames import Begun, Load, Ready, ToChild
-from duly.engine.executors.process.line import Line
-from duly.engine.executors.process.records import Records
+from duly.engine.executors.process.alarm import TimeoutSignal
+from duly.engine.executors.process.bench import ChildRunner
+from duly.engine.executors.process.desk import JobInbox
+from duly.engine.executors.process.frames import BegunFrame, LoadFrame, ReadyFrame, ToChild
+from duly.engine.executors.process.line import WorkerSocket
+from duly.engine.executors.process.records import LogForwarder
 from duly.registry.loading import load
 
 
@@ -26,32 +26,34 @@ def main(arguments: Sequence[str]) -> None:
     leash.bind(asked.parent, lifeline=asked.lifeline)
     _take_signals()
     _write_whole_lines()
-    alarm = Alarm()
-    line = Line(asked.socket, shield=alarm)
+    alarm = TimeoutSignal()
+    line = WorkerSocket(asked.socket, shield=alarm)
     frames = line.frames()
     sys.path[:] = _path(frames)
     # Before the application is imported: one that calls basicConfig() then adds nothing to it.
-    records = Records()
-    bench = Bench(load(asked.target), alarm)
-    line.send(Ready())
-    _work(bench, Desk(line, frames), line=line, records=records)
+    records = LogForwarder()
+    runner = ChildRunner(load(asked.target), alarm)
+    line.send(ReadyFrame())
+    _work(runner, JobInbox(line, frames), line=line, records=records)
 
 
-def _work(bench: Bench, desk: Desk, *, line: Line, records: Records) -> None:
-    for assignment in desk:
-        line.send(Begun())
+def _work(
+    runner: ChildRunner, inbox: JobInbox, *, line: WorkerSocket, records: LogForwarder
+) -> None:
+    for assignment in inbox:
+        line.send(BegunFrame())
         with records.of(assignment):
-            ended = bench.work_on(assignment)
+            ended = runner.work_on(assignment)
         if not line.is_ours:
             # The task has forked, and its fork has come out of it by the same way.
             os._exit(os.EX_SOFTWARE)
-        desk.clear()
+        inbox.clear()
         line.send(ended)
 
 
 def _path(frames: Iterator[tuple[ToChild, list[int]]]) -> Sequence[str]:
     first, _ = next(frames, (None, None))
-    if not isinstance(first, Load):
+    if not isinstance(first, LoadFrame):
         sys.exit("the worker has hung up")
     return first.path
 

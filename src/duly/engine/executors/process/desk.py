@@ -7,27 +7,34 @@ from typing import assert_never
 
 from duly.clock import boottime
 from duly.engine.executors.process import leash
-from duly.engine.executors.process.assignment import Assignment
-from duly.engine.executors.process.frames import Begin, Cancel, Expire, Lease, Load, ToChild
-from duly.engine.executors.process.line import Line
+from duly.engine.executors.process.assignment import ChildJob
+from duly.engine.executors.process.frames import (
+    BeginFrame,
+    CancelFrame,
+    ExpireFrame,
+    LeaseFrame,
+    LoadFrame,
+    ToChild,
+)
+from duly.engine.executors.process.line import WorkerSocket
 
 _TIME_TO_LEAVE = 0.5  # seconds, for what the application does at its exit
 
 
-class Desk:
-    def __init__(self, line: Line, frames: Iterable[tuple[ToChild, list[int]]]) -> None:
+class JobInbox:
+    def __init__(self, line: WorkerSocket, frames: Iterable[tuple[ToChild, list[int]]]) -> None:
         self._line = line
         self._frames = frames
-        self._waiting: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
-        self._current: Assignment | None = None
+        self._waiting: queue.SimpleQueue[ChildJob | None] = queue.SimpleQueue()
+        self._current: ChildJob | None = None
         self._free = threading.Event()
         self._free.set()
         self._until: float | None = None  # the worker's lease lasts; nobody said so far
         line.patience = self._left
         # A daemon: whatever the main thread comes to, this one must not keep the child alive.
-        threading.Thread(target=self._listen, name="duly desk", daemon=True).start()
+        threading.Thread(target=self._listen, name="duly-inbox", daemon=True).start()
 
-    def __iter__(self) -> Iterator[Assignment]:
+    def __iter__(self) -> Iterator[ChildJob]:
         """The jobs, one after the other, until the worker hangs up."""
         while (assignment := self._waiting.get()) is not None:
             yield assignment
@@ -45,19 +52,19 @@ class Desk:
 
     def _hear(self, frame: ToChild, descriptors: list[int]) -> None:
         match frame:
-            case Begin(order=order):
+            case BeginFrame(order=order):
                 self._free.clear()
-                self._current = Assignment(order, self._line, output=descriptors)
+                self._current = ChildJob(order, self._line, output=descriptors)
                 self._waiting.put(self._current)
-            case Cancel(reason=reason):
+            case CancelFrame(reason=reason):
                 if self._current is not None:
                     self._current.cancel(reason)
-            case Expire():
+            case ExpireFrame():
                 if self._current is not None:
                     self._current.expire()
-            case Lease(until=until):
+            case LeaseFrame(until=until):
                 self._until = max(until, self._until or until)
-            case Load():
+            case LoadFrame():
                 pass
             case _:
                 assert_never(frame)

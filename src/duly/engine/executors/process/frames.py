@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from duly.engine.executors.process.orders import Order
+from duly.engine.executors.process.orders import RunRequest
 
-LONGEST = 16 * 1024 * 1024
+LONGEST_FRAME = 16 * 1024 * 1024
 _PREFIX = 4
 
 
-class Broken(Exception):
+class InvalidFrame(Exception):
     """The other side sent something that is no frame."""
 
 
@@ -25,66 +25,66 @@ class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
 # From the worker.
 
 
-class Load(_Frame, frozen=True):
+class LoadFrame(_Frame, frozen=True):
     """The first frame. Modules are looked for where the worker finds its own."""
 
     path: tuple[str, ...]
 
 
-class Begin(_Frame, frozen=True):
+class BeginFrame(_Frame, frozen=True):
     """Run this. With it come two descriptors: what is to be the job's stdout and stderr."""
 
-    order: Order
+    order: RunRequest
 
 
-class Cancel(_Frame, frozen=True):
+class CancelFrame(_Frame, frozen=True):
     reason: str
 
 
-class Expire(_Frame, frozen=True):
+class ExpireFrame(_Frame, frozen=True):
     """The job's time is over."""
 
 
-class Lease(_Frame, frozen=True):
+class LeaseFrame(_Frame, frozen=True):
     """Until when jobs of the worker may run, in seconds of ``boottime``."""
 
     until: float
 
 
-ToChild: TypeAlias = Load | Begin | Cancel | Expire | Lease
+ToChild: TypeAlias = LoadFrame | BeginFrame | CancelFrame | ExpireFrame | LeaseFrame
 
 # From the child.
 
 
-class Ready(_Frame, frozen=True):
+class ReadyFrame(_Frame, frozen=True):
     """The application is imported."""
 
 
-class Begun(_Frame, frozen=True):
+class BegunFrame(_Frame, frozen=True):
     """From here on the job may have done something."""
 
 
-class Progressed(_Frame, frozen=True):
+class ProgressFrame(_Frame, frozen=True):
     percent: float
     message: str
     meta: str | None
 
 
-class Logged(_Frame, frozen=True):
+class LogFrame(_Frame, frozen=True):
     at_us: int
     level: str
     text: str
 
 
-class Done(_Frame, frozen=True):
+class DoneFrame(_Frame, frozen=True):
     result: str | None
 
 
-class Complete(_Frame, frozen=True):
+class CompletedFrame(_Frame, frozen=True):
     """The task has ended its job itself, in a transaction."""
 
 
-class Failed(_Frame, frozen=True):
+class FailedFrame(_Frame, frozen=True):
     error: str
     message: str
     traceback: str
@@ -93,25 +93,25 @@ class Failed(_Frame, frozen=True):
     retryable: bool
 
 
-class Unfit(_Frame, frozen=True):
+class MismatchFrame(_Frame, frozen=True):
     """The arguments and the function do not fit."""
 
     reason: str
     signature: str
 
 
-Ended: TypeAlias = Done | Complete | Failed | Unfit
-FromChild: TypeAlias = Ready | Begun | Progressed | Logged | Ended
+EndFrame: TypeAlias = DoneFrame | CompletedFrame | FailedFrame | MismatchFrame
+FromChild: TypeAlias = ReadyFrame | BegunFrame | ProgressFrame | LogFrame | EndFrame
 
 
 def packed(frame: ToChild | FromChild) -> bytes:
     body = msgspec.json.encode(frame)
-    if len(body) > LONGEST:
-        raise ValueError(f"a frame of {len(body):,} bytes, and at most {LONGEST:,} are sent")
+    if len(body) > LONGEST_FRAME:
+        raise ValueError(f"a frame of {len(body):,} bytes, and at most {LONGEST_FRAME:,} are sent")
     return len(body).to_bytes(_PREFIX, "big") + body
 
 
-class Inbox:
+class FrameReader:
     """Bytes in, as they come; bodies of frames out, whole."""
 
     def __init__(self) -> None:
@@ -126,8 +126,8 @@ class Inbox:
         if len(self._bytes) < _PREFIX:
             return None
         end = _PREFIX + int.from_bytes(self._bytes[:_PREFIX], "big")
-        if end > _PREFIX + LONGEST:
-            raise Broken(f"a frame of {end - _PREFIX:,} bytes")
+        if end > _PREFIX + LONGEST_FRAME:
+            raise InvalidFrame(f"a frame of {end - _PREFIX:,} bytes")
         if len(self._bytes) < end:
             return None
         body = bytes(self._bytes[_PREFIX:end])
@@ -143,7 +143,7 @@ def from_child(body: bytes) -> FromChild:
     try:
         return _FROM_CHILD.decode(body)
     except msgspec.MsgspecError as error:
-        raise Broken(str(error)) from error
+        raise InvalidFrame(str(error)) from error
 
 
 _TO_CHILD: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)

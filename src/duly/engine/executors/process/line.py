@@ -9,28 +9,28 @@ from typing import Protocol
 
 from duly.engine.executors.process import leash
 from duly.engine.executors.process.frames import (
-    Begin,
+    BeginFrame,
+    FrameReader,
     FromChild,
-    Inbox,
     ToChild,
     from_worker,
     packed,
 )
 
-_CHUNK = 64 * 1024
+_READ_SIZE = 64 * 1024
 _LOOK_SECONDS = 0.5
 _DESCRIPTORS = 2  # come with a Begin
 
 
-class Shield(Protocol):
+class SignalShield(Protocol):
     """While it is held, nothing is raised in this thread from outside."""
 
     def __enter__(self) -> object: ...
     def __exit__(self, *exception: object) -> None: ...
 
 
-class Line:
-    def __init__(self, descriptor: int, *, shield: Shield) -> None:
+class WorkerSocket:
+    def __init__(self, descriptor: int, *, shield: SignalShield) -> None:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 – it has no name
         self._socket = socket.socket(fileno=descriptor)
         self._shield = shield
@@ -49,7 +49,7 @@ class Line:
 
     def frames(self) -> Iterator[tuple[ToChild, list[int]]]:
         """What the worker says, with the descriptors that came with it, until it hangs up."""
-        inbox = Inbox()
+        inbox = FrameReader()
         descriptors: list[int] = []
         while True:
             data = self._receive(descriptors)
@@ -57,7 +57,7 @@ class Line:
                 return
             for body in inbox.feed(data):
                 frame = from_worker(body)
-                if isinstance(frame, Begin):
+                if isinstance(frame, BeginFrame):
                     yield frame, descriptors[:]
                     descriptors.clear()
                 else:  # what came with the same bytes may belong to the next one
@@ -69,7 +69,7 @@ class Line:
     def _receive(self, descriptors: list[int]) -> bytes:
         try:
             self._await_word()
-            data, came, _, _ = socket.recv_fds(self._socket, _CHUNK, _DESCRIPTORS)
+            data, came, _, _ = socket.recv_fds(self._socket, _READ_SIZE, _DESCRIPTORS)
         except (OSError, ValueError):  # ValueError: it is closed
             return b""
         descriptors += came

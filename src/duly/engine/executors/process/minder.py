@@ -9,24 +9,24 @@ from typing import assert_never
 
 from duly.clock import boottime
 from duly.engine.executors.process.body import how_it_ended
-from duly.engine.executors.process.capture import Pipe
+from duly.engine.executors.process.capture import OutputPipe
 from duly.engine.executors.process.frames import (
-    Begun,
-    Complete,
-    Done,
-    Ended,
-    Failed,
+    BegunFrame,
+    CompletedFrame,
+    DoneFrame,
+    EndFrame,
+    FailedFrame,
     FromChild,
-    Lease,
-    Load,
-    Logged,
-    Progressed,
-    Ready,
-    Unfit,
+    LeaseFrame,
+    LoadFrame,
+    LogFrame,
+    MismatchFrame,
+    ProgressFrame,
+    ReadyFrame,
 )
-from duly.engine.executors.process.run import Run
+from duly.engine.executors.process.run import ProcessRun
 from duly.engine.executors.process.spawning import spawn
-from duly.engine.executors.process.wire import Wire
+from duly.engine.executors.process.wire import ChildSocket
 from duly.engine.process_identity import close_in_forks, may_be_inherited
 from duly.model.outcome import Completed, Outcome
 
@@ -35,18 +35,18 @@ _GOODBYE = 1.0  # seconds for a child that may go to do so by itself
 _LOOK_EVERY = 0.1  # seconds, where the kernel does not tell when a process ends
 
 
-class Minder:
+class ChildProcess:
     def __init__(self, target: str, *, environment: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[bool] = self._loop.create_future()  # False: it died before
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.jobs = 0
         self.how = ""  # it ended
-        self._run: Run | None = None
+        self._run: ProcessRun | None = None
         self._tail = b""
         self._farewell: asyncio.TimerHandle | None = None
         self._pidfd: int | None = None
-        self._output = Pipe(self._overhear)
+        self._output = OutputPipe(self._overhear)
         try:
             spawned = spawn(target, environment=environment, output=self._output.writing)
         except BaseException:
@@ -57,14 +57,14 @@ class Minder:
         self._lifeline: int | None = spawned.lifeline
         close_in_forks(spawned.lifeline)
         self._until: float | None = None  # what it runs may do so, if that is limited
-        self._wire = Wire(spawned.socket, hear=self._hear, lost=self._hung_up)
+        self._wire = ChildSocket(spawned.socket, hear=self._hear, lost=self._hung_up)
         try:
             self._wire.listen()
             self._watch()
         except BaseException:
             self._abandon()
             raise
-        self._wire.send(Load(tuple(entry or os.getcwd() for entry in sys.path)))  # noqa: PTH109
+        self._wire.send(LoadFrame(tuple(entry or os.getcwd() for entry in sys.path)))  # noqa: PTH109
 
     @property
     def is_gone(self) -> bool:
@@ -75,7 +75,7 @@ class Minder:
         """The end of what it wrote while it had no job."""
         return self._tail.decode(errors="replace")
 
-    async def work_on(self, run: Run) -> Outcome | Completed:
+    async def work_on(self, run: ProcessRun) -> Outcome | Completed:
         """Run it to its end. When cancelled, kill it: who cancels may give the job to another."""
         self.jobs += 1
         self._run = run
@@ -97,7 +97,7 @@ class Minder:
     def lease_until(self, moment: float) -> None:
         """From any thread: it may run a job until then, and ends itself if it hears no more."""
         self._until = moment
-        self._wire.send(Lease(moment))
+        self._wire.send(LeaseFrame(moment))
 
     def kill(self) -> None:
         """End it for a reason that is not the job's."""
@@ -164,22 +164,22 @@ class Minder:
         self._tail = (self._tail + data)[-_TAIL:]
 
     def _hear(self, frame: FromChild) -> None:
-        if isinstance(frame, Ready):
+        if isinstance(frame, ReadyFrame):
             if not self.ready.done():
                 self.ready.set_result(True)
         elif self._run is not None:
             _pass_on(frame, self._run)
 
 
-def _pass_on(frame: Begun | Progressed | Logged | Ended, run: Run) -> None:
+def _pass_on(frame: BegunFrame | ProgressFrame | LogFrame | EndFrame, run: ProcessRun) -> None:
     match frame:
-        case Begun():
+        case BegunFrame():
             run.begun()
-        case Logged():
+        case LogFrame():
             run.logged(frame)
-        case Progressed():
+        case ProgressFrame():
             run.progressed(frame)
-        case Done() | Complete() | Failed() | Unfit():
+        case DoneFrame() | CompletedFrame() | FailedFrame() | MismatchFrame():
             run.ended(frame)
         case _:
             assert_never(frame)

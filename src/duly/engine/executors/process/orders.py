@@ -14,7 +14,7 @@ from duly.model.payload import EMPTY, Json
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class CapturedLine:
     """A line that a job wrote: ``level`` is that of its log record, or stdout or stderr."""
 
     at_us: int
@@ -22,12 +22,12 @@ class LogLine:
     text: str
 
 
-OnLog: TypeAlias = Callable[[Sequence[LogLine]], None]
+OnLog: TypeAlias = Callable[[Sequence[CapturedLine]], None]
 OnProgress: TypeAlias = Callable[[float, str, Json | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunRequest:
     """One attempt of a job. ``facts`` is the job itself, as ``facts_of`` writes it."""
 
     task: str
@@ -50,7 +50,7 @@ def facts_of(job: Job | Claimed) -> Json:
     return Json(msgspec.json.encode(bare).decode())
 
 
-def job_of(order: Order) -> Job | Claimed:
+def job_of(order: RunRequest) -> Job | Claimed:
     if order.facts.startswith("["):
         return change(_CLAIMED.decode(order.facts), args=order.args)
     return replace(_JOB.decode(order.facts), args=Json(order.args))

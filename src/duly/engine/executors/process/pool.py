@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from duly.engine.executors.process.minder import Minder
-from duly.engine.executors.process.orders import OnLog, OnProgress, Order
-from duly.engine.executors.process.run import Run
-from duly.engine.executors.process.trouble import Trouble
+from duly.engine.executors.process.minder import ChildProcess
+from duly.engine.executors.process.orders import OnLog, OnProgress, RunRequest
+from duly.engine.executors.process.run import ProcessRun
+from duly.engine.executors.process.trouble import StartBackoff
 from duly.events import ChildNotStarted
 from duly.model.outcome import Completed, Outcome, Returned, TimedOut
 
@@ -52,21 +52,21 @@ class ProcessPool:
         self.size = size
         self._free_seats = size
         self._line: deque[asyncio.Future[None]] = deque()  # of those who wait for a seat
-        self._runs: dict[int, Run] = {}
-        self._idle: list[Minder] = []
-        self._trouble = Trouble()
+        self._runs: dict[int, ProcessRun] = {}
+        self._idle: list[ChildProcess] = []
+        self._trouble = StartBackoff()
         self._lock = threading.Lock()  # for the three below, which other threads look at
-        self._minders: set[Minder] = set()
+        self._minders: set[ChildProcess] = set()
         self._massacres = 0
         self._lease_until: float | None = None
         self._is_closed = False
 
     async def run(
-        self, order: Order, *, on_log: OnLog, on_progress: OnProgress
+        self, order: RunRequest, *, on_log: OnLog, on_progress: OnProgress
     ) -> Outcome | Completed:
         """Run it to its end, whatever that is. To be cancelled is to kill it."""
         job_id = order.job_id
-        run = Run(order, on_log=on_log, on_progress=on_progress)
+        run = ProcessRun(order, on_log=on_log, on_progress=on_progress)
         self._runs[job_id] = run
         try:
             return await self._seated(run, massacres=self._massacres)
@@ -121,7 +121,7 @@ class ProcessPool:
         for minder in self._minders:
             minder.forget()
 
-    async def _seated(self, run: Run, *, massacres: int) -> Outcome | Completed:
+    async def _seated(self, run: ProcessRun, *, massacres: int) -> Outcome | Completed:
         if self._is_closed:
             return Returned()
         if not await self._take_seat(run):
@@ -139,7 +139,7 @@ class ProcessPool:
         finally:
             self._leave_seat()
 
-    async def _take_seat(self, run: Run) -> bool:
+    async def _take_seat(self, run: ProcessRun) -> bool:
         """Wait for one, unless the run is called off before."""
         if self._free_seats:
             self._free_seats -= 1
@@ -164,7 +164,7 @@ class ProcessPool:
                 return
         self._free_seats += 1
 
-    async def _ready_child(self, run: Run) -> Minder | None:
+    async def _ready_child(self, run: ProcessRun) -> ChildProcess | None:
         """A child that waits for a job; or nothing, and then the run is called off."""
         if run.called_off.done():
             return None
@@ -188,7 +188,7 @@ class ProcessPool:
         await self._not_started(minder, run)
         return None
 
-    async def _not_started(self, minder: Minder, run: Run) -> None:
+    async def _not_started(self, minder: ChildProcess, run: ProcessRun) -> None:
         if minder.body.given_up:
             run.call_off(Returned())
             return
@@ -196,7 +196,7 @@ class ProcessPool:
         minder.kill()
         await self._give_back(run, ChildNotStarted(self._target, reason, minder.tail))
 
-    async def _give_back(self, run: Run, event: ChildNotStarted) -> None:
+    async def _give_back(self, run: ProcessRun, event: ChildNotStarted) -> None:
         """Nothing is wrong with the job: it is given back, but not so soon that we spin."""
         with contextlib.suppress(Exception):
             self._emit(event)
@@ -204,9 +204,9 @@ class ProcessPool:
         await asyncio.wait((run.called_off,), timeout=pause)
         run.call_off(Returned("given back: no process could be started for it"))
 
-    def _start(self) -> Minder:
+    def _start(self) -> ChildProcess:
         massacres = self._massacres
-        minder = Minder(self._target, environment=self._environment)
+        minder = ChildProcess(self._target, environment=self._environment)
         minder.gone.add_done_callback(lambda _: self._buried(minder))
         with self._lock:
             self._minders.add(minder)
@@ -217,13 +217,13 @@ class ProcessPool:
             minder.kill()
         return minder
 
-    def _buried(self, minder: Minder) -> None:
+    def _buried(self, minder: ChildProcess) -> None:
         if minder in self._idle:
             self._idle.remove(minder)
         with self._lock:
             self._minders.discard(minder)
 
-    def _keep(self, minder: Minder, *, interrupted: bool = False) -> None:
+    def _keep(self, minder: ChildProcess, *, interrupted: bool = False) -> None:
         """For the next job, if it is fit for one.
 
         What was interrupted in the midst of anything may have left anything behind: a lock that
@@ -236,7 +236,7 @@ class ProcessPool:
         else:
             self._idle.append(minder)
 
-    def _is_worn(self, minder: Minder) -> bool:
+    def _is_worn(self, minder: ChildProcess) -> bool:
         most_jobs, most_bytes = self._recycle_jobs, self._recycle_bytes
         if most_jobs is not None and minder.jobs >= most_jobs:
             return True

@@ -15,22 +15,22 @@ from datetime import timedelta
 from typing import assert_never
 
 from duly.engine.executors.process import limits
-from duly.engine.executors.process.body import Body
-from duly.engine.executors.process.capture import Lines, Pipe, Transcript
+from duly.engine.executors.process.body import KernelProcess
+from duly.engine.executors.process.capture import OutputLines, OutputPipe, Transcript
 from duly.engine.executors.process.frames import (
-    Begin,
-    Cancel,
-    Complete,
-    Done,
-    Ended,
-    Expire,
-    Failed,
-    Logged,
-    Progressed,
-    Unfit,
+    BeginFrame,
+    CancelFrame,
+    CompletedFrame,
+    DoneFrame,
+    EndFrame,
+    ExpireFrame,
+    FailedFrame,
+    LogFrame,
+    MismatchFrame,
+    ProgressFrame,
 )
-from duly.engine.executors.process.orders import LogLine, OnLog, OnProgress, Order
-from duly.engine.executors.process.wire import Wire
+from duly.engine.executors.process.orders import CapturedLine, OnLog, OnProgress, RunRequest
+from duly.engine.executors.process.wire import ChildSocket
 from duly.model.outcome import (
     Completed,
     Lost,
@@ -48,8 +48,8 @@ LONGEST_LAST_CHANCE = timedelta(seconds=5)  # between SIGTERM and SIGKILL
 WEIGHED_EVERY = timedelta(seconds=1)
 
 
-class Run:
-    def __init__(self, order: Order, *, on_log: OnLog, on_progress: OnProgress) -> None:
+class ProcessRun:
+    def __init__(self, order: RunRequest, *, on_log: OnLog, on_progress: OnProgress) -> None:
         self.order = order
         self._loop = asyncio.get_running_loop()
         self.called_off: asyncio.Future[Outcome] = self._loop.create_future()  # before it began
@@ -58,23 +58,23 @@ class Run:
         self._begun = False
         self._transcript = Transcript(on_log)
         self._on_progress = on_progress
-        self._progress: Progressed | None = None
-        self._streams = [Lines(level, self._transcript) for level in ("stdout", "stderr")]
-        self._pipes: list[Pipe] = []
+        self._progress: ProgressFrame | None = None
+        self._streams = [OutputLines(level, self._transcript) for level in ("stdout", "stderr")]
+        self._pipes: list[OutputPipe] = []
         self._timers: set[asyncio.TimerHandle] = set()
-        self._body: Body | None = None
-        self._wire: Wire | None = None
+        self._body: KernelProcess | None = None
+        self._wire: ChildSocket | None = None
 
-    def start(self, body: Body, wire: Wire) -> None:
+    def start(self, body: KernelProcess, wire: ChildSocket) -> None:
         self._body, self._wire = body, wire
         for stream in self._streams:
-            self._pipes.append(Pipe(stream.feed))
-        wire.send(Begin(self.order), [pipe.writing for pipe in self._pipes])
+            self._pipes.append(OutputPipe(stream.feed))
+        wire.send(BeginFrame(self.order), [pipe.writing for pipe in self._pipes])
         for pipe in self._pipes:
             pipe.release()
         timeout, memory = self.order.timeout, self.order.memory
         if timeout is not None:
-            self._later(timeout, lambda: self._settle(TimedOut(timeout), Expire()))
+            self._later(timeout, lambda: self._settle(TimedOut(timeout), ExpireFrame()))
         if memory is not None:
             self._later(WEIGHED_EVERY, lambda: self._weigh(body, memory))
 
@@ -82,7 +82,7 @@ class Run:
         if self._body is None:
             self.call_off(Stopped(reason))
         else:
-            self._settle(Stopped(reason), Cancel(reason))
+            self._settle(Stopped(reason), CancelFrame(reason))
 
     def call_off(self, outcome: Outcome) -> None:
         """It has not begun, and need not."""
@@ -92,18 +92,18 @@ class Run:
     def begun(self) -> None:
         self._begun = True
 
-    def logged(self, line: Logged) -> None:
-        self._transcript.add(LogLine(line.at_us, line.level, line.text))
+    def logged(self, line: LogFrame) -> None:
+        self._transcript.add(CapturedLine(line.at_us, line.level, line.text))
 
-    def progressed(self, progress: Progressed) -> None:
+    def progressed(self, progress: ProgressFrame) -> None:
         """Only the last of many in a moment is told: a task may say it thousands of times."""
         if self._progress is None:
             self._later(timedelta(seconds=0.1), self._tell_progress)
         self._progress = progress
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: EndFrame) -> None:
         # What the task has committed is so, whatever was to become of it.
-        complete = isinstance(ended, Complete)
+        complete = isinstance(ended, CompletedFrame)
         self._end(Completed() if complete else self._settled or _outcome(ended))
 
     def died(self, how: str, *, given_up: bool) -> None:
@@ -125,7 +125,7 @@ class Run:
         self._transcript.flush()
         self._tell_progress()
 
-    def _settle(self, outcome: Outcome, frame: Cancel | Expire) -> None:
+    def _settle(self, outcome: Outcome, frame: CancelFrame | ExpireFrame) -> None:
         if self._settled is None and self._wire is not None:
             self._settled = outcome
             self._wire.send(frame)
@@ -138,7 +138,7 @@ class Run:
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
 
-    def _weigh(self, body: Body, allowed: int) -> None:
+    def _weigh(self, body: KernelProcess, allowed: int) -> None:
         used = body.resident()
         if used <= allowed:
             self._later(WEIGHED_EVERY, lambda: self._weigh(body, allowed))
@@ -173,11 +173,11 @@ class Run:
         self._timers.add(timer)
 
 
-def _outcome(ended: Ended) -> Outcome | Completed:
+def _outcome(ended: EndFrame) -> Outcome | Completed:
     match ended:
-        case Done(result=result):
+        case DoneFrame(result=result):
             return Succeeded(None if result is None else Json(result))
-        case Failed():
+        case FailedFrame():
             wait = ended.retry_after_us
             return Raised(
                 ended.error,
@@ -187,9 +187,9 @@ def _outcome(ended: Ended) -> Outcome | Completed:
                 retry_after=None if wait is None else timedelta(microseconds=wait),
                 retryable=ended.retryable,
             )
-        case Complete():
+        case CompletedFrame():
             return Completed()
-        case Unfit():
+        case MismatchFrame():
             return Mismatched(ended.reason, ended.signature)
         case _:
             assert_never(ended)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from duly.engine.executors.process.body import Body
+from duly.engine.executors.process.body import KernelProcess
 from duly.engine.process_identity import identity
 
 _MODULE = "duly.engine.executors.process.child"
@@ -20,7 +20,7 @@ _MODULE = "duly.engine.executors.process.child"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawned:
-    body: Body
+    body: KernelProcess
     socket: socket.socket
     lifeline: int  # what a child holds the other end of, and dies when it is closed
 
@@ -49,7 +49,7 @@ def spawn(target: str, *, environment: Mapping[str, str], output: int) -> Spawne
             env={**os.environ, **environment},
         )
         ours.pop_all()
-    return Spawned(body=Body(process), socket=here, lifeline=writing)
+    return Spawned(body=KernelProcess(process), socket=here, lifeline=writing)
 
 
 def _command(target: str, *, socket: int, lifeline: int) -> list[str]:

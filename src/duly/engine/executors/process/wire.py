@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from duly.engine.executors.process.frames import (
-    Broken,
+    FrameReader,
     FromChild,
-    Inbox,
+    InvalidFrame,
     ToChild,
     from_child,
     packed,
@@ -22,7 +22,7 @@ _FLOOD = 100  # frames at once
 _BREATH = 0.01  # seconds
 
 
-class Wire:
+class ChildSocket:
     """``lost`` is called once the other end cannot be talked to any more.
 
     Frames are sent from any thread, those without descriptors; all else belongs to the event loop.
@@ -34,7 +34,7 @@ class Wire:
         self._socket = end
         self._hear = hear
         self._lost = lost
-        self._inbox = Inbox()
+        self._inbox = FrameReader()
         self._outbox = bytearray()
         self._is_open = True
         self._lock = threading.Lock()  # for what is sent: half a frame would garble all others
@@ -101,7 +101,7 @@ class Wire:
             data = b""
         try:
             self._take(data)
-        except Broken:
+        except InvalidFrame:
             data = b""
         if not data:
             self.close()

@@ -9,8 +9,15 @@ from msgspec import Meta
 from duly.model.claimed import Claimed
 from duly.model.outcome import Outcome, Returned, Stopped
 from duly.model.worker import Order
-from duly.runtime import Ending, Enlisted, Heard, Wanted, failed, succeeded
-from duly.runtime import Finished as Written
+from duly.runtime import (
+    FinishReport,
+    RegisteredWorker,
+    Registration,
+    Renewal,
+    ReportedOutcome,
+    failed,
+    succeeded,
+)
 from duly.web.api.schemas.common import Body, Duration, JobId, Number, Said
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
@@ -40,8 +47,8 @@ class Register(Body, frozen=True):
         msgspec.field(default_factory=dict)
     )
 
-    def wanted(self) -> Wanted:
-        return Wanted(
+    def wanted(self) -> Registration:
+        return Registration(
             name=self.name,
             tasks=self.tasks,
             queues=self.queues,
@@ -56,11 +63,11 @@ class Registered(Said, frozen=True):
     lease_until: datetime
 
     @classmethod
-    def of(cls, found: Enlisted) -> "Registered":
+    def of(cls, found: RegisteredWorker) -> "Registered":
         return cls(worker=found.worker, lease_until=found.lease_until)
 
 
-class Who(Body, frozen=True):
+class WorkerNumber(Body, frozen=True):
     """Which worker asks: the number that it was given when it registered."""
 
     worker: Number
@@ -76,7 +83,7 @@ class Renewed(Said, frozen=True):
     cancel: Annotated[dict[str, str], Meta(description="Jobs to be stopped, and why.")]
 
     @classmethod
-    def of(cls, heard: Heard) -> "Renewed":
+    def of(cls, heard: Renewal) -> "Renewed":
         return cls(
             lease_until=heard.lease_until,
             order=heard.order,
@@ -86,14 +93,14 @@ class Renewed(Said, frozen=True):
         )
 
 
-class Claim(Who, frozen=True):
+class Claim(WorkerNumber, frozen=True):
     """How many jobs to take, and how long to wait until there is one."""
 
     limit: Annotated[int, Meta(description="1 to 100.")] = 1
     wait: Duration = "0s"
 
 
-class Work(Said, frozen=True):
+class ClaimedWork(Said, frozen=True):
     """A job to be run."""
 
     id: int
@@ -113,7 +120,7 @@ class Work(Said, frozen=True):
     schedule: str | None
 
     @classmethod
-    def of(cls, claimed: Claimed) -> "Work":
+    def of(cls, claimed: Claimed) -> "ClaimedWork":
         job, timeout = claimed.job, claimed.terms.timeout
         return cls(
             id=job.id,
@@ -136,13 +143,13 @@ class Given(Said, frozen=True):
     """What to run, and what the worker is told to do."""
 
     order: Told
-    jobs: list[Work]
+    jobs: list[ClaimedWork]
 
 
-class Held(Said, frozen=True):
+class HeldJobs(Said, frozen=True):
     """What it runs."""
 
-    jobs: list[Work]
+    jobs: list[ClaimedWork]
 
 
 class DoneJob(Body, frozen=True):
@@ -174,7 +181,7 @@ class StoppedJob(Body, frozen=True):
     reason: str = ""
 
 
-class Finish(Who, frozen=True):
+class Finish(WorkerNumber, frozen=True):
     """What became of jobs."""
 
     done: tuple[DoneJob, ...] = ()
@@ -187,13 +194,15 @@ class Finish(Who, frozen=True):
         Meta(description="Not begun, or left off because the worker stops: others run them."),
     ] = ()
 
-    def endings(self) -> list[Ending]:
+    def endings(self) -> list[ReportedOutcome]:
         return [
-            *(Ending(one.id, one.fence, succeeded(one.result)) for one in self.done),
-            *(Ending(one.id, one.fence, _failed(one)) for one in self.failed),
-            *(Ending(one.id, one.fence, Stopped(one.reason)) for one in self.cancelled),
+            *(ReportedOutcome(one.id, one.fence, succeeded(one.result)) for one in self.done),
+            *(ReportedOutcome(one.id, one.fence, _failed(one)) for one in self.failed),
+            *(ReportedOutcome(one.id, one.fence, Stopped(one.reason)) for one in self.cancelled),
             *(
-                Ending(one.id, one.fence, Returned(one.reason or "given back by its worker"))
+                ReportedOutcome(
+                    one.id, one.fence, Returned(one.reason or "given back by its worker")
+                )
                 for one in self.given_back
             ),
         ]
@@ -204,14 +213,14 @@ class RefusedJob(Said, frozen=True):
     why: str
 
 
-class Finished(Said, frozen=True):
+class FinishAnswer(Said, frozen=True):
     """Which were written, now or before, and which are not the worker's any more."""
 
     kept: list[int]
     refused: list[RefusedJob]
 
     @classmethod
-    def of(cls, written: Written) -> "Finished":
+    def of(cls, written: FinishReport) -> "FinishAnswer":
         refused = [RefusedJob(id=one.id, why=one.why) for one in written.refused]
         return cls(kept=sorted(written.kept), refused=refused)
 
@@ -222,7 +231,7 @@ class LineSaid(Body, frozen=True):
     at: Annotated[Moment | None, Meta(description="null: now.")] = None
 
 
-class Log(Who, frozen=True):
+class Log(WorkerNumber, frozen=True):
     """Lines of the log of a job."""
 
     id: JobId
@@ -230,7 +239,7 @@ class Log(Who, frozen=True):
     lines: tuple[LineSaid, ...]
 
 
-class Progress(Who, frozen=True):
+class ProgressReport(WorkerNumber, frozen=True):
     """How far a job is."""
 
     id: JobId

@@ -16,8 +16,8 @@ import pytest
 
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
-from duly.engine.death_watch import Coroner, is_alive_here, is_dead_here, this_process
-from duly.engine.heartbeat import Heartbeat, Terms
+from duly.engine.death_watch import DeathWatch, is_alive_here, is_dead_here, this_process
+from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.loop import Loop
 from duly.engine.reaper import Reaper
 from duly.events import Event, WorkerDied
@@ -87,7 +87,7 @@ class Judge:
 
     def __init__(self, store: Store) -> None:
         self.events: list[Event] = []
-        self.coroner = Coroner(store, emit=self.events.append)
+        self.coroner = DeathWatch(store, emit=self.events.append)
 
     async def __aenter__(self) -> Self:
         await self.coroner.tick()
@@ -115,12 +115,12 @@ async def test_the_lease_of_a_killed_worker_ends_within_a_second(
     [number] = await store.jobs.enqueue([call()])
     await store.work.claim(Wish(worker=worker, queue="default", tasks=["work"], limit=1))
     events: list[Event] = []
-    loop = Loop([Coroner(store, emit=events.append), Reaper(store)], dice=lambda: 0.5)
+    loop = Loop([DeathWatch(store, emit=events.append), Reaper(store)], dice=lambda: 0.5)
     store.listen(loop.nudge)
     stop = asyncio.Event()
     running = asyncio.create_task(loop.run(stop))
     try:
-        await until(lambda: loop.progress()["coroner"].ticks > 0)
+        await until(lambda: loop.progress()["death watch"].ticks > 0)
         assert await living(store) == [worker]
         killed_at = boottime()
         sleeper.kill()
@@ -204,7 +204,7 @@ async def test_a_worker_shows_its_number_to_its_neighbours(tmp_path: Path) -> No
     async with opened(url) as store:
         ward = Ward()
         heartbeat = Heartbeat(
-            ward, profile(host=this_process()), connect=heart, store=store, terms=Terms()
+            ward, profile(host=this_process()), connect=heart, store=store, terms=LeaseTerms()
         )
         await heartbeat.start()
         try:
@@ -256,7 +256,7 @@ async def test_of_other_machines_nothing_is_known(store: Store, elsewhere: dict[
 
 async def test_where_nothing_can_be_known_nobody_is_asked(store: Store) -> None:
     await enlisted(store, Host())
-    coroner = Coroner(store, here=Host())
+    coroner = DeathWatch(store, here=Host())
     assert (await coroner.tick()).total_seconds() > 60
     assert len(await living(store)) == 1
 

@@ -1,6 +1,6 @@
 """How much a worker claims ahead: as much as it will have room for in a moment, and no more."""
 
-from duly.engine.capacity import Pace
+from duly.engine.capacity import CompletionRate
 
 
 class Workers:
@@ -8,7 +8,7 @@ class Workers:
 
     def __init__(self, length: float) -> None:
         self.now = 0.0
-        self.pace = Pace(lambda: self.now)
+        self.pace = CompletionRate(lambda: self.now)
         self.length = length
         self.ended = 0
 

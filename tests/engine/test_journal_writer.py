@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from duly.clock import sleep
-from duly.engine.executors.process.orders import LogLine
-from duly.engine.journal_writer import Ear, Scribe
-from duly.engine.run import Run
+from duly.engine.executors.process.orders import CapturedLine
+from duly.engine.journal_writer import JournalWriter, LogCapture
+from duly.engine.run import Execution
 from duly.errors import StoreUnavailable
 from duly.events import Event
 from duly.model.claimed import Claimed
@@ -45,56 +45,56 @@ async def texts(store: Store, number: int) -> list[str]:
 
 async def test_lines_are_written_together_and_in_order(store: Store) -> None:
     line = Line(store)
-    scribe, job = Scribe(line.store), await claimed(store)
-    scribe.lines(job, [LogLine(AT, "info", f"line {number}") for number in range(5)])
-    assert scribe.has_words
-    await scribe.tick()
+    journal, job = JournalWriter(line.store), await claimed(store)
+    journal.lines(job, [CapturedLine(AT, "info", f"line {number}") for number in range(5)])
+    assert journal.has_words
+    await journal.tick()
     assert await texts(store, job.id) == [f"line {number}" for number in range(5)]
     assert line.calls["journal.write"] == 1
-    assert not scribe.has_words
+    assert not journal.has_words
 
 
 async def test_all_that_was_said_is_written_and_not_only_a_batch(store: Store) -> None:
-    scribe, job = Scribe(store), await claimed(store)
+    journal, job = JournalWriter(store), await claimed(store)
     for number in range(2_500):
-        scribe.line(job, AT, level="info", text=f"{number}")
-    await scribe.write()
+        journal.line(job, AT, level="info", text=f"{number}")
+    await journal.write()
     assert await texts(store, job.id) == [f"{number}" for number in range(2_500)]
 
 
 async def test_a_note_tells_how_far_a_job_is(store: Store) -> None:
-    scribe, job = Scribe(store), await claimed(store)
-    scribe.note(job, 10.0, message="begun", meta=None)
-    scribe.note(job, 60.0, message="most of it", meta=None)
-    await scribe.write()
+    journal, job = JournalWriter(store), await claimed(store)
+    journal.note(job, 10.0, message="begun", meta=None)
+    journal.note(job, 60.0, message="most of it", meta=None)
+    await journal.write()
     note = await store.journal.note(job.id)
     assert note is not None
     assert (note.percent, note.message) == (60.0, "most of it")
 
 
 async def test_secrets_are_not_written_down(store: Store) -> None:
-    scribe, job = Scribe(store), await claimed(store)
-    scribe.line(job, AT, level="info", text="postgresql://me:hidden@host/db")
-    await scribe.write()
+    journal, job = JournalWriter(store), await claimed(store)
+    journal.line(job, AT, level="info", text="postgresql://me:hidden@host/db")
+    await journal.write()
     assert "hidden" not in str(await texts(store, job.id))
 
 
 async def test_what_could_not_be_written_is_written_later_in_its_order(store: Store) -> None:
     line = Line(store)
-    scribe, job = Scribe(line.store), await claimed(store)
-    scribe.line(job, AT, level="info", text="first")
+    journal, job = JournalWriter(line.store), await claimed(store)
+    journal.line(job, AT, level="info", text="first")
     line.faults["journal.write"] = raising(StoreUnavailable)
     with pytest.raises(StoreUnavailable):
-        await scribe.tick()
-    scribe.line(job, AT, level="info", text="second")
+        await journal.tick()
+    journal.line(job, AT, level="info", text="second")
     line.faults.clear()
-    await scribe.write()
+    await journal.write()
     assert await texts(store, job.id) == ["first", "second"]
 
 
 async def test_a_line_that_cannot_be_stored_is_dropped_alone(store: Store) -> None:
     line = Line(store)
-    scribe, job = Scribe(line.store), await claimed(store)
+    journal, job = JournalWriter(line.store), await claimed(store)
 
     async def picky(real: Fault, entries: Sequence[Entry]) -> None:
         if any(isinstance(entry, LogEntry) and entry.text == "bad" for entry in entries):
@@ -103,15 +103,15 @@ async def test_a_line_that_cannot_be_stored_is_dropped_alone(store: Store) -> No
 
     line.faults["journal.write"] = picky
     for text in ("good", "bad", "better"):
-        scribe.line(job, AT, level="info", text=text)
-    await scribe.write()
+        journal.line(job, AT, level="info", text=text)
+    await journal.write()
     assert await texts(store, job.id) == ["good", "better"]
-    assert not scribe.has_words
+    assert not journal.has_words
 
 
 async def test_words_that_are_being_written_are_waited_for(store: Store) -> None:
     line = Line(store)
-    scribe, job = Scribe(line.store), await claimed(store)
+    journal, job = JournalWriter(line.store), await claimed(store)
     go = asyncio.Event()
 
     async def slow(real: Fault, entries: Sequence[Entry]) -> None:
@@ -119,11 +119,11 @@ async def test_words_that_are_being_written_are_waited_for(store: Store) -> None
         await real(entries)
 
     line.faults["journal.write"] = slow
-    scribe.line(job, AT, level="info", text="a word")
-    first = asyncio.create_task(scribe.write())
+    journal.line(job, AT, level="info", text="a word")
+    first = asyncio.create_task(journal.write())
     await until(lambda: line.calls["journal.write"] == 1)
-    assert scribe.has_words
-    second = asyncio.create_task(scribe.write())
+    assert journal.has_words
+    second = asyncio.create_task(journal.write())
     await sleep(0.01)
     assert not second.done()
     go.set()
@@ -132,18 +132,18 @@ async def test_words_that_are_being_written_are_waited_for(store: Store) -> None
 
 
 async def test_words_from_many_threads_are_all_there(store: Store) -> None:
-    scribe, job = Scribe(store), await claimed(store)
+    journal, job = JournalWriter(store), await claimed(store)
 
     def speak() -> None:
         for number in range(200):
-            scribe.line(job, AT, level="info", text=f"{number}")
+            journal.line(job, AT, level="info", text=f"{number}")
 
     threads = [threading.Thread(target=speak) for _ in range(4)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        await asyncio.gather(scribe.write(), scribe.write())
-    await scribe.write()
+        await asyncio.gather(journal.write(), journal.write())
+    await journal.write()
     found = await texts(store, job.id)
     assert sorted(found) == sorted([f"{number}" for number in range(200)] * 4)
 
@@ -165,12 +165,12 @@ async def test_the_last_words_of_a_job_that_ends_at_once_are_kept(store: Store) 
         current().log.debug("a word")
 
     tasks = (short, failing, silent, define(plain, takes_context=True))
-    async with at_work(store, *tasks) as shift:
-        numbers = {name: await shift.enqueue(name) for name in ("short", "plain", "silent")}
+    async with at_work(store, *tasks) as working:
+        numbers = {name: await working.enqueue(name) for name in ("short", "plain", "silent")}
         for [number] in numbers.values():
-            await shift.ended(number)
-        [failed] = await shift.enqueue("failing")
-        await shift.over(failed)
+            await working.ended(number)
+        [failed] = await working.enqueue("failing")
+        await working.over(failed)
     assert await texts(store, numbers["short"][0]) == ["duly.job.short: a word"]
     assert await texts(store, numbers["plain"][0]) == [
         "duly.job.plain: a word",
@@ -189,11 +189,11 @@ async def test_no_word_is_lost_when_many_talk_and_end(store: Store) -> None:
             current().log.info("%s", number)
             await sleep(0)
 
-    async with at_work(store, talk, slots=20) as shift:
-        numbers = await shift.enqueue("talk", times=60, count=30)
-        numbers += await shift.enqueue("talk", times=1, count=3_000)
+    async with at_work(store, talk, slots=20) as working:
+        numbers = await working.enqueue("talk", times=60, count=30)
+        numbers += await working.enqueue("talk", times=1, count=3_000)
         for number in numbers:
-            await shift.ended(number)
+            await working.ended(number)
     lengths = [len(await texts(store, number)) for number in numbers]
     assert lengths == [30] * 60 + [3_000]
 
@@ -204,35 +204,35 @@ async def test_a_store_that_takes_no_words_still_learns_the_end(store: Store) ->
 
     line = Line(store)
     line.faults["journal.write"] = raising(ValueError)
-    async with at_work(line.store, talk) as shift:
-        [number] = await shift.enqueue("talk")
-        await shift.ended(number)
+    async with at_work(line.store, talk) as working:
+        [number] = await working.enqueue("talk")
+        await working.ended(number)
 
 
 async def test_arguments_that_do_not_fit_their_message_break_nothing(store: Store) -> None:
-    scribe, job = Scribe(store), await claimed(store)
+    journal, job = JournalWriter(store), await claimed(store)
     bench = Bench(store, work)
-    run = Run(job, bench.registry.get("work"), bench.crew, place="async")
-    bench.crew.scribe = scribe
-    with Ear() as ear, entered(Context(job, Retry(), run)):
+    run = Execution(job, bench.registry.get("work"), bench.runner, place="async")
+    bench.runner.journal = journal
+    with LogCapture() as ear, entered(Context(job, Retry(), run)):
         ear.made("me", logging.INFO, "me.py", 1, "%d of %d", ("one",), None)
-    await scribe.write()
+    await journal.write()
     assert "do not fit" in (await texts(store, job.id))[0]
 
 
 async def test_what_is_said_outside_of_jobs_is_nobodys(store: Store) -> None:
-    scribe = Scribe(store)
-    with Ear():
+    journal = JournalWriter(store)
+    with LogCapture():
         logging.getLogger("elsewhere").error("a word")
-    assert not scribe.has_words
+    assert not journal.has_words
 
 
 async def test_an_ear_is_gone_when_its_worker_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whoever was at work on a loop that is gone has left theirs behind.
-    monkeypatch.setattr(Ear, "_workers", 0)
-    monkeypatch.setattr(Ear, "_is_there", False)
+    monkeypatch.setattr(LogCapture, "_workers", 0)
+    monkeypatch.setattr(LogCapture, "_is_there", False)
     before, handlers = logging.LogRecord, list(logging.getLogger().handlers)
     monkeypatch.setattr(logging, "_logRecordFactory", before)
     async with at_work(store, work):
@@ -245,6 +245,6 @@ async def test_a_listener_that_fails_stops_nothing(store: Store) -> None:
     def broken(event: Event) -> None:
         raise RuntimeError(event)
 
-    async with at_work(store, work, emit=broken) as shift:
-        [number] = await shift.enqueue("work")
-        await shift.ended(number)
+    async with at_work(store, work, emit=broken) as working:
+        [number] = await working.enqueue("work")
+        await working.ended(number)

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from duly.clock import sleep
-from duly.engine.capacity import Pace
-from duly.engine.executors.coroutines import Coroutines
-from duly.engine.executors.protocol import OnLoop, Over
-from duly.engine.run import Run, Why
+from duly.engine.capacity import CompletionRate
+from duly.engine.executors.coroutines import CoroutineExecutor
+from duly.engine.executors.protocol import LoopTimers, OnEnd
+from duly.engine.run import Execution, StopReason
 from duly.errors import Permanent, RetryAfter
 from duly.events import JobEnded, JobStarted, JobStuck, TimeoutIgnored
 from duly.model.outcome import Raised, Succeeded
@@ -76,7 +76,7 @@ def plainly_fail() -> None:
 
 async def settled(bench: Bench, *tasks: str) -> Settlement:
     await bench.run(*tasks)
-    [found] = bench.crew.ends.settlements
+    [found] = bench.runner.outbox.settlements
     return found
 
 
@@ -87,7 +87,7 @@ async def settled(bench: Bench, *tasks: str) -> Settlement:
 async def test_a_result_is_kept(make: Make, task: Callable[..., object]) -> None:
     bench = make(task)
     await bench.run(task.__name__)
-    [done] = bench.crew.ends.done
+    [done] = bench.runner.outbox.done
     assert done.result == "5"
     assert done.keep == 7 * 24 * 3600 * 1_000_000
 
@@ -97,9 +97,9 @@ async def test_a_job_that_something_waits_for_is_settled_and_not_finished_in_pas
 ) -> None:
     bench = make(five)
     await bench.run("five", key="one", terms=Terms(on_success=Callback(task="five")))
-    [settlement] = bench.crew.ends.settlements
+    [settlement] = bench.runner.outbox.settlements
     assert (settlement.verdict.move, settlement.result) == (Move.SUCCEED, "5")
-    assert bench.crew.ends.done == []
+    assert bench.runner.outbox.done == []
 
 
 async def raise_it(error: BaseException) -> None:
@@ -166,21 +166,21 @@ async def test_an_attempt_that_never_began_because_its_time_was_over_expires(mak
     bench = make(five)
     [job] = await bench.claimed("five", start_within=timedelta(microseconds=1))
     assert job.is_late
-    bench.crew.take([job])
-    [settlement] = bench.crew.ends.settlements
+    bench.runner.take([job])
+    [settlement] = bench.runner.outbox.settlements
     assert (settlement.verdict.move, bench.heard(JobStarted)) == (Move.EXPIRE, [])
 
 
 async def test_a_late_job_that_runs_anyway_runs(make: Make) -> None:
     bench = make(five)
     await bench.run("five", start_within=timedelta(microseconds=1), late="run")
-    assert len(bench.crew.ends.done) == 1
+    assert len(bench.runner.outbox.done) == 1
 
 
 async def test_arguments_that_do_not_fit_park_the_job(make: Make) -> None:
     bench = make(five)
     await bench.run("five", args=encode({"unknown": 1}))
-    [settlement] = bench.crew.ends.settlements
+    [settlement] = bench.runner.outbox.settlements
     verdict = settlement.verdict
     signature = bench.registry.get("five").signature.fingerprint
     assert (verdict.move, verdict.waits, verdict.waits_for) == (Move.PARK, "signature", signature)
@@ -190,14 +190,14 @@ async def test_arguments_that_do_not_fit_park_the_job(make: Make) -> None:
 async def test_a_task_that_nobody_knows_here_is_given_back(make: Make) -> None:
     bench = make(five)
     [job] = await bench.claimed("stranger")
-    bench.crew.take([job])
-    [settlement] = bench.crew.ends.settlements
+    bench.runner.take([job])
+    [settlement] = bench.runner.outbox.settlements
     assert settlement.verdict.move is Move.GIVE_BACK
     assert not settlement.verdict.counts
 
 
 async def test_what_cannot_even_be_started_has_failed(make: Make) -> None:
-    class Broken(OnLoop):
+    class Broken(LoopTimers):
         def start(self, *_: object) -> None:
             raise RuntimeError("can't start new thread")
 
@@ -209,29 +209,29 @@ async def test_what_cannot_even_be_started_has_failed(make: Make) -> None:
     settlement = await settled(bench, "five")
     assert "can't start new thread" in settlement.verdict.reason
     bench.now += 1  # nothing is expected any more because of what has just ended
-    assert bench.crew.wanted == 10
+    assert bench.runner.wanted == 10
 
 
 async def test_a_job_whose_terms_cannot_be_read_has_failed_and_others_run(make: Make) -> None:
     bench = make(five)
     first, second = await bench.claimed("five", "five")
     broken = msgspec.structs.replace(first, terms_text='{"timeout": "never"}')
-    bench.crew.take([broken, second])
-    await until(lambda: len(bench.crew.ends.done) == 1)
-    [settlement] = bench.crew.ends.settlements
+    bench.runner.take([broken, second])
+    await until(lambda: len(bench.runner.outbox.done) == 1)
+    [settlement] = bench.runner.outbox.settlements
     assert settlement.job.id == first.id
     assert settlement.verdict.move is Move.AGAIN
 
 
 async def test_an_end_that_is_told_twice_counts_once(make: Make) -> None:
-    class Twice(Coroutines):
-        def start(self, run: Run, _: Mapping[str, object], over: Over) -> None:
+    class Twice(CoroutineExecutor):
+        def start(self, run: Execution, _: Mapping[str, object], over: OnEnd) -> None:
             over(run, Succeeded())
             over(run, Raised("Error"))
 
     bench = make(five, executors={"async": Twice()})
     await bench.run("five")
-    assert (len(bench.crew.ends.done), bench.crew.ends.settlements) == (1, [])
+    assert (len(bench.runner.outbox.done), bench.runner.outbox.settlements) == (1, [])
 
 
 async def test_a_task_knows_its_job(make: Make) -> None:
@@ -246,8 +246,8 @@ async def test_a_task_knows_its_job(make: Make) -> None:
     bench = make(awaited, define(called, takes_context=True))
     [one] = await bench.claimed("awaited")
     [two] = await bench.claimed("called")
-    bench.crew.take([one, two])
-    await until(lambda: not bench.crew.running)
+    bench.runner.take([one, two])
+    await until(lambda: not bench.runner.running)
     assert sorted(seen) == [(one.id, 1), (two.id, two.id)]
 
 
@@ -256,33 +256,33 @@ async def test_a_task_knows_its_job(make: Make) -> None:
 
 async def test_no_more_run_than_there_are_slots(make: Make) -> None:
     bench = make(forever, slots=2)
-    bench.crew.take(await bench.claimed(*["forever"] * 5))
-    assert (len(bench.crew.running), bench.crew.wanted) == (2, -3)
-    bench.crew.stop_all(Why.INTERRUPTED)
-    await until(lambda: bench.crew.running == {})
-    assert len(bench.crew.ends.settlements) == 5
+    bench.runner.take(await bench.claimed(*["forever"] * 5))
+    assert (len(bench.runner.running), bench.runner.wanted) == (2, -3)
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: bench.runner.running == {})
+    assert len(bench.runner.outbox.settlements) == 5
 
 
 async def test_the_next_one_starts_when_one_ends(make: Make) -> None:
     bench = make(five, slots=1)
     await bench.run("five", "five", "five")
-    assert len(bench.crew.ends.done) == 3
+    assert len(bench.runner.outbox.done) == 3
 
 
 async def test_what_waits_longer_than_was_expected_is_given_back(make: Make) -> None:
     bench = make(forever, slots=1)
-    bench.crew.take(await bench.claimed("forever", "forever"))
+    bench.runner.take(await bench.claimed("forever", "forever"))
     bench.now = 0.5
-    bench.crew.take(await bench.claimed("forever"))
+    bench.runner.take(await bench.claimed("forever"))
     bench.now = 1.2
-    await until(lambda: len(bench.crew.ends.settlements) == 1)
-    assert (len(bench.crew.running), len(bench.crew.line)) == (1, 1)
+    await until(lambda: len(bench.runner.outbox.settlements) == 1)
+    assert (len(bench.runner.running), len(bench.runner.line)) == (1, 1)
     bench.now = 1.6
-    await until(lambda: len(bench.crew.line) == 0)
-    moves = [settlement.verdict.move for settlement in bench.crew.ends.settlements]
+    await until(lambda: len(bench.runner.line) == 0)
+    moves = [settlement.verdict.move for settlement in bench.runner.outbox.settlements]
     assert moves == [Move.GIVE_BACK, Move.GIVE_BACK]
-    bench.crew.stop_all(Why.INTERRUPTED)
-    await until(lambda: bench.crew.running == {})
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: bench.runner.running == {})
 
 
 async def test_nobody_is_told_of_single_jobs_who_did_not_ask(make: Make) -> None:
@@ -293,50 +293,50 @@ async def test_nobody_is_told_of_single_jobs_who_did_not_ask(make: Make) -> None
 
 async def test_more_slots_are_used_at_once(make: Make) -> None:
     bench = make(forever, slots=1)
-    bench.crew.take(await bench.claimed(*["forever"] * 3))
-    bench.crew.resize(3)
-    assert len(bench.crew.running) == 3
-    bench.crew.resize(1)
-    assert (len(bench.crew.running), bench.crew.wanted) == (3, -2)
-    bench.crew.stop_all(Why.INTERRUPTED)
-    await until(lambda: bench.crew.running == {})
+    bench.runner.take(await bench.claimed(*["forever"] * 3))
+    bench.runner.resize(3)
+    assert len(bench.runner.running) == 3
+    bench.runner.resize(1)
+    assert (len(bench.runner.running), bench.runner.wanted) == (3, -2)
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: bench.runner.running == {})
 
 
 async def test_a_crew_that_accepts_nothing_wants_nothing(make: Make) -> None:
     bench = make(five)
-    bench.crew.accepts = False
-    assert bench.crew.wanted == 0
+    bench.runner.accepts = False
+    assert bench.runner.wanted == 0
 
 
 async def test_what_comes_to_a_crew_that_accepts_nothing_is_given_back(make: Make) -> None:
     bench = make(five)
     jobs = await bench.claimed("five", "five")
-    bench.crew.accepts = False
-    bench.crew.take(jobs)
-    assert [s.verdict.move for s in bench.crew.ends.settlements] == [Move.GIVE_BACK] * 2
+    bench.runner.accepts = False
+    bench.runner.take(jobs)
+    assert [s.verdict.move for s in bench.runner.outbox.settlements] == [Move.GIVE_BACK] * 2
     assert bench.heard(JobStarted) == []
 
 
 async def test_a_crew_with_a_last_job_wants_none_behind_it(make: Make) -> None:
     bench = make(five, most=3)
-    assert bench.crew.wanted == 3
+    assert bench.runner.wanted == 3
     await bench.run("five", "five")
-    assert bench.crew.wanted == 1
+    assert bench.runner.wanted == 1
     await bench.run("five")
-    assert bench.crew.wanted == 0
+    assert bench.runner.wanted == 0
 
 
 async def test_what_is_given_back_was_no_work(make: Make) -> None:
     bench = make(five)
     jobs = await bench.claimed("five", "five")
-    bench.crew.accepts = False
-    bench.crew.take(jobs)
-    assert bench.crew.ends.attempts == 0
+    bench.runner.accepts = False
+    bench.runner.take(jobs)
+    assert bench.runner.outbox.attempts == 0
 
 
 def test_what_ran_in_the_last_moments_is_claimed_ahead() -> None:
     now = 0.0
-    pace = Pace(lambda: now)
+    pace = CompletionRate(lambda: now)
     for _ in range(20):
         now += 0.1
         pace.rate(int(now * 1_000))
@@ -345,7 +345,7 @@ def test_what_ran_in_the_last_moments_is_claimed_ahead() -> None:
 
 def test_long_jobs_are_not_claimed_ahead_for_long() -> None:
     now = 0.0
-    pace = Pace(lambda: now)
+    pace = CompletionRate(lambda: now)
     now = 1.0
     assert pace.rate(10_000) == 5_000
     for _ in range(10):
@@ -358,21 +358,21 @@ async def test_a_crew_wakes_its_claimers_once_for_all_that_is_over(make: Make) -
     bench = make(five)
     await bench.run(*["five"] * 5)
     assert bench.woken == 1
-    bench.crew.ends.take_done(100)
+    bench.runner.outbox.take_done(100)
     await bench.run("five")
     assert bench.woken == 2
 
 
 async def test_resources_are_in_use_while_a_job_is_here(make: Make) -> None:
     bench = make(forever, slots=1, resources={"gpu": 3, "disk": 1})
-    wish_free = bench.crew.free
+    wish_free = bench.runner.free
     claimed = await bench.claimed("forever", "forever")
     jobs = [msgspec.structs.replace(job, needs='{"gpu": 1}') for job in claimed]
-    bench.crew.take(jobs)
-    assert (wish_free, bench.crew.free) == ({"gpu": 3, "disk": 1}, {"gpu": 1, "disk": 1})
-    bench.crew.stop_all(Why.INTERRUPTED)
-    await until(lambda: bench.crew.running == {})
-    assert bench.crew.free == {"gpu": 3, "disk": 1}
+    bench.runner.take(jobs)
+    assert (wish_free, bench.runner.free) == ({"gpu": 3, "disk": 1}, {"gpu": 1, "disk": 1})
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: bench.runner.running == {})
+    assert bench.runner.free == {"gpu": 3, "disk": 1}
 
 
 # How it is stopped.
@@ -388,7 +388,7 @@ async def test_a_coroutine_whose_time_is_over_is_stopped(make: Make) -> None:
 async def test_a_job_has_the_time_that_its_caller_gave_it(make: Make) -> None:
     bench = make(define(forever, timeout="1h"))
     await bench.run("forever", terms=Terms(timeout=SOON))
-    [settlement] = bench.crew.ends.settlements
+    [settlement] = bench.runner.outbox.settlements
     assert settlement.outcome == "timedout"
 
 
@@ -403,13 +403,13 @@ async def test_a_coroutine_that_ignores_its_end_is_told_to_be_stuck(make: Make) 
                 continue
 
     bench = make(define(stubborn, timeout=SOON, grace=SOON))
-    bench.crew.take(await bench.claimed("stubborn"))
+    bench.runner.take(await bench.claimed("stubborn"))
     await until(lambda: bool(bench.heard(JobStuck)))
     assert bench.heard(JobStuck)[0].reason == "its time is over"
-    assert len(bench.crew.running) == 1
+    assert len(bench.runner.running) == 1
     go.set()
-    await until(lambda: bench.crew.running == {})
-    assert bench.crew.ends.settlements[0].outcome == "timedout"
+    await until(lambda: bench.runner.running == {})
+    assert bench.runner.outbox.settlements[0].outcome == "timedout"
 
 
 async def test_a_coroutine_that_swallowed_one_stop_can_still_be_stopped(make: Make) -> None:
@@ -420,11 +420,11 @@ async def test_a_coroutine_that_swallowed_one_stop_can_still_be_stopped(make: Ma
             await asyncio.Event().wait()
 
     bench = make(define(deaf_at_first, timeout=SOON, grace=SOON))
-    bench.crew.take(await bench.claimed("deaf_at_first"))
+    bench.runner.take(await bench.claimed("deaf_at_first"))
     await until(lambda: bool(bench.heard(JobStuck)))
-    bench.crew.stop_all(Why.FENCED)
-    await until(lambda: bench.crew.running == {})
-    assert bench.crew.ends.settlements[0].outcome == "timedout"  # the first reason is the one
+    bench.runner.stop_all(StopReason.FENCED)
+    await until(lambda: bench.runner.running == {})
+    assert bench.runner.outbox.settlements[0].outcome == "timedout"  # the first reason is the one
 
 
 async def test_a_thread_whose_time_is_over_goes_on_and_its_result_counts(make: Make) -> None:
@@ -436,7 +436,7 @@ async def test_a_thread_whose_time_is_over_goes_on_and_its_result_counts(make: M
     await bench.run("slow")
     [ignored] = bench.heard(TimeoutIgnored)
     assert ignored.after == SOON
-    assert [done.result for done in bench.crew.ends.done] == ["5"]
+    assert [done.result for done in bench.runner.outbox.done] == ["5"]
 
 
 async def test_a_thread_whose_time_is_over_can_be_cancelled(make: Make) -> None:
@@ -447,12 +447,12 @@ async def test_a_thread_whose_time_is_over_can_be_cancelled(make: Make) -> None:
 
     bench = make(define(slow, timeout=SOON, executor="thread"))
     [job] = await bench.claimed("slow")
-    bench.crew.take([job])
+    bench.runner.take([job])
     await until(lambda: bool(bench.heard(TimeoutIgnored)))
-    bench.crew.cancel({job.id: "a person said so"})
+    bench.runner.cancel({job.id: "a person said so"})
     go.set()
-    await until(lambda: bench.crew.running == {})
-    [settlement] = bench.crew.ends.settlements
+    await until(lambda: bench.runner.running == {})
+    [settlement] = bench.runner.outbox.settlements
     assert settlement.verdict.move is Move.CANCEL
     assert "a person said so" in settlement.verdict.reason
 
@@ -460,10 +460,10 @@ async def test_a_thread_whose_time_is_over_can_be_cancelled(make: Make) -> None:
 async def test_a_job_is_cancelled_with_the_reason_given(make: Make) -> None:
     bench = make(forever, slots=1)
     running, waiting = await bench.claimed("forever", "forever")
-    bench.crew.take([running, waiting])
-    bench.crew.cancel({running.id: "no use", waiting.id: "never", 4711: "of others"})
-    await until(lambda: bench.crew.running == {})
-    told = {s.job.id: (s.verdict.move, s.verdict.reason) for s in bench.crew.ends.settlements}
+    bench.runner.take([running, waiting])
+    bench.runner.cancel({running.id: "no use", waiting.id: "never", 4711: "of others"})
+    await until(lambda: bench.runner.running == {})
+    told = {s.job.id: (s.verdict.move, s.verdict.reason) for s in bench.runner.outbox.settlements}
     assert told == {
         running.id: (Move.CANCEL, "cancelled while it ran: no use"),
         waiting.id: (Move.CANCEL, "cancelled while it ran: never"),
@@ -478,20 +478,22 @@ async def test_a_cancelled_thread_hears_why(make: Make) -> None:
 
     bench = make(polite)
     [job] = await bench.claimed("polite")
-    bench.crew.take([job])
-    bench.crew.cancel({job.id: "no use"})
-    await until(lambda: bench.crew.running == {})
+    bench.runner.take([job])
+    bench.runner.cancel({job.id: "no use"})
+    await until(lambda: bench.runner.running == {})
     assert heard == ["no use"]
-    assert bench.crew.ends.settlements[0].verdict.move is Move.CANCEL
+    assert bench.runner.outbox.settlements[0].verdict.move is Move.CANCEL
 
 
-@pytest.mark.parametrize("why", [Why.INTERRUPTED, Why.FENCED])
-async def test_what_the_worker_stops_is_given_back_and_costs_no_try(make: Make, why: Why) -> None:
+@pytest.mark.parametrize("why", [StopReason.INTERRUPTED, StopReason.FENCED])
+async def test_what_the_worker_stops_is_given_back_and_costs_no_try(
+    make: Make, why: StopReason
+) -> None:
     bench = make(forever, slots=1)
-    bench.crew.take(await bench.claimed("forever", "forever"))
-    bench.crew.stop_all(why)
-    await until(lambda: bench.crew.running == {})
-    verdicts = [settlement.verdict for settlement in bench.crew.ends.settlements]
+    bench.runner.take(await bench.claimed("forever", "forever"))
+    bench.runner.stop_all(why)
+    await until(lambda: bench.runner.running == {})
+    verdicts = [settlement.verdict for settlement in bench.runner.outbox.settlements]
     assert [(v.move, v.counts) for v in verdicts] == [(Move.GIVE_BACK, False)] * 2
     assert all(why.value in verdict.reason for verdict in verdicts)
 
@@ -513,29 +515,29 @@ async def test_events_tell_of_every_attempt(make: Make) -> None:
 
 
 async def test_a_suspect_runs_alone_unless_a_child_would_not_know_its_task(make: Make) -> None:
-    class Ward(Coroutines):
+    class Ward(CoroutineExecutor):
         started = 0
 
-        def start(self, run: Run, arguments: Mapping[str, object], over: Over) -> None:
+        def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
             self.started += 1
             super().start(run, arguments, over)
 
     ward = Ward()
-    bench = make(five, nothing, executors={"async": Coroutines(), "alone": ward})
+    bench = make(five, nothing, executors={"async": CoroutineExecutor(), "alone": ward})
     bench.registry.local.add("nothing")
     jobs = await bench.claimed("five", "nothing")
-    bench.crew.take([msgspec.structs.replace(job, crashes=2) for job in jobs])
-    await until(lambda: not bench.crew.running)
-    assert (ward.started, bench.crew.ends.attempts) == (1, 2)
+    bench.runner.take([msgspec.structs.replace(job, crashes=2) for job in jobs])
+    await until(lambda: not bench.runner.running)
+    assert (ward.started, bench.runner.outbox.attempts) == (1, 2)
 
 
 async def test_a_job_that_crashed_before_is_a_suspect_while_it_is_here(make: Make) -> None:
     bench = make(forever)
     [job] = await bench.claimed("forever")
     suspect = msgspec.structs.replace(job, crashes=1)
-    seen = [bench.crew.has_suspect]
-    bench.crew.take([suspect])
-    seen.append(bench.crew.has_suspect)
-    bench.crew.stop_all(Why.INTERRUPTED)
-    await until(lambda: bench.crew.running == {})
-    assert [*seen, bench.crew.has_suspect] == [False, True, False]
+    seen = [bench.runner.has_suspect]
+    bench.runner.take([suspect])
+    seen.append(bench.runner.has_suspect)
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: bench.runner.running == {})
+    assert [*seen, bench.runner.has_suspect] == [False, True, False]
