@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duly.app.flows import Flow as Flow
     from duly.app.job import Job
     from duly.app.tasks import Call
-    from duly.flow.compose import Step as Step
+    from duly.flow.trace import Step as Step
     from duly.model.access import User as User
     from duly.model.limit import Limit
     from duly.model.policies import Missed
@@ -58,7 +58,7 @@ _WHERE = {
     "Missed": "duly.model.policies",
     "Retry": "duly.policy.retry",
     "Schedule": "duly.views.schedules",
-    "Step": "duly.flow.compose",
+    "Step": "duly.flow.trace",
     "User": "duly.model.access",
     "codec": "duly.registry.codecs",
     "current": "duly.registry.context",

@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from duly.errors import DulyError, InvalidValue, SchemaMismatch
 from duly.settings import Settings, load
-from duly.settings.places import check_address
+from duly.settings.kinds import check_address
 from duly.store.connect import connect, database, is_postgres, is_remote, place
 from duly.store.database import Migration
 from duly.store.foreign import Verb, Work, awrite_on, write_on

@@ -12,8 +12,8 @@ import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.app.schedule_files import apply, draft
-from duly.declare import Sheet
-from duly.declare.reading import read
+from duly.declare import ScheduleFile
+from duly.declare.file_text import read
 from duly.errors import InvalidValue, WrongState
 from duly.model.access import Actor
 
@@ -85,7 +85,7 @@ def as_user(store: Store, who: str) -> Store:
     return store.acting(Actor(who, "program"))
 
 
-async def applied(store: Store, sheet: Sheet) -> None:
+async def applied(store: Store, sheet: ScheduleFile) -> None:
     await apply(as_user(store, "ada"), await draft(store, sheet, file="schedules.toml"))
 
 

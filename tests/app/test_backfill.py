@@ -11,7 +11,7 @@ from duly import Duly
 from duly.clock import now
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.access import Actor
-from duly.model.backfill import Backfill
+from duly.model.fire import Backfill
 from duly.model.policies import Missed
 from duly.store.protocol import Retention
 from duly.views.why import why_schedule

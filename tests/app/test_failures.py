@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.model.filter import EVERYTHING, Filter, parse_filter
+from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.states import State
 from duly.store.protocol import LONGEST_TAIL, Failure
 from duly.views.failures import FailureGroup, error_line, grouped

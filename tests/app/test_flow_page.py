@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from duly.errors import NotFound, WrongState
-from duly.model.filter import parse_filter
 from duly.model.flow import Awaited, FlowPlan, FlowProgress
+from duly.model.job_filter import parse_filter
 from duly.model.outcome import Opened, Raised, Stopped, Succeeded
 from duly.model.payload import encode
 from duly.views.flow_page import AWAITING, flow_seen, lineage_of, own_flow, own_parts, told_far

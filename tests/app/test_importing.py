@@ -8,13 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from duly.app.importing import (
-    is_database,
-    read_beat_dump,
-    read_beat_tables,
-    shown_address,
-)
-from duly.declare import Entry
+from duly.app.beat_database import is_database, read_beat_dump, read_beat_tables, shown_address
+from duly.declare import ScheduleEntry
 from duly.errors import InvalidValue, NotFound, StoreUnavailable, ZoneMissing
 from tests.app.django_beat import FAR
 
@@ -27,7 +22,7 @@ NO_JSON = "its kwargs {deep are not a JSON object: write args = { name = … }"
 NO_NAMES = (
     "its arguments [1] have no names: write args = { name = … } with those of the task's parameters"
 )
-POLL = Entry(
+POLL = ScheduleEntry(
     name="poll",
     rule="every 10m",
     task="shop.poll",
@@ -37,8 +32,8 @@ POLL = Entry(
     start_within="10m",
 )
 ALL = [
-    Entry(name="broken", rule="every 10m", task="shop.broken", paused=True, note=NO_JSON),
-    Entry(
+    ScheduleEntry(name="broken", rule="every 10m", task="shop.broken", paused=True, note=NO_JSON),
+    ScheduleEntry(
         name="first monday",
         rule="0 9 * * 1 start=2027-01-01T00:00:00+00:00 count=1",
         zone="UTC",
@@ -47,7 +42,7 @@ ALL = [
         paused=True,
         note=NO_NAMES,
     ),
-    Entry(
+    ScheduleEntry(
         name="nightly",
         rule="30 2 * * *",
         zone="Europe/Berlin",
@@ -55,9 +50,9 @@ ALL = [
         paused=True,
         note="it was not enabled",
     ),
-    Entry(name="once", rule="2099-01-01T10:00:00+00:00", task="shop.once"),
+    ScheduleEntry(name="once", rule="2099-01-01T10:00:00+00:00", task="shop.once"),
     POLL,
-    Entry(name="routed", rule="every 10m", task="shop.routed"),
+    ScheduleEntry(name="routed", rule="every 10m", task="shop.routed"),
 ]
 LEFT_OUT = ["dusk", "passed", "ran"]
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from duly.model.access import Matter
-from duly.policy.why import Command
+from duly.policy.why import SuggestedCommand
 from duly.views.attention import Need
 
 MOMENT = datetime(2026, 11, 13, 1, tzinfo=UTC)
@@ -13,9 +13,9 @@ TASK = Matter(subject="task:report", kind="failed", until=MOMENT)
 
 def test_of_a_moment_that_was_skipped_the_run_in_its_way_is_opened_and_stopped() -> None:
     commands = (
-        Command("see it", "duly jobs logs 7 -f", 7),
-        Command("stop it", "duly jobs cancel 7", 7),
-        Command("run it anyway", "duly schedules run report"),
+        SuggestedCommand("see it", "duly jobs logs 7 -f", 7),
+        SuggestedCommand("stop it", "duly jobs cancel 7", 7),
+        SuggestedCommand("run it anyway", "duly schedules run report"),
     )
     need = Need(
         name="report", kind="skipped", sentence="skipped", commands=commands, matter=SCHEDULE
@@ -24,7 +24,7 @@ def test_of_a_moment_that_was_skipped_the_run_in_its_way_is_opened_and_stopped()
 
 
 def test_a_job_of_its_own_comes_first() -> None:
-    shown = (Command("see it", "duly jobs show 7", 7),)
+    shown = (SuggestedCommand("see it", "duly jobs show 7", 7),)
     need = Need(name="report", kind="failed", sentence="failed", job_id=9, commands=shown)
     assert (need.job_to_see, need.job_to_stop) == (9, None)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.model.fire import Cause, Outcome
-from duly.model.journal import NoteEntry
+from duly.model.journal import ProgressEntry
 from duly.model.outcome import Mismatched, Raised
 from duly.model.queue import Queue
 from duly.model.states import State
@@ -229,7 +229,7 @@ async def test_a_schedule_that_stands_still_needs_somebody(world: World) -> None
 async def test_what_runs_says_how_far_it_is(world: World) -> None:
     number = await world.enqueue(call(title="roll up"))
     job = await world.begin()
-    entry = NoteEntry(job_id=number, fence=job.fence, attempt=1, percent=62, message="page 62")
+    entry = ProgressEntry(job_id=number, fence=job.fence, attempt=1, percent=62, message="page 62")
     await world.store.journal.write([entry])
     found = await look(world)
     [running] = found.running

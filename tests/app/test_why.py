@@ -10,7 +10,7 @@ import pytest
 from duly.app import connect, migrate_tables
 from duly.errors import InvalidValue, NotFound
 from duly.model.job import Job
-from duly.model.journal import NoteEntry
+from duly.model.journal import ProgressEntry
 from duly.model.limit import Lane
 from duly.model.outcome import Mismatched, Raised
 from duly.model.policies import Missed
@@ -551,7 +551,7 @@ async def test_a_job_behind_one_of_its_schedule_names_that(world: World) -> None
 async def test_a_job_that_runs_says_since_when_where_and_how_far(world: World) -> None:
     number = await world.enqueue(call(title="roll up"))
     claimed = await world.begin()
-    entry = NoteEntry(
+    entry = ProgressEntry(
         job_id=number, fence=claimed.fence, attempt=1, percent=62, message="page 62 of 100"
     )
     await world.store.journal.write([entry])

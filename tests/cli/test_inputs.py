@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from duly.cli.inputs import MOST_BYTES
 from duly.cli.main import main
-from duly.declare.reading import MOST_ENTRIES
+from duly.declare.file_text import MOST_ENTRIES
 
 TOO_MUCH = "there is more than 10 MB to read"
 

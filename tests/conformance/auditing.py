@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.access import LONGEST_DETAILS, LONGEST_SUBJECT, Actor, AuditEntry, Deed
-from duly.model.filter import Filter
+from duly.model.job_filter import Filter
 from duly.model.limit import Rate
 from duly.model.outcome import Raised
 from duly.model.queue import Queue

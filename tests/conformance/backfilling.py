@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from duly.errors import InvalidValue, NotFound, WrongState
-from duly.model.backfill import Backfill
-from duly.model.fire import CLOCK, StoredFire
+from duly.model.fire import CLOCK, Backfill, StoredFire
 from duly.model.policies import Missed, Overlap
 from duly.store.protocol import Retention
 from tests.conformance.expect import equal, holds, refused

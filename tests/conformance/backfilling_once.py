@@ -2,7 +2,7 @@
 
 import asyncio
 
-from duly.model.backfill import MOST_BACKFILLED, Backfill
+from duly.model.fire import MOST_BACKFILLED, Backfill
 from duly.policy.firing import decide
 from duly.store.backfilling import Request, backfill
 from duly.store.database import Operation

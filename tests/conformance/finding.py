@@ -3,8 +3,8 @@
 from typing import Any
 
 from duly.errors import NotFound
-from duly.model.filter import EVERYTHING, Filter, parse_filter
 from duly.model.job import Call
+from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.outcome import Outcome, Raised
 from duly.model.states import State
 from duly.store.protocol import LONGEST_TAIL

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.model.filter import EVERYTHING, parse_filter
+from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.model.states import LIVE, State
 from duly.store.database import Start, T
 from duly.store.sql_store import SqlStore

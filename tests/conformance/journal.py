@@ -11,8 +11,8 @@ from duly.model.journal import (
     MOST_TEXT,
     LogEntry,
     LogLine,
-    Note,
-    NoteEntry,
+    ProgressEntry,
+    ProgressNote,
 )
 from duly.model.outcome import Raised
 from duly.model.payload import encode
@@ -34,9 +34,9 @@ def line(world: World, job: Job, text: str, **changes: Any) -> LogEntry:
     return LogEntry(job_id=job.id, fence=job.fence, attempt=job.attempt, **said)
 
 
-def note(job: Job, percent: float, message: str = "", **changes: Any) -> NoteEntry:
+def note(job: Job, percent: float, message: str = "", **changes: Any) -> ProgressEntry:
     said = {"percent": percent, "message": message, **changes}
-    return NoteEntry(job_id=job.id, fence=job.fence, attempt=job.attempt, **said)
+    return ProgressEntry(job_id=job.id, fence=job.fence, attempt=job.attempt, **said)
 
 
 async def texts(world: World, job: Job) -> list[str]:
@@ -135,13 +135,13 @@ async def the_last_note_counts(world: World) -> None:
     )
     equal(
         await world.store.journal.note(first.id),
-        Note(percent=20.0, message="sorted", meta=meta, at=world.now, attempt=1),
+        ProgressNote(percent=20.0, message="sorted", meta=meta, at=world.now, attempt=1),
     )
     world.wait(MINUTE)
     await world.store.journal.write([note(first, 30)])
     equal(
         await world.store.journal.note(first.id),
-        Note(percent=30.0, message="", meta=None, at=world.now, attempt=1),
+        ProgressNote(percent=30.0, message="", meta=None, at=world.now, attempt=1),
     )
     equal((await noted(world, second)).percent, 55.5)
     await world.end(first)
@@ -220,7 +220,7 @@ async def what_was_said_is_kept_as_long_as_the_history(world: World) -> None:
     equal(await texts(world, job), [])
 
 
-async def noted(world: World, job: Job) -> Note:
+async def noted(world: World, job: Job) -> ProgressNote:
     found = await world.store.journal.note(job.id)
     if found is None:
         raise Broken(f"job {job.id} has no note")

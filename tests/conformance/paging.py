@@ -6,7 +6,7 @@ However little a page looks at, all pages together are the same.
 from typing import Any
 
 from duly.errors import InvalidValue
-from duly.model.filter import EVERYTHING, parse_filter
+from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.store import finding
 from duly.store.protocol import Page
 from tests.conformance.expect import equal, holds, refused

@@ -1,7 +1,7 @@
 """Jobs that have ended are forgotten when somebody says so, and those that have not are not."""
 
 from duly.errors import NotFound, WrongState
-from duly.model.filter import EVERYTHING, parse_filter
+from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.model.states import ENDED, LIVE, State
 from duly.store.sql_store import SqlStore
 from tests.conformance.expect import equal, refused

@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 from duly.errors import InvalidValue
-from duly.model.filter import Filter
 from duly.model.job import Call
+from duly.model.job_filter import Filter
 from duly.model.outcome import Raised
 from duly.model.states import State
 from duly.store.database import Start, T

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duly.declare.keeping import call_of, entry_of, plan_of
-from duly.declare.planning import plan
-from duly.declare.sheet import Entry, Sheet
+from duly.declare.comparison import plan
+from duly.declare.entry_plans import call_of, entry_of, plan_of
+from duly.declare.schedule_file import ScheduleEntry, ScheduleFile
 from duly.model.job import Owner
 from duly.model.payload import encode
 from duly.model.policies import Missed
@@ -40,42 +40,42 @@ def remembered(plan: Plan, **facts: Any) -> StoredSchedule:
 
 @pytest.mark.parametrize("said", SAID, ids=str)
 def test_an_entry_that_is_kept_is_told_again_in_its_words(said: dict[str, Any]) -> None:
-    entry = Entry(**{"name": "x", "rule": "every 5m"} | said)
+    entry = ScheduleEntry(**{"name": "x", "rule": "every 5m"} | said)
     assert entry_of(remembered(plan_of(entry))) == entry
 
 
 def test_what_runs_is_a_task_and_its_arguments() -> None:
     facts: dict[str, Any] = {"name": "x", "rule": "every 5m"}
-    assert call_of(Entry(**facts | {"shell": "a | b", "cwd": "/srv"})) == (
+    assert call_of(ScheduleEntry(**facts | {"shell": "a | b", "cwd": "/srv"})) == (
         "duly.shell",
         {"line": "a | b", "cwd": "/srv"},
     )
-    assert call_of(Entry(**facts, command=("a", "b"), stdin="c")) == (
+    assert call_of(ScheduleEntry(**facts, command=("a", "b"), stdin="c")) == (
         "duly.command",
         {"argv": ["a", "b"], "stdin": "c"},
     )
-    assert call_of(Entry(**facts, http={"url": "https://x"})) == (
+    assert call_of(ScheduleEntry(**facts, http={"url": "https://x"})) == (
         "duly.http",
         {"url": "https://x"},
     )
-    assert call_of(Entry(**facts, task="t", args={"a": 1})) == ("t", {"a": 1})
+    assert call_of(ScheduleEntry(**facts, task="t", args={"a": 1})) == ("t", {"a": 1})
 
 
 def test_what_a_file_wants_is_the_files() -> None:
-    kept = plan_of(Entry(name="x", rule="every 5m", task="t", attempts=7, missed="skip"))
+    kept = plan_of(ScheduleEntry(name="x", rule="every 5m", task="t", attempts=7, missed="skip"))
     assert (kept.owner, kept.queue, kept.priority) == (Owner.FILE, "default", 0)
     assert kept.policies.missed == Missed("skip")
     assert kept.policies.retry == Retry(attempts=7).as_json()
 
 
 def test_what_a_request_leaves_out_is_not_told() -> None:
-    kept = plan_of(Entry(name="x", rule="every 5m", http={"url": "https://x"}))
+    kept = plan_of(ScheduleEntry(name="x", rule="every 5m", http={"url": "https://x"}))
     filled = replace(kept, args=encode({"url": "https://x", "body": None}))
     assert entry_of(remembered(filled)).http == {"url": "https://x"}
 
 
 def test_a_pause_is_told_with_its_note() -> None:
-    entry = Entry(name="x", rule="every 5m", task="t")
+    entry = ScheduleEntry(name="x", rule="every 5m", task="t")
     pause = Pause(since=NOW, note="until they answer", by="ada")
     found = entry_of(remembered(plan_of(entry), pause=pause))
     assert found == replace(entry, paused=True, note="until they answer")
@@ -83,7 +83,7 @@ def test_a_pause_is_told_with_its_note() -> None:
 
 @pytest.mark.parametrize("said", SAID, ids=str)
 def test_what_was_applied_is_found_unchanged(said: dict[str, Any]) -> None:
-    file = Sheet(schedules={"x": Entry(**{"name": "x", "rule": "every 5m"} | said)})
-    live = Sheet(schedules={"x": entry_of(remembered(plan_of(file.schedules["x"])))})
+    file = ScheduleFile(schedules={"x": ScheduleEntry(**{"name": "x", "rule": "every 5m"} | said)})
+    live = ScheduleFile(schedules={"x": entry_of(remembered(plan_of(file.schedules["x"])))})
     found = plan(file, file, live)
     assert (found.is_empty, found.has_drift) == (True, False)

@@ -6,29 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.declare.planning import SheetPlan, plan
-from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet
+from duly.declare.comparison import SheetPlan, plan
+from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 
 
-def backup(**said: Any) -> Entry:
+def backup(**said: Any) -> ScheduleEntry:
     facts = {"name": "backup", "rule": "30 2 * * *", "zone": "Europe/Berlin", "shell": "./backup"}
-    return Entry(**facts | said)
+    return ScheduleEntry(**facts | said)
 
 
-def report(**said: Any) -> Entry:
-    return Entry(**{"name": "report", "rule": "every 5m", "task": "report"} | said)
+def report(**said: Any) -> ScheduleEntry:
+    return ScheduleEntry(**{"name": "report", "rule": "every 5m", "task": "report"} | said)
 
 
-def sheet(*entries: Entry, **others: Any) -> Sheet:
-    return Sheet(schedules={entry.name: entry for entry in entries}, **others)
+def sheet(*entries: ScheduleEntry, **others: Any) -> ScheduleFile:
+    return ScheduleFile(schedules={entry.name: entry for entry in entries}, **others)
 
 
-def queues(**said: dict[str, Any]) -> Sheet:
-    return Sheet(queues={name: QueueEntry(name=name, **facts) for name, facts in said.items()})
+def queues(**said: dict[str, Any]) -> ScheduleFile:
+    return ScheduleFile(
+        queues={name: QueueEntry(name=name, **facts) for name, facts in said.items()}
+    )
 
 
-def limits(**said: dict[str, Any]) -> Sheet:
-    return Sheet(limits={name: LimitEntry(name=name, **facts) for name, facts in said.items()})
+def limits(**said: dict[str, Any]) -> ScheduleFile:
+    return ScheduleFile(
+        limits={name: LimitEntry(name=name, **facts) for name, facts in said.items()}
+    )
 
 
 def actions(found: SheetPlan) -> dict[str, str]:
@@ -39,7 +43,7 @@ def actions(found: SheetPlan) -> dict[str, str]:
 
 
 def test_what_is_not_there_is_added() -> None:
-    found = plan(sheet(backup(), report(paused=True)), None, Sheet())
+    found = plan(sheet(backup(), report(paused=True)), None, ScheduleFile())
     assert found.lines() == [
         "+ schedule backup  30 2 * * * Europe/Berlin  shell",
         "+ schedule report  every 5m  report  paused",
@@ -96,7 +100,7 @@ def test_a_default_zone_and_a_calendar_mean_what_they_stand_for() -> None:
     )
     live = sheet(backup(exclude="Sat,Sun"))
     assert actions(plan(file, file, live)) == {"backup": "unchanged"}
-    assert plan(file, None, Sheet()).changes[0].entry == backup(exclude="Sat,Sun")
+    assert plan(file, None, ScheduleFile()).changes[0].entry == backup(exclude="Sat,Sun")
 
 
 def test_what_runs_is_changed_as_a_whole() -> None:
@@ -194,13 +198,13 @@ def test_what_a_person_made_it_run_stays_whole() -> None:
 
 def test_what_a_person_removed_stays_removed_until_it_is_taken_back() -> None:
     file = sheet(backup())
-    found = plan(file, file, Sheet())
+    found = plan(file, file, ScheduleFile())
     assert found.lines() == [
         "! schedule backup  drift: removed by a person, the file still has it; take it out there, "
         "or --take-back"
     ]
     assert (found.is_empty, found.has_drift, found.record) == (True, True, file)
-    assert actions(plan(file, file, Sheet(), take_back=True)) == {"backup": "add"}
+    assert actions(plan(file, file, ScheduleFile(), take_back=True)) == {"backup": "add"}
 
 
 # What the task decides.
@@ -297,8 +301,8 @@ def test_what_the_file_no_longer_has_is_removed_only_if_asked() -> None:
 
 
 def test_what_is_gone_from_both_the_file_and_the_store_is_forgotten() -> None:
-    found = plan(Sheet(), sheet(backup()), Sheet(), prune=True)
-    assert (found.changes, found.record) == ((), Sheet())
+    found = plan(ScheduleFile(), sheet(backup()), ScheduleFile(), prune=True)
+    assert (found.changes, found.record) == ((), ScheduleFile())
 
 
 def test_what_the_file_never_had_is_left_alone() -> None:
@@ -310,7 +314,7 @@ def test_what_somebody_else_owns_is_not_taken_by_its_name() -> None:
     file, live = sheet(backup(queue="mail")), sheet(backup())
     found = plan(file, None, live, owners={"backup": "code"})
     assert found.lines() == ["! schedule backup  belongs to code; --take-back makes it the file's"]
-    assert (found.is_empty, found.has_drift, found.record) == (True, True, Sheet())
+    assert (found.is_empty, found.has_drift, found.record) == (True, True, ScheduleFile())
     taken = plan(file, None, live, owners={"backup": "code"}, take_back=True)
     assert taken.lines() == [
         '~ schedule backup  owner: "code" -> "file", queue: "default" -> "mail"'
@@ -336,7 +340,9 @@ def test_what_a_newer_version_wrote_is_compared_by_its_words() -> None:
 def test_what_somebody_else_owns_by_now_is_not_pruned() -> None:
     last = live = sheet(backup())
     for owner, found in (("code", {}), ("api", {}), ("person", {"backup": "remove"})):
-        assert actions(plan(Sheet(), last, live, owners={"backup": owner}, prune=True)) == found
+        assert (
+            actions(plan(ScheduleFile(), last, live, owners={"backup": owner}, prune=True)) == found
+        )
 
 
 def test_what_the_file_owns_and_nobody_remembers_applying_follows_the_file() -> None:
@@ -348,16 +354,16 @@ def test_what_the_file_owns_and_nobody_remembers_applying_follows_the_file() -> 
 
 
 def test_queues_and_limits_are_planned_as_schedules_are() -> None:
-    file = Sheet(
+    file = ScheduleFile(
         queues={"mail": QueueEntry(name="mail", concurrency=5, rate="60/m", paused=True)},
         limits={"crm:{id}": LimitEntry(name="crm:{id}", rate="5/s")},
     )
-    assert plan(file, None, Sheet()).lines() == [
+    assert plan(file, None, ScheduleFile()).lines() == [
         "+ queue mail  concurrency 5, rate 60/m, paused",
         '+ limit "crm:{id}"  rate 5/s',
     ]
     assert plan(file, file, file).is_empty
-    assert plan(Sheet(), file, file, prune=True).lines() == [
+    assert plan(ScheduleFile(), file, file, prune=True).lines() == [
         "- queue mail",
         '- limit "crm:{id}"',
     ]
@@ -391,7 +397,7 @@ def test_the_numbers_of_a_limit_are_one_choice() -> None:
 
 some_entries = st.lists(
     st.builds(
-        lambda name, said: Entry(**{"name": name, "rule": "every 5m", "task": "t"} | said),
+        lambda name, said: ScheduleEntry(**{"name": name, "rule": "every 5m", "task": "t"} | said),
         st.sampled_from(["a", "b", "c"]),
         st.fixed_dictionaries(
             {},
@@ -411,21 +417,21 @@ some_entries = st.lists(
 flags = st.fixed_dictionaries({"prune": st.booleans(), "take_back": st.booleans()})
 
 
-def applied(found: SheetPlan, live: Sheet) -> Sheet:
+def applied(found: SheetPlan, live: ScheduleFile) -> ScheduleFile:
     """The store after the plan was carried out."""
     there = dict(live.schedules)
     for change in found.changes:
         if change.action == "remove":
             del there[change.name]
         elif change.is_work:
-            assert isinstance(change.entry, Entry)
+            assert isinstance(change.entry, ScheduleEntry)
             there[change.name] = change.entry
-    return Sheet(schedules=there)
+    return ScheduleFile(schedules=there)
 
 
 @given(some_entries, some_entries, some_entries, flags)
 def test_a_plan_that_was_carried_out_leaves_nothing_to_do(
-    file: Sheet, last: Sheet, live: Sheet, asked: dict[str, Any]
+    file: ScheduleFile, last: ScheduleFile, live: ScheduleFile, asked: dict[str, Any]
 ) -> None:
     found = plan(file, last, live, **asked)
     again = plan(file, found.record, applied(found, live), **asked)
@@ -435,7 +441,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(
 
 @given(some_entries, some_entries, some_entries)
 def test_taking_all_back_and_pruning_leaves_what_the_file_says(
-    file: Sheet, last: Sheet, live: Sheet
+    file: ScheduleFile, last: ScheduleFile, live: ScheduleFile
 ) -> None:
     found = plan(file, last, live, prune=True, take_back=True)
     after = applied(found, live)

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from duly.declare.meaning import PRIORITIES, SCHEDULE
-from duly.declare.reading import LONGEST, MOST_ENTRIES, read
-from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet
+from duly.declare.field_readers import PRIORITIES, SCHEDULE
+from duly.declare.file_text import LONGEST, MOST_ENTRIES, read
+from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 from duly.errors import InvalidValue
-from duly.registry.options import PRIORITIES as OF_TASKS
+from duly.registry.option_values import PRIORITIES as OF_TASKS
 
 WHOLE = """
 [defaults]
@@ -59,13 +59,13 @@ command = ["/usr/bin/find", "/srv/cache", "-delete"]
 
 def test_a_file_is_read_as_it_was_written_and_in_its_order() -> None:
     sheet = read(WHOLE)
-    assert sheet == Sheet(
+    assert sheet == ScheduleFile(
         zone="Europe/Berlin",
         calendars={"off": "Sat,Sun"},
         queues={"mail": QueueEntry(name="mail", concurrency=5, rate="50/s", fair=True)},
         limits={"crm:{customer_id}": LimitEntry(name="crm:{customer_id}", concurrency=1)},
         schedules={
-            "backup": Entry(  # noqa: S604 - it says so, and runs nothing
+            "backup": ScheduleEntry(  # noqa: S604 - it says so, and runs nothing
                 name="backup",
                 rule="30 2 * * *",
                 shell="cd /srv && ./backup",
@@ -76,14 +76,14 @@ def test_a_file_is_read_as_it_was_written_and_in_its_order() -> None:
                 start=datetime(2027, 1, 1, tzinfo=UTC),
                 tags=("nightly",),
             ),
-            "call home": Entry(
+            "call home": ScheduleEntry(
                 name="call home",
                 rule="every 5m",
                 http={"url": "https://example.com", "expect": [200, 204], "timeout": "30s"},
                 paused=True,
                 note="until they answer",
             ),
-            "report": Entry(
+            "report": ScheduleEntry(
                 name="report",
                 rule="Mon..Fri 02:00 UTC",
                 task="nightly_report",
@@ -91,7 +91,7 @@ def test_a_file_is_read_as_it_was_written_and_in_its_order() -> None:
                 priority="high",
                 attempts=5,
             ),
-            "sweep": Entry(
+            "sweep": ScheduleEntry(
                 name="sweep", rule="every 1h", command=("/usr/bin/find", "/srv/cache", "-delete")
             ),
         },
@@ -100,7 +100,7 @@ def test_a_file_is_read_as_it_was_written_and_in_its_order() -> None:
 
 
 def test_an_empty_file_says_nothing() -> None:
-    assert read("") == read("# only a comment\n") == Sheet()
+    assert read("") == read("# only a comment\n") == ScheduleFile()
 
 
 def test_a_file_that_an_editor_marked_is_read() -> None:
@@ -120,7 +120,7 @@ def test_arguments_may_be_json_for_what_toml_has_no_word_for() -> None:
 
 
 def test_every_field_of_an_entry_has_a_key() -> None:
-    assert {"name", *SCHEDULE} == set(Entry.__dataclass_fields__)
+    assert {"name", *SCHEDULE} == set(ScheduleEntry.__dataclass_fields__)
 
 
 def test_the_words_for_a_priority_are_those_of_a_task() -> None:
@@ -318,7 +318,7 @@ def test_a_limit_whose_name_is_no_template_is_refused() -> None:
 
 
 def test_a_file_may_be_too_long_to_be_read() -> None:
-    assert read("#" * LONGEST) == Sheet()
+    assert read("#" * LONGEST) == ScheduleFile()
     assert re.match(r"1,000,001 characters, and at most", refusal("#" * (LONGEST + 1)))
 
 
@@ -347,7 +347,9 @@ def test_the_file_is_called_by_its_name() -> None:
 def test_a_moment_in_the_repeated_hour_of_a_zone_equals_itself() -> None:
     folded = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1)
     facts: dict[str, Any] = {"name": "x", "rule": "every 5m", "shell": "x"}
-    assert Entry(start=folded, **facts) == Entry(start=folded.astimezone(UTC), **facts)
+    assert ScheduleEntry(start=folded, **facts) == ScheduleEntry(
+        start=folded.astimezone(UTC), **facts
+    )
 
 
 def refusal(text: str) -> str:

@@ -2,27 +2,28 @@
 
 import pytest
 
-from duly.declare.reading import read
-from duly.declare.recording import Record, read_record, said_in, write_record
-from duly.declare.sheet import Entry, Sheet
-from duly.declare.writing import write
+from duly.declare.applied_record import Record, read_record, said_in, write_record
+from duly.declare.file_text import read, write
+from duly.declare.schedule_file import ScheduleEntry, ScheduleFile
 
 ODD = ["", "two\nlines", "# decided: {}", "\n# decided: {}\n", "«quoted» \u2028 \x7f", '"\\']
 
 
 @pytest.mark.parametrize("title", ODD)
 def test_what_is_remembered_reads_back(title: str) -> None:
-    entry = Entry(name="a", rule="every 5m", task="report", note=title)
+    entry = ScheduleEntry(name="a", rule="every 5m", task="report", note=title)
     decided = {"a": {"title": title, "queue": "slow", "priority": 7, "timeout": None}}
-    record = Record(Sheet(schedules={"a": entry}), decided)
+    record = Record(ScheduleFile(schedules={"a": entry}), decided)
     text = write_record(record)
     found = read_record(text, place="here")
     assert (found.decided, found.sheet) == (decided, read(write(record.sheet)))
     assert said_in(text) == write(record.sheet)
 
 
-@pytest.mark.parametrize("sheet", [Sheet(), read('[schedules.a]\nrule = "every 5m"\nshell = "x"')])
-def test_what_was_remembered_without_decisions_is_what_the_file_said(sheet: Sheet) -> None:
+@pytest.mark.parametrize(
+    "sheet", [ScheduleFile(), read('[schedules.a]\nrule = "every 5m"\nshell = "x"')]
+)
+def test_what_was_remembered_without_decisions_is_what_the_file_said(sheet: ScheduleFile) -> None:
     text = write(sheet)
     assert (said_in(text), read_record(text, place="here")) == (text, Record(sheet))
 

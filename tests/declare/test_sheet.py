@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from duly.declare.sheet import Entry, LimitEntry, QueueEntry
+from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry
 from duly.errors import InvalidValue
 
 
-def entry(**said: Any) -> Entry:
-    return Entry(**{"name": "backup", "rule": "every 5m"} | said)
+def entry(**said: Any) -> ScheduleEntry:
+    return ScheduleEntry(**{"name": "backup", "rule": "every 5m"} | said)
 
 
 @pytest.mark.parametrize(

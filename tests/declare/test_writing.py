@@ -8,9 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.declare.reading import read
-from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet
-from duly.declare.writing import write, write_entry
+from duly.declare.file_text import read, write, write_entry
+from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 
 # Everything but what no database keeps: NUL and lone surrogates.
 texts = st.one_of(
@@ -103,7 +102,9 @@ rules = st.sampled_from(
     ]
 )
 entries = st.builds(
-    lambda name, *parts: Entry(name=name, **{key: part[key] for part in parts for key in part}),
+    lambda name, *parts: ScheduleEntry(
+        name=name, **{key: part[key] for part in parts for key in part}
+    ),
     names,
     rules,
     what_runs,
@@ -129,7 +130,7 @@ def by_name(things: st.SearchStrategy[Any]) -> st.SearchStrategy[Mapping[str, An
 
 days = st.sampled_from(["Sat,Sun", "holidays(DE-BE)"])
 sheets = st.builds(
-    Sheet,
+    ScheduleFile,
     schedules=by_name(entries),
     queues=by_name(queues),
     limits=by_name(limits),
@@ -141,7 +142,7 @@ sheets = st.builds(
 
 
 @given(sheets)
-def test_what_was_written_is_read_back_the_same(sheet: Sheet) -> None:
+def test_what_was_written_is_read_back_the_same(sheet: ScheduleFile) -> None:
     written = write(sheet)
     found = read(written)
     assert found == sheet
@@ -150,13 +151,13 @@ def test_what_was_written_is_read_back_the_same(sheet: Sheet) -> None:
 
 
 def test_a_file_is_written_a_line_for_each_key_that_says_something() -> None:
-    sheet = Sheet(
+    sheet = ScheduleFile(
         zone="Europe/Berlin",
         calendars={"off": "Sat,Sun"},
         queues={"mail": QueueEntry(name="mail", concurrency=5)},
         limits={"crm:{id}": LimitEntry(name="crm:{id}", rate="5/s")},
         schedules={
-            "backup": Entry(  # noqa: S604 - it says so, and runs nothing
+            "backup": ScheduleEntry(  # noqa: S604 - it says so, and runs nothing
                 name="backup",
                 rule="30 2 * * *",
                 shell='echo "done" | logger',
@@ -165,7 +166,7 @@ def test_a_file_is_written_a_line_for_each_key_that_says_something() -> None:
                 start=datetime(2027, 1, 1, tzinfo=timezone(timedelta(hours=1))),
                 note="MAILTO=root was left out:\nsay on_failure instead",
             ),
-            "a b": Entry(
+            "a b": ScheduleEntry(
                 name="a b", rule="every 5m", command=("x", "it's"), paused=True, note="broken"
             ),
         },
@@ -205,18 +206,18 @@ note = "broken"
 
 @given(texts)
 def test_a_remark_cannot_break_out_of_its_comment(note: str) -> None:
-    entry = Entry(name="x", rule="every 5m", command=("x",), note=note)
+    entry = ScheduleEntry(name="x", rule="every 5m", command=("x",), note=note)
     found = tomllib.loads(write_entry("schedules", entry))
     assert found == {"schedules": {"x": {"rule": "every 5m", "command": ["x"]}}}
 
 
 def test_none_among_the_arguments_is_written_as_json() -> None:
-    entry = Entry(name="x", rule="every 5m", task="t", args={"a": [None]})
+    entry = ScheduleEntry(name="x", rule="every 5m", task="t", args={"a": [None]})
     assert write_entry("schedules", entry).endswith("args = '{\"a\":[null]}'")
     assert read(write_entry("schedules", entry)).schedules["x"] == entry
 
 
 def test_a_moment_whose_offset_has_seconds_is_written_in_utc() -> None:
     odd = datetime(1980, 1, 1, tzinfo=timezone(timedelta(minutes=-44, seconds=-30)))
-    entry = Entry(name="x", rule="every 5m", command=("x",), start=odd)
+    entry = ScheduleEntry(name="x", rule="every 5m", command=("x",), start=odd)
     assert read(write_entry("schedules", entry)).schedules["x"] == entry

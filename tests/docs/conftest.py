@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.registry.loading import find
+from duly.registry.app_loading import find
 from tests.app.fixtures import furnished, postgres_url, programs
 from tests.docs.situations import SITUATIONS, Open, Situation
 

@@ -3,7 +3,7 @@
 import pytest
 
 from duly.errors import InvalidValue, PayloadError
-from duly.flow.filling import (
+from duly.flow.step_arguments import (
     StoredAwaited,
     StoredFill,
     StoredOver,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from duly.errors import InvalidValue
-from duly.flow.compose import Asked, Step, Trace, current_trace, tracing
 from duly.flow.graph import Graph, graph_of
-from duly.flow.places import emptied
+from duly.flow.stand_in import emptied
+from duly.flow.trace import Step, StepRequest, Trace, current_trace, tracing
 from duly.model.flow import MOST_STEPS, Fill, Source
 
 
@@ -23,7 +23,7 @@ def drawn(draw: Callable[[Callable[..., Step[Any]]], object], *parameters: str) 
 
 def step_in(trace: Trace) -> Callable[..., Step[Any]]:
     def step(task: str, *, over: str | None = None, **given: object) -> Step[Any]:
-        return trace.add(Asked(task=task, given=given, over=over))
+        return trace.add(StepRequest(task=task, given=given, over=over))
 
     return step
 
@@ -178,7 +178,7 @@ class Order:
 
 def another() -> Step[Any]:
     trace = Trace("other", owner=None, parameters=())
-    return trace.add(Asked(task="elsewhere", given={}))
+    return trace.add(StepRequest(task="elsewhere", given={}))
 
 
 REFUSED: dict[str, tuple[str, Callable[[Callable[..., Step[Any]]], object]]] = {

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from duly.errors import InvalidValue
-from duly.flow.compose import Asked, Trace, tracing
+from duly.flow.trace import StepRequest, Trace, tracing
 
 Later: TypeAlias = Any  # what its author takes for a value
 
@@ -16,7 +16,7 @@ Later: TypeAlias = Any  # what its author takes for a value
 def result_of_a_step() -> Later:
     trace = Trace("etl", owner=None, parameters=("day",))
     with tracing(trace):
-        return trace.add(Asked(task="extract", given={})).result
+        return trace.add(StepRequest(task="extract", given={})).result
 
 
 async def awaited(value: Later) -> None:
@@ -124,8 +124,8 @@ def test_a_look_at_a_parameter_names_the_parameter() -> None:
 
 def test_of_two_steps_of_one_task_the_second_is_named() -> None:
     trace = Trace("etl", owner=None, parameters=())
-    trace.add(Asked(task="extract", given={}))
-    second: Any = trace.add(Asked(task="extract", given={})).result
+    trace.add(StepRequest(task="extract", given={}))
+    second: Any = trace.add(StepRequest(task="extract", given={})).result
     with pytest.raises(InvalidValue, match=r"the result of step extract 2 \(len"):
         len(second)
 

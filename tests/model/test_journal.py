@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from duly.model.journal import LONGEST_LINE, MOST_LINES, MOST_TEXT, LogEntry, NoteEntry, numbered
+from duly.model.journal import (
+    LONGEST_LINE,
+    MOST_LINES,
+    MOST_TEXT,
+    LogEntry,
+    ProgressEntry,
+    numbered,
+)
 
 
 def entry(text: str = "line") -> LogEntry:
@@ -47,4 +54,4 @@ def test_what_no_database_takes_is_replaced_and_what_is_too_long_is_cut() -> Non
     ("said", "stored"), [(50, 50.0), (-1, 0.0), (101, 100.0), (math.nan, 0.0), (math.inf, 100.0)]
 )
 def test_a_percentage_is_a_number_from_0_to_100(said: float, stored: float) -> None:
-    assert NoteEntry(job_id=1, fence=1, attempt=1, percent=said).percent == stored
+    assert ProgressEntry(job_id=1, fence=1, attempt=1, percent=said).percent == stored

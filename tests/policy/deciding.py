@@ -12,8 +12,9 @@ from duly.model.fire import Cause, Outcome
 from duly.model.policies import Policies
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
-from duly.policy.firing import Entry, Facts, Firing, decide
-from duly.policy.overlap import MOST_QUEUED, LiveJob
+from duly.policy.decision import LiveJob
+from duly.policy.firing import Facts, Firing, LedgerEntry, decide
+from duly.policy.overlap import MOST_QUEUED
 from duly.rules import Rule, Spaced
 
 Fate = tuple[Outcome, Cause | None]
@@ -78,7 +79,7 @@ def rows(firing: Firing) -> list[str]:
     return [shown(entry) for entry in firing.entries]
 
 
-def shown(entry: Entry) -> str:
+def shown(entry: LedgerEntry) -> str:
     said = f"{entry.due_at:%d %H:%M:%S}".removesuffix(":00")
     if entry.count != 1:
         since = f"{entry.covers_from:%d %H:%M:%S}".removesuffix(":00")
@@ -161,11 +162,11 @@ def _met(
 
 
 def covered(
-    entries: Sequence[Entry], kept: Iterable[datetime], lost: Iterable[datetime]
-) -> dict[datetime, list[Entry]]:
+    entries: Sequence[LedgerEntry], kept: Iterable[datetime], lost: Iterable[datetime]
+) -> dict[datetime, list[LedgerEntry]]:
     """Which rows reach over each moment: its own, or a stretch of its kind."""
     own = {entry.due_at: entry for entry in entries if entry.count == 1}
-    found: dict[datetime, list[Entry]] = {}
+    found: dict[datetime, list[LedgerEntry]] = {}
     for moments, excluded in ((kept, False), (lost, True)):
         for moment in moments:
             found[moment] = (

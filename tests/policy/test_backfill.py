@@ -11,7 +11,7 @@ from duly.model.policies import Overlap
 from duly.model.states import State
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.policy.decision import Facts
-from duly.policy.overlap import MOST_QUEUED, Skip, TakeOver, Wait, answer
+from duly.policy.overlap import MOST_QUEUED, SkipMoment, TakeOver, Wait, answer
 from tests.policy.deciding import at, job, schedule
 
 NOW = at("2026-06-03 12:00")
@@ -69,7 +69,7 @@ def test_a_later_moment_neither_takes_the_place_of_one_nor_stops_it() -> None:
     assert answer("queue_one", [ASKED, OWN]) == TakeOver(OWN)
     assert answer("replace", [RUNNING, ASKED]) == Wait(ASKED)
     assert answer("replace", [RUNNING, OWN]) == TakeOver(OWN)
-    assert answer("skip", [ASKED]) == Skip(ASKED)
+    assert answer("skip", [ASKED]) == SkipMoment(ASKED)
 
 
 def test_a_line_is_not_full_for_those_that_were_asked_for() -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.policy.exclusion import left_out
-from duly.policy.missed import Stretch
+from duly.policy.due_moments import MomentRange, left_out
 from duly.rules import Rule, cron, every, parse
 from duly.rules import at as once
 from tests.policy.deciding import MINUTE, at, moments_of
@@ -46,7 +45,7 @@ def test_what_is_left_out_is_what_a_walk_finds(
     until = after + minutes * MINUTE
     lost = sorted({*moments_of(timing, after, until)} - {*moments_of(kept, after, until)})
     found = left_out(timing, kept, after=after, until=until)
-    assert found == (Stretch(lost[0], lost[-1], len(lost)) if lost else None)
+    assert found == (MomentRange(lost[0], lost[-1], len(lost)) if lost else None)
 
 
 @pytest.mark.parametrize("first", range(8))
@@ -74,7 +73,7 @@ def test_one_excluded_second_is_found_in_a_day_or_a_year(days: int) -> None:
     timing = every("1s")
     kept = timing - once("2026-06-03T09:00:07Z")
     found = left_out(timing, kept, after=START, until=START + timedelta(days=days))
-    assert found == Stretch(at("2026-06-03 09:00:07"), at("2026-06-03 09:00:07"), 1)
+    assert found == MomentRange(at("2026-06-03 09:00:07"), at("2026-06-03 09:00:07"), 1)
 
 
 def test_what_is_too_dense_to_be_counted_is_not_written_down() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from duly.model.policies import Missed, Overlap, Policies
 from duly.model.schedule import Plan, StoredSchedule
-from duly.policy.firing import Entry, Facts, decide
+from duly.policy.firing import Facts, LedgerEntry, decide
 from duly.rules import Rule, Spaced
 from tests.policy.deciding import DAY, MINUTE, at
 
@@ -58,7 +58,7 @@ def questions(outage: timedelta, chosen: Policies, rule: str = "every 1s") -> tu
     vars(plan).update(timing=counted if timing is kept else Counted(timing, asked), kept=counted)
     start = START
     found = StoredSchedule(id=1, plan=plan, created_at=start, cursor=start, next_at=start)
-    entries: list[Entry] = decide(Facts(schedule=found), start + outage).entries
+    entries: list[LedgerEntry] = decide(Facts(schedule=found), start + outage).entries
     return asked["questions"], len(entries)
 
 

@@ -12,9 +12,9 @@ from duly.model.limit import Rate
 from duly.policy.limits import (
     NO_LIMIT,
     PATIENCE,
+    Admission,
     Candidate,
-    Choice,
-    Flow,
+    LaneUsage,
     believable,
     choose,
     enter,
@@ -43,7 +43,7 @@ def length(rate: Rate) -> int:
 
 def let_in(rate: Rate, asks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """When how many entered, of those who asked after so many microseconds."""
-    flow, now, entered = Flow(rate=rate), NOW, []
+    flow, now, entered = LaneUsage(rate=rate), NOW, []
     for wait, count in asks:
         now += wait
         taken = min(count, room(flow, now))
@@ -95,7 +95,7 @@ def test_of_a_rate_so_many_come_together_as_fall_into_a_moment(rate: Rate) -> No
     interval, burst = pace(rate)
     assert 1 <= burst <= rate.count
     assert interval >= 1
-    assert room(Flow(rate=rate), NOW) == burst
+    assert room(LaneUsage(rate=rate), NOW) == burst
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_pace_of_a_rate(rate: str, interval: int, burst: int) -> None:
 
 @given(st.data(), rates)
 def test_a_rate_opens_exactly_when_it_says(data: st.DataObject, rate: Rate) -> None:
-    flow, now = Flow(rate=rate), NOW
+    flow, now = LaneUsage(rate=rate), NOW
     for wait, count in data.draw(asks(rate)):
         now += wait
         flow = enter(flow, min(count, room(flow, now)), now)
@@ -131,16 +131,16 @@ def test_a_rate_opens_exactly_when_it_says(data: st.DataObject, rate: Rate) -> N
 def test_another_rate_counts_after_one_of_its_own_periods(
     before: Rate, rate: Rate, wait: int
 ) -> None:
-    flow = enter(Flow(rate=before), pace(before).burst, NOW)
+    flow = enter(LaneUsage(rate=before), pace(before).burst, NOW)
     now = NOW + wait
-    changed = believable(Flow(rate=rate, arrival=flow.arrival), now)
+    changed = believable(LaneUsage(rate=rate, arrival=flow.arrival), now)
     assert room(changed, now + length(rate) + pace(rate).interval) >= 1
     assert believable(changed, now) == changed
 
 
 @given(st.data(), rates)
 def test_what_a_rate_led_to_is_believed(data: st.DataObject, rate: Rate) -> None:
-    flow, now = Flow(rate=rate), NOW
+    flow, now = LaneUsage(rate=rate), NOW
     for wait, count in data.draw(asks(rate)):
         now += wait
         flow = enter(flow, min(count, room(flow, now)), now)
@@ -148,13 +148,13 @@ def test_what_a_rate_led_to_is_believed(data: st.DataObject, rate: Rate) -> None
 
 
 def test_a_clock_that_ran_ahead_closes_a_rate_for_no_longer_than_a_pace() -> None:
-    flow = enter(Flow(rate=Rate.parse("1/s")), 1, NOW + 10**12)
+    flow = enter(LaneUsage(rate=Rate.parse("1/s")), 1, NOW + 10**12)
     assert opens_at(believable(flow, NOW)) == NOW + 1_000_000
 
 
 LANES = ("a", "b", "c")
 flows = st.builds(
-    Flow,
+    LaneUsage,
     concurrency=st.none() | st.integers(1, 4),
     rate=st.none() | st.sampled_from([Rate.parse("1/s"), Rate.parse("200/s")]),
     held=st.integers(0, 5),
@@ -186,14 +186,14 @@ choosing = given(
 
 
 def chosen(
-    crowd: Sequence[Candidate], lanes: dict[str, Flow], free: dict[str, int], limit: int
-) -> Choice:
+    crowd: Sequence[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
+) -> Admission:
     return choose(crowd, lanes, free=free, limit=limit, now=NOW)
 
 
 @choosing
 def test_no_limit_and_no_resource_is_exceeded(
-    crowd: list[Candidate], lanes: dict[str, Flow], free: dict[str, int], limit: int
+    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
 ) -> None:
     choice = chosen(crowd, lanes, free, limit)
     assert len(choice.chosen) <= limit
@@ -210,7 +210,7 @@ def test_no_limit_and_no_resource_is_exceeded(
 
 @choosing
 def test_all_are_taken_for_whom_there_is_room(
-    crowd: list[Candidate], lanes: dict[str, Flow], free: dict[str, int], limit: int
+    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
 ) -> None:
     choice = chosen(crowd, lanes, free, limit)
     if len(choice.chosen) == limit:
@@ -230,7 +230,7 @@ def test_all_are_taken_for_whom_there_is_room(
 
 @choosing
 def test_those_who_want_the_same_go_in_order(
-    crowd: list[Candidate], lanes: dict[str, Flow], free: dict[str, int], limit: int
+    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
 ) -> None:
     choice = chosen(crowd, lanes, free, limit)
     assert choice.chosen == [one for one in crowd if one in choice.chosen]
@@ -245,7 +245,7 @@ def test_those_who_want_the_same_go_in_order(
 
 @choosing
 def test_whoever_is_not_chosen_is_said_to_have_left_places_free(
-    crowd: list[Candidate], lanes: dict[str, Flow], free: dict[str, int], limit: int
+    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
 ) -> None:
     choice = chosen(crowd, lanes, free, limit)
     assert {lane for one in crowd if one.id in choice.full for lane in one.lanes} <= choice.passed
@@ -253,14 +253,16 @@ def test_whoever_is_not_chosen_is_said_to_have_left_places_free(
 
 def test_who_lacks_a_resource_hides_nobody_and_waits_nowhere() -> None:
     crowd = [Candidate(1, ("a",), {"gpu": 2}), Candidate(2, ("a",))]
-    choice = choose(crowd, {"a": Flow(1)}, free={"gpu": 1}, limit=5, now=NOW)
+    choice = choose(crowd, {"a": LaneUsage(1)}, free={"gpu": 1}, limit=5, now=NOW)
     assert [one.id for one in choice.chosen] == [2]
     assert choice.full == {}
 
 
 def test_who_finds_one_limit_full_takes_no_place_at_the_other() -> None:
     crowd = [Candidate(1, ("a", "b")), Candidate(2, ("b",))]
-    choice = choose(crowd, {"a": Flow(1, held=1), "b": Flow(1)}, free={}, limit=5, now=NOW)
+    choice = choose(
+        crowd, {"a": LaneUsage(1, held=1), "b": LaneUsage(1)}, free={}, limit=5, now=NOW
+    )
     assert [one.id for one in choice.chosen] == [2]
     assert choice.full == {1: "a"}
 
@@ -268,17 +270,17 @@ def test_who_finds_one_limit_full_takes_no_place_at_the_other() -> None:
 @pytest.mark.parametrize(
     ("flow", "wanted"),
     [
-        (Flow(2, held=2), None),
-        (Flow(2, held=3, rate=Rate.parse("1/s")), None),
-        (Flow(2, held=1), NOW + PATIENCE // MICROSECOND),
-        (Flow(rate=Rate.parse("1/h"), arrival=NOW + 700), NOW + 700),
-        (Flow(rate=Rate.parse("10/s")), NOW + 100_000),
-        (Flow(rate=Rate.parse("1/h")), NOW + PATIENCE // MICROSECOND),
+        (LaneUsage(2, held=2), None),
+        (LaneUsage(2, held=3, rate=Rate.parse("1/s")), None),
+        (LaneUsage(2, held=1), NOW + PATIENCE // MICROSECOND),
+        (LaneUsage(rate=Rate.parse("1/h"), arrival=NOW + 700), NOW + 700),
+        (LaneUsage(rate=Rate.parse("10/s")), NOW + 100_000),
+        (LaneUsage(rate=Rate.parse("1/h")), NOW + PATIENCE // MICROSECOND),
     ],
     ids=["full", "over-full", "room", "shut", "opens soon", "opens late"],
 )
 def test_somebody_looks_at_a_lane_again_unless_somebody_will_leave_it(
-    flow: Flow, wanted: int | None
+    flow: LaneUsage, wanted: int | None
 ) -> None:
     assert looks_again(flow, NOW) == wanted
 
@@ -286,14 +288,14 @@ def test_somebody_looks_at_a_lane_again_unless_somebody_will_leave_it(
 @pytest.mark.parametrize(
     ("flow", "sentence"),
     [
-        (Flow(1, held=1), 'limit "crm" is full: 1 of 1 runs'),
-        (Flow(1, held=3), 'limit "crm" is full: 3 of 1 run'),
+        (LaneUsage(1, held=1), 'limit "crm" is full: 1 of 1 runs'),
+        (LaneUsage(1, held=3), 'limit "crm" is full: 3 of 1 run'),
         (
-            Flow(rate=Rate.parse("5/s"), arrival=NOW + 10**6),
+            LaneUsage(rate=Rate.parse("5/s"), arrival=NOW + 10**6),
             'limit "crm" lets 5/s through, and the next one has to wait',
         ),
-        (Flow(2, held=1), 'limit "crm": others came first'),
+        (LaneUsage(2, held=1), 'limit "crm": others came first'),
     ],
 )
-def test_why_a_job_waits(flow: Flow, sentence: str) -> None:
+def test_why_a_job_waits(flow: LaneUsage, sentence: str) -> None:
     assert why_full("crm", flow, NOW) == sentence

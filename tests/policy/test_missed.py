@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.model.policies import Catchup, Missed
-from duly.policy.missed import Picked, Stretch, newest, pick, stretch
+from duly.policy.due_moments import MomentRange, Picked, newest, pick, stretch
 from duly.rules import Rule, at, bounded, cron, every
 from tests.policy.deciding import HOUR, MINUTE
 from tests.policy.deciding import at as moment
@@ -18,8 +18,8 @@ HOURLY = every("1h")
 NOON = moment("2026-06-03 12:00")
 
 
-def between(first: int, last: int, count: int) -> Stretch:
-    return Stretch(START.replace(hour=first), START.replace(hour=last), count)
+def between(first: int, last: int, count: int) -> MomentRange:
+    return MomentRange(START.replace(hour=first), START.replace(hour=last), count)
 
 
 def hours(*wanted: int) -> list[datetime]:
@@ -75,7 +75,7 @@ def test_a_rule_that_has_ended_has_nothing_after_its_end() -> None:
 def test_a_stretch_that_cannot_be_counted_is_one_all_the_same() -> None:
     dense = every("7s") | cron("* * * * * *", zone="UTC")
     end = START + timedelta(days=3650)
-    assert stretch(dense, START, end) == Stretch(START + timedelta(seconds=1), end, None)
+    assert stretch(dense, START, end) == MomentRange(START + timedelta(seconds=1), end, None)
 
 
 RULES = [
@@ -102,4 +102,4 @@ def test_what_is_picked_and_what_is_left_are_all_there_is(
     found = pick(missed, rule, after=START, now=now)
     older = due[: len(due) - len(found.moments)]
     assert older + found.moments == due
-    assert found.left == (Stretch(older[0], older[-1], len(older)) if older else None)
+    assert found.left == (MomentRange(older[0], older[-1], len(older)) if older else None)

@@ -8,17 +8,9 @@ import pytest
 from duly.model.fire import Outcome
 from duly.model.policies import Missed, Overlap
 from duly.model.states import LIVE, State
+from duly.policy.decision import LiveJob
 from duly.policy.firing import HURRIED
-from duly.policy.overlap import (
-    MOST_QUEUED,
-    Full,
-    LiveJob,
-    Skip,
-    Start,
-    TakeOver,
-    Wait,
-    answer,
-)
+from duly.policy.overlap import MOST_QUEUED, Full, RunNow, SkipMoment, TakeOver, Wait, answer
 from tests.policy.deciding import HOUR, MINUTE, at, decided, job, rows, schedule
 
 RUNNING = job("running", "2026-06-02 19:00", 1)
@@ -32,17 +24,17 @@ MORNING = "2026-06-02 23:30"
 
 @pytest.mark.parametrize("overlap", get_args(Overlap))
 def test_where_nothing_lives_a_job_starts(overlap: Overlap) -> None:
-    assert answer(overlap, []) == Start()
+    assert answer(overlap, []) == RunNow()
 
 
 @pytest.mark.parametrize("state", LIVE)
 def test_whatever_lives_is_in_the_way_unless_overlap_is_allowed(state: State) -> None:
     found = replace(WAITING, state=state)
-    assert answer("allow", [found]) == Start()
-    assert answer("skip", [found]) == Skip(found)
+    assert answer("allow", [found]) == RunNow()
+    assert answer("skip", [found]) == SkipMoment(found)
     assert answer("queue_all", [found]) == Wait(found)
     for overlap in ("queue_one", "replace"):
-        assert answer(overlap, [found]) != Start()
+        assert answer(overlap, [found]) != RunNow()
 
 
 def test_behind_a_running_job_one_waits() -> None:

@@ -4,9 +4,7 @@ import pytest
 
 from duly.model.fire import Cause
 from duly.model.schedule import Pause
-from duly.policy.firing import (
-    skipped_by_pause,
-)
+from duly.policy.firing import skipped_by_pause
 from tests.policy.deciding import at, decided, rows, schedule
 
 

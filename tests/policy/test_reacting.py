@@ -11,8 +11,8 @@ from duly.model.fire import Cause
 from duly.model.limit import Lane
 from duly.model.payload import encode
 from duly.model.schedule import Pause, Plan, StoredSchedule
-from duly.policy.reacting import Skip, Start, Withdrawal, is_meant, last_words, reaction
-from duly.policy.reacting import called_off as called_off_by
+from duly.policy.reaction import SkipEvent, StartJob, Withdrawal, is_meant, last_words, reaction
+from duly.policy.reaction import called_off as called_off_by
 from tests.factories import plan
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -40,17 +40,17 @@ def event(name: str = "doc.changed", *, at: datetime = NOW, **fields: Any) -> Ev
     return Event(id=7, name=name, payload=encode(fields), key=None, at=at, tenant="acme")
 
 
-def start(one: object) -> Start:
-    assert isinstance(one, Start), one
+def start(one: object) -> StartJob:
+    assert isinstance(one, StartJob), one
     return one
 
 
-def skip(one: object) -> Skip:
-    assert isinstance(one, Skip), one
+def skip(one: object) -> SkipEvent:
+    assert isinstance(one, SkipEvent), one
     return one
 
 
-def called_off(start: Start, later: list[Event]) -> Event | None:
+def called_off(start: StartJob, later: list[Event]) -> Event | None:
     return called_off_by(start, last_words(start.schedule, later))
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.errors import InvalidValue
-from duly.policy.why import Clock, about, first_line, read_time
+from duly.policy.why import LocalClock, about, first_line, read_time
 
 BERLIN = "Europe/Berlin"
 FRIDAY = datetime(2026, 11, 13, 5, tzinfo=UTC)  # 06:00 in Berlin
@@ -103,7 +103,7 @@ def test_a_length_is_said_in_its_two_largest_units(seconds: float, said: str) ->
 
 
 def test_a_moment_is_said_no_longer_than_needed() -> None:
-    clock = Clock(BERLIN, FRIDAY)
+    clock = LocalClock(BERLIN, FRIDAY)
     assert clock.whole(utc("2026-11-13 01:00")) == "Fri 2026-11-13 02:00 Europe/Berlin"
     assert clock.near(utc("2026-11-13 01:00")) == "02:00"
     assert clock.near(utc("2026-11-13 01:00:07.5")) == "02:00:07"
@@ -111,8 +111,8 @@ def test_a_moment_is_said_no_longer_than_needed() -> None:
     assert clock.near(utc("2026-11-06 01:00")) == "Fri 2026-11-06 02:00"
     assert clock.near(utc("2026-11-06 01:00"), utc("2026-11-06 02:00")) == "02:00"
     assert clock.due(utc("2026-11-13 01:00")) == "Fri 2026-11-13 02:00 Europe/Berlin"
-    assert Clock("UTC", FRIDAY).due(utc("2026-11-13 01:00:10")) == "01:00:10 UTC"
-    assert Clock("UTC", FRIDAY).due(utc("2026-11-12 01:00")) == "Thu 2026-11-12 01:00 UTC"
+    assert LocalClock("UTC", FRIDAY).due(utc("2026-11-13 01:00:10")) == "01:00:10 UTC"
+    assert LocalClock("UTC", FRIDAY).due(utc("2026-11-12 01:00")) == "Thu 2026-11-12 01:00 UTC"
 
 
 def test_of_an_error_the_first_line_is_said() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from duly.model.flow import FlowInfo, StepInfo, StepState
 from duly.model.job import Job
 from duly.model.states import State
-from duly.policy.why import Answer, JobEvidence, Lineage, explain_job
+from duly.policy.why import Explanation, JobEvidence, Lineage, explain_job
 from tests.policy.deciding import at
 
 NOW = at("2026-11-13 01:05")
@@ -61,7 +61,7 @@ def flow(*steps: StepInfo) -> FlowInfo:
     )  # fmt: skip
 
 
-def why(found: Job, now: datetime = NOW, **changes: Any) -> Answer:
+def why(found: Job, now: datetime = NOW, **changes: Any) -> Explanation:
     return explain_job(JobEvidence(job=found, now=now, **changes))
 
 

@@ -17,13 +17,13 @@ from duly.model.worker import Profile, WorkerInfo
 from duly.policy.retry import Retry
 from duly.policy.why import (
     AbsenceEvidence,
-    Answer,
-    Asked,
-    Change,
-    Command,
+    AskedTime,
+    Explanation,
     JobEvidence,
     LaneEvidence,
     MomentEvidence,
+    ScheduleChange,
+    SuggestedCommand,
     explain_absence,
     explain_job,
     explain_moment,
@@ -81,12 +81,12 @@ def fire(
     return StoredFire(**{**known, **changes}, outcome=outcome, cause=cause)
 
 
-def of_moment(found: StoredFire, **changes: Any) -> Answer:
+def of_moment(found: StoredFire, **changes: Any) -> Explanation:
     known: dict[str, Any] = {"schedule": NIGHTLY, "moment": found.due_at, "now": NOW}
     return explain_moment(MomentEvidence(fire=found, **{**known, **changes}))
 
 
-def of_absence(there: StoredSchedule, asked: str | None = "02:00", **changes: Any) -> Answer:
+def of_absence(there: StoredSchedule, asked: str | None = "02:00", **changes: Any) -> Explanation:
     read = None if asked is None else read_time(asked, zone="Europe/Berlin", now=NOW)
     return explain_absence(AbsenceEvidence(schedule=there, now=NOW, asked=read, **changes))
 
@@ -95,15 +95,18 @@ def of_absence(there: StoredSchedule, asked: str | None = "02:00", **changes: An
 
 
 def test_an_answer_is_the_sentence_the_evidence_and_the_steps() -> None:
-    steps = (Command("see it", "duly jobs show 7"), Command("run it now", "duly schedules run x"))
-    answer = Answer(sentence="It was so.", evidence=("because",), commands=steps)
+    steps = (
+        SuggestedCommand("see it", "duly jobs show 7"),
+        SuggestedCommand("run it now", "duly schedules run x"),
+    )
+    answer = Explanation(sentence="It was so.", evidence=("because",), commands=steps)
     assert str(answer).splitlines() == [
         "It was so.",
         "  because",
         "  see it       duly jobs show 7",
         "  run it now   duly schedules run x",
     ]
-    assert str(Answer(sentence="It was so.")) == "It was so."
+    assert str(Explanation(sentence="It was so.")) == "It was so."
 
 
 def test_what_is_to_be_typed_can_be_typed() -> None:
@@ -207,7 +210,7 @@ def test_a_running_job_without_a_worker_will_be_run_again() -> None:
     assert answer.evidence == (again,)
     alone = explain_job(JobEvidence(job=running, now=NOW))
     assert alone.evidence == (f"{again} by the next worker: none is running",)
-    assert alone.commands[-1] == Command("start one", "duly up")
+    assert alone.commands[-1] == SuggestedCommand("start one", "duly up")
 
 
 def test_a_job_whose_workers_process_is_gone_need_not_wait_for_its_lease_to_say_so() -> None:
@@ -384,7 +387,7 @@ def test_a_pause_that_catches_up_says_who_decides() -> None:
 
 def test_a_moment_of_a_second_ago_is_about_to_be_fired() -> None:
     waiting = replace(NIGHTLY, cursor=NOW - HOUR)
-    asked = Asked(start=NOW - SECOND, until=NOW, text="")
+    asked = AskedTime(start=NOW - SECOND, until=NOW, text="")
     found = AbsenceEvidence(schedule=waiting, now=NOW, asked=asked, moment=NOW - SECOND)
     assert explain_absence(found).sentence.endswith("and is about to be fired.")
 
@@ -405,7 +408,9 @@ def test_what_is_long_forgotten_says_how_long_is_kept() -> None:
 
 
 def test_a_change_that_did_not_take_the_moment_away_is_only_evidence() -> None:
-    change = Change(DUE - HOUR, "ada", "rule: 0 3 * * * → 0 2 * * *; zone: None → Europe/Berlin")
+    change = ScheduleChange(
+        DUE - HOUR, "ada", "rule: 0 3 * * * → 0 2 * * *; zone: None → Europe/Berlin"
+    )
     answer = of_absence(NIGHTLY, "05:00", changes=(change,), before=DUE)
     assert answer.sentence == (
         "report was not due Fri 2026-11-13 05:00 Europe/Berlin: "
@@ -418,7 +423,7 @@ def test_a_change_that_did_not_take_the_moment_away_is_only_evidence() -> None:
 
 
 def test_a_change_that_took_the_moment_away_is_the_answer() -> None:
-    change = Change(DUE - HOUR, "", "rule: 0 5 * * * → 0 2 * * *; queue: a → b")
+    change = ScheduleChange(DUE - HOUR, "", "rule: 0 5 * * * → 0 2 * * *; queue: a → b")
     assert of_absence(NIGHTLY, "05:00", changes=(change,)).sentence == (
         "report was not due Fri 2026-11-13 05:00 Europe/Berlin: "
         "it was changed 01:00 (rule: 0 5 * * * → 0 2 * * *; queue: a → b)."

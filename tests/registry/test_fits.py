@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from duly.registry.fits import fits, inside, is_list, items_fit, takes_none
+from duly.registry.compatible_types import fits, inside, is_list, items_fit, takes_none
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duly.errors import InvalidValue, NotFound
-from duly.registry.loading import find, load
+from duly.registry.app_loading import find, load
 
 APP = """
 from duly.registry.definition import define
@@ -152,7 +152,7 @@ def test_an_error_in_the_users_own_code_is_left_as_it_is(folder: Path, code: str
 
 def test_another_process_finds_the_tasks_of_a_script_under_the_same_names(folder: Path) -> None:
     path = write(folder / "tasks_script.py", f"{TASKS}\nif __name__ == '__main__': 1 / 0\n")
-    program = f"from duly.registry.loading import load; print(load({str(path)!r}).signatures())"
+    program = f"from duly.registry.app_loading import load; print(load({str(path)!r}).signatures())"
     asked = [sys.executable, "-c", program]
     said = subprocess.run(asked, capture_output=True, text=True, check=True, cwd="/").stdout
     assert said.strip() == str(load(str(path)).signatures())

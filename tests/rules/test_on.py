@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.errors import RuleError
-from duly.rules import On, clock_change_notes, every, on, parse
-from duly.rules.on import LONGEST_NAME, RunAfter, check_name, check_pattern, matches
+from duly.rules import On, clock_change_notes, every, parse
+from duly.rules.event_rule import LONGEST_NAME, RunAfter, check_name, check_pattern, matches, on
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 REMINDER = (

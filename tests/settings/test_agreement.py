@@ -59,7 +59,7 @@ def test_a_store_is_what_can_be_connected(tmp_path: Path, url: str) -> None:
 
 
 def test_every_variable_that_duly_speaks_of_is_known(tmp_path: Path) -> None:
-    """One that is no setting belongs into OTHERS of duly.settings.environment."""
+    """One that is no setting belongs into OTHERS of duly.settings.loading."""
     found = {
         name
         for path in SOURCE.rglob("*.py")

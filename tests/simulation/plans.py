@@ -11,7 +11,7 @@ from duly.model.payload import Json, encode
 from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
 from duly.model.terms import NO_TERMS, Callback, Terms
-from duly.policy.reacting import FIELD
+from duly.policy.reaction import FIELD
 from duly.policy.retry import Retry
 from tests.simulation.tasks import CALLBACK, FLOWS, PING, QUEUES, RESOURCE, STOP, TASKS
 

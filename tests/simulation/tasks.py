@@ -7,7 +7,7 @@ back when they have ended, and those that are steps of flows.
 from collections.abc import Sequence
 
 from duly.app.duly import Duly
-from duly.flow.compose import Step
+from duly.flow.trace import Step
 
 QUEUES = ("default", "other")
 RESOURCE = "gpu"

@@ -25,7 +25,7 @@ from duly.model.access import (
     User,
     hash_of,
 )
-from duly.registry.options import When, when_of
+from duly.registry.option_values import When, when_of
 from duly.store.protocol import Store
 
 LIFE = "90d"  # of a token of which nothing else is said

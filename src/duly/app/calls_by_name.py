@@ -20,14 +20,14 @@ from duly.model.payload import decode, encode
 from duly.model.policies import LONGEST
 from duly.model.schedule import Plan
 from duly.model.terms import Terms
-from duly.policy.reacting import is_field
+from duly.policy.reaction import is_field
 from duly.policy.redaction import HIDDEN, hidden_call
 from duly.policy.retry import Retry
 from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
-from duly.registry.options import length_of, priority_of, when_of
+from duly.registry.option_values import length_of, priority_of, when_of
 from duly.registry.registry import UNSET, Registry
-from duly.rules.on import BEGINNING
+from duly.rules.event_rule import BEGINNING
 from duly.store.protocol import Store
 from duly.views.fires import Fire
 from duly.views.schedules import Schedule

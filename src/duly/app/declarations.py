@@ -24,7 +24,7 @@ from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue, ZoneMissing
 from duly.model.job import Owner
 from duly.model.schedule import Plan
-from duly.registry.options import name_of, names_of
+from duly.registry.option_values import name_of, names_of
 from duly.rules import parse
 from duly.store.protocol import WantedSchedule
 

@@ -29,14 +29,14 @@ from duly.app.tasks import Call, Enqueuer, TaskDecorator
 from duly.connection import LazyStore, configured, retention_of
 from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue
-from duly.flow.compose import Step
+from duly.flow.trace import Step
 from duly.model.claimed import Claimed
 from duly.registry import context
+from duly.registry.app_loading import import_all
 from duly.registry.context import Context
 from duly.registry.definition import Definition
-from duly.registry.loading import import_all
-from duly.registry.options import Duration, length_of, name_of
-from duly.registry.registry import Completion, Registry
+from duly.registry.option_values import Duration, length_of, name_of
+from duly.registry.registry import JobTransaction, Registry
 from duly.runtime.console import event_printer, shows_jobs
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
 from duly.runtime.worker_options import LONGEST, WorkerWords, worker_options, worker_words
@@ -415,7 +415,9 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - it is the program then
 
 
-def _completion(url: str, job: Claimed, definition: Definition, *, lease: timedelta) -> Completion:
+def _completion(
+    url: str, job: Claimed, definition: Definition, *, lease: timedelta
+) -> JobTransaction:
     """Opened when the first task asks: what it needs takes time to import."""
     from duly.runtime.workers import completion  # noqa: PLC0415
 

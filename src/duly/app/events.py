@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from duly.connection import LazyStore, told_which_database
 from duly.errors import InvalidValue, NotFound, PayloadError
-from duly.flow.compose import refuse_while_tracing
+from duly.flow.trace import refuse_while_tracing
 from duly.model import event as model
 from duly.model.event import Emitted
 from duly.model.payload import LONGEST_ARGS, Json, decode
+from duly.registry.argument_errors import check_storable
 from duly.registry.codecs import ENCODER
-from duly.registry.refusals import check_storable
 from duly.store.foreign import aemit_on, emit_on
 from duly.store.protocol import Replayed, Store
 from duly.views.fires import Fire

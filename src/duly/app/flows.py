@@ -19,15 +19,15 @@ from typing import (
 from duly.app.task_options import FlowOptions, refuse_unknown_of_flow
 from duly.app.tasks import Enqueueable, Enqueuer
 from duly.errors import InvalidValue
-from duly.flow.compose import Asked, Step, Trace, current_trace, tracing
 from duly.flow.graph import graph_of
+from duly.flow.trace import Step, StepRequest, Trace, current_trace, tracing
 from duly.model.event import check_event
 from duly.model.flow import Awaited
 from duly.model.policies import LONGEST
 from duly.model.template import names_in
 from duly.registry.definition import Definition, define
-from duly.registry.flow_plans import WAIT, check_flow
-from duly.registry.options import Duration, length_of
+from duly.registry.flow_plan import WAIT, check_flow
+from duly.registry.option_values import Duration, length_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +85,7 @@ def wait_for(event: str, *, key: str | None, timeout: Duration | None) -> Step[d
         )
     except InvalidValue as error:
         raise InvalidValue(f'{trace.flow}: wait_for("{event}"): {error}') from None
-    return trace.add(Asked(task=WAIT, given=named, awaited=awaited))
+    return trace.add(StepRequest(task=WAIT, given=named, awaited=awaited))
 
 
 def _defined(enqueuer: Enqueuer, function: Callable[..., Any], options: FlowOptions) -> Definition:

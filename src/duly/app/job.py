@@ -16,7 +16,7 @@ from duly.model import job as model
 from duly.model.job import Attempt
 from duly.model.states import ENDED, State
 from duly.registry.definition import Definition
-from duly.registry.options import Duration, length_of
+from duly.registry.option_values import Duration, length_of
 from duly.store.protocol import Store
 from duly.views.unfinished import unfinished
 

@@ -1,7 +1,7 @@
 """``duly.jobs``: jobs by their numbers, and by what they have in common.
 
 What they have in common is said in words, as ``"state:failed queue:mail since:2h"``; see
-``duly.model.filter``.
+``duly.model.job_filter``.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from duly.app.job import Job, Sight
 from duly.connection import LazyStore
 from duly.errors import InvalidValue
 from duly.model import job as model
-from duly.model.filter import Filter, parse_filter
 from duly.model.job import Attempt
+from duly.model.job_filter import Filter, parse_filter
 from duly.registry.registry import Registry
 from duly.store.protocol import Page, Store
 from duly.views.failures import FailureGroup, failures

@@ -15,10 +15,10 @@ from duly.model import job as model
 from duly.model.job import Label, Owner
 from duly.model.policies import LONGEST, Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
-from duly.registry.options import Duration, length_of, name_of
+from duly.registry.option_values import Duration, length_of, name_of
 from duly.rules import Rule, Spaced
-from duly.rules.on import BEGINNING
-from duly.settings.machine import machine_zone
+from duly.rules.event_rule import BEGINNING
+from duly.settings.loading import machine_zone
 
 
 class Timed(TypedDict, total=False):

@@ -16,13 +16,13 @@ from duly.model.limit import Lane
 from duly.model.payload import Json, decode, encode
 from duly.model.policies import Late
 from duly.model.template import names_in
-from duly.policy.reacting import FIELD, is_field
+from duly.policy.reaction import FIELD, is_field
 from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
-from duly.registry.options import Duration
+from duly.registry.option_values import Duration
 from duly.registry.registry import Registry
 from duly.registry.signature import Signature
-from duly.rules.on import On, on
+from duly.rules.event_rule import On, on
 
 E = TypeVar("E", bound=Enqueueable[..., Any])
 

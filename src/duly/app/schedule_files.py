@@ -11,12 +11,7 @@ from typing import Any, Final
 
 from duly.app.calls_by_name import started
 from duly.app.reactions import reaction_call
-from duly.declare.changes import Change
-from duly.declare.keeping import attempts_of, decided_of, entry_of, plan_of
-from duly.declare.notation import table
-from duly.declare.planning import SheetPlan, plan
-from duly.declare.reading import read
-from duly.declare.recording import (
+from duly.declare.applied_record import (
     DECIDED,
     Decided,
     Record,
@@ -25,8 +20,12 @@ from duly.declare.recording import (
     spoken,
     write_record,
 )
-from duly.declare.sheet import KINDS, Entry, LimitEntry, QueueEntry, Sheet
-from duly.declare.writing import write
+from duly.declare.changes import PlannedChange
+from duly.declare.comparison import SheetPlan, plan
+from duly.declare.entry_plans import attempts_of, decided_of, entry_of, plan_of
+from duly.declare.file_text import read, write
+from duly.declare.schedule_file import KINDS, LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
+from duly.declare.toml_notation import table
 from duly.errors import DulyError, InvalidValue, SignatureChanged
 from duly.model.job import Call, Owner
 from duly.model.limit import Rate
@@ -58,7 +57,7 @@ class FileDraft:
     """What applying a file would do, and on what it was planned."""
 
     file: str  # the name under which it is applied
-    sheet: Sheet
+    sheet: ScheduleFile
     plan: SheetPlan
     expected: str | None  # what was applied last
     standing: Standing
@@ -128,11 +127,11 @@ class FileDraft:
             if word not in said
         }
 
-    def _changes(self, name: str) -> list[Change]:
+    def _changes(self, name: str) -> list[PlannedChange]:
         changes = self.plan.changes
         return [change for change in changes if (change.kind, change.name) == ("schedule", name)]
 
-    def _schedule(self, change: Change, tasks: Registry | None) -> ScheduleStep:
+    def _schedule(self, change: PlannedChange, tasks: Registry | None) -> ScheduleStep:
         name, seen = change.name, self.standing.schedules.get(change.name)
         if change.action == "remove":
             return ScheduleStep(name=name, seen=seen, plan=None)
@@ -145,7 +144,7 @@ class FileDraft:
             paused = wanted.paused if _changed(change) & {"paused", "note"} else None
         return ScheduleStep(name=name, seen=seen, plan=made, paused=paused, note=wanted.note)
 
-    def _limit(self, change: Change) -> LimitStep:
+    def _limit(self, change: PlannedChange) -> LimitStep:
         seen, entry = self.standing.limits.get(change.name), change.entry
         if isinstance(entry, LimitEntry):
             rate = Rate.parse(entry.rate) if entry.rate else None
@@ -154,7 +153,7 @@ class FileDraft:
 
 
 async def draft(
-    store: Store, sheet: Sheet, *, file: str, prune: bool = False, take_back: bool = False
+    store: Store, sheet: ScheduleFile, *, file: str, prune: bool = False, take_back: bool = False
 ) -> FileDraft:
     expected = await store.schedules.applied(file)
     applied = None if expected is None else _applied(expected, file)
@@ -194,7 +193,7 @@ async def apply(store: Store, wanted: FileDraft, *, tasks: Registry | None = Non
     )
 
 
-def filled(entry: Entry, tasks: Registry | None) -> Plan:
+def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
     """The plan of an entry that stands alone, with what its task says where it says nothing."""
     made = plan_of(entry)
     if entry.kind != "task":
@@ -227,7 +226,7 @@ def filled(entry: Entry, tasks: Registry | None) -> Plan:
     )
 
 
-def _call(tasks: Registry, definition: Definition, made: Plan, entry: Entry) -> Call:
+def _call(tasks: Registry, definition: Definition, made: Plan, entry: ScheduleEntry) -> Call:
     """The jobs of an entry. Arguments need not fit while it is paused, as an importer leaves it."""
     if made.reaction is not None:
         return started(tasks, made.rule, made.task, decode(made.args), **_said(entry))
@@ -241,13 +240,15 @@ def _call(tasks: Registry, definition: Definition, made: Plan, entry: Entry) -> 
     return replace(tasks.call(definition, (), values, **_said(entry)), args=made.args)
 
 
-def _said(entry: Entry) -> dict[str, Any]:
+def _said(entry: ScheduleEntry) -> dict[str, Any]:
     words = ("queue", "priority", "title", "timeout")
     said = {word: found for word in words if (found := getattr(entry, word)) not in (None, "")}
     return said | {"tags": entry.tags}
 
 
-def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -> Plan:
+def _merged(
+    live: Plan, wanted: ScheduleEntry, change: PlannedChange, tasks: Registry | None
+) -> Plan:
     """What is there, with what the file changes; a person's fields and the rest stay."""
     taken = _changed(change)
     if "owner" in taken:
@@ -275,14 +276,14 @@ def _merged(live: Plan, wanted: Entry, change: Change, tasks: Registry | None) -
     return replace(live, owner=Owner.FILE, terms=terms, policies=policies, **fields)
 
 
-def _asks_the_task(change: Change, wanted: Entry) -> bool:
+def _asks_the_task(change: PlannedChange, wanted: ScheduleEntry) -> bool:
     """Return whether the task checks the change. Arguments of a paused entry may not fit."""
     taken = _changed(change)
     resumed = "paused" in taken and not wanted.paused
     return resumed or bool(taken & {*_WHAT_RUNS, *DECIDED, "owner"})
 
 
-def _changed(change: Change) -> set[str]:
+def _changed(change: PlannedChange) -> set[str]:
     return {difference.field for difference in change.differences}
 
 
@@ -311,7 +312,7 @@ def _queue(entry: QueueEntry) -> Queue:
 PAGE: Final = 1_000
 
 
-async def exported(store: Store) -> tuple[Sheet, Sequence[str]]:
+async def exported(store: Store) -> tuple[ScheduleFile, Sequence[str]]:
     """What is there and is not code's, as a file would say it; and what no file can say."""
     schedules, notes = await _exported_schedules(store)
     standing = await store.schedules.standing([])
@@ -321,14 +322,14 @@ async def exported(store: Store) -> tuple[Sheet, Sequence[str]]:
         if queue.paused or not queue.plain
     }
     limits = {rule.name: limit_entry(rule) for rule in standing.limits.values() if any(rule[1:])}
-    return Sheet(schedules=schedules, queues=queues, limits=limits), notes
+    return ScheduleFile(schedules=schedules, queues=queues, limits=limits), notes
 
 
-def live_sheet(standing: Standing, sheets: Collection[Sheet]) -> Sheet:
+def live_sheet(standing: Standing, sheets: Collection[ScheduleFile]) -> ScheduleFile:
     """What is there of all that the sheets name."""
     queues = {name for sheet in sheets for name in sheet.queues} & {*standing.queues}
     limits = {name for sheet in sheets for name in sheet.limits} & {*standing.limits}
-    return Sheet(
+    return ScheduleFile(
         schedules={name: _live_entry(found) for name, found in standing.schedules.items()},
         queues={name: queue_entry(standing.queues[name]) for name in queues},
         limits={
@@ -355,12 +356,12 @@ def limit_entry(rule: LaneRule) -> LimitEntry:
     return LimitEntry(name=rule.name, concurrency=rule.concurrency, rate=rate)
 
 
-def _live_entry(schedule: StoredSchedule) -> Entry:
+def _live_entry(schedule: StoredSchedule) -> ScheduleEntry:
     return replace(entry_of(schedule), attempts=attempts_of(schedule.plan))
 
 
-async def _exported_schedules(store: Store) -> tuple[dict[str, Entry], list[str]]:
-    entries: dict[str, Entry] = {}
+async def _exported_schedules(store: Store) -> tuple[dict[str, ScheduleEntry], list[str]]:
+    entries: dict[str, ScheduleEntry] = {}
     notes: list[str] = []
     after = ""
     while page := await store.schedules.page(after=after, limit=PAGE):
@@ -371,7 +372,7 @@ async def _exported_schedules(store: Store) -> tuple[dict[str, Entry], list[str]
             name = schedule.plan.name
             try:
                 entry = entry_of(schedule)
-                read(write(Sheet(schedules={name: entry})))
+                read(write(ScheduleFile(schedules={name: entry})))
             except DulyError as error:
                 notes.append(f"{name}: {error}; it is left out")
                 continue

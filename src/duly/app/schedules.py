@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack
 from duly.app.plans import RuleText, Startable, Timed, plan_of, policies_of, refuse_unknown, rule_of
 from duly.connection import LazyStore, awrite, write
 from duly.errors import InvalidValue, ScheduleExists, WrongState
-from duly.model.backfill import Backfill
+from duly.model.fire import Backfill
 from duly.model.job import Owner
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import parse_schedule_filter
 from duly.policy.backfill import check_stretch
-from duly.registry.options import When, when_of
+from duly.registry.option_values import When, when_of
 from duly.store.foreign import Verb, Work
 from duly.store.protocol import Store
 from duly.views.fires import Fire, history

@@ -6,7 +6,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from duly.app.task_options import Using
 from duly.errors import InvalidValue
-from duly.flow.compose import Asked, Step, Trace, current_trace
+from duly.flow.trace import Step, StepRequest, Trace, current_trace
 from duly.registry.definition import Definition
 from duly.registry.parameters import Parameters
 from duly.registry.registry import Registry
@@ -58,7 +58,7 @@ def step_of(
         given = parameters.bound(args, kwargs)
     except InvalidValue as error:
         raise InvalidValue(f"{trace.flow}: step {task}: {error}") from None
-    return trace.add(Asked(task=task, given=given, using=choices, over=over))
+    return trace.add(StepRequest(task=task, given=given, using=choices, over=over))
 
 
 def _refuse_another_app(registry: Registry, trace: Trace) -> None:

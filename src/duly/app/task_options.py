@@ -11,7 +11,7 @@ from duly.model.limit import Limit
 from duly.model.policies import Late
 from duly.policy.retry import Retry
 from duly.registry.definition import Executor
-from duly.registry.options import Duration, Priority, When
+from duly.registry.option_values import Duration, Priority, When
 
 
 class Using(TypedDict, total=False):
@@ -33,7 +33,7 @@ class Using(TypedDict, total=False):
     connection: object | None
 
 
-class Callback(Protocol):
+class CallbackTask(Protocol):
     """A task that is called with the number of the job that ended."""
 
     def enqueue(self, job_id: int, /) -> Job[Any]: ...
@@ -55,9 +55,9 @@ class TaskOptions(TypedDict, total=False):
     limits: Sequence[Limit]
     needs: Mapping[str, int]
     keep_result: Duration | None
-    on_success: Callback | str | None
-    on_failure: Callback | str | None
-    on_cancelled: Callback | str | None
+    on_success: CallbackTask | str | None
+    on_failure: CallbackTask | str | None
+    on_cancelled: CallbackTask | str | None
 
 
 class FlowOptions(TypedDict, total=False):
@@ -70,9 +70,9 @@ class FlowOptions(TypedDict, total=False):
     priority: Priority
     timeout: Duration | None
     keep_result: Duration | None
-    on_success: Callback | str | None
-    on_failure: Callback | str | None
-    on_cancelled: Callback | str | None
+    on_success: CallbackTask | str | None
+    on_failure: CallbackTask | str | None
+    on_cancelled: CallbackTask | str | None
 
 
 class UnknownWord(InvalidValue, TypeError):

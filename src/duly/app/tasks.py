@@ -27,7 +27,7 @@ from duly.app.steps import Mappable, step_of
 from duly.app.task_options import TaskOptions, Using, refuse_unknown, refuse_unknown_options
 from duly.connection import LazyStore, awrite, told_which_database, write
 from duly.errors import InvalidValue
-from duly.flow.compose import Step, refuse_while_tracing
+from duly.flow.trace import Step, refuse_while_tracing
 from duly.model import job as model
 from duly.registry.context import Context, current
 from duly.registry.definition import Definition, define

@@ -18,7 +18,7 @@ from duly.model.payload import encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
-from duly.registry.options import name_of, priority_of
+from duly.registry.option_values import name_of, priority_of
 from duly.store.protocol import LaneInfo, Store
 from duly.views.schedules import Schedule, listed
 

@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from duly.builtin import job
 from duly.clock import boottime, sleep
-from duly.registry.context import Guard
+from duly.registry.context import ProcessGuard
 
 _LOOK_EVERY: Final = 0.05
 _REAPED_WITHIN: Final = 1.0
@@ -44,7 +44,7 @@ class ProcessGroup:
     """To be entered at once: it is gone where it is left."""
 
     def __init__(
-        self, leader: asyncio.subprocess.Process, *, grace: float, guard: Guard | None
+        self, leader: asyncio.subprocess.Process, *, grace: float, guard: ProcessGuard | None
     ) -> None:
         self._leader = leader
         self._grace = grace

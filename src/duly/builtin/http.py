@@ -36,7 +36,7 @@ from duly.clock import Timeout, boottime, now
 from duly.durations import show_duration
 from duly.errors import InvalidValue, Permanent, RetryAfter
 from duly.model.outcome import storable
-from duly.registry.options import length_of
+from duly.registry.option_values import length_of
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MOST_REDIRECTS: Final = 5

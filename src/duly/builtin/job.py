@@ -2,7 +2,7 @@
 
 import logging
 
-from duly.registry.context import Guard, current_or_none
+from duly.registry.context import ProcessGuard, current_or_none
 
 
 def log() -> logging.Logger:
@@ -16,7 +16,7 @@ def number() -> int | None:
     return None if context is None else context.job.id
 
 
-def guard() -> Guard | None:
+def guard() -> ProcessGuard | None:
     """Whoever kills a process group when the worker dies or its lease ends; None outside of one."""
     context = current_or_none()
     return None if context is None else context.port.guard()

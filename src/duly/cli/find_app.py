@@ -33,7 +33,7 @@ def has_app(settings: "Settings") -> bool:
 def address_at_hand(settings: "Settings", *, hint: bool) -> str:
     """The store of the app that ``duly up`` would run here; or the configured one, without it."""
     from duly.app import address
-    from duly.registry.loading import find
+    from duly.registry.app_loading import find
 
     if not has_app(settings):
         if hint and not Path(settings.url).exists() and (likely := _likely_app()):
@@ -71,7 +71,7 @@ def imported(target: str, settings: "Settings") -> "Registry":
 
 
 def _load(target: str, settings: "Settings") -> "Registry":
-    from duly.registry.loading import load
+    from duly.registry.app_loading import load
 
     if settings.file is not None and str(settings.folder) not in sys.path:
         sys.path.insert(0, str(settings.folder))

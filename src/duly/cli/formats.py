@@ -23,7 +23,7 @@ from duly.durations import parse_duration
 from duly.errors import RuleError, ZoneMissing
 from duly.policy.printable import json_text
 from duly.rules import at, local_time
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store

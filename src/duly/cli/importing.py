@@ -19,8 +19,8 @@ from duly.cli.store import NEEDS_YOU, USAGE, refuse, settled
 from duly.errors import DulyError, InvalidValue, RuleError
 from duly.policy.printable import one_line
 from duly.policy.redaction import redacted
-from duly.registry.loading import find
-from duly.settings.machine import machine_zone
+from duly.registry.app_loading import find
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.declare.importers import Imported
@@ -132,7 +132,7 @@ def celery_beat(source: str, *, zone: str | None) -> None:
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     def found() -> "Imported":
-        from duly.app.importing import is_database, read_beat_dump, read_beat_tables
+        from duly.app.beat_database import is_database, read_beat_dump, read_beat_tables
         from duly.declare.importers.celery_beat import from_schedule
 
         if source == STDIN or source.endswith(".json"):
@@ -177,7 +177,7 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
         raise SystemExit(USAGE)
 
     def found() -> "Imported":
-        from duly.app.importing import is_database, shown_address
+        from duly.app.beat_database import is_database, shown_address
 
         if source not in (None, STDIN) and is_database(str(source)):
             raise job_store_refused(shown_address(str(source)))
@@ -205,7 +205,7 @@ def _print(
     found: "Callable[[], Imported]", *, each: tuple[str, str] = ("entry", "entries")
 ) -> None:
     """The file; what it does not carry, and last what could not be read, which is worth a 1."""
-    from duly.declare.writing import write
+    from duly.declare.file_text import write
 
     try:
         imported = found()
@@ -255,9 +255,9 @@ def _decoded(data: bytes, place: str) -> str:
 
 def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
     """The files of a folder, one after the other; two of one name get two."""
-    from duly.declare.importers.imported import Basket
+    from duly.declare.importers.collector import ImportCollector
 
-    basket, intake = Basket(), Intake()
+    basket, intake = ImportCollector(), Intake()
     for path in sorted(Path(folder).iterdir())[:MOST_FILES]:
         if not path.is_file() or path.name.startswith("."):
             continue

@@ -13,9 +13,9 @@ from duly.errors import DulyError, InvalidValue, NotFound, WrongState
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.filter import Filter
     from duly.model.flow import FlowProgress
     from duly.model.job import Job
+    from duly.model.job_filter import Filter
     from duly.model.states import State
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ ASKED: Final = "asked to stop while it runs; in a thread it may go on to its end
 
 
 def filter_from(words: Sequence[str]) -> "Filter":
-    from duly.model.filter import filter_of
+    from duly.model.job_filter import filter_of
 
     try:
         return filter_of(words)

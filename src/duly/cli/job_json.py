@@ -10,7 +10,7 @@ from duly.policy.redaction import hidden, hidden_call
 if TYPE_CHECKING:
     from duly.model.flow import FlowProgress
     from duly.model.job import Attempt
-    from duly.model.journal import Note
+    from duly.model.journal import ProgressNote
 
 
 def plain(seen: Seen, *, whole: bool = False) -> dict[str, object]:
@@ -75,7 +75,7 @@ def _plain_progress(flow: "FlowProgress | None") -> dict[str, object] | None:
     return {"steps": flow.steps, "remaining": flow.remaining, "failed": flow.failed}
 
 
-def _plain_note(note: "Note | None") -> dict[str, object] | None:
+def _plain_note(note: "ProgressNote | None") -> dict[str, object] | None:
     if note is None:
         return None
     return {"percent": note.percent, "message": note.message, "at": iso(note.at)}

@@ -19,7 +19,7 @@ from duly.policy.redaction import hidden, hidden_call
 if TYPE_CHECKING:
     from duly.model.flow import FlowProgress
     from duly.model.job import Attempt, Job
-    from duly.model.journal import Note
+    from duly.model.journal import ProgressNote
     from duly.model.worker import WorkerInfo
     from duly.policy.why import Lineage
     from duly.views.flow_page import FlowSeen
@@ -36,7 +36,7 @@ class Seen:
     schedule: str | None = None
     attempts: "Sequence[Attempt]" = ()  # those that did not end it well
     names: Mapping[int, str] = field(default_factory=dict)  # of workers that are remembered
-    note: "Note | None" = None
+    note: "ProgressNote | None" = None
     progress: "FlowProgress | None" = None  # of a flow
     flow: "FlowSeen | None" = None  # … and its steps
     lineage: "Lineage | None" = None  # the flow that it is a step of

@@ -16,7 +16,7 @@ from click import echo
 
 from duly.errors import RuleError, ZoneMissing
 from duly.policy.printable import one_line, printable
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

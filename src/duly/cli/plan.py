@@ -18,8 +18,8 @@ from duly.errors import DulyError, InvalidValue, NotFound
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.schedule_files import FileDraft
-    from duly.declare import Sheet
-    from duly.declare.changes import Change, Difference
+    from duly.declare import ScheduleFile
+    from duly.declare.changes import FieldDifference, PlannedChange
     from duly.registry.registry import Registry
 
 
@@ -150,8 +150,8 @@ def export(store: str) -> None:
     Exit codes: 0 ok, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.app.schedule_files import exported
-    from duly.declare.keeping import has_secrets
-    from duly.declare.writing import write
+    from duly.declare.entry_plans import has_secrets
+    from duly.declare.file_text import write
 
     sheet, notes = ask(store, exported)
     for note in notes:
@@ -228,7 +228,7 @@ def _check(made: "FileDraft", app: str | None) -> None:
 
 def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
     """What the app declares, if the file says less than is needed."""
-    from duly.declare.notation import table
+    from duly.declare.toml_notation import table
 
     needing = made.needing_an_app()
     if not needing:
@@ -285,7 +285,7 @@ def plain(made: "FileDraft") -> dict[str, object]:
     }
 
 
-def _change(change: "Change") -> dict[str, object]:
+def _change(change: "PlannedChange") -> dict[str, object]:
     return {
         "kind": change.kind,
         "name": change.name,
@@ -296,7 +296,7 @@ def _change(change: "Change") -> dict[str, object]:
     }
 
 
-def _difference(each: "Difference") -> dict[str, str | None]:
+def _difference(each: "FieldDifference") -> dict[str, str | None]:
     """As TOML, without secrets: what a plan shows ends in the logs of a build."""
     old, new = each.shown
     return {
@@ -306,12 +306,12 @@ def _difference(each: "Difference") -> dict[str, str | None]:
     }
 
 
-def read_sheet(file: str) -> "Sheet":
+def read_sheet(file: str) -> "ScheduleFile":
     """What it says; rules that name no zone, in a file that names none, have that of the settings.
 
     It becomes part of each entry, so it is applied, remembered and compared with it.
     """
-    from duly.declare.reading import read
+    from duly.declare.file_text import read
 
     try:
         text = Intake().file(Path(file)).decode("utf-8")

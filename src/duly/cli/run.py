@@ -21,7 +21,7 @@ from duly.policy.printable import one_line
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.job import Call, Job
-    from duly.model.journal import Note
+    from duly.model.journal import ProgressNote
 
 TIMED_OUT: Final = 4
 INTERRUPTED: Final = 130  # as shells say it: 128 and the number of SIGINT
@@ -94,7 +94,7 @@ def _asked(
 ) -> "tuple[str, Call]":
     """Where the store is, and what it is asked to keep."""
     from duly.cli.inputs import read_arguments
-    from duly.registry.loading import find
+    from duly.registry.app_loading import find
 
     settings = settled(app=app, url=store)
     target = app_of(settings, "run TASK --app")
@@ -201,7 +201,7 @@ class JobOutput:
 
     job: int
     last: int = 0
-    note: "Note | None" = None
+    note: "ProgressNote | None" = None
     has_bar: bool = False
 
     async def go_on(self, store: "Store") -> None:
@@ -226,7 +226,7 @@ class JobOutput:
         if self.has_bar and self.note is not None:
             self._progress(self.note)
 
-    def _progress(self, note: "Note") -> None:
+    def _progress(self, note: "ProgressNote") -> None:
         far = f"{note.percent:3.0f} % {one_line(note.message, tabs=True)}".rstrip()
         if not sys.stderr.isatty():
             say(far.strip())

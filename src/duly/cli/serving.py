@@ -15,7 +15,7 @@ from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
     from duly.app import NodeLifecycle, WorkerWords
-    from duly.declare import Sheet
+    from duly.declare import ScheduleFile
     from duly.events import Emit
     from duly.registry.registry import Registry
     from duly.settings import Settings
@@ -95,7 +95,7 @@ def serve_registry(
         worker_options,
     )
     from duly.connection import retention_of
-    from duly.registry.loading import find
+    from duly.registry.app_loading import find
     from duly.runtime.console import shows_jobs
     from duly.runtime.worker_options import worker_words
 
@@ -261,7 +261,7 @@ MOST_SCHEDULES_NAMED = 5
 def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
     """Apply a file, and run what it declares; of the app too, if one is configured."""
     from duly.cli.plan import read_sheet
-    from duly.registry.loading import find
+    from duly.registry.app_loading import find
     from duly.registry.registry import Registry
 
     typed, rest = parted(words)
@@ -289,7 +289,7 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
 
 
 async def _applied(
-    url: str, sheet: "Sheet", *, name: str, tasks: "Registry | None", migrate: bool
+    url: str, sheet: "ScheduleFile", *, name: str, tasks: "Registry | None", migrate: bool
 ) -> None:
     from duly.app.access import commanded
     from duly.app.schedule_files import apply, draft
@@ -307,7 +307,7 @@ async def _applied(
         await store.close()
 
 
-def _warn_of_what_is_off(sheet: "Sheet", settings: "Settings") -> None:
+def _warn_of_what_is_off(sheet: "ScheduleFile", settings: "Settings") -> None:
     """Jobs that nobody here may run wait for somebody who may."""
     for kind, what in (("shell", ("shell", "command")), ("http", ("http",))):
         found = [entry.name for entry in sheet.schedules.values() if entry.kind in what]

@@ -81,11 +81,11 @@ def _lines(found: "Status", zone: str) -> Iterator[str]:
 
 
 def _need(found: "Status", need: "Need", zone: str) -> Iterator[str]:
-    from duly.policy.why import Clock
+    from duly.policy.why import LocalClock
 
     due = ""
     if need.due_at is not None:
-        due = f"  {need.moment_word} {Clock(zone, found.now).near(need.due_at)}"
+        due = f"  {need.moment_word} {LocalClock(zone, found.now).near(need.due_at)}"
     yield f"  {need.name}{due}  {need.sentence}"
     for command in need.commands:
         yield f"      {command.what:14} {command.line}"
@@ -127,7 +127,7 @@ def _running(found: "Status") -> Iterator[str]:
 
 
 def _awaiting(found: "Status", zone: str) -> Iterator[str]:
-    from duly.policy.why import Clock
+    from duly.policy.why import LocalClock
 
     if not found.awaiting:
         return
@@ -136,20 +136,20 @@ def _awaiting(found: "Status", zone: str) -> Iterator[str]:
     for step in found.awaiting:
         event, key, until = step.awaits
         about = "" if key is None else f" about {key}"
-        ends = "" if until is None else f"until {Clock(zone, found.now).near(until)}"
+        ends = "" if until is None else f"until {LocalClock(zone, found.now).near(until)}"
         rows.append((str(step.id), step.name, f"{event}{about}", ends))
     yield from _indented(rows)
 
 
 def _coming(found: "Status", zone: str) -> Iterator[str]:
-    from duly.policy.why import Clock, about
+    from duly.policy.why import LocalClock, about
 
     if not found.coming:
         return
     yield "next"
     rows = []
     for one in found.coming:
-        due = Clock(zone, found.now).near(one.due_at)
+        due = LocalClock(zone, found.now).near(one.due_at)
         ago = f"overdue by {about(found.now - one.due_at)}"
         left = ago if one.overdue else f"in {about(max(one.due_at - found.now, timedelta()))}"
         rows.append((due, one.name, left))

@@ -16,7 +16,7 @@ from duly.cli.formats import (
     show_list,
 )
 from duly.cli.store import ask, store_option
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store

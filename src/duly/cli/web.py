@@ -71,7 +71,7 @@ def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
 
 def _known(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Registry, object]":
     """The tasks that forms can be made for, and the app that they are of, if there is one."""
-    from duly.registry.loading import find
+    from duly.registry.app_loading import find
     from duly.registry.registry import Registry
 
     if app is None and (beside or not has_app(settings)):

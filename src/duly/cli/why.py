@@ -10,7 +10,7 @@ from duly.policy.printable import json_text
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.policy.why import Answer
+    from duly.policy.why import Explanation
 
 
 @click.command("why")
@@ -44,7 +44,7 @@ def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
         click.echo(str(answer))
 
 
-async def _answer(store: "Store", what: str, time: str | None) -> "Answer":
+async def _answer(store: "Store", what: str, time: str | None) -> "Explanation":
     from duly.views.why import answer_job, answer_schedule
 
     if not (what.isascii() and what.isdigit()) or time is not None:

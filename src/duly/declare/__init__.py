@@ -3,6 +3,6 @@
 Text in, values or text out: nothing here opens a file or asks a store.
 """
 
-from duly.declare.sheet import Entry, LimitEntry, QueueEntry, Sheet
+from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 
-__all__ = ["Entry", "LimitEntry", "QueueEntry", "Sheet"]
+__all__ = ["LimitEntry", "QueueEntry", "ScheduleEntry", "ScheduleFile"]

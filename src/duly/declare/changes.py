@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final, Literal, TypeAlias
 
-from duly.declare.notation import key, shortened, shown_whole
-from duly.declare.sheet import Entry, LimitEntry, QueueEntry
+from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry
+from duly.declare.toml_notation import key, shortened, shown_whole
 from duly.policy.redaction import hidden_call
 
-Thing: TypeAlias = Entry | QueueEntry | LimitEntry
+Thing: TypeAlias = ScheduleEntry | QueueEntry | LimitEntry
 Kind: TypeAlias = Literal["schedule", "queue", "limit"]
 Action: TypeAlias = Literal[
     "add",
@@ -34,7 +34,7 @@ _BEFORE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """A field in which what is there (``old``) and what the file says (``new``) differ."""
 
     field: str
@@ -59,15 +59,15 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PlannedChange:
     """``entry`` is what is there afterwards: the file's, with the fields that a person set."""
 
     kind: Kind
     name: str
     action: Action
     entry: Thing | None = None
-    differences: tuple[Difference, ...] = ()  # that applying makes good
-    drift: tuple[Difference, ...] = ()  # that stay
+    differences: tuple[FieldDifference, ...] = ()  # that applying makes good
+    drift: tuple[FieldDifference, ...] = ()  # that stay
     owner: str = ""  # of one that is taken
 
     @property
@@ -110,7 +110,7 @@ class Change:
 
 def _told(entry: Thing | None) -> str:
     """What is added, in a few words."""
-    if isinstance(entry, Entry):
+    if isinstance(entry, ScheduleEntry):
         rule = " ".join(entry.rule.split())
         zone = f" {entry.zone}" if entry.zone and not rule.endswith(entry.zone) else ""
         paused = "  paused" if entry.paused else ""
@@ -124,7 +124,7 @@ def _told(entry: Thing | None) -> str:
     return ", ".join(limits + flags)
 
 
-def _word(drift: Difference, new: str) -> str:
+def _word(drift: FieldDifference, new: str) -> str:
     """What the file has to say about it."""
     if not drift.left:
         return f"says {new}"

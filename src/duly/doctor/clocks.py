@@ -9,7 +9,7 @@ from duly import clock as wall
 from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.model.schedule import PROMPT
 from duly.policy.why import about
-from duly.policy.why.showing import plural
+from duly.policy.why.answer import plural
 from duly.rules import zone_data_version
 from duly.store.connect import is_postgres, is_remote
 from duly.store.protocol import OVERDUE, Progress

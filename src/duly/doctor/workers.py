@@ -8,7 +8,7 @@ from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.engine.reaper import MARGIN
 from duly.model.worker import WorkerInfo
 from duly.policy.why import about, what_is_missing
-from duly.policy.why.showing import plural
+from duly.policy.why.answer import plural
 from duly.store.protocol import Orphans, WantedTask
 from duly.views.workers import present
 

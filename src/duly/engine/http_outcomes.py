@@ -16,7 +16,7 @@ from duly.errors import InvalidValue, NotFound, PayloadError, WrongState
 from duly.instants import to_us
 from duly.model.claimed import Claimed
 from duly.model.job import Job
-from duly.model.journal import LogEntry, NoteEntry
+from duly.model.journal import LogEntry, ProgressEntry
 from duly.model.outcome import Late, Outcome, Raised, Stopped, Succeeded
 from duly.model.payload import LONGEST_RESULT, encode
 from duly.model.policies import check_moment
@@ -24,7 +24,7 @@ from duly.model.states import State
 from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import LONGEST_WAIT
 from duly.policy.verdict import Tried, judge
-from duly.registry.options import length_of
+from duly.registry.option_values import length_of
 from duly.store.protocol import Settlement, Store
 
 MOST_ENDINGS: Final = 200  # in one transaction, which locks what waits for them
@@ -144,7 +144,7 @@ async def note(store: Store, holding: FencedJob, percent: float, *, message: str
     job = await _running(store, holding)
     await store.journal.write(
         [
-            NoteEntry(
+            ProgressEntry(
                 job_id=job.id,
                 fence=holding.fence,
                 attempt=job.attempt,

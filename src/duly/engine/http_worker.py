@@ -26,7 +26,7 @@ from duly.engine.loop import EVERYBODY, Waiter
 from duly.errors import Busy, InvalidValue, NotAllowed, OutcomeUnknown, WrongState
 from duly.model.claimed import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.registry.options import Duration, length_of, names_of, needs_of
+from duly.registry.option_values import Duration, length_of, names_of, needs_of
 from duly.store.protocol import QUEUES, READY, WORKERS, Beat, Store
 
 SHORTEST_LEASE: Final = timedelta(seconds=3)

@@ -19,7 +19,7 @@ from typing import Self
 from duly.engine.executors.process.orders import CapturedLine
 from duly.errors import StoreUnavailable
 from duly.model.claimed import Claimed
-from duly.model.journal import Entry, LogEntry, NoteEntry
+from duly.model.journal import Entry, LogEntry, ProgressEntry
 from duly.model.payload import Json
 from duly.policy.redaction import redacted_for
 from duly.registry.context import current_or_none
@@ -77,7 +77,7 @@ class JournalWriter:
 
     def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None:
         self._waiting.append(
-            NoteEntry(
+            ProgressEntry(
                 job_id=job.id,
                 fence=job.fence,
                 attempt=job.attempt,

@@ -22,9 +22,9 @@ from duly.model.outcome import (
     TimedOut,
 )
 from duly.model.payload import Json
-from duly.registry.context import Context, Guard
+from duly.registry.context import Context, ProcessGuard
 from duly.registry.definition import Definition
-from duly.registry.registry import Completion
+from duly.registry.registry import JobTransaction
 
 
 class StopReason(Enum):
@@ -47,13 +47,13 @@ class ExecutionHost(Protocol):
     @property
     def journal(self) -> JournalPort: ...
     def time(self) -> float: ...
-    def transaction(self, run: "Execution", /) -> Completion: ...
+    def transaction(self, run: "Execution", /) -> JobTransaction: ...
 
 
 class GuardSource(Protocol):
     """Who kills process groups when this worker dies or its lease ends."""
 
-    def guard(self) -> Guard: ...
+    def guard(self) -> ProcessGuard: ...
 
 
 class Execution:
@@ -95,7 +95,7 @@ class Execution:
         self.thread: int | None = None  # the native number of the thread that runs it
         self.watchdog: GuardSource | None = None  # who guards what it starts
         self.knows = False  # whether the task has seen that it should stop
-        self.completion: Completion | None = None  # the transaction in which it ends itself
+        self.completion: JobTransaction | None = None  # the transaction in which it ends itself
         self.timeout = job.terms.timeout if job.terms_text else definition.timeout
 
     def stop(self, why: StopReason, reason: str = "") -> None:
@@ -141,7 +141,7 @@ class Execution:
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
         self._lazy.journal.note(self.job, percent, message=message, meta=meta)
 
-    def guard(self) -> Guard | None:
+    def guard(self) -> ProcessGuard | None:
         return None if self.watchdog is None else self.watchdog.guard()
 
     def said(self, at_us: int, level: str, text: str) -> None:

@@ -38,7 +38,7 @@ from duly.model.outcome import (
 )
 from duly.policy.verdict import SUSPECT
 from duly.registry.definition import Definition
-from duly.registry.registry import Completion, Registry
+from duly.registry.registry import JobTransaction, Registry
 
 ALONE = "alone"  # the executor for jobs that crashed with a worker
 
@@ -57,7 +57,7 @@ class Runner:
         wake_second: Callable[[], None] = lambda: None,
         resources: Mapping[str, int] | None = None,
         most: int | None = None,
-        transaction: Callable[[Claimed, Definition], Completion] | None = None,
+        transaction: Callable[[Claimed, Definition], JobTransaction] | None = None,
         emit: Emit = ignore_event,
         verbose: bool = True,
     ) -> None:
@@ -176,7 +176,7 @@ class Runner:
         for run in list(self.running.values()):
             self._stop(run, why)
 
-    def transaction(self, run: Execution) -> Completion:
+    def transaction(self, run: Execution) -> JobTransaction:
         if self._transaction is None:
             raise InvalidValue("transaction() needs a worker that knows where its store is")
         return self._transaction(run.job, run.definition)

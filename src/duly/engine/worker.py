@@ -30,7 +30,7 @@ from duly.events import Emit, Event, ignore_event
 from duly.model.claimed import Claimed
 from duly.model.worker import Host, Profile
 from duly.registry.definition import Definition
-from duly.registry.registry import Completion, Registry
+from duly.registry.registry import JobTransaction, Registry
 from duly.store.protocol import Beat, Store
 
 # How long what runs is given to end when the worker stops cold.
@@ -81,7 +81,7 @@ class Worker:
         dice: Callable[[], float],
         on_stop: Callable[[], None],
         connect: Callable[[], Awaitable[Store]] | None = None,
-        transaction: Callable[[Claimed, Definition], Completion] | None = None,
+        transaction: Callable[[Claimed, Definition], JobTransaction] | None = None,
         emit: Emit = ignore_event,
         time: Callable[[], float] = boottime,
     ) -> None:

@@ -10,10 +10,10 @@ from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from duly.errors import InvalidValue
-from duly.flow.compose import Asked, Note, Result, Step, Taken, Trace, note_of
+from duly.flow.trace import Result, Step, StepRequest, TakenArgument, Trace, TracedStep, note_of
 from duly.model.flow import Fill, Rest, Source, When
 
-Numbers: TypeAlias = Mapping[Note, int]
+Numbers: TypeAlias = Mapping[TracedStep, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,7 +21,7 @@ class GraphStep:
     """One step, with numbers for the others. What it asks for is as it was written."""
 
     name: str
-    asked: Asked
+    asked: StepRequest
     fills: tuple[Fill, ...]
     over: Source | None  # the list that it goes over, if that is known only later
     before: tuple[int, ...]
@@ -70,7 +70,7 @@ def graph_of(trace: Trace, returned: object) -> Graph:
     return Graph(steps=tuple(steps), result=None if result is None else numbers[result])
 
 
-def _returned(trace: Trace, returned: object) -> Note | None:
+def _returned(trace: Trace, returned: object) -> TracedStep | None:
     if returned is None:
         return None
     if not isinstance(returned, Step):
@@ -87,7 +87,7 @@ def _returned(trace: Trace, returned: object) -> Note | None:
     return note
 
 
-def _names(trace: Trace) -> dict[Note, str]:
+def _names(trace: Trace) -> dict[TracedStep, str]:
     names = trace.names()
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -95,17 +95,17 @@ def _names(trace: Trace) -> dict[Note, str]:
     return dict(zip(trace.notes, names, strict=True))
 
 
-def _ordered(trace: Trace, names: Mapping[Note, str]) -> list[Note]:
+def _ordered(trace: Trace, names: Mapping[TracedStep, str]) -> list[TracedStep]:
     """As they were written, except where one waits for another that was written later."""
     written = {note: number for number, note in enumerate(trace.notes)}
     waiting = {note: _before(note) for note in trace.notes}
-    behind: dict[Note, list[Note]] = {note: [] for note in trace.notes}
+    behind: dict[TracedStep, list[TracedStep]] = {note: [] for note in trace.notes}
     for note, before in waiting.items():
         for each in before:
             behind[each].append(note)
     ready = [written[note] for note, before in waiting.items() if not before]
     heapify(ready)
-    order: list[Note] = []
+    order: list[TracedStep] = []
     while ready:
         note = trace.notes[heappop(ready)]
         order.append(note)
@@ -119,10 +119,12 @@ def _ordered(trace: Trace, names: Mapping[Note, str]) -> list[Note]:
     return order
 
 
-def _circle(waiting: Mapping[Note, Iterable[Note]], written: Numbers) -> Sequence[Note]:
+def _circle(
+    waiting: Mapping[TracedStep, Iterable[TracedStep]], written: Numbers
+) -> Sequence[TracedStep]:
     """A way round, in the direction of ``>>``, from the one that was written first."""
     note = next(note for note, before in waiting.items() if before)
-    way: dict[Note, None] = {}
+    way: dict[TracedStep, None] = {}
     while note not in way:
         way[note] = None
         note = next(iter(waiting[note]))
@@ -132,15 +134,15 @@ def _circle(waiting: Mapping[Note, Iterable[Note]], written: Numbers) -> Sequenc
     return [*circle[first:], *circle[: first + 1]]
 
 
-def _before(note: Note) -> dict[Note, None]:
+def _before(note: TracedStep) -> dict[TracedStep, None]:
     return dict.fromkeys(_results(note)) | note.after
 
 
-def _results(note: Note) -> list[Note]:
+def _results(note: TracedStep) -> list[TracedStep]:
     return [each.origin.note for each in note.takes if isinstance(each.origin, Result)]
 
 
-def _fills(note: Note, numbers: Numbers) -> tuple[Fill, ...]:
+def _fills(note: TracedStep, numbers: Numbers) -> tuple[Fill, ...]:
     return tuple(
         Fill(each.path, _source(each, numbers))
         for each in note.takes
@@ -148,7 +150,7 @@ def _fills(note: Note, numbers: Numbers) -> tuple[Fill, ...]:
     )
 
 
-def _over(note: Note, numbers: Numbers) -> Source | None:
+def _over(note: TracedStep, numbers: Numbers) -> Source | None:
     found = [each for each in note.takes if each.path[0] == note.asked.over]
     for each in found:
         if len(each.path) > 1:
@@ -159,7 +161,7 @@ def _over(note: Note, numbers: Numbers) -> Source | None:
     return _source(found[0], numbers) if found else None
 
 
-def _source(taken: Taken, numbers: Numbers) -> Source:
+def _source(taken: TakenArgument, numbers: Numbers) -> Source:
     match taken.origin:
         case Result(note=note):
             return Source(step=numbers[note])

@@ -5,11 +5,12 @@ looked into such a value would decide for all runs by something that no run has 
 looks is refused there and then, with the name of what it looked into.
 """
 
-from collections.abc import Callable
-from typing import Final, NoReturn, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 from duly.errors import InvalidValue
-from duly.model.payload import encode
+from duly.model.payload import DEEPEST, encode
 
 _GOES_OVER: Final = "for … in it"
 _LOOKS: Final = {
@@ -123,3 +124,63 @@ for _name, _sign in _OPERATORS.items():
     _shown = "divmod(…, …)" if _sign == "divmod" else f"… {_sign} …"
     setattr(StandIn, f"__{_name}__", _refusing(_shown))
     setattr(StandIn, f"__r{_name}__", _refusing(_shown))
+
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+def stand_ins_in(value: object, path: Path) -> Iterator[tuple[Path, StandIn]]:
+    """Each with the way to it. An ``InvalidValue`` names a place that nothing can be put into."""
+    if isinstance(value, StandIn):
+        yield path, value
+    elif len(path) > DEEPEST:
+        return  # whoever writes it as JSON refuses it
+    elif isinstance(value, dict):
+        yield from _in_dict(value, path)
+    elif isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            yield from stand_ins_in(item, (*path, at))
+    elif is_dataclass(value):
+        _refuse_in_fields(value, path)
+
+
+def emptied(value: object) -> object:
+    """The same, with None for every stand-in."""
+    match value:
+        case StandIn():
+            return None
+        case dict():
+            return {key: emptied(item) for key, item in value.items()}
+        case list() | tuple():
+            return [emptied(item) for item in value]
+        case _:
+            return value
+
+
+def shown_path(path: Path) -> str:
+    """``rows[0].name``, as people write it."""
+    first, *rest = path
+    return f"{first}{''.join(f'[{at}]' if isinstance(at, int) else f'.{at}' for at in rest)}"
+
+
+def _in_dict(value: dict[object, object], path: Path) -> Iterator[tuple[Path, StandIn]]:
+    for key, item in value.items():
+        for found in stand_ins_in(item, (*path, str(key))):
+            if not isinstance(key, str):
+                raise InvalidValue(
+                    f"`{shown_path(path)}` has {found[1]!r} under the key {key!r}: what is filled "
+                    "in later is under a text"
+                )
+            yield found
+
+
+def _refuse_in_fields(value: object, path: Path) -> None:
+    held = vars(value) if hasattr(value, "__dict__") else {}
+    for field in fields(value):  # type: ignore[arg-type]  # whoever calls this has looked
+        found = held.get(field.name, getattr(value, field.name, None))
+        for _, stand_in in stand_ins_in(found, (*path, field.name)):
+            raise InvalidValue(
+                f"`{shown_path(path)}` is a {type(value).__name__} with {stand_in!r} inside: what "
+                "is filled in later is an argument, or in a list or dict: write a task that takes "
+                "it, and makes one"
+            )

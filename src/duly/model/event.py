@@ -10,8 +10,8 @@ from typing import Any
 
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import EMPTY, Json, check_json, check_text, decode
-from duly.rules.on import check_name, matches
-from duly.rules.on import check_pattern as read_pattern
+from duly.rules.event_rule import check_name, matches
+from duly.rules.event_rule import check_pattern as read_pattern
 
 __all__ = ["Emitted", "Event", "awaited", "check_event", "check_pattern", "matches"]
 

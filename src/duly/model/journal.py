@@ -40,7 +40,7 @@ class LogEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteEntry:
+class ProgressEntry:
     """How far a job says it is; the last one counts."""
 
     job_id: int
@@ -56,7 +56,7 @@ class NoteEntry:
         object.__setattr__(self, "percent", min(max(percent, 0.0), 100.0))
 
 
-Entry: TypeAlias = LogEntry | NoteEntry
+Entry: TypeAlias = LogEntry | ProgressEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ProgressNote:
     """How far a job said it was, and when."""
 
     percent: float

@@ -18,7 +18,7 @@ from duly.model.payload import check_text
 from duly.model.policies import Policies, check_moment
 from duly.model.template import names_in
 from duly.rules import On, Rule, Spaced, bounded, parse
-from duly.rules.on import BEGINNING
+from duly.rules.event_rule import BEGINNING
 from duly.rules.rule import Minus
 
 # A scheduler fires what is due within milliseconds: what waits longer than this is overdue.

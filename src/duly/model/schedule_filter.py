@@ -1,6 +1,6 @@
 """Which schedules are meant, in words: ``state:paused queue:mail owner:code nightly``.
 
-The language is that of ``duly.model.filter_words``. Schedules are few beside jobs, and each is
+The language is that of ``duly.model.filter_language``. Schedules are few beside jobs, and each is
 asked whether it is meant: there is nothing here that a store would have to find by an index.
 """
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from duly.errors import InvalidValue
-from duly.model.filter import LONGEST_TEXT, MOST_TEXTS
-from duly.model.filter_words import (
+from duly.model.filter_language import (
     Language,
     Name,
     add_tag,
@@ -22,9 +21,10 @@ from duly.model.filter_words import (
     text_beside,
 )
 from duly.model.job import Owner
+from duly.model.job_filter import LONGEST_TEXT, MOST_TEXTS
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
-from duly.rules.on import BEGINNING
+from duly.rules.event_rule import BEGINNING
 
 PAUSED, ACTIVE, FAULTY = "paused", "active", "faulty"
 STATES: Final = (ACTIVE, PAUSED, FAULTY)

@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from duly.errors import InvalidValue, RuleError, WrongState
-from duly.model.backfill import MOST_BACKFILLED
-from duly.model.fire import Cause, Outcome, StoredFire
+from duly.model.fire import MOST_BACKFILLED, Cause, Outcome, StoredFire
 from duly.model.policies import Overlap, check_moment
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.policy import sentences
-from duly.policy.decision import Entry, Facts, NewJob
-from duly.policy.overlap import LiveJob
+from duly.policy.decision import Facts, LedgerEntry, LiveJob, NewJob
 from duly.rules import On, Rule, Spaced
 
 MICROSECOND = timedelta(microseconds=1)
@@ -72,12 +70,12 @@ def moments_of(
 
 def backfilled(
     facts: Facts, moments: Sequence[datetime], now: datetime, *, who: str
-) -> list[Entry]:
+) -> list[LedgerEntry]:
     """A job for each of the moments, the oldest first."""
     plan = facts.schedule.plan
     in_line = plan.policies.overlap != "allow"
     behind = facts.live[0] if in_line and facts.live else None
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     for moment in moments:
         waits = sentences.waits(behind, plan, stopping=False) if behind else ""
         job = NewJob(
@@ -90,7 +88,7 @@ def backfilled(
             reason=waits,
         )
         entries.append(
-            Entry(
+            LedgerEntry(
                 due_at=moment,
                 covers_from=moment,
                 count=1,

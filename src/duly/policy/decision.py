@@ -7,7 +7,21 @@ from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
-from duly.policy.overlap import LiveJob
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """An earlier job that has not ended. One made in the same decision has no number yet."""
+
+    id: int | None
+    state: State
+    due_at: datetime
+    fire_id: int | None = None
+    backfilled: bool = False  # somebody asked for its moment: no newer one takes its place
+
+    @property
+    def started(self) -> bool:
+        return self.state is State.RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +50,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """A row for the ledger."""
 
     due_at: datetime
@@ -55,7 +69,7 @@ class Firing:
     """A decision about one schedule: what to write, all of it or nothing."""
 
     schedule: StoredSchedule
-    entries: list[Entry]  # oldest first
+    entries: list[LedgerEntry]  # oldest first
     stopping: list[int]  # running jobs that are asked to end
     cursor: datetime
     next_at: datetime | None

@@ -24,7 +24,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class LaneUsage:
     """A place with limits, and what is in it. Instants are microseconds."""
 
     concurrency: int | None = None
@@ -39,22 +39,22 @@ class Flow:
         return self.concurrency is not None and self.held >= self.concurrency
 
 
-class Pace(NamedTuple):
+class RatePace(NamedTuple):
     """One job in every ``interval``, and at most ``burst`` of them together."""
 
     interval: int
     burst: int
 
 
-def pace(rate: Rate) -> Pace:
+def pace(rate: Rate) -> RatePace:
     period = rate.period // _MICROSECOND
     together = min(rate.count, max(1, rate.count * (TOGETHER // _MICROSECOND) // period))
     interval = -(-period // (rate.count - together + 1))
     # What is lost because there is nothing shorter than a microsecond may come together.
-    return Pace(interval, rate.count + 1 - -(-period // interval))
+    return RatePace(interval, rate.count + 1 - -(-period // interval))
 
 
-def believable(flow: Flow, now: int) -> Flow:
+def believable(flow: LaneUsage, now: int) -> LaneUsage:
     """With an arrival that its rate can have led to, and not an older rate or a wrong clock."""
     if flow.rate is None:
         return flow
@@ -62,7 +62,7 @@ def believable(flow: Flow, now: int) -> Flow:
     return replace(flow, arrival=min(flow.arrival, now + burst * interval))
 
 
-def room(flow: Flow, now: int) -> int:
+def room(flow: LaneUsage, now: int) -> int:
     """How many may enter now."""
     places = NO_LIMIT if flow.concurrency is None else max(0, flow.concurrency - flow.held)
     if flow.rate is None:
@@ -72,14 +72,14 @@ def room(flow: Flow, now: int) -> int:
     return min(places, max(0, burst - -(-ahead // interval)))
 
 
-def enter(flow: Flow, count: int, now: int) -> Flow:
+def enter(flow: LaneUsage, count: int, now: int) -> LaneUsage:
     arrival = flow.arrival
     if flow.rate is not None:
         arrival = max(arrival, now) + count * pace(flow.rate).interval
     return replace(flow, held=flow.held + count, arrival=arrival)
 
 
-def opens_at(flow: Flow) -> int | None:
+def opens_at(flow: LaneUsage) -> int | None:
     """When the rate lets the next one in."""
     if flow.rate is None:
         return None
@@ -87,7 +87,7 @@ def opens_at(flow: Flow) -> int | None:
     return flow.arrival - (burst - 1) * interval
 
 
-def looks_again(flow: Flow, now: int) -> int | None:
+def looks_again(flow: LaneUsage, now: int) -> int | None:
     """When somebody must look at a lane at which some wait; None: whoever leaves it does."""
     if flow.is_full:
         return None
@@ -110,10 +110,10 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Choice:
+class Admission:
     """Who may run, who waits at which limit, and how full the limits are then."""
 
-    flows: dict[str, Flow]
+    flows: dict[str, LaneUsage]
     free: dict[str, int]
     chosen: list[Candidate] = field(default_factory=list)
     full: dict[int, str] = field(default_factory=dict)
@@ -122,18 +122,18 @@ class Choice:
 
 def choose(
     candidates: Iterable[Candidate],
-    flows: Mapping[str, Flow],
+    flows: Mapping[str, LaneUsage],
     *,
     free: Mapping[str, int],
     limit: int,
     now: int,
-) -> Choice:
+) -> Admission:
     """Go through the candidates in order and take those for whom there is room everywhere.
 
     Who needs resources that are not free here stays ready: they may be free elsewhere. Nobody
     enters before somebody who waits there already, comes first, and could be chosen instead.
     """
-    choice = Choice(dict(flows), dict(free))
+    choice = Admission(dict(flows), dict(free))
     for candidate in candidates:
         if len(choice.chosen) == limit:
             break
@@ -149,12 +149,12 @@ def choose(
     return choice
 
 
-def _refuses(flow: Flow, candidate: Candidate, now: int) -> bool:
+def _refuses(flow: LaneUsage, candidate: Candidate, now: int) -> bool:
     comes_later = flow.line is not None and (candidate.rank, candidate.id) > flow.line
     return comes_later or room(flow, now) < 1
 
 
-def _take(choice: Choice, candidate: Candidate, now: int) -> None:
+def _take(choice: Admission, candidate: Candidate, now: int) -> None:
     choice.chosen.append(candidate)
     for lane in candidate.lanes:
         choice.flows[lane] = enter(choice.flows[lane], 1, now)
@@ -162,7 +162,7 @@ def _take(choice: Choice, candidate: Candidate, now: int) -> None:
         choice.free[name] -= amount
 
 
-def why_full(lane: str, flow: Flow, now: int) -> str:
+def why_full(lane: str, flow: LaneUsage, now: int) -> str:
     """Why a job may not enter now, in a sentence."""
     if flow.is_full:
         runs = "run" if flow.held != 1 else "runs"

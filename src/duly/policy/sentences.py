@@ -12,7 +12,7 @@ from duly.durations import say_duration
 from duly.errors import DulyError
 from duly.model.policies import Missed
 from duly.model.schedule import Plan, StoredSchedule
-from duly.policy.overlap import LiveJob
+from duly.policy.decision import LiveJob
 from duly.rules import local_time
 
 A_SECOND = timedelta(seconds=1)

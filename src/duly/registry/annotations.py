@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect as looking
 
 from duly.errors import InvalidValue
-from duly.flow.compose import Step
+from duly.flow.trace import Step
 from duly.registry.codecs import WHAT_TO_DO, is_kept, read
 
 RETURN: Final = "return"

@@ -25,7 +25,7 @@ from duly.policy.verdict import Tried
 LONGEST_MESSAGE = 1_000
 
 
-class Guard(Protocol):
+class ProcessGuard(Protocol):
     """Whoever kills a process group when the worker dies or its lease ends."""
 
     @property
@@ -51,7 +51,7 @@ class Port(Protocol):
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None: ...
 
-    def guard(self) -> Guard | None:
+    def guard(self) -> ProcessGuard | None:
         """Get ready to guard a process group that the task will start; None where nobody does."""
         ...
 

@@ -20,7 +20,7 @@ from duly.model.policies import LONGEST, choose
 from duly.model.template import names_in
 from duly.policy.retry import Retry
 from duly.registry.annotations import plain
-from duly.registry.options import (
+from duly.registry.option_values import (
     Duration,
     Priority,
     length_of,

@@ -24,8 +24,8 @@ from duly.model.template import render
 from duly.model.terms import KEEP_RESULT, Callback, Terms
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition, refuse_unkeepable
-from duly.registry.flow_plans import plan_flow
-from duly.registry.options import (
+from duly.registry.flow_plan import plan_flow
+from duly.registry.option_values import (
     Duration,
     Priority,
     When,
@@ -49,22 +49,22 @@ class Unset:
 UNSET: Final = Unset()
 
 
-class Completion(Protocol):
+class JobTransaction(Protocol):
     """A transaction that ends a job: for ``with`` and ``async with``."""
 
     @property
     def completed(self) -> bool: ...
 
 
-class OpenCompletion(Protocol):
+class OpenJobTransaction(Protocol):
     def __call__(
         self, url: str, job: Claimed, definition: Definition, *, lease: timedelta
-    ) -> Completion: ...
+    ) -> JobTransaction: ...
 
 
 class Registry:
     # How ``transaction()`` is opened, wherever its tasks run. Whoever knows the store says so.
-    completion: OpenCompletion | None = None
+    completion: OpenJobTransaction | None = None
 
     def __init__(self) -> None:
         self._definitions: dict[str, Definition] = {}  # by name, and by every alias

@@ -26,9 +26,7 @@ from duly.registry.annotations import (
     resolved,
     result_of_step,
 )
-from duly.registry.codecs import ENCODER
-from duly.registry.parameters import Parameters
-from duly.registry.refusals import (
+from duly.registry.argument_errors import (
     ARGUMENTS,
     changed,
     check_plain,
@@ -38,6 +36,8 @@ from duly.registry.refusals import (
     misplaced,
     unwritable,
 )
+from duly.registry.codecs import ENCODER
+from duly.registry.parameters import Parameters
 
 _NOTHING = Json("null")
 

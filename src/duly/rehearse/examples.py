@@ -13,7 +13,7 @@ from duly.durations import show_duration, usual_runtime
 from duly.errors import DulyError
 from duly.instants import floored
 from duly.model.schedule import Plan
-from duly.policy.why import Clock, about
+from duly.policy.why import LocalClock, about
 from duly.rehearse import Outage, Story, WhatIf, simulate
 from duly.rules import Rule
 from duly.store.protocol import Store
@@ -80,7 +80,7 @@ def _outage(
     gap = moments[1] - moments[0]
     down = _round(moments[0] + gap * 0.6, gap)
     up = _round(moments[3] + (moments[4] - moments[3]) * 0.4, gap)
-    missed, clock = plan.policies.missed, Clock(own_zone(plan) or "UTC", now)
+    missed, clock = plan.policies.missed, LocalClock(own_zone(plan) or "UTC", now)
     within = plan.policies.start_within
     late = f', start_within="{show_duration(within)}"' if within else ""
     return _Supposed(

@@ -16,9 +16,8 @@ from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Job
 from duly.model.schedule import Pause, Plan
 from duly.model.states import State
-from duly.policy.decision import Entry
-from duly.policy.firing import skipped_by_pause
-from duly.policy.sieve import ready_at
+from duly.policy.decision import LedgerEntry
+from duly.policy.firing import ready_at, skipped_by_pause
 from duly.rehearse.story import ClockChange, Outage, Story, StoryMoment, Unended, WhatIf, Word
 from duly.rehearse.world import World, WorldClock
 from duly.rules import Spaced
@@ -61,7 +60,7 @@ async def _lived(store: Store, world: World, what: WhatIf) -> list[StoryMoment]:
     return sorted(moments, key=lambda moment: moment.due_at)
 
 
-async def _undecided(store: Store, world: World, what: WhatIf) -> list[Entry]:
+async def _undecided(store: Store, world: World, what: WhatIf) -> list[LedgerEntry]:
     """What the ledger will say later of moments that have passed: left out, or in a pause."""
     schedule = await store.schedules.get(what.plan.name)
     if schedule.pause is not None and schedule.pause.until and schedule.pause.until > world.now:
@@ -97,7 +96,7 @@ async def _of_fire(
     return replace(row, outcome=word, why=said)
 
 
-def _of_row(row: StoredFire | Entry, what: WhatIf) -> StoryMoment:
+def _of_row(row: StoredFire | LedgerEntry, what: WhatIf) -> StoryMoment:
     return StoryMoment(
         due_at=row.due_at,
         covers_from=row.covers_from,

@@ -10,14 +10,14 @@ from duly.durations import parse_duration, say_duration, show_duration
 from duly.errors import RuleError
 from duly.rules.budget import Budget
 from duly.rules.calendar import calendar
-from duly.rules.combine import bounded, delay_of, delayed, jitter, lasting, spread
+from duly.rules.clock_changes import clock_change_notes
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holiday_data_version, holidays
+from duly.rules.event_rule import On, on
 from duly.rules.interval import every
-from duly.rules.on import On, on
+from duly.rules.modifiers import bounded, delay_of, delayed, jitter, lasting, spread
 from duly.rules.once import at
 from duly.rules.parse import parse
-from duly.rules.preview import clock_change_notes
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
 from duly.rules.spaced import Spaced, spaced

@@ -19,10 +19,8 @@ from datetime import UTC, datetime
 from typing import NoReturn
 
 from duly.errors import RuleError
-from duly.rules import words
-from duly.rules.bits import full
-from duly.rules.days import LAST_YEAR, NEW_YEAR, YEARS
-from duly.rules.expression import (
+from duly.rules.bitset import full
+from duly.rules.calendar_expression import (
     ANY,
     ANY_WEEKDAY,
     DAY,
@@ -33,21 +31,21 @@ from duly.rules.expression import (
     SECOND_PART,
     WEEKDAYS,
     YEAR,
+    Component,
     Expression,
     Item,
     Items,
-    Part,
     show,
 )
-from duly.rules.fields import Written, close_to, never_occurs, read, written, zone_missing
-from duly.rules.wall import SECOND
+from duly.rules.days import LAST_YEAR, NEW_YEAR, YEARS
+from duly.rules.explain import WEEKDAYS as WEEKDAY_NAMES
+from duly.rules.rule_text import RuleText, close_to, never_occurs, read, written, zone_missing
+from duly.rules.wall_times import SECOND
 from duly.rules.zone import dst_policy, unknown_zone
 from duly.rules.zoned import Zoned
 
 _WEEKDAY_NUMBERS = {
-    name.lower(): number
-    for names in (WEEKDAYS, words.WEEKDAYS)
-    for number, name in enumerate(names)
+    name.lower(): number for names in (WEEKDAYS, WEEKDAY_NAMES) for number, name in enumerate(names)
 }
 
 # As many as one each hundredth of a second.
@@ -73,7 +71,7 @@ SHORTHANDS = {
 def calendar(text: str, *, zone: str | None = None, dst: str = "cron") -> Zoned:
     """Read a systemd calendar expression."""
     source = read(text, zone=zone, dst=dst)
-    expression, in_utc = _Reader(source).expression()
+    expression, in_utc = _ExpressionReader(source).expression()
     days = expression.days()
     if not days.ever():
         raise never_occurs(source.body)
@@ -91,10 +89,10 @@ def calendar(text: str, *, zone: str | None = None, dst: str = "cron") -> Zoned:
     return Zoned(expression.wall(), zone or "UTC", policy, text, stated=zone is not None)
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads an expression from left to right, and knows where it is when something is wrong."""
 
-    def __init__(self, source: Written) -> None:
+    def __init__(self, source: RuleText) -> None:
         self.source = source
         self.body = SHORTHANDS.get(source.body.lower(), source.body)
         self.at = 0
@@ -134,7 +132,7 @@ class _Reader:
         number = _WEEKDAY_NUMBERS.get(word.lower())
         if number is None:
             self.at -= len(word)
-            known = (*WEEKDAYS, *words.WEEKDAYS, *(() if self.at else SHORTHANDS))
+            known = (*WEEKDAYS, *WEEKDAY_NAMES, *(() if self.at else SHORTHANDS))
             self._fail(f'"{word or self._peek()}" is not a weekday', close_to(word, known))
         return number
 
@@ -187,7 +185,7 @@ class _Reader:
             self._fail(f'expected the end, found "{rest}"')
         return replace(expression, hour=hour, minute=minute, second=second)
 
-    def _component(self, part: Part) -> Items:
+    def _component(self, part: Component) -> Items:
         if self._take("*"):
             return ANY
         items = {self._item(part)}
@@ -199,7 +197,7 @@ class _Reader:
             self._fail(f"a list may name at most {MOST_LISTED} {part.name}s; write one step")
         return tuple(sorted(items))
 
-    def _item(self, part: Part) -> Item:
+    def _item(self, part: Component) -> Item:
         start, stop, step = self._number(part), -1, 0
         if self._take(".."):
             before = self.at
@@ -216,7 +214,7 @@ class _Reader:
             return Item(start)
         return Item(start, stop, 0 if step == part.unit else step)
 
-    def _number(self, part: Part) -> int:
+    def _number(self, part: Component) -> int:
         before = self.at
         number = self._digits(part)
         if part is YEAR and number < 100:
@@ -227,7 +225,7 @@ class _Reader:
             self._fail(f"{part.name} {found} is out of range {part.low}–{show(part.high, part)}")
         return number
 
-    def _step(self, part: Part, start: int, *, open_ended: bool) -> int:
+    def _step(self, part: Component, start: int, *, open_ended: bool) -> int:
         before = self.at
         step = self._digits(part)
         room = start - part.low if part is DAY_FROM_END else part.high - start
@@ -237,7 +235,7 @@ class _Reader:
             self._fail(f"a step of {found} from {part.name} {show(start, part)} leads nowhere")
         return step
 
-    def _digits(self, part: Part) -> int:
+    def _digits(self, part: Component) -> int:
         word = self._match(r"[0-9]+(?:\.[0-9]+)?" if part is SECOND_PART else r"[0-9]+")
         if not word:
             article = "an" if part is HOUR else "a"

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from duly.errors import RuleError
-from duly.rules.bits import full, members, pack
+from duly.rules.bitset import full, members, pack
 from duly.rules.days import LAST, FieldDays, shared
-from duly.rules.fields import Written, close_to, never_occurs, read, written, zone_missing
-from duly.rules.wall import ON_THE_MINUTE, SECOND, Wall, minutes_of_day
-from duly.rules.words import ordinal
+from duly.rules.explain import ordinal
+from duly.rules.rule_text import RuleText, close_to, never_occurs, read, written, zone_missing
+from duly.rules.wall_times import ON_THE_MINUTE, SECOND, WallTimes, minutes_of_day
 from duly.rules.zone import dst_policy, unknown_zone
 from duly.rules.zoned import Zoned
 
@@ -39,7 +39,7 @@ ALIASES = {
 
 
 @dataclass(frozen=True)
-class Field:
+class CronField:
     """One of the columns of a cron line."""
 
     name: str
@@ -49,13 +49,13 @@ class Field:
     last_hashed: int = 0  # H picks only what every month and week has
 
 
-SECOND_FIELD = Field("second", 0, 59, last_hashed=59)
+SECOND_FIELD = CronField("second", 0, 59, last_hashed=59)
 FIELDS = (
-    Field("minute", 0, 59, last_hashed=59),
-    Field("hour", 0, 23, last_hashed=23),
-    Field("day of month", 1, 31, last_hashed=28),
-    Field("month", 1, 12, tuple(MONTHS), last_hashed=12),
-    Field("day of week", 0, 7, tuple(WEEKDAYS), last_hashed=6),
+    CronField("minute", 0, 59, last_hashed=59),
+    CronField("hour", 0, 23, last_hashed=23),
+    CronField("day of month", 1, 31, last_hashed=28),
+    CronField("month", 1, 12, tuple(MONTHS), last_hashed=12),
+    CronField("day of week", 0, 7, tuple(WEEKDAYS), last_hashed=6),
 )
 _, _, DAY_OF_MONTH, _, DAY_OF_WEEK = FIELDS
 
@@ -84,7 +84,7 @@ def cron(
         raise never_occurs(source.body)
     if source.zone is None and (named := _named(hour, days)):
         raise zone_missing(source, named)
-    wall = Wall(
+    wall = WallTimes(
         days,
         minutes_of_day(hour.bits, minute.bits),
         tuple(second * SECOND for second in members(seconds[0].bits)) if seconds else ON_THE_MINUTE,
@@ -96,13 +96,13 @@ def cron(
 
 
 @dataclass
-class Column:
+class ParsedField:
     """What one field says. Weekdays are still counted as cron does, from Sunday, 0 or 7."""
 
-    field: Field
+    field: CronField
     text: str
     where: str
-    source: Written
+    source: RuleText
     start: int
     bits: int = 0
     last: int = 0
@@ -135,7 +135,7 @@ class Column:
         )
 
 
-def _columns(source: Written, name: str | None) -> list[Column]:
+def _columns(source: RuleText, name: str | None) -> list[ParsedField]:
     body = ALIASES.get(source.body.lower(), source.body)
     words = list(re.finditer(r"\S+", body))
     if len(words) > 5 and _ZONE_LIKE.fullmatch(words[-1][0]) and not _weekday(words[-1][0]):
@@ -148,7 +148,7 @@ def _columns(source: Written, name: str | None) -> list[Column]:
     for number, word in enumerate(words, 1):
         field = ((SECOND_FIELD, *FIELDS) if len(words) == 6 else FIELDS)[number - 1]
         where = f'field {number} of "{source.body}"'
-        column = Column(field, word[0], where, source, source.start + word.start())
+        column = ParsedField(field, word[0], where, source, source.start + word.start())
         if column.text == "?" and field in (DAY_OF_MONTH, DAY_OF_WEEK):
             column.text = "*"
         items = [_plain(item, column, name) for item in column.text.split(",")]
@@ -163,7 +163,7 @@ def _weekday(word: str) -> bool:
     return word.lower().removesuffix("l") in WEEKDAYS
 
 
-def _wrong_shape(source: Written, words: int) -> RuleError:
+def _wrong_shape(source: RuleText, words: int) -> RuleError:
     if source.body.lower() == "@reboot":
         message = "@reboot is not a rule about time: run the task when your program starts"
         return RuleError(message, text=source.text, position=source.start)
@@ -180,7 +180,7 @@ def _wrong_shape(source: Written, words: int) -> RuleError:
     )
 
 
-def _plain(item: str, column: Column, name: str | None) -> str:
+def _plain(item: str, column: ParsedField, name: str | None) -> str:
     """An item without ``H``: the value, or the range, that the name's hash picks."""
     found = _HASHED.fullmatch(item)
     if not found:
@@ -202,7 +202,7 @@ def _plain(item: str, column: Column, name: str | None) -> str:
     return f"{min(low + picked % step, high)}-{high}/{step}"
 
 
-def _read_item(item: str, column: Column) -> None:
+def _read_item(item: str, column: ParsedField) -> None:
     """Add what one item of a list says to its column."""
     if column.field is DAY_OF_MONTH and (found := _LAST.fullmatch(item)):
         before = int(found["before"] or 0)
@@ -224,7 +224,7 @@ def _read_item(item: str, column: Column) -> None:
         column.bits |= pack(_values(item, column))
 
 
-def _values(item: str, column: Column) -> list[int]:
+def _values(item: str, column: ParsedField) -> list[int]:
     field = column.field
     found = _ITEM.fullmatch(item)
     if not found or (found["star"] == "?"):
@@ -244,15 +244,15 @@ def _values(item: str, column: Column) -> list[int]:
     return [_value(field, low + value) for value in range(0, span + 1, int(step))]
 
 
-def _cycle(field: Field) -> int:
+def _cycle(field: CronField) -> int:
     return 7 if field is DAY_OF_WEEK else field.high - field.low + 1
 
 
-def _value(field: Field, value: int) -> int:
+def _value(field: CronField, value: int) -> int:
     return (value - field.low) % _cycle(field) + field.low
 
 
-def _days(columns: list[Column]) -> FieldDays:
+def _days(columns: list[ParsedField]) -> FieldDays:
     *_, day, month, weekday = columns
     either = not (day.starred or weekday.starred)
     if either and (day.bits == full(1, 31) or weekday.bits & full(0, 6) == full(0, 6)):
@@ -269,7 +269,7 @@ def _days(columns: list[Column]) -> FieldDays:
     return shared(days)
 
 
-def _named(hour: Column, days: FieldDays) -> str | None:
+def _named(hour: ParsedField, days: FieldDays) -> str | None:
     if hour.bits != full(0, 23):
         return "an hour"
     return None if days.all else "a day"

@@ -18,9 +18,9 @@ from duly.errors import RuleError
 from duly.rules.budget import spend
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, Days, ListedDays, bits_of
 from duly.rules.explain import dates_phrase
-from duly.rules.fields import checked_zone, close_to
 from duly.rules.rule import Rule
-from duly.rules.wall import DAY, Wall
+from duly.rules.rule_text import checked_zone, close_to
+from duly.rules.wall_times import DAY, WallTimes
 from duly.rules.zone import Dst, zone_named
 from duly.rules.zoned import Zoned
 
@@ -74,7 +74,7 @@ class WholeDays(Rule):
 
     @cached_property
     def _beginnings(self) -> Zoned:
-        return Zoned(Wall(self.days, 1), self._placed, _DAY_BEGINS, self.text)
+        return Zoned(WallTimes(self.days, 1), self._placed, _DAY_BEGINS, self.text)
 
     @property
     def _placed(self) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 
-from duly.rules.bits import count_below, full, highest, lowest, members, pack
+from duly.rules.bitset import count_below, full, highest, lowest, members, pack
 
 FIRST_YEAR = 1970
 LAST_YEAR = 2199

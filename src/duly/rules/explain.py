@@ -8,11 +8,11 @@ The sentence is made from what the rule means, not from how it was written: a cr
 calendar expression for the same moments say the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from itertools import pairwise
 
-from duly.rules.bits import full, members
+from duly.rules.bitset import full, members
 from duly.rules.days import (
     ALL_YEARS,
     EVERY_DAY,
@@ -25,14 +25,13 @@ from duly.rules.days import (
     StepMonths,
     date_of,
 )
-from duly.rules.wall import MINUTES, ON_THE_MINUTE, SECOND, Wall
-from duly.rules.words import MONTHS, WEEKDAYS, listed, ordinal, plural, runs
+from duly.rules.wall_times import MINUTES, ON_THE_MINUTE, SECOND, WallTimes
 
 FEW_TIMES = 4
 FEW_DATES = 3
 
 
-def sentence(wall: Wall, zone: str) -> str:
+def sentence(wall: WallTimes, zone: str) -> str:
     days, times = days_phrase(wall.days), times_phrase(wall.minutes, wall.seconds)
     if days == "every day" and (times.startswith("every") or wall.recurs_hourly):
         said = times
@@ -196,3 +195,47 @@ def _plain_weekdays(weekdays: int) -> str:
 
 def _month(number: int) -> str:
     return MONTHS[number - 1]
+
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def ranges(numbers: Iterable[int], name: Callable[[int], str], to: str) -> list[str]:
+    """Numbers by name, three or more in a row by their ends: ``1st``, ``5th to 9th``, ``12th``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words: list[str] = []
+    for run in runs:
+        if len(run) > 2:
+            words.append(f"{name(run[0])}{to}{name(run[-1])}")
+        else:
+            words.extend(map(name, run))
+    return words
+
+
+def runs(numbers: Iterable[int], name: Callable[[int], str]) -> str:
+    return listed(ranges(numbers, name, " to "))
+
+
+def ordinal(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def plural(count: int, noun: str) -> str:
+    """``hour``, ``2 hours``: for use after "every"."""
+    return noun if count == 1 else f"{count} {noun}s"

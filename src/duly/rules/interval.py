@@ -17,12 +17,12 @@ from math import gcd
 from duly.durations import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
 from duly.instants import EPOCH, LAST_US, from_us, to_us
-from duly.rules.bits import pack
+from duly.rules.bitset import pack
 from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, StepMonths, day_number
-from duly.rules.fields import Written, read, written, zone_missing
 from duly.rules.once import read_moment, show_moment
 from duly.rules.rule import Rule
-from duly.rules.wall import DAY, MINUTE, MINUTES, SECOND, Wall
+from duly.rules.rule_text import RuleText, read, written, zone_missing
+from duly.rules.wall_times import DAY, MINUTE, MINUTES, SECOND, WallTimes
 from duly.rules.zone import PRESETS, dst_policy
 from duly.rules.zoned import Zoned
 
@@ -86,7 +86,7 @@ class Every(Rule):
         minute, second = divmod(self.anchor % self.step, MINUTE)
         minutes = pack(range(minute, MINUTES, max(self.step // MINUTE, 1)))
         seconds = tuple(range(second, MINUTE, self.step)) if self.step < MINUTE else (second,)
-        return Zoned(Wall(EVERY_DAY, minutes, seconds), "UTC", PRESETS["elapsed"], str(self))
+        return Zoned(WallTimes(EVERY_DAY, minutes, seconds), "UTC", PRESETS["elapsed"], str(self))
 
     def meeting(self, other: "Every") -> "Every | None":
         common = gcd(self.step, other.step)
@@ -161,7 +161,7 @@ def _elapsed(step: timedelta, anchor: datetime) -> Every:
     return Every(step // MICROSECOND, to_us(anchor))
 
 
-def _on_the_calendar(source: Written, count: int, unit: str, found: re.Match[str]) -> Zoned:
+def _on_the_calendar(source: RuleText, count: int, unit: str, found: re.Match[str]) -> Zoned:
     unit = _UNITS.get(unit, unit)
     clock = found["time"] or found["time_behind"]
     shown = f"every {count} {unit}{'s' * (count != 1)}"
@@ -180,7 +180,7 @@ def _on_the_calendar(source: Written, count: int, unit: str, found: re.Match[str
     first_day = _date(source, found["first"]) if found["first"] else None
     if source.zone is None:
         raise zone_missing(source, "an hour")
-    wall = Wall(
+    wall = WallTimes(
         _days(source, count, unit, first_day),
         1 << at_time.hour * 60 + at_time.minute,
         (at_time.second * SECOND,),
@@ -192,7 +192,7 @@ def _on_the_calendar(source: Written, count: int, unit: str, found: re.Match[str
     return Zoned(wall, source.zone, policy, text)
 
 
-def _days(source: Written, count: int, unit: str, first: date | None) -> Days:
+def _days(source: RuleText, count: int, unit: str, first: date | None) -> Days:
     if first is None:
         return EVERY_DAY
     if unit in ("day", "week"):
@@ -204,14 +204,14 @@ def _days(source: Written, count: int, unit: str, first: date | None) -> Days:
     return StepMonths(count * (12 if unit == "year" else 1), first)
 
 
-def _length(source: Written, text: str) -> timedelta:
+def _length(source: RuleText, text: str) -> timedelta:
     try:
         return parse_duration(text)
     except RuleError as error:
         raise _refused(source, error.message) from None
 
 
-def _moment(source: Written, text: str) -> datetime:
+def _moment(source: RuleText, text: str) -> datetime:
     moment = read_moment(text)
     if moment.tzinfo is None:
         whole = text if "T" in text else f"{text}T00:00"
@@ -219,7 +219,7 @@ def _moment(source: Written, text: str) -> datetime:
     return moment
 
 
-def _date(source: Written, text: str) -> date:
+def _date(source: RuleText, text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -229,7 +229,7 @@ def _date(source: Written, text: str) -> date:
     return day
 
 
-def _time(source: Written, text: str) -> time:
+def _time(source: RuleText, text: str) -> time:
     found = _TIME.fullmatch(text)
     hour, minute, second = (
         (int(number or 0) for number in found.groups("0")) if found else (99, 0, 0)
@@ -240,5 +240,5 @@ def _time(source: Written, text: str) -> time:
         raise _refused(source, f'"{text}" is not a time of day such as 09:00') from None
 
 
-def _refused(source: Written, message: str) -> RuleError:
+def _refused(source: RuleText, message: str) -> RuleError:
     return RuleError(f'"{source.body}": {message}', text=source.text, position=source.start)

@@ -14,10 +14,10 @@ from duly.errors import RuleError
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.rules.budget import spend
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, ListedDays
-from duly.rules.fields import read, written, zone_missing
+from duly.rules.explain import listed
 from duly.rules.rule import Rule
-from duly.rules.wall import SECOND, Wall
-from duly.rules.words import listed
+from duly.rules.rule_text import read, written, zone_missing
+from duly.rules.wall_times import SECOND, WallTimes
 from duly.rules.zone import dst_policy
 from duly.rules.zoned import Zoned
 
@@ -86,7 +86,7 @@ def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") ->
         raise zone_missing(source, "an hour" if "T" in source.body else "a day")
     _checked(to_us(asked.replace(tzinfo=from_us(0).tzinfo)), moment)
     second = asked.second * SECOND + asked.microsecond
-    wall = Wall(
+    wall = WallTimes(
         ListedDays(frozenset({asked.date()})), 1 << asked.hour * 60 + asked.minute, (second,)
     )
     policy = dst_policy(source.dst, fixed=True)

@@ -22,15 +22,15 @@ from functools import lru_cache
 from duly.errors import RuleError, ZoneMissing
 from duly.rules.budget import Budget
 from duly.rules.calendar import calendar
-from duly.rules.combine import bounded, delayed, jitter, lasting
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holidays
-from duly.rules.fields import check_size, checked_zone, read
+from duly.rules.event_rule import BEGINNING, parse_on
 from duly.rules.interval import every
-from duly.rules.on import BEGINNING, parse_on
+from duly.rules.modifiers import bounded, delayed, jitter, lasting
 from duly.rules.once import MOMENT, at, read_moment
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
+from duly.rules.rule_text import check_size, checked_zone, read
 from duly.rules.spaced import Spaced, spaced
 from duly.rules.zone import dst_policy
 

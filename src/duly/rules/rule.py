@@ -20,8 +20,8 @@ from datetime import datetime, timedelta
 from duly.errors import RuleError
 from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
 from duly.rules.budget import Budget, spend
-from duly.rules.wall import DAY
-from duly.rules.words import WEEKDAYS
+from duly.rules.explain import WEEKDAYS
+from duly.rules.wall_times import DAY
 
 
 class Rule(ABC):

@@ -33,7 +33,7 @@ from duly.errors import RuleError
 from duly.instants import to_us
 from duly.rules.days import LAST_YEAR
 from duly.rules.tzif import read_changes
-from duly.rules.wall import HOUR, SECOND
+from duly.rules.wall_times import HOUR, SECOND
 
 Gap = Literal["skip", "end", "shift"]
 Fold = Literal["first", "last", "both"]

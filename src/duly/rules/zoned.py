@@ -7,15 +7,16 @@ No wall time is ever built just to see whether it exists.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 
-from duly.rules import meeting
+from duly.rules.bitset import full
 from duly.rules.budget import spend
+from duly.rules.days import MovedDays
 from duly.rules.explain import sentence
 from duly.rules.rule import Rule
-from duly.rules.wall import DAY, Wall
+from duly.rules.wall_times import DAY, MINUTE, MINUTES, NO_TIME, WallTimes
 from duly.rules.zone import LONGEST_MADE_UP, Dst, Windows, Zone, windows, zone_named
 
 
@@ -26,7 +27,7 @@ class Zoned(Rule):
     Two of them are equal when they say the same, however it was written.
     """
 
-    wall: Wall
+    wall: WallTimes
     zone: str
     dst: Dst
     text: str = field(compare=False)
@@ -84,13 +85,13 @@ class Zoned(Rule):
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
         rules = [self, *(other for other in others if isinstance(other, Zoned))]
-        if len(rules) <= len(others) or any(type(rule.wall) is not Wall for rule in rules):
+        if len(rules) <= len(others) or any(type(rule.wall) is not WallTimes for rule in rules):
             return super().shared_count_us(others, after, until)
         if all(self._on_the_same_clock(rule) for rule in rules):
             return self._shared_on_this_clock(rules, after, until)
         clocked = [(rule.wall, zone_named(rule.zone)) for rule in rules]
         walk = partial(Rule.shared_count_us, self, rules[1:])
-        return meeting.shared_count(clocked, after, until, walk)
+        return shared_count(clocked, after, until, walk)
 
     def _on_the_same_clock(self, other: "Zoned") -> bool:
         shifted = "shift" in (self.dst.gap, other.dst.gap)
@@ -98,7 +99,7 @@ class Zoned(Rule):
 
     def _shared_on_this_clock(self, rules: "Sequence[Zoned]", after: int, until: int) -> int:
         """Count the wall times that all have, and the gaps that all make up for."""
-        wall = reduce(Wall.__and__, [rule.wall for rule in rules])
+        wall = reduce(WallTimes.__and__, [rule.wall for rule in rules])
         shared = Zoned(wall, self.zone, Dst("", "skip", self.dst.fold), "")
         count = shared.count_us(after, until)
         changes = range(self._zone.segment(after) + 1, self._zone.segment(until) + 1)
@@ -176,3 +177,71 @@ class Zoned(Rule):
             lost = self.wall.next(lost + 1)
         offset = self._zone.offsets[k]
         return [wall - offset for wall in walls if self.wall.next(wall) != wall]
+
+
+Clocked = tuple[WallTimes, Zone]
+Stretch = tuple[int, int]  # after the first instant, until the second
+
+
+def shared_count(
+    rules: Sequence[Clocked], after: int, until: int, walk: Callable[[int, int], int]
+) -> int:
+    """Count what all the rules share in ``(after, until]``; ``walk`` counts a short stretch."""
+    shared: dict[tuple[int, ...], list[WallTimes]] = {}
+    count = 0
+    for calm, (start, end) in _stretches([zone for _, zone in rules], after, until):
+        spend(len(rules))
+        offsets = tuple(zone.offsets[zone.segment(end)] for _, zone in rules)
+        if not calm or any((offset - offsets[0]) % MINUTE for offset in offsets):
+            count += walk(start, end)
+            continue
+        if offsets not in shared:
+            shared[offsets] = _common([wall for wall, _ in rules], offsets)
+        low, high = start + 1 + offsets[0], end + 1 + offsets[0]
+        count += sum(wall.count_before(high) - wall.count_before(low) for wall in shared[offsets])
+    return count
+
+
+def _stretches(zones: Sequence[Zone], after: int, until: int) -> Iterator[tuple[bool, Stretch]]:
+    """The time asked about, cut at the clock changes; those themselves are not calm."""
+    changes = sorted(
+        (zone.starts[k] - abs(jump), zone.starts[k] + abs(jump))
+        for zone in set(zones)
+        for k in range(max(zone.segment(after - DAY), 0) + 1, zone.segment(until + DAY) + 1)
+        if (jump := zone.offsets[k] - zone.offsets[k - 1])
+        and after < zone.starts[k] + abs(jump)
+        and zone.starts[k] - abs(jump) <= until
+    )
+    at = after
+    for begin, end in changes:
+        if at < begin - 1:
+            yield True, (at, min(begin - 1, until))
+            at = min(begin - 1, until)
+        if at < end and at < until:
+            yield False, (at, min(end, until))
+            at = min(end, until)
+    if at < until:
+        yield True, (at, until)
+
+
+def _common(walls: Sequence[WallTimes], offsets: Sequence[int]) -> list[WallTimes]:
+    """The wall times that all have in common, on the first one's clock, in disjoint parts."""
+    common = [walls[0]]
+    for wall, offset in zip(walls[1:], offsets[1:], strict=True):
+        moved = list(_moved(wall, (offset - offsets[0]) // MINUTE))
+        spend(len(common) * len(moved))
+        parts = [ours & theirs for ours in common for theirs in moved]
+        common = [part for part in parts if part is not NO_TIME]
+    return common
+
+
+def _moved(wall: WallTimes, ahead: int) -> Iterator[WallTimes]:
+    """The wall times as shown by a clock that is ``ahead`` minutes behind."""
+    for days in (-2, -1, 0, 1, 2):
+        shift = ahead - days * MINUTES
+        minutes = wall.minutes >> shift if shift > 0 else wall.minutes << -shift
+        minutes &= full(0, MINUTES - 1)
+        if minutes:
+            yield WallTimes(
+                MovedDays(wall.days, days) if days else wall.days, minutes, wall.seconds
+            )

@@ -8,7 +8,7 @@ from typing import Final, TypedDict, Unpack
 from duly.engine.lease import LEASE
 from duly.engine.retirement import StopConditions
 from duly.errors import InvalidValue
-from duly.registry.options import Duration, length_of, memory_of, names_of, needs_of
+from duly.registry.option_values import Duration, length_of, memory_of, names_of, needs_of
 from duly.runtime.workers import WorkerOptions
 from duly.settings import Settings
 

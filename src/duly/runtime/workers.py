@@ -25,7 +25,7 @@ from duly.model.outcome import Succeeded
 from duly.model.payload import Json
 from duly.policy.verdict import Tried, judge
 from duly.registry.definition import Definition
-from duly.registry.registry import Completion, Registry
+from duly.registry.registry import JobTransaction, Registry
 from duly.store.completing import open_completion
 from duly.store.connect import connect
 from duly.store.protocol import Settlement, Store
@@ -88,7 +88,7 @@ def make_worker(
             found |= _processes(target, options, url=url, journal=journal, emit=emit)
         return found
 
-    def transaction(job: Claimed, definition: Definition) -> Completion:
+    def transaction(job: Claimed, definition: Definition) -> JobTransaction:
         return completion(url or ":memory:", job, definition, lease=options.lease)
 
     registry.completion = registry.completion or completion
@@ -154,7 +154,9 @@ def _setup(options: WorkerOptions, app: str) -> Setup:
     )
 
 
-def completion(url: str, job: Claimed, definition: Definition, *, lease: timedelta) -> Completion:
+def completion(
+    url: str, job: Claimed, definition: Definition, *, lease: timedelta
+) -> JobTransaction:
     """For one attempt at a job, on a connection of its own."""
 
     def settlement(result: Json | None) -> Settlement:

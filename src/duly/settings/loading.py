@@ -4,20 +4,27 @@ What was typed wins over the environment, the environment over the file, the fil
 each setting for itself.
 """
 
+import os
+import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from duly.errors import InvalidValue
-from duly.settings.environment import said_in
-from duly.settings.file import SettingsFile, nearest
-from duly.settings.places import App, Place
+from duly.settings.kinds import AppTarget, Location, refusal
 from duly.settings.settings import Key, Settings, key_named, keys
-from duly.settings.suggestion import refusal
 
 MOST_SHOWN = 60
 # Tables of the file that declares schedules.
 _DECLARED = ("schedules", "limits", "calendars", "defaults")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    path: Path
+    values: Mapping[str, object]
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str], folder: Path) -> Settings:
@@ -69,7 +76,7 @@ class _Said:
         asked = key.kind.parse(value) if isinstance(value, str) else value
         found = _read(key, asked, place=place, shown=str(value))
         # An app is called what it was called, as long as that leads there.
-        return found if isinstance(key.kind, App) else _seen_from(self.folder, key, found)
+        return found if isinstance(key.kind, AppTarget) else _seen_from(self.folder, key, found)
 
     def _written(self, key: Key, file: SettingsFile) -> object:
         value = file.values[key.name]
@@ -102,7 +109,7 @@ def _read(key: Key, value: object, *, place: str, shown: str) -> object:
 
 
 def _seen_from(folder: Path, key: Key, value: object) -> object:
-    if isinstance(key.kind, Place) and isinstance(value, str):
+    if isinstance(key.kind, Location) and isinstance(value, str):
         return key.kind.seen_from(value, folder)
     return value
 
@@ -115,3 +122,139 @@ def _as_toml(value: object) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+OWN: Final = "duly.toml"
+PROJECT: Final = "pyproject.toml"
+
+
+def nearest(folder: Path) -> SettingsFile | None:
+    begin = folder.absolute()
+    for here in (begin, *begin.parents):
+        if here != begin and _is_shared(here):
+            continue
+        found = _in(here)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_shared(folder: Path) -> bool:
+    """Whether it is for everybody, as /tmp is: a stranger's file there must not name our code."""
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_IWOTH and mode & stat.S_ISVTX)
+
+
+def _in(folder: Path) -> SettingsFile | None:
+    own, project = folder / OWN, folder / PROJECT
+    table = _table_of(project)
+    if not _is_file(own):
+        return None if table is None else SettingsFile(path=project, values=table)
+    if table is not None:
+        raise InvalidValue(
+            f"{folder} has both {OWN} and [tool.duly] in {PROJECT}: keep {OWN}, with what the "
+            f"table says moved into it, and remove [tool.duly]"
+        )
+    return SettingsFile(path=own, values=_toml(own, _text(own)))
+
+
+def _table_of(project: Path) -> Mapping[str, object] | None:
+    """What ``[tool.duly]`` says; a project that has no such table says nothing."""
+    if not _is_file(project):
+        return None
+    text = _text(project)
+    if "duly" not in text or "tool" not in text:
+        return None
+    tool = _toml(project, text).get("tool")
+    table = tool.get("duly") if isinstance(tool, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise InvalidValue(f"{project}: duly in [tool] is not a table: write [tool.duly]")
+    return table
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidValue(f"{path} is not UTF-8: save it as that") from None
+
+
+def _toml(path: Path, text: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - most commands find no file, and need not wait for it
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidValue(f"{path} is not TOML: {error}") from None
+
+
+PREFIX: Final = "DULY_"
+
+# No settings, but names that duly itself gives a meaning to. Whoever adds one says so here.
+OTHERS: Final = frozenset({
+    "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
+    "DULY_STARTED_ANEW",
+    "DULY_SUPERVISOR",
+    "DULY_LAUNCH",
+    "DULY_JOB_ID",  # a job, to the program that it runs
+    "DULY_DUE_AT",
+    "DULY_ATTEMPT",
+    "DULY_SCHEDULE",
+    "DULY_FUZZ",  # the tests of duly itself
+    "DULY_MEMBER",
+    "DULY_TELL",
+    "DULY_WITNESS",
+})  # fmt: skip
+_OTHERS_BEGIN = ("DULY_TEST_",)
+# Kubernetes tells every pod of every service: one called "duly" or "duly-web" arrives as
+# DULY_SERVICE_HOST, DULY_PORT=tcp://10.0.0.1:80, DULY_WEB_PORT_80_TCP_ADDR and so on.
+_OF_SERVICE = re.compile(
+    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_LINK = re.compile(r"(tcp|udp|sctp)://")
+
+
+def said_in(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings among the variables; an empty one says nothing, and an unknown one is refused.
+
+    Every name that is not known is told of at once.
+    """
+    ours = {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and value and not _belongs_to_others(name, value)
+    }
+    known = [variable for key in keys().values() for variable in key.variables]
+    unknown = sorted(ours.keys() - set(known))
+    if unknown:
+        raise InvalidValue(refusal(unknown, known, place="the environment", prefix=PREFIX))
+    return ours
+
+
+def _belongs_to_others(name: str, value: str) -> bool:
+    if name in OTHERS or name.startswith(_OTHERS_BEGIN) or _OF_SERVICE.fullmatch(name):
+        return True
+    return name.endswith("_PORT") and _LINK.match(value) is not None
+
+
+def machine_zone() -> str | None:
+    """The zone this machine is set to: only ever offered, never assumed."""
+    from duly.rules import zone_names  # noqa: PLC0415 - few commands need zone data
+
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if not named or named.startswith("/"):
+        named = str(Path(named or "/etc/localtime").resolve()).partition("/zoneinfo/")[2]
+    zone = named.removeprefix("Etc/")
+    return zone if zone in zone_names() else None

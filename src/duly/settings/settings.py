@@ -10,21 +10,24 @@ from typing import Any, Final
 from duly.durations import LONGEST, SHORTEST
 from duly.errors import InvalidValue
 from duly.settings.kinds import (
-    Choice,
-    Count,
+    AppTarget,
     Header,
-    Host,
+    HostName,
     Kind,
     Length,
     Modules,
     Names,
     Networks,
+    Number,
+    OneOf,
+    SchedulesFile,
+    StoreAddress,
     Switch,
+    TokenFile,
     Words,
-    Zone,
+    ZoneName,
+    refusal,
 )
-from duly.settings.places import App, SchedulesFile, Store, TokenFile
-from duly.settings.suggestion import refusal
 
 DEFAULT: Final = "default"  # the origin of what nobody has said
 _KEY = "key"
@@ -76,7 +79,7 @@ class Settings:
     app: str | None = field(
         default=None,
         metadata=_about(
-            "Where the tasks are: a file, a module, or module:name.", App(), flag="APP"
+            "Where the tasks are: a file, a module, or module:name.", AppTarget(), flag="APP"
         ),
     )
     url: str = field(
@@ -84,7 +87,7 @@ class Settings:
         metadata=_about(
             "Where duly remembers: a path, sqlite:///path or postgresql://…; for commands, also "
             "https://… of a duly elsewhere.",
-            Store(),
+            StoreAddress(),
             flag="--store",
             also=("DULY_STORE",),
         ),
@@ -97,7 +100,7 @@ class Settings:
         ),
     )
     zone: str | None = field(
-        default=None, metadata=_about("The time zone of rules that name none.", Zone())
+        default=None, metadata=_about("The time zone of rules that name none.", ZoneName())
     )
     imports: tuple[str, ...] = field(
         default=(),
@@ -115,10 +118,10 @@ class Settings:
     )
     concurrency: int = field(
         default=10,
-        metadata=_about("How many jobs run at once, in each process.", Count(1, 10_000)),
+        metadata=_about("How many jobs run at once, in each process.", Number(1, 10_000)),
     )
     processes: int = field(
-        default=1, metadata=_about("How many worker processes to start.", Count(1, 256))
+        default=1, metadata=_about("How many worker processes to start.", Number(1, 256))
     )
     lease: timedelta = field(
         default=timedelta(seconds=15),
@@ -136,12 +139,13 @@ class Settings:
         ),
     )
     host: str = field(
-        default="127.0.0.1", metadata=_about("The address that the web side listens on.", Host())
+        default="127.0.0.1",
+        metadata=_about("The address that the web side listens on.", HostName()),
     )
     port: int = field(
         default=8400,
         metadata=_about(
-            "The port that the web side listens on; 0 is any free one.", Count(0, 65_535)
+            "The port that the web side listens on; 0 is any free one.", Number(0, 65_535)
         ),
     )
     web: bool = field(
@@ -172,7 +176,7 @@ class Settings:
     trust_role: str = field(
         default="viewer",
         metadata=_about(
-            "What somebody may do whom a proxy names.", Choice(("viewer", "operator", "admin"))
+            "What somebody may do whom a proxy names.", OneOf(("viewer", "operator", "admin"))
         ),
     )
     allow: tuple[str, ...] = field(
@@ -210,7 +214,7 @@ class Settings:
         default="info",
         metadata=_about(
             "What is told on stderr, from this level on.",
-            Choice(("debug", "info", "warning", "error")),
+            OneOf(("debug", "info", "warning", "error")),
         ),
     )
     verbose: bool = field(default=False, metadata=_about("Whether every job is told of.", Switch()))

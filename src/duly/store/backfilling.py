@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from duly.instants import from_us, to_us
-from duly.model.backfill import Backfill, LeftAlone
-from duly.model.fire import Outcome, StoredFire
+from duly.model.fire import Backfill, LeftAlone, Outcome, StoredFire
 from duly.model.schedule import StoredSchedule
 from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from duly.model.claimed import Claimed
 from duly.model.states import State
-from duly.policy.limits import Flow, believable, enter, opens_at, room
+from duly.policy.limits import LaneUsage, believable, enter, opens_at, room
 from duly.store import limits, rows, worker_rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.protocol import CAREFUL, Done, Ready, Turn, Wish
@@ -121,7 +121,7 @@ def take(wish: Wish) -> Operation[Taken]:
     running = 0
     if concurrency is not None:
         [(running,)] = yield Ask("running_in_queue", {"queue": wish.queue})
-    stored = Flow(concurrency, worker_rows.rate(count, period), held=running, arrival=arrival)
+    stored = LaneUsage(concurrency, worker_rows.rate(count, period), held=running, arrival=arrival)
     flow = believable(stored, now)
     places = room(flow, now)
     taken = yield from _take(wish, min(wish.limit, places), fair=bool(fair))
@@ -133,7 +133,7 @@ def take(wish: Wish) -> Operation[Taken]:
     return replace(taken, full=True, opens_in=_opens_in(spent, now))
 
 
-def _opens_in(flow: Flow, now: int) -> timedelta | None:
+def _opens_in(flow: LaneUsage, now: int) -> timedelta | None:
     """How long a queue without room has none; None: until somebody leaves."""
     opens = None if flow.is_full else opens_at(flow)
     return None if opens is None else rows.length(max(0, opens - now))

@@ -21,7 +21,7 @@ from duly.model.event import Emitted, Event, check_pattern
 from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
-from duly.policy.reacting import is_meant, reaction
+from duly.policy.reaction import is_meant, reaction
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.event_rows import BEGINNING, Place, read, span

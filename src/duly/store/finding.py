@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from duly.errors import InvalidValue
 from duly.instants import from_us, to_us
-from duly.model.filter import Filter
-from duly.model.filter_words import Name, Pattern
+from duly.model.filter_language import Name, Pattern
 from duly.model.job import Job
+from duly.model.job_filter import Filter
 from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
 from duly.store.cursor import FIRST, LAST, Cursor, cursor_of, read_cursor

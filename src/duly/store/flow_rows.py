@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.flow.filling import (
+from duly.flow.progress import FlowFacts, StepFacts
+from duly.flow.step_arguments import (
     Filled,
     StoredAwaited,
     StoredFill,
@@ -13,7 +14,6 @@ from duly.flow.filling import (
     StoredPlan,
     StoredSource,
 )
-from duly.flow.progress import FlowFacts, StepFacts
 from duly.model.event import awaited
 from duly.model.flow import Awaited, FlowPlan, Over, Source, StepPlan, StepState
 from duly.model.payload import decode

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from duly.errors import InvalidValue
-from duly.flow.filling import Filled, StoredPlan, Values, filled
 from duly.flow.progress import Course
+from duly.flow.step_arguments import Filled, StoredPlan, Values, filled
 from duly.model.payload import LONGEST_RESULT, Json, decode
 from duly.model.states import State
 from duly.store import flow_rows, retrying, rows

@@ -13,7 +13,7 @@ from duly.errors import NotFound, WrongState
 from duly.instants import from_us, to_us
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
-from duly.policy.firing import Entry, skipped_by_pause
+from duly.policy.firing import LedgerEntry, skipped_by_pause
 from duly.rules import zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
@@ -87,7 +87,7 @@ def unknown(name: str) -> Operation[None]:
     raise NotFound(f'there is no schedule "{name}"{hint}')
 
 
-def record(schedule: StoredSchedule, entry: Entry, number: int) -> Operation[None]:
+def record(schedule: StoredSchedule, entry: LedgerEntry, number: int) -> Operation[None]:
     yield Ask("record_fires", {"rows": rows.packed([ledger.fire_values(schedule, entry, number)])})
 
 

@@ -8,7 +8,7 @@ statement of its own, which sees what was committed while we waited.
 from collections.abc import MutableMapping, Sequence
 
 from duly.instants import from_us
-from duly.model.journal import Entry, LogEntry, LogLine, Note, NoteEntry, numbered
+from duly.model.journal import Entry, LogEntry, LogLine, ProgressEntry, ProgressNote, numbered
 from duly.store import rows
 from duly.store.database import Ask, Operation
 
@@ -29,7 +29,7 @@ def write(entries: Sequence[Entry], begun: Begun, *, again: bool = False) -> Ope
     lines = [entry for entry in kept if isinstance(entry, LogEntry)]
     if lines:
         yield from _write_lines(lines, begun, again=again)
-    notes = {entry.job_id: entry for entry in kept if isinstance(entry, NoteEntry)}
+    notes = {entry.job_id: entry for entry in kept if isinstance(entry, ProgressEntry)}
     if notes:
         yield Ask("keep_notes", {"rows": rows.packed(map(_note_values, notes.values()))})
     return {job_id for job_id, _ in held}
@@ -60,10 +60,12 @@ def logs(job_id: int, after: int, limit: int) -> Operation[list[LogLine]]:
     ]
 
 
-def note(job_id: int) -> Operation[Note | None]:
+def note(job_id: int) -> Operation[ProgressNote | None]:
     found = yield Ask("find_note", {"job_id": job_id})
     for percent, message, meta, at, attempt in found:
-        return Note(percent=percent, message=message, meta=meta, at=from_us(at), attempt=attempt)
+        return ProgressNote(
+            percent=percent, message=message, meta=meta, at=from_us(at), attempt=attempt
+        )
     return None
 
 
@@ -78,7 +80,7 @@ def _line_values(seq: int, entry: LogEntry) -> dict[str, object]:
     }
 
 
-def _note_values(entry: NoteEntry) -> dict[str, object]:
+def _note_values(entry: ProgressEntry) -> dict[str, object]:
     return {
         "job_id": entry.job_id,
         "attempt": entry.attempt,

@@ -8,7 +8,7 @@ from duly.instants import from_us, to_us
 from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
 from duly.model.states import WAITING, State
-from duly.policy.reacting import may_touch
+from duly.policy.reaction import may_touch
 from duly.store.database import Row
 
 

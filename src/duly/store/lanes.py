@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from duly.model.limit import Lane
-from duly.policy.limits import PATIENCE, Flow, believable, opens_at
+from duly.policy.limits import PATIENCE, LaneUsage, believable, opens_at
 from duly.store import worker_rows
 from duly.store.database import Ask, Operation
 from duly.store.protocol import Wish
@@ -18,8 +18,8 @@ _PATIENCE = PATIENCE // timedelta(microseconds=1)
 class Held:
     """Lanes that are locked, by name, and the instant of the decision."""
 
-    flows: Mapping[str, Flow]
-    stored: Mapping[str, Flow]  # the same, with the numbers that are written there
+    flows: Mapping[str, LaneUsage]
+    stored: Mapping[str, LaneUsage]  # the same, with the numbers that are written there
     crowded: frozenset[str]  # some wait there
     idle: frozenset[str]  # nobody has entered for a while
     now: int
@@ -70,13 +70,13 @@ class _Row(NamedTuple):
     now: int
 
     @property
-    def flow(self) -> Flow:
+    def flow(self) -> LaneUsage:
         line = None
         if self.first_rank is not None and self.first_id is not None:
             line = (self.first_rank, self.first_id)
         rate = worker_rows.rate(self.rate_count, self.rate_period)
-        return Flow(self.concurrency, rate, held=self.held, arrival=self.arrival, line=line)
+        return LaneUsage(self.concurrency, rate, held=self.held, arrival=self.arrival, line=line)
 
-    def is_idle(self, flow: Flow) -> bool:
+    def is_idle(self, flow: LaneUsage) -> bool:
         """Whether nobody has entered for a while, though the rate would have let somebody in."""
         return max(self.used_at, opens_at(flow) or 0) <= self.now - _PATIENCE

@@ -24,8 +24,9 @@ from duly.model.fire import CLOCK, Cause
 from duly.model.outcome import storable
 from duly.model.schedule import Pause, StoredSchedule
 from duly.model.states import State
-from duly.policy.firing import Entry, Facts, Firing, NewJob
-from duly.policy.overlap import MOST_QUEUED, LiveJob
+from duly.policy.decision import LiveJob
+from duly.policy.firing import Facts, Firing, LedgerEntry, NewJob
+from duly.policy.overlap import MOST_QUEUED
 from duly.policy.sentences import merged
 from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
@@ -249,7 +250,7 @@ def write(
 
 
 def write_manual(
-    schedule: StoredSchedule, entries: Sequence[Entry], *, series: int, ids: Ids
+    schedule: StoredSchedule, entries: Sequence[LedgerEntry], *, series: int, ids: Ids
 ) -> Operation[list[int]]:
     """Write fires that stand beside the clock: the cursor does not move. The jobs of each."""
     numbers = yield from ids.draw(2 * len(entries))
@@ -271,7 +272,7 @@ def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
 
 
 def _hand_over(
-    kept: Sequence[tuple[StoredSchedule, Entry, int, int]], *, series: int = CLOCK
+    kept: Sequence[tuple[StoredSchedule, LedgerEntry, int, int]], *, series: int = CLOCK
 ) -> Operation[None]:
     made = [
         _job(s, entry.job, fire_id, job_id)
@@ -292,7 +293,7 @@ def _hand_over(
 
 
 def _advance(
-    firing: Firing, entries: Sequence[tuple[Entry, int, int]], zone_data: str
+    firing: Firing, entries: Sequence[tuple[LedgerEntry, int, int]], zone_data: str
 ) -> dict[str, object]:
     pause = firing.schedule.pause
     # Without a next moment, whoever was waited for is waited for still.
@@ -334,7 +335,7 @@ def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
 
 def fire_values(
     schedule: StoredSchedule,
-    entry: Entry,
+    entry: LedgerEntry,
     fire_id: int,
     *,
     job_id: int | None = None,
@@ -372,7 +373,7 @@ def _job(schedule: StoredSchedule, job: NewJob, fire_id: int, job_id: int) -> di
 
 
 def _taken(
-    schedule: StoredSchedule, entry: Entry, waiting: LiveJob, fire_id: int
+    schedule: StoredSchedule, entry: LedgerEntry, waiting: LiveJob, fire_id: int
 ) -> dict[str, object]:
     return {
         "id": waiting.id,
@@ -383,7 +384,7 @@ def _taken(
     }
 
 
-def _older(schedule: StoredSchedule, waiting: LiveJob, entry: Entry) -> dict[str, object]:
+def _older(schedule: StoredSchedule, waiting: LiveJob, entry: LedgerEntry) -> dict[str, object]:
     return {
         "schedule_id": schedule.id,
         "due_at": to_us(waiting.due_at),

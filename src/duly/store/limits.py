@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from duly.model.limit import Lane, Rate, lanes_from_json
-from duly.policy.limits import Candidate, Choice, Flow, choose, looks_again, room, why_full
+from duly.policy.limits import Admission, Candidate, LaneUsage, choose, looks_again, room, why_full
 from duly.store import rows, worker_rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.lanes import Held, look
@@ -166,7 +166,7 @@ def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[Held]:
     return (yield from look(names, lanes, wish))
 
 
-def _write(choice: Choice, held: Held) -> Operation[None]:
+def _write(choice: Admission, held: Held) -> Operation[None]:
     holdings = [
         {"lane": lane, "job_id": candidate.id}
         for candidate in choice.chosen
@@ -183,7 +183,9 @@ def _write(choice: Choice, held: Held) -> Operation[None]:
     yield from _write_lanes(choice.flows, held.stored)
 
 
-def _write_lanes(flows: Mapping[str, Flow], stored: Mapping[str, Flow]) -> Operation[None]:
+def _write_lanes(
+    flows: Mapping[str, LaneUsage], stored: Mapping[str, LaneUsage]
+) -> Operation[None]:
     written = [
         {"name": name, **_numbers(flow.concurrency, flow.rate), "arrival": flow.arrival}
         for name, flow in sorted(flows.items())
@@ -194,7 +196,7 @@ def _write_lanes(flows: Mapping[str, Flow], stored: Mapping[str, Flow]) -> Opera
 
 
 def _let_in(
-    places: Mapping[str, int], flows: Mapping[str, Flow], *, now: int, wish: Wish | None = None
+    places: Mapping[str, int], flows: Mapping[str, LaneUsage], *, now: int, wish: Wish | None = None
 ) -> Operation[list[str]]:
     """Set free who waits at these lanes, and say when to look again if others still do.
 

@@ -19,11 +19,11 @@ from duly.model.fire import Cause, Outcome
 from duly.model.job import Call
 from duly.model.schedule import StoredSchedule
 from duly.model.states import WAITING, State
-from duly.policy.reacting import (
+from duly.policy.reaction import (
     LastWords,
     Reaction,
-    Skip,
-    Start,
+    SkipEvent,
+    StartJob,
     Withdrawal,
     called_off,
     happened,
@@ -59,7 +59,7 @@ class Done:
 class Wanted(NamedTuple):
     """A start, and the numbers of its row in the ledger and of its job."""
 
-    start: Start
+    start: StartJob
     fire_id: int
     job_id: int
 
@@ -111,7 +111,7 @@ def carry_out(
             keyed.append(one)
         elif wanted[id(one)][0] not in recorded:
             continue
-        elif isinstance(one, Skip):
+        elif isinstance(one, SkipEvent):
             work.done.skipped += 1
         else:
             mine = Wanted(one, *wanted[id(one)])
@@ -131,7 +131,7 @@ def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]
     since: dict[str, datetime] = {}
     for one in decided:
         timing = one.schedule.plan.reaction
-        if isinstance(one, Start) and timing is not None and timing.unless is not None:
+        if isinstance(one, StartJob) and timing is not None and timing.unless is not None:
             since[timing.unless] = min(one.event.at, since.get(timing.unless, one.event.at))
     later: dict[str, list[Event]] = {}
     for unless, first in since.items():
@@ -149,7 +149,7 @@ def _last_words(schedule: StoredSchedule, later: Mapping[str, Sequence[Event]]) 
 
 
 def _unless_called_off(one: Reaction, last: LastWords) -> Reaction:
-    if not isinstance(one, Start):
+    if not isinstance(one, StartJob):
         return one
     why = called_off(one, last)
     if why is None:
@@ -271,9 +271,9 @@ class _Work:
             self.done.queues.append(one.call.queue)
 
 
-def _fire(one: Start | Skip, fire_id: int, job_id: int) -> dict[str, object]:
+def _fire(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> dict[str, object]:
     """Its row in the ledger, as it looks before keys are."""
-    at, starts = to_us(one.event.at), isinstance(one, Start)
+    at, starts = to_us(one.event.at), isinstance(one, StartJob)
     return {
         "id": fire_id,
         "schedule_id": one.schedule.id,
@@ -281,16 +281,16 @@ def _fire(one: Start | Skip, fire_id: int, job_id: int) -> dict[str, object]:
         "covers_from": at,
         "count": 1,
         "outcome": Outcome.QUEUED if starts else Outcome.SKIPPED,
-        "cause": one.cause if isinstance(one, Skip) else None,
+        "cause": one.cause if isinstance(one, SkipEvent) else None,
         "reason": one.reason,
         "job_id": job_id if starts else None,
         "series": one.event.id,
     }
 
 
-def _revision(one: Start | Skip, fire_id: int, job_id: int) -> Revision:
+def _revision(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> Revision:
     """The same, for a row that is there."""
-    if isinstance(one, Start):
+    if isinstance(one, StartJob):
         return Wanted(one, fire_id, job_id).revised(job_id)
     place = (one.schedule.id, to_us(one.event.at), fire_id)
     return Revision(*place, Outcome.SKIPPED, cause=one.cause, reason=one.reason, job_id=None)

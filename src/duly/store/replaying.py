@@ -13,7 +13,7 @@ from duly.instants import from_us, to_us
 from duly.model.event import Event, check_pattern, matches
 from duly.model.schedule import StoredSchedule
 from duly.policy.backfill import check_stretch
-from duly.policy.reacting import Start, reaction
+from duly.policy.reaction import StartJob, reaction
 from duly.policy.sentences import shown_whole
 from duly.rules import On
 from duly.store.database import Ask, Operation
@@ -65,7 +65,7 @@ def foresee(request: Request) -> Operation[Round]:
             "choose a shorter stretch"
         )
     decided = [reaction(one, schedule, from_us(instant), replayed=True) for one in found]
-    starts = sum(isinstance(one, Start) for one in decided)
+    starts = sum(isinstance(one, StartJob) for one in decided)
     return Round(events=len(found), skipped=len(found) - starts)
 
 

@@ -9,7 +9,7 @@ from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.policies import MOST_AT_ONCE, check_moment
 from duly.model.schedule import Pause, StoredSchedule
-from duly.policy.firing import Entry, manual, moment_after_end, shortened
+from duly.policy.firing import LedgerEntry, manual, moment_after_end, shortened
 from duly.policy.sentences import asked, shown_whole, skipped_moments
 from duly.rules import Spaced
 from duly.store import ledger, rows
@@ -77,7 +77,7 @@ def skip_next(name: str, numbers: Sequence[int], editor: Editor) -> Operation[li
         return [from_us(moment) for (moment,) in done]
     moments = yield from _ahead(schedule, max(now, schedule.cursor), len(numbers))
     for number, moment in zip(numbers, moments, strict=False):
-        entry = Entry(
+        entry = LedgerEntry(
             due_at=moment,
             covers_from=moment,
             count=1,

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from duly.errors import NotFound
 from duly.instants import EPOCH
 from duly.model.access import Matter
-from duly.policy.why import Clock, Command, first_line, what_is_missing
-from duly.policy.why.answer import start_scheduler
-from duly.policy.why.showing import plural
+from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
+from duly.policy.why.answer import plural, start_scheduler
 from duly.store.protocol import OVERDUE, NotKept, Progress, Store
 from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import removed_schedules
@@ -37,7 +36,7 @@ class Need:
     zone: str | None = None  # of its schedule, if it is of one
     moments: int = 1
     job_id: int | None = None
-    commands: tuple[Command, ...] = ()
+    commands: tuple[SuggestedCommand, ...] = ()
     matter: Matter | None = None  # what ``store.access.acknowledge`` takes; None: it cannot be
     reacts: bool = False  # an event made it due: nobody can run it without one
 
@@ -79,7 +78,7 @@ async def needs(
         *_overdue(progress, overdue),
         *await _faulty(store, progress),
         *await _ahead(store, progress),
-        *await _removed(store, Clock(zone or "UTC", progress.now)),
+        *await _removed(store, LocalClock(zone or "UTC", progress.now)),
         *await _left_behind(store),
         *await without_worker(store),
     ]
@@ -96,10 +95,10 @@ async def without_worker(store: Store) -> list[Need]:
     for kind in await store.evidence.waiting(patience=PATIENCE):
         many = plural(kind.jobs, "job")
         word = "signature" if kind.waits == "signature" else "no worker"
-        show = Command("see one", f"duly why {kind.job_id}")
+        show = SuggestedCommand("see one", f"duly why {kind.job_id}")
         if kind.waits == "signature":
             said = f"{many} blocked, signature changed: {kind.reason}"
-            commands: tuple[Command, ...] = (show,)
+            commands: tuple[SuggestedCommand, ...] = (show,)
         else:
             missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
             if missing is None or kind.queue in paused:
@@ -146,7 +145,7 @@ async def _faulty(store: Store, progress: Progress) -> list[Need]:
         except NotFound:
             continue
         matter = Matter(subject=f"schedule:{name}", kind="fault", until=schedule.cursor)
-        show = Command("see it", f"duly schedules show {name}")
+        show = SuggestedCommand("see it", f"duly schedules show {name}")
         said = f"stands still: {first_line(schedule.fault)}"
         need = Need(name=name, kind="fault", sentence=said, commands=(show,), matter=matter)
         found += [] if matter in known else [need]
@@ -169,7 +168,7 @@ async def _ahead(store: Store, progress: Progress) -> list[Need]:
     return found
 
 
-async def _removed(store: Store, clock: Clock) -> list[Need]:
+async def _removed(store: Store, clock: LocalClock) -> list[Need]:
     """Schedules that code declares and somebody has removed; acknowledged ones are meant so."""
     gone = await removed_schedules(store)
     known = [one.matter for one in await store.access.acknowledged()] if gone else []
@@ -198,7 +197,7 @@ async def _left_behind(store: Store) -> list[Need]:
             sentence=f"is gone, and {plural(one.jobs, 'job')} with it: none is running that could "
             f"take {'it' if one.jobs == 1 else 'them'} back",
             moments=one.jobs,
-            commands=(Command("start one", "duly up"),),
+            commands=(SuggestedCommand("start one", "duly up"),),
         )
         for one in await store.surroundings.orphans(dead=dead, limit=MOST_NEEDS)
     ]
@@ -215,7 +214,7 @@ async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
     answer = None if row is None else await answer_moment(store, schedule, row, zone=zone)
     said = answer.short if answer else one.reason
     if one.moments > 1:
-        first = Clock(zone, one.due_at).near(one.first)
+        first = LocalClock(zone, one.due_at).near(one.first)
         said = f"{said} ({plural(one.moments, 'moment')} since {first})"
     return Need(
         name=one.schedule,
@@ -245,8 +244,8 @@ async def _failed(store: Store, since: datetime) -> list[Need]:
             moments=one.jobs,
             job_id=one.job_id,
             commands=(
-                Command("see it", f"duly why {one.job_id}"),
-                Command("try again", f"duly jobs retry {one.job_id}"),
+                SuggestedCommand("see it", f"duly why {one.job_id}"),
+                SuggestedCommand("try again", f"duly jobs retry {one.job_id}"),
             ),
             matter=Matter(subject=f"task:{one.task}", kind="failed", until=one.ended_at),
         )

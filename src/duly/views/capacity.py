@@ -9,7 +9,7 @@ from duly.model.job import Job
 from duly.model.queue import Queue
 from duly.model.worker import WorkerInfo
 from duly.policy.why import about
-from duly.policy.why.showing import plural
+from duly.policy.why.answer import plural
 from duly.store.protocol import MOST_COUNTED, Depth, LaneInfo, Store
 from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from duly.model.filter import Filter, parse_filter
+from duly.model.job_filter import Filter, parse_filter
 from duly.model.states import State
 from duly.policy.redaction import HIDDEN, redacted
 from duly.store.protocol import LONGEST_TAIL, Failure, Store

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
-from duly.rules.on import BEGINNING
+from duly.rules.event_rule import BEGINNING
 from duly.store.protocol import RunTimes, Store, Tally
 
 Kept: TypeAlias = Literal["kept", "late", "under way", "overdue", "not kept", "none"]

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from duly.model.filter import parse_filter
 from duly.model.flow import FlowProgress
 from duly.model.job import Attempt, Job
-from duly.model.journal import LogLine, Note
-from duly.policy.why import Answer
+from duly.model.job_filter import parse_filter
+from duly.model.journal import LogLine, ProgressNote
+from duly.policy.why import Explanation
 from duly.store.protocol import Store
 from duly.views.job_list import within
 from duly.views.tenancy import own_job
@@ -33,7 +33,7 @@ class JobStory:
     facts: JobFacts
     attempts: Sequence[Attempt] = ()  # those that did not end it well
     names: Mapping[int, str] = field(default_factory=dict)  # of workers that are remembered
-    note: Note | None = None
+    note: ProgressNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ async def job_story(store: Store, number: int, *, tenant: str | None = None) -> 
     )
 
 
-async def why_own_job(store: Store, number: int, *, tenant: str | None = None) -> Answer:
+async def why_own_job(store: Store, number: int, *, tenant: str | None = None) -> Explanation:
     await own_job(store, number, tenant)
     return await answer_job(store, number)
 

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from duly.errors import NotAllowed
-from duly.model.filter import Filter
-from duly.model.filter_words import fits
+from duly.model.filter_language import fits
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
+from duly.model.job_filter import Filter
 from duly.model.states import ENDED, LIVE, Move, State, sources
 from duly.policy.why import first_line
 from duly.store.protocol import Store

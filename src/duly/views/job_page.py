@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from duly.model.job import Attempt, Job
-from duly.model.journal import LogLine, Note
+from duly.model.journal import LogLine, ProgressNote
 from duly.model.states import ENDED, State
-from duly.policy.why import Answer, Lineage
+from duly.policy.why import Explanation, Lineage
 from duly.store.protocol import Store
 from duly.views.flow_page import Awaits, FlowSeen, flow_seen, lineage_of
 from duly.views.schedules import own_zone
@@ -22,12 +22,12 @@ LINES: Final = 1_000  # of a log, at once
 class JobSeen:
     job: Job
     now: datetime
-    answer: Answer
+    answer: Explanation
     schedule: str | None  # its name, if it is there
     zone: str  # that its moments are told in
     attempts: Sequence[Attempt]  # those that did not end it well
     workers: Mapping[int, str]  # names of those that are remembered
-    note: Note | None
+    note: ProgressNote | None
     stopping: str | None  # why it was asked to end, if it runs and was
     flow: FlowSeen | None = None  # its steps, if it is a flow
     lineage: Lineage | None = None  # the flow that it is a step of

@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from duly.errors import RuleError
 from duly.instants import BEGINNING, floored
 from duly.model.schedule import PROMPT, StoredSchedule
-from duly.policy.why import Clock, Command
-from duly.policy.why.answer import start_scheduler
-from duly.policy.why.showing import plural
+from duly.policy.why import LocalClock, SuggestedCommand
+from duly.policy.why.answer import plural, start_scheduler
 from duly.rules import Budget, Rule
 from duly.store.protocol import Store
 from duly.views.schedules import upcoming
@@ -107,7 +106,7 @@ class OverdueRuns:
     scheduler_is_running: bool  # it fires other schedules, and not these
 
     def sentence(self, zone: str) -> str:
-        clock = Clock(zone, self.now)
+        clock = LocalClock(zone, self.now)
         if self.scheduler_is_running:
             since = f"{clock.near(self.since)} ({clock.ago(self.since)} ago)"
             return f"A scheduler is running but behind: {self.counted} overdue since {since}."
@@ -123,7 +122,7 @@ class OverdueRuns:
         return f"{runs} of {schedules} {'is' if self.runs == 1 else 'are'}"
 
     @property
-    def command(self) -> Command:
+    def command(self) -> SuggestedCommand:
         return start_scheduler()
 
 

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from shlex import quote
 from typing import Final
 
-from duly.declare.changes import Difference
-from duly.declare.keeping import entry_of
-from duly.declare.planning import plan
-from duly.declare.sheet import Sheet
+from duly.declare.changes import FieldDifference
+from duly.declare.comparison import plan
+from duly.declare.entry_plans import entry_of
+from duly.declare.schedule_file import ScheduleFile
 from duly.errors import NotFound, RuleError
 from duly.model.schedule import Pause, Plan
-from duly.policy.why import Clock, Command
+from duly.policy.why import LocalClock, SuggestedCommand
 from duly.rules import Spaced, clock_change_notes, local_time
 from duly.store.protocol import Store
 from duly.views.fires import Fire, history
@@ -36,7 +36,7 @@ class Drift:
     """A field that is otherwise here than in the code of an app."""
 
     app: str
-    difference: Difference
+    difference: FieldDifference
 
     @property
     def field(self) -> str:
@@ -191,14 +191,14 @@ class Removed:
     at: datetime | None = None  # None: that is forgotten by now
     by: str = ""
 
-    def sentence(self, clock: Clock) -> str:
+    def sentence(self, clock: LocalClock) -> str:
         when = "" if self.at is None else f" {clock.near(self.at)}"
         by = f" by {self.by}" if self.by else ""
         return f"removed{when}{by}, and still declared in {self.app}: it does not run"
 
     @property
-    def command(self) -> Command:
-        return Command("bring it back", f"duly schedules take-back {quote(self.name)}")
+    def command(self) -> SuggestedCommand:
+        return SuggestedCommand("bring it back", f"duly schedules take-back {quote(self.name)}")
 
 
 async def removed_schedules(store: Store) -> list[Removed]:
@@ -222,7 +222,8 @@ async def drift(store: Store, name: str) -> list[Drift]:
         return []
     live = await store.schedules.get(name)
     here, code = (
-        Sheet(schedules={name: entry_of(one)}) for one in (live, replace(live, plan=declared))
+        ScheduleFile(schedules={name: entry_of(one)})
+        for one in (live, replace(live, plan=declared))
     )
     [change] = plan(code, code, here).changes
     return [Drift(app, difference) for difference in change.drift]

@@ -11,13 +11,13 @@ from typing import Final
 
 from duly.durations import say_duration
 from duly.errors import DulyError, InvalidValue, NotFound, RuleError
-from duly.model.filter import Filter
 from duly.model.fire import StoredFire
+from duly.model.job_filter import Filter
 from duly.model.policies import Missed
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter, parse_schedule_filter
 from duly.policy.firing import moment_after_end
-from duly.policy.why import Clock
+from duly.policy.why import LocalClock
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, parse
 from duly.store.protocol import RunTimes, Store
 from duly.views.fires import LATE, Fire, Kept, kept_word, reacts, with_run
@@ -214,7 +214,7 @@ async def _what_it_is(store: Store, name: str) -> NotFound | None:
     if changes:
         [(at, who, _)] = changes
         by = f" by {who}" if who else ""
-        when = Clock("UTC", at).whole(at)
+        when = LocalClock("UTC", at).whole(at)
         return NotFound(f'there is no schedule "{name}" any more: it was removed {when}{by}')
     known = any(name in worker.tasks for worker in await store.work.living())
     if known or await store.jobs.count(Filter(task=name), at_most=1):

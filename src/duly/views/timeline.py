@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from duly.durations import usual_runtime
 from duly.errors import RuleError
-from duly.model.filter import Filter
 from duly.model.job import Job
+from duly.model.job_filter import Filter
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.rules import Rule

@@ -13,7 +13,7 @@ from duly.instants import HORIZON
 from duly.model.fire import StoredFire
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
-from duly.policy.why import Clock, first_line
+from duly.policy.why import LocalClock, first_line
 from duly.store.protocol import Store
 from duly.views.attention import Need, needs
 from duly.views.day_strip import DayStrip, StripView
@@ -85,7 +85,7 @@ class Status:
 
     def headline(self, zone: str = "UTC", *, brief: bool = False) -> str:
         """One of four sentences; ``brief``: without the numbers, which then stand beside it."""
-        clock = Clock(zone, self.now)
+        clock = LocalClock(zone, self.now)
         if self.overdue is not None:
             counted = self.overdue.counted
             return f"{counted} overdue." if brief else self.overdue.sentence(zone)
@@ -104,14 +104,14 @@ class Status:
         under_way = f"; {self.counts.under_way:,} under way" if self.counts.under_way else ""
         return f"All {ended:,} due since {self._start(clock)} were kept{under_way}."
 
-    def _of_all(self, clock: Clock) -> str:
+    def _of_all(self, clock: LocalClock) -> str:
         """What somebody runs by hand, or has promised, needs them and was not due by a schedule."""
         if not self.counts.due:
             return f"no schedule was due since {self._start(clock)}"
         due, kept = self.counts.due, self.counts.kept
         return f"{due:,} due since {self._start(clock)}, {kept:,} kept"
 
-    def _start(self, clock: Clock) -> str:
+    def _start(self, clock: LocalClock) -> str:
         *day, time = clock.near(self.since).split()
         return f"yesterday {time[:5]}" if day else time[:5]
 

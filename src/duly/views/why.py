@@ -13,21 +13,21 @@ from duly.model.states import ENDED, State
 from duly.policy.sentences import clock_changes
 from duly.policy.why import (
     AbsenceEvidence,
-    Answer,
-    Asked,
-    Change,
-    Clock,
-    Command,
+    AskedTime,
+    Explanation,
     JobEvidence,
     LaneEvidence,
+    LocalClock,
     MomentEvidence,
+    ScheduleChange,
+    SuggestedCommand,
     about,
     explain_absence,
     explain_job,
     explain_moment,
     read_time,
 )
-from duly.policy.why.showing import plural
+from duly.policy.why.answer import plural
 from duly.rules import Spaced, clock_change_notes
 from duly.store.protocol import AHEAD, Store
 from duly.views.flow_page import lineage_of
@@ -50,13 +50,13 @@ async def why_job(store: Store, number: int) -> str:
     return str(await answer_job(store, number))
 
 
-async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> Answer:
+async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> Explanation:
     schedule = await schedule_named(store, name)
     now = (await store.upkeep.progress()).now
     try:
         zone = schedule.plan.shown_zone
     except DulyError as error:
-        return Answer(sentence=f"{name} stands still: {error}.")
+        return Explanation(sentence=f"{name} stands still: {error}.")
     if at is None:
         return await _latest(store, schedule, now)
     asked = read_time(at, zone=zone, now=now)
@@ -68,7 +68,7 @@ async def answer_schedule(store: Store, name: str, at: datetime | str | None = N
     return await answer_moment(store, schedule, fire, moment=fire.due_at if within else moment)
 
 
-async def answer_job(store: Store, number: int, *, zone: str | None = None) -> Answer:
+async def answer_job(store: Store, number: int, *, zone: str | None = None) -> Explanation:
     """On the clock of a zone; else on its schedule's."""
     job = await store.jobs.get(number)
     now = (await store.upkeep.progress()).now
@@ -86,7 +86,7 @@ async def answer_moment(
     *,
     moment: datetime | None = None,
     zone: str | None = None,
-) -> Answer:
+) -> Explanation:
     """What a row of the ledger says about a moment, and what has become of it since.
 
     On the clock of a zone; else on the schedule's.
@@ -125,9 +125,11 @@ async def answer_moment(
     )
 
 
-def silent_until(schedule: StoredSchedule, now: datetime) -> tuple[str, tuple[Command, ...]]:
+def silent_until(
+    schedule: StoredSchedule, now: datetime
+) -> tuple[str, tuple[SuggestedCommand, ...]]:
     """Say why a schedule fires nothing whose cursor is in the future, and what helps."""
-    clock = Clock(schedule.plan.shown_zone, now)
+    clock = LocalClock(schedule.plan.shown_zone, now)
     ahead = about(schedule.cursor - now)
     said = (
         f"fires nothing until {clock.whole(schedule.cursor)}: it was fired while the store's clock "
@@ -135,20 +137,20 @@ def silent_until(schedule: StoredSchedule, now: datetime) -> tuple[str, tuple[Co
     )
     name = schedule.plan.name
     return said, (
-        Command("let it go on from now", f"duly schedules rewind {shlex.quote(name)}"),
-        Command("let all such schedules go on", "duly schedules rewind --ahead"),
+        SuggestedCommand("let it go on from now", f"duly schedules rewind {shlex.quote(name)}"),
+        SuggestedCommand("let all such schedules go on", "duly schedules rewind --ahead"),
     )
 
 
-async def _latest(store: Store, schedule: StoredSchedule, now: datetime) -> Answer:
+async def _latest(store: Store, schedule: StoredSchedule, now: datetime) -> Explanation:
     """Explain the oldest run that is overdue; if none is, the last one that was due."""
     latest = (await store.ledger.latest([schedule.id])).get(schedule.id)
     if schedule.next_at is not None and schedule.cursor > now + AHEAD:
         silent, commands = silent_until(schedule, now)
-        return Answer(sentence=f"{schedule.plan.name} {silent}.", commands=commands)
+        return Explanation(sentence=f"{schedule.plan.name} {silent}.", commands=commands)
     overdue = (await upcoming_one(store, schedule)).overdue_at(now)
     if overdue is not None:
-        asked = Asked(start=overdue, until=overdue + MICROSECOND, text="")
+        asked = AskedTime(start=overdue, until=overdue + MICROSECOND, text="")
         answer = await _absent(store, schedule, asked, moment=overdue, now=now)
         before = [] if latest is None else [await answer_moment(store, schedule, latest)]
         more = _overdue_since(schedule, overdue, now)
@@ -157,7 +159,7 @@ async def _latest(store: Store, schedule: StoredSchedule, now: datetime) -> Answ
     pending = _pending(schedule, now)
     stopped = schedule.pause is not None or schedule.fault is not None
     if pending is not None and (latest is None or stopped or now - pending >= PROMPT):
-        asked = Asked(start=pending, until=pending + MICROSECOND, text="")
+        asked = AskedTime(start=pending, until=pending + MICROSECOND, text="")
         return await _absent(store, schedule, asked, moment=pending, now=now)
     if latest is not None:
         return await answer_moment(store, schedule, latest)
@@ -170,7 +172,7 @@ def _overdue_since(schedule: StoredSchedule, first: datetime, now: datetime) -> 
     last = _pending(schedule, now)
     if more < 1 or last is None:
         return ()
-    when = Clock(schedule.plan.shown_zone, now).near(last)
+    when = LocalClock(schedule.plan.shown_zone, now).near(last)
     are = "is" if more == 1 else "are"
     return (f"{plural(more, 'more run')} {are} overdue, the last was due {when}",)
 
@@ -182,7 +184,7 @@ def _pending(schedule: StoredSchedule, now: datetime) -> datetime | None:
     return due if due is not None and schedule.cursor < due <= now else None
 
 
-def _moment_in(schedule: StoredSchedule, asked: Asked) -> datetime | None:
+def _moment_in(schedule: StoredSchedule, asked: AskedTime) -> datetime | None:
     """The first moment of the rule in the stretch that is asked about, or in its repetition."""
     timing = schedule.plan.timing
     if isinstance(timing, Spaced):
@@ -198,7 +200,7 @@ def _moment_in(schedule: StoredSchedule, asked: Asked) -> datetime | None:
 
 
 async def _row(
-    store: Store, schedule: StoredSchedule, asked: Asked, moment: datetime | None
+    store: Store, schedule: StoredSchedule, asked: AskedTime, moment: datetime | None
 ) -> StoredFire | None:
     name, length = schedule.plan.name, asked.until - asked.start
     for start in (asked.start, asked.again):
@@ -220,8 +222,13 @@ def _latest_of(rows: Sequence[StoredFire], moment: datetime) -> StoredFire:
 
 
 async def _absent(
-    store: Store, schedule: StoredSchedule, asked: Asked, *, moment: datetime | None, now: datetime
-) -> Answer:
+    store: Store,
+    schedule: StoredSchedule,
+    asked: AskedTime,
+    *,
+    moment: datetime | None,
+    now: datetime,
+) -> Explanation:
     before, after = await _neighbours(store, schedule, asked)
     late = await find_overdue(store, now)
     changes = await store.schedules.changes(schedule.plan.name)
@@ -233,7 +240,7 @@ async def _absent(
             moment=moment,
             before=before,
             after=after,
-            changes=tuple(Change(at, who, what) for at, who, what in changes),
+            changes=tuple(ScheduleChange(at, who, what) for at, who, what in changes),
             last_decision=await store.evidence.last_decision(now),
             scheduler_is_running=late is None or late.scheduler_is_running,
             notes=_clock_notes(schedule, asked.start - SAME_NIGHT, asked.until, past=False),
@@ -242,7 +249,7 @@ async def _absent(
 
 
 async def _neighbours(
-    store: Store, schedule: StoredSchedule, asked: Asked
+    store: Store, schedule: StoredSchedule, asked: AskedTime
 ) -> tuple[datetime | None, datetime | None]:
     kept, name = schedule.plan.kept, schedule.plan.name
     if not isinstance(kept, Spaced):

@@ -14,9 +14,9 @@ from markupsafe import Markup, escape
 from starlette.requests import HTTPConnection
 
 from duly.clock import now
-from duly.model.filter_words import quoted
+from duly.model.filter_language import quoted
 from duly.policy.redaction import redacted
-from duly.policy.why import Clock, about
+from duly.policy.why import LocalClock, about
 from duly.rules import local_time
 from duly.version import __version__
 from duly.web.request import DisplayPreferences, WebRequest, segment
@@ -62,7 +62,7 @@ def when(request: WebRequest, moment: datetime | None, zone: str | None = None) 
     """A moment, near enough to be understood, with the whole of it in its title."""
     if moment is None:
         return Markup('<span class="none">–</span>')
-    clock = Clock(request.zone_of(zone), now())
+    clock = LocalClock(request.zone_of(zone), now())
     text = clock.near(moment.replace(microsecond=0))
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         moment.isoformat(), _whole(moment, clock.zone), text

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from duly.doctor.workers import tasks, workers
-from duly.policy.why import Command, what_is_missing
+from duly.policy.why import SuggestedCommand, what_is_missing
 from tests.app.doctor.patients import checked
 from tests.conformance.world import LEASE, MINUTE, World
 from tests.factories import call, plan
@@ -138,4 +138,7 @@ async def test_a_task_of_dulys_own_without_any_worker_says_what_to_allow(world: 
 
 def test_who_asks_why_a_shell_line_waits_without_any_worker_is_told_what_to_allow() -> None:
     missing = what_is_missing([], task="duly.shell", queue="default", needs={})
-    assert missing == ("none is running", Command("start one", "duly worker --allow shell"))
+    assert missing == (
+        "none is running",
+        SuggestedCommand("start one", "duly worker --allow shell"),
+    )

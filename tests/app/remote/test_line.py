@@ -16,7 +16,7 @@ import pytest
 
 from duly.errors import DulyError, OutcomeUnknown, SchemaMismatch, StoreUnavailable
 from duly.remote.store import RemoteStore
-from duly.settings.places import check_address
+from duly.settings.kinds import check_address
 from tests.app.remote.server import Elsewhere, Handler, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
 from tests.factories import call, plan

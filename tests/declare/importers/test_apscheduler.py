@@ -16,7 +16,8 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
-from duly.declare import Entry
+from duly.declare import ScheduleEntry
+from duly.declare.file_text import read, write
 from duly.declare.importers.apscheduler import (
     OPEN_STORE,
     PRINT_JOBS,
@@ -24,8 +25,6 @@ from duly.declare.importers.apscheduler import (
     from_rows,
     job_store_refused,
 )
-from duly.declare.reading import read
-from duly.declare.writing import write
 from duly.errors import InvalidValue, ZoneMissing
 from duly.rules import Rule, parse
 
@@ -51,7 +50,7 @@ def printed(trigger: object, *, started: bool = True, **options: object) -> str:
             scheduler.shutdown()
 
 
-def only(text: str, **options: str) -> Entry:
+def only(text: str, **options: str) -> ScheduleEntry:
     [entry] = from_printed(text, **options).sheet.schedules.values()
     return entry
 

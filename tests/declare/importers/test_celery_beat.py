@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from duly.declare import Entry
-from duly.declare.importers.beat_tables import TABLES, from_dump, from_tables
+from duly.declare import ScheduleEntry
+from duly.declare.file_text import read, write
 from duly.declare.importers.celery_beat import from_schedule
-from duly.declare.reading import read
-from duly.declare.writing import write
+from duly.declare.importers.django_celery_beat import TABLES, from_dump, from_tables
 from duly.errors import InvalidValue, ZoneMissing
 from duly.rules import Rule, parse
 
@@ -43,7 +42,7 @@ class Solar:
     lon: float
 
 
-def only(schedule: object, **row: object) -> Entry:
+def only(schedule: object, **row: object) -> ScheduleEntry:
     found = from_schedule({"a": {"task": "shop.tasks.a", "schedule": schedule, **row}}, zone="UTC")
     [entry] = found.sheet.schedules.values()
     return entry
@@ -102,7 +101,7 @@ def test_a_crontab_needs_a_zone_and_an_interval_none() -> None:
 def test_a_task_keeps_its_name_its_arguments_its_queue_and_its_expiry() -> None:
     options = {"queue": "mail", "expires": 90}
     entry = only(30, kwargs={"to": "ada", "copies": [1, 2]}, options=options)
-    assert entry == Entry(
+    assert entry == ScheduleEntry(
         name="a",
         rule="every 30s",
         task="shop.tasks.a",
@@ -226,7 +225,7 @@ Tables = dict[str, list[dict[str, Any]]]
 def test_the_tables_of_django_celery_beat_are_read(tables: Tables) -> None:
     found = from_tables(tables, now=NOVEMBER)
     assert list(found.sheet.schedules.values()) == [
-        Entry(
+        ScheduleEntry(
             name="monday",
             rule="Mon *-*-01..07 09:00 start=2027-01-01T00:00:00+00:00 count=1",
             zone="UTC",
@@ -235,7 +234,7 @@ def test_the_tables_of_django_celery_beat_are_read(tables: Tables) -> None:
             note="its arguments [1] have no names: write args = { name = … } with those of the "
             "task's parameters",
         ),
-        Entry(
+        ScheduleEntry(
             name="nightly",
             rule="30 2 * * *",
             zone="Europe/Berlin",
@@ -243,8 +242,8 @@ def test_the_tables_of_django_celery_beat_are_read(tables: Tables) -> None:
             paused=True,
             note="it was not enabled",
         ),
-        Entry(name="once", rule="2027-01-01T10:00:00+00:00", task="shop.once"),
-        Entry(
+        ScheduleEntry(name="once", rule="2027-01-01T10:00:00+00:00", task="shop.once"),
+        ScheduleEntry(
             name="poll",
             rule="every 10m",
             task="shop.poll",

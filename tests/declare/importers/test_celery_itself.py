@@ -7,7 +7,7 @@ import pytest
 from celery import Celery
 from celery.schedules import crontab, schedule
 
-from duly.declare import Entry
+from duly.declare import ScheduleEntry
 from duly.declare.importers.celery_beat import from_schedule
 from duly.rules import Rule, parse
 
@@ -69,8 +69,8 @@ def test_the_schedule_of_an_app_is_read() -> None:
     }
     found = from_schedule(app.conf.beat_schedule, zone=str(app.conf.timezone))
     assert list(found.sheet.schedules.values()) == [
-        Entry(name="rate", rule="every 5m", task="shop.rate"),
-        Entry(
+        ScheduleEntry(name="rate", rule="every 5m", task="shop.rate"),
+        ScheduleEntry(
             name="night",
             rule="30 2 * * *",
             zone="Europe/Berlin",

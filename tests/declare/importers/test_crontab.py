@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from duly.declare import Entry
+from duly.declare import ScheduleEntry
+from duly.declare.file_text import read, write
 from duly.declare.importers.crontab import from_crontab
-from duly.declare.reading import read
-from duly.declare.writing import write
 from duly.errors import RuleError, ZoneMissing
 from duly.rules import Rule, parse
 
@@ -17,7 +16,7 @@ HERE = Path(__file__).parent
 BERLIN = "Europe/Berlin"
 
 
-def imported(text: str, **options: object) -> list[Entry]:
+def imported(text: str, **options: object) -> list[ScheduleEntry]:
     found = from_crontab(text, **{"zone": BERLIN} | options)  # type: ignore[arg-type]
     return list(found.sheet.schedules.values())
 

@@ -1,28 +1,28 @@
 """What importers gather: names that are free, found without looking at all that are not."""
 
-from duly.declare.importers.imported import Basket
-from duly.declare.sheet import Entry
+from duly.declare.importers.collector import ImportCollector
+from duly.declare.schedule_file import ScheduleEntry
 
 
 def test_a_name_that_many_have_is_not_looked_for_among_all_of_them() -> None:
     asked = 0
 
-    class Counted(dict[str, Entry]):
+    class Counted(dict[str, ScheduleEntry]):
         def __contains__(self, name: object) -> bool:
             nonlocal asked
             asked += 1
             return super().__contains__(name)
 
-    basket = Basket(entries=Counted())
+    basket = ImportCollector(entries=Counted())
     for _ in range(1_000):
         name = basket.free_name("job")
-        basket.entries[name] = Entry(name=name, rule="every 5m", task="x")
+        basket.entries[name] = ScheduleEntry(name=name, rule="every 5m", task="x")
     assert list(basket.entries)[:3] == ["job", "job-2", "job-3"]
     assert list(basket.entries)[-1] == "job-1000"
     assert asked < 3_000  # and not half a million
 
 
 def test_a_name_that_was_not_taken_is_offered_again() -> None:
-    basket = Basket()
-    basket.entries["job"] = Entry(name="job", rule="every 5m", task="x")
+    basket = ImportCollector()
+    basket.entries["job"] = ScheduleEntry(name="job", rule="every 5m", task="x")
     assert basket.free_name("job") == basket.free_name("job") == "job-2"

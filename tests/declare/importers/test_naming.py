@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.declare.importers.naming import program_name
+from duly.declare.importers.program_name import program_name
 
 
 @pytest.mark.parametrize(

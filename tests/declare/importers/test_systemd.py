@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from duly.declare import Entry
-from duly.declare.importers.exec_lines import split_words
+from duly.declare import ScheduleEntry
+from duly.declare.file_text import read, write
 from duly.declare.importers.systemd import from_shown_units, from_units
-from duly.declare.importers.units import read_span
-from duly.declare.reading import read
-from duly.declare.writing import write
+from duly.declare.importers.systemd_services import split_words
+from duly.declare.importers.systemd_units import read_span
 from duly.errors import ZoneMissing
 
 UNITS = Path(__file__).parent / "units"
@@ -26,17 +25,17 @@ def real(*names: str) -> dict[str, str]:
     }
 
 
-def only(texts: Mapping[str, str], **options: str | None) -> Entry:
+def only(texts: Mapping[str, str], **options: str | None) -> ScheduleEntry:
     found = from_units(texts, **{"zone": BERLIN} | options)
     [entry] = found.sheet.schedules.values()
     return entry
 
 
-def service(text: str) -> Entry:
+def service(text: str) -> ScheduleEntry:
     return only({"a.timer": DAILY, "a.service": f"[Service]\nType=oneshot\n{text}"})
 
 
-def timer(text: str) -> Entry:
+def timer(text: str) -> ScheduleEntry:
     return only({"a.timer": f"[Timer]\n{text}", "a.service": "[Service]\nExecStart=/bin/a\n"})
 
 
@@ -45,7 +44,7 @@ def notes(texts: Mapping[str, str]) -> list[str]:
 
 
 def test_apt_daily_waits_for_the_network_but_does_not_insist() -> None:
-    assert only(real("apt-daily")) == Entry(  # noqa: S604 - nothing is run here
+    assert only(real("apt-daily")) == ScheduleEntry(  # noqa: S604 - nothing is run here
         name="apt-daily",
         rule="*-*-* 6,18:00",
         zone=BERLIN,
@@ -59,7 +58,7 @@ def test_apt_daily_waits_for_the_network_but_does_not_insist() -> None:
 
 
 def test_fstrim_is_a_program_with_its_arguments() -> None:
-    assert only(real("fstrim")) == Entry(
+    assert only(real("fstrim")) == ScheduleEntry(
         name="fstrim",
         rule="weekly",
         zone=BERLIN,
@@ -108,7 +107,7 @@ def test_man_db_runs_its_three_commands_one_after_the_other() -> None:
 
 def test_tmpfiles_clean_is_a_fixed_rate_without_a_zone() -> None:
     texts = real("systemd-tmpfiles-clean")
-    assert only(texts, zone=None) == Entry(
+    assert only(texts, zone=None) == ScheduleEntry(
         name="systemd-tmpfiles-clean",
         rule="every 24h",
         command=("systemd-tmpfiles", "--clean"),

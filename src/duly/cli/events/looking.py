@@ -22,7 +22,7 @@ from duly.cli.output import table
 from duly.cli.store import ask, output_option, store_option
 from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import redacted
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store

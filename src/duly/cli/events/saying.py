@@ -10,7 +10,7 @@ import click
 from duly.cli.formats import read_when
 from duly.cli.store import NEEDS_YOU, ask, output_option, refuse, store_option
 from duly.errors import DulyError, InvalidValue
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store

@@ -19,11 +19,11 @@ from duly.cli.formats import (
     written,
 )
 from duly.cli.store import NEEDS_YOU, ask, store_option
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.backfill import Backfill
+    from duly.model.fire import Backfill
 
 FEW = 5  # so many need no second thought
 MOST_SHOWN = 20

@@ -9,7 +9,7 @@ import click
 from duly.cli.formats import View, read_when, utc_option
 from duly.cli.options import WholeNumber
 from duly.cli.store import NEEDS_YOU, ask, store_option
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

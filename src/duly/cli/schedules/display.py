@@ -28,7 +28,7 @@ from duly.model.schedule import PROMPT
 from duly.policy.printable import json_text, one_line
 from duly.policy.redaction import hidden_call, hidden_json
 from duly.rules import Spaced, clock_change_notes
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -67,14 +67,14 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
 
     async def found(there: "Store") -> "Sequence[Schedule]":
         from duly.app.typed_schedules import MOST_LISTED, every_schedule
-        from duly.policy.why import Clock
+        from duly.policy.why import LocalClock
         from duly.views.schedule_detail import removed_schedules
 
         every = await every_schedule(there, wanted)
         if len(every) >= MOST_LISTED:
             click.echo(f"there are more than these {MOST_LISTED:,}", err=True)
         for gone in await removed_schedules(there):
-            said = gone.sentence(Clock(view.zone, view.now))
+            said = gone.sentence(LocalClock(view.zone, view.now))
             click.echo(f"{gone.name}: {said}; {gone.command.line}", err=True)
         return sorted(every, key=_by_next)
 

@@ -22,7 +22,7 @@ from duly.durations import parse_duration, show_duration
 from duly.errors import DulyError, RuleError
 from duly.policy.printable import json_text
 from duly.rules import local_time, parse
-from duly.settings.machine import machine_zone
+from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.model.schedule import Pause, Plan

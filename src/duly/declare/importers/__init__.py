@@ -4,6 +4,6 @@ Text or plain values in, a sheet and notes out: nothing here opens a file, impor
 unpickles a row. What could not be carried is a note, one sentence with its place and what to do.
 """
 
-from duly.declare.importers.imported import Imported
+from duly.declare.importers.collector import Imported
 
 __all__ = ["Imported"]

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from duly.declare.importers.arguments import carried
-from duly.declare.importers.imported import (
-    Basket,
+from duly.declare.importers.apscheduler_triggers import Trigger, last_moment, read_trigger
+from duly.declare.importers.collector import (
+    ImportCollector,
     Imported,
+    carried,
     known_zone,
     name_of,
     title_of,
     zone_asked_for,
 )
-from duly.declare.importers.triggers import Trigger, last_moment, read_trigger
-from duly.declare.sheet import Entry
+from duly.declare.schedule_file import ScheduleEntry
 from duly.durations import show_duration
 from duly.errors import InvalidValue, ZoneMissing
 
@@ -73,7 +73,7 @@ def from_rows(
     rows: Iterable[object], *, zone: str | None = None, machine_zone: str | None = None
 ) -> Imported:
     """Read descriptions of jobs; ``zone`` is for triggers that name none."""
-    importer = _Importer(known_zone(zone), machine_zone)
+    importer = _JobImporter(known_zone(zone), machine_zone)
     for row in rows:
         if not isinstance(row, Mapping) or "job_state" in row or "trigger" not in row:
             raise _not_printed("this is not a description of a job")
@@ -101,10 +101,10 @@ def _not_printed(found: str) -> InvalidValue:
 
 
 @dataclass(slots=True)
-class _Importer:
+class _JobImporter:
     zone: str | None
     machine_zone: str | None
-    basket: Basket = field(default_factory=Basket)
+    basket: ImportCollector = field(default_factory=ImportCollector)
     tasks: dict[str, str] = field(default_factory=dict)  # by name, the func_ref it came from
     graceless: list[str] = field(default_factory=list)
 
@@ -126,7 +126,7 @@ class _Importer:
             self.basket.note(name, f"{lost} cannot be carried")
         paused = "; ".join(problems) or ("it was paused" if row.get("paused") else "")
         zone = self.zone_of(trigger)
-        entry = Entry(
+        entry = ScheduleEntry(
             name=self.basket.free_name(name),
             rule=trigger.rule,
             zone=zone,

@@ -8,28 +8,28 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from duly.declare.importers.crontab_lines import (
-    Blank,
-    Comment,
-    Job,
-    Odd,
-    Variable,
-    has_users,
-    is_a_job,
-    read_lines,
-)
-from duly.declare.importers.imported import (
-    Basket,
+from duly.declare.importers.collector import (
+    ImportCollector,
     Imported,
     known_zone,
     lines,
     title_of,
     zone_asked_for,
 )
-from duly.declare.importers.naming import program_name
-from duly.declare.sheet import Entry
+from duly.declare.importers.crontab_lines import (
+    Blank,
+    Comment,
+    CrontabJob,
+    UnreadableLine,
+    Variable,
+    has_users,
+    is_a_job,
+    read_lines,
+)
+from duly.declare.importers.program_name import program_name
+from duly.declare.schedule_file import ScheduleEntry
 from duly.errors import RuleError
-from duly.rules.cron import FIELDS, Field
+from duly.rules.cron import FIELDS, CronField
 
 OWN_SHELL: Final = ("/bin/sh", "sh")
 MAIL: Final = ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING")
@@ -58,7 +58,7 @@ def from_crontab(
     ``zone`` is the one its times are in: required, unless ``CRON_TZ`` says it for every job.
     ``system``: whether a user stands before each command; if it is None, that is found out.
     """
-    reader = _Reader(known_zone(zone), machine_zone)
+    reader = _CrontabReader(known_zone(zone), machine_zone)
     for line in read_lines(text, system=has_users(text) if system is None else system):
         reader.take(line)
     reader.note_what_differs()
@@ -66,12 +66,12 @@ def from_crontab(
 
 
 @dataclass(slots=True)
-class _Reader:
+class _CrontabReader:
     """Walks down the lines, with what the ones above have set."""
 
     zone: str | None
     machine_zone: str | None
-    basket: Basket = field(default_factory=Basket)
+    basket: ImportCollector = field(default_factory=ImportCollector)
     comment: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     cron_zone: str | None = None
@@ -80,16 +80,16 @@ class _Reader:
     users: dict[str, list[int]] = field(default_factory=dict)
     relative: list[int] = field(default_factory=list)
 
-    def take(self, line: Blank | Comment | Variable | Job | Odd) -> None:
+    def take(self, line: Blank | Comment | Variable | CrontabJob | UnreadableLine) -> None:
         match line:
             case Comment():
                 self.remember(line.text)
                 return
-            case Job():
+            case CrontabJob():
                 self.job(line)
             case Variable():
                 self.set(line)
-            case Odd():
+            case UnreadableLine():
                 self.basket.leave_out(
                     f"line {line.number}",
                     f'"{_short(line.text)}" is neither a job nor a variable',
@@ -107,7 +107,7 @@ class _Reader:
         else:
             self.comment.append(text)
 
-    def job(self, job: Job) -> None:
+    def job(self, job: CrontabJob) -> None:
         where = f"line {job.number}"
         if job.when.lower() == "@reboot":
             self.basket.note(
@@ -124,7 +124,7 @@ class _Reader:
         if self.basket.add(where, self.entry(job, name=name, rule=rule, zone=zone)):
             self.note_about(job)
 
-    def rule(self, job: Job) -> str:
+    def rule(self, job: CrontabJob) -> str:
         if "~" not in job.when:
             return "* * * * *" if job.when == "@every_minute" else job.when
         picked = _picked_by_name(job.when)
@@ -135,9 +135,9 @@ class _Reader:
         )
         return picked
 
-    def entry(self, job: Job, *, name: str, rule: str, zone: str) -> Entry:
+    def entry(self, job: CrontabJob, *, name: str, rule: str, zone: str) -> ScheduleEntry:
         plain = self.shell in OWN_SHELL
-        return Entry(
+        return ScheduleEntry(
             name=name,
             rule=rule,
             zone=zone,
@@ -151,7 +151,7 @@ class _Reader:
             note=f"ran as {job.user}" if job.user else "",
         )
 
-    def note_about(self, job: Job) -> None:
+    def note_about(self, job: CrontabJob) -> None:
         if job.user:
             self.users.setdefault(job.user, []).append(job.number)
         placed = "HOME" in self.env or _GOES_SOMEWHERE.search(job.command)
@@ -256,7 +256,7 @@ def _picked_by_name(when: str) -> str:
     )
 
 
-def _picked(item: str, column: Field) -> str:
+def _picked(item: str, column: CronField) -> str:
     found = _RANDOM.fullmatch(item)
     if not found:
         return item
@@ -268,7 +268,7 @@ def _picked(item: str, column: Field) -> str:
     return f"H({low}-{high}){step}"
 
 
-def _number(word: str, column: Field) -> str:
+def _number(word: str, column: CronField) -> str:
     known = column.names
     return str(known.index(word.lower()) + column.low) if word.lower() in known else word
 

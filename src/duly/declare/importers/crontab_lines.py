@@ -54,7 +54,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CrontabJob:
     """When, what, and as whom."""
 
     number: int
@@ -65,14 +65,14 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class UnreadableLine:
     """What cron itself would refuse."""
 
     number: int
     text: str
 
 
-Line = Blank | Comment | Variable | Job | Odd
+Line = Blank | Comment | Variable | CrontabJob | UnreadableLine
 
 
 def read_lines(text: str, *, system: bool) -> Iterator[Line]:
@@ -82,7 +82,7 @@ def read_lines(text: str, *, system: bool) -> Iterator[Line]:
 
 def has_users(text: str) -> bool:
     """Whether it looks like a system crontab: each job names a user, and one is well known."""
-    jobs = [line for line in read_lines(text, system=False) if isinstance(line, Job)]
+    jobs = [line for line in read_lines(text, system=False) if isinstance(line, CrontabJob)]
     named = [found for job in jobs if (found := _WITH_USER.fullmatch(job.command))]
     users = [found["user"] for found in named if _USER.fullmatch(found["user"])]
     return len(users) == len(jobs) and not _WELL_KNOWN.isdisjoint(users)
@@ -109,20 +109,20 @@ def _read_line(number: int, line: str, *, system: bool) -> Line:
     return _job(number, line, system=system)
 
 
-def _job(number: int, line: str, *, system: bool) -> Job | Odd:
+def _job(number: int, line: str, *, system: bool) -> CrontabJob | UnreadableLine:
     found = _JOB.fullmatch(line.removeprefix("-"))  # cronie: not to be logged
     if not found:
-        return Odd(number, line)
+        return UnreadableLine(number, line)
     user, rest = None, found["rest"]
     if system:
         behind = _WITH_USER.fullmatch(rest)
         if not behind:
-            return Odd(number, line)
+            return UnreadableLine(number, line)
         user, rest = behind["user"], behind["rest"]
     command, stdin = split_at_percent(rest)
     if not command.strip():
-        return Odd(number, line)
-    return Job(number, " ".join(found["when"].split()), command.strip(), stdin, user)
+        return UnreadableLine(number, line)
+    return CrontabJob(number, " ".join(found["when"].split()), command.strip(), stdin, user)
 
 
 def split_at_percent(rest: str) -> tuple[str, str | None]:

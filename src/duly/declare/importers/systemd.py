@@ -14,21 +14,27 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from duly.declare.importers.imported import (
-    Basket,
+from duly.declare.importers.collector import (
+    ImportCollector,
     Imported,
     known_zone,
     title_of,
     zone_asked_for,
 )
-from duly.declare.importers.services import Service, about_any_unit, read_service
-from duly.declare.importers.units import Unit, by_file_name, find_unit, read_span, split_shown
-from duly.declare.sheet import Entry
+from duly.declare.importers.systemd_services import ServiceUnit, about_any_unit, read_service
+from duly.declare.importers.systemd_units import (
+    Unit,
+    by_file_name,
+    find_unit,
+    read_span,
+    split_shown,
+)
+from duly.declare.schedule_file import ScheduleEntry
 from duly.durations import show_duration
 from duly.errors import RuleError, ZoneMissing
 from duly.instants import EPOCH
 from duly.rules import Spaced, delay_of, parse
-from duly.rules.words import listed
+from duly.rules.explain import listed
 
 BEGINNINGS: Final = ("OnActiveSec", "OnBootSec", "OnStartupSec")
 SWITCHES: Final = ("WakeSystem", "OnClockChange", "OnTimezoneChange", "DeferReactivation")
@@ -39,7 +45,7 @@ def from_units(
     texts: Mapping[str, str], *, zone: str | None = None, machine_zone: str | None = None
 ) -> Imported:
     """Read units by file name: timers, the services they start, and drop-ins with their folder."""
-    reader = _Reader(by_file_name(texts), known_zone(zone), machine_zone)
+    reader = _TimerReader(by_file_name(texts), known_zone(zone), machine_zone)
     for name in reader.files:
         if name.endswith(".timer"):
             reader.timer(name)
@@ -56,11 +62,11 @@ def from_shown_units(
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TimerReader:
     files: dict[str, str]
     zone: str | None
     machine_zone: str | None
-    basket: Basket = field(default_factory=Basket)
+    basket: ImportCollector = field(default_factory=ImportCollector)
 
     def timer(self, name: str) -> None:
         if name.endswith("@.timer"):
@@ -82,7 +88,7 @@ class _Reader:
                 name, f"a template runs for an instance: give it as {stem}NAME.timer, for each"
             )
 
-    def service(self, timer: Unit) -> Service | None:
+    def service(self, timer: Unit) -> ServiceUnit | None:
         name = timer.last("Timer", "Unit") or f"{timer.name.removesuffix('.timer')}.service"
         if not name.endswith(".service"):
             self.basket.note(timer.name, f"it starts {name}, which runs nothing; it is left out")
@@ -137,7 +143,7 @@ class _Reader:
                 timer.name, f"{key}={value} is not carried: duly's moments do not hang on a start"
             )
 
-    def add(self, timer: Unit, service: Service, rule: str) -> None:
+    def add(self, timer: Unit, service: ServiceUnit, rule: str) -> None:
         name = self.basket.free_name(timer.name.removesuffix(".timer"))
         calendar = bool(timer.values("Timer", "OnCalendar"))
         missed = "latest" if timer.says("Timer", "Persistent") else "skip"
@@ -151,7 +157,7 @@ class _Reader:
                 raise
             self.basket.leave_out(timer.name, error)
             return
-        entry = Entry(
+        entry = ScheduleEntry(
             name=name,
             rule=rule,
             zone=zone,

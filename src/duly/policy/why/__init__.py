@@ -6,27 +6,26 @@ job, ``MomentEvidence`` for a moment that the ledger knows, ``AbsenceEvidence`` 
 not.
 """
 
-from duly.policy.why.absences import AbsenceEvidence, Change, explain_absence
-from duly.policy.why.answer import Answer, Command
-from duly.policy.why.asked import Asked, read_time
+from duly.policy.why.answer import Explanation, LocalClock, SuggestedCommand, about, first_line
+from duly.policy.why.asked_time import AskedTime, read_time
+from duly.policy.why.evidence import JobEvidence, LaneEvidence, Lineage
+from duly.policy.why.fires import MomentEvidence, explain_moment
 from duly.policy.why.flows import first_failed, how_far, parts_done
 from duly.policy.why.jobs import explain_job
-from duly.policy.why.moments import MomentEvidence, explain_moment
-from duly.policy.why.runs import JobEvidence, LaneEvidence, Lineage
-from duly.policy.why.showing import Clock, about, first_line
-from duly.policy.why.waiting import what_is_missing
+from duly.policy.why.missing_fires import AbsenceEvidence, ScheduleChange, explain_absence
+from duly.policy.why.waiting_jobs import what_is_missing
 
 __all__ = [
     "AbsenceEvidence",
-    "Answer",
-    "Asked",
-    "Change",
-    "Clock",
-    "Command",
+    "AskedTime",
+    "Explanation",
     "JobEvidence",
     "LaneEvidence",
     "Lineage",
+    "LocalClock",
     "MomentEvidence",
+    "ScheduleChange",
+    "SuggestedCommand",
     "about",
     "explain_absence",
     "explain_job",

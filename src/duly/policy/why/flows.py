@@ -7,9 +7,17 @@ from shlex import quote
 
 from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, StepInfo, StepState
-from duly.policy.why.answer import Clause, Command, cancel_job, show_job
-from duly.policy.why.runs import JobEvidence
-from duly.policy.why.showing import Clock, about, first_line, plural
+from duly.policy.why.answer import (
+    Clause,
+    LocalClock,
+    SuggestedCommand,
+    about,
+    cancel_job,
+    first_line,
+    plural,
+    show_job,
+)
+from duly.policy.why.evidence import JobEvidence
 
 MOST_NAMED = 3
 DONE = (StepState.SUCCEEDED, StepState.SKIPPED)
@@ -62,7 +70,7 @@ def failed_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
     others = [step for step in _failed(flow) if step is not failed]
     said = first_line(job.error) or first_line(job.reason)
     ended = () if job.ended_at is None else (f"ended {clock.near(job.ended_at)}: {how_far(flow)}",)
-    again = Command("go on from what failed", f"duly jobs retry {job.id}", job.id)
+    again = SuggestedCommand("go on from what failed", f"duly jobs retry {job.id}", job.id)
     return Clause(
         text=f"failed: {said}".rstrip("."),
         evidence=(*ended, *(_failure(step, clock) for step in others[:MOST_NAMED])),
@@ -80,11 +88,11 @@ def awaited_event(found: JobEvidence) -> Clause:
         left = about(max(job.deadline - found.now, timedelta()))
         until = f", until {clock.near(job.deadline)} (in {left})"
     keyed = f" --key {quote(key)}" if key else ""
-    answer = Command("answer it", f"duly events emit {quote(event)}{keyed}", job.id)
+    answer = SuggestedCommand("answer it", f"duly events emit {quote(event)}{keyed}", job.id)
     return Clause(text=f"waits for the event {event}{about_it}{until}", commands=(answer,))
 
 
-def _under_way(step: StepInfo, clock: Clock) -> str:
+def _under_way(step: StepInfo, clock: LocalClock) -> str:
     since = step.started_at
     when = "" if since is None else f" since {clock.near(since)} ({clock.ago(since)})"
     if step.kind == "wait":
@@ -113,16 +121,16 @@ def _failed(flow: FlowInfo) -> list[StepInfo]:
     return [step for step in flow.steps if step.state is StepState.FAILED]
 
 
-def _failure(step: StepInfo, clock: Clock) -> str:
+def _failure(step: StepInfo, clock: LocalClock) -> str:
     when = "" if step.ended_at is None else f" {clock.near(step.ended_at)}"
     return f"step {step.name} failed{when}: {first_line(step.reason)}"
 
 
-def _see_step(flow: FlowInfo, step: StepInfo | None) -> tuple[Command, ...]:
+def _see_step(flow: FlowInfo, step: StepInfo | None) -> tuple[SuggestedCommand, ...]:
     """One that goes over a list is seen by its jobs."""
     if step is None or step.job_id is None:
         return ()
     if step.kind == "map":
         words = f"duly jobs flow:{flow.id} task:{quote(step.task)} state:failed"
-        return (Command("see the step", words),)
-    return (Command("see the step", f"duly why {step.job_id}", step.job_id),)
+        return (SuggestedCommand("see the step", words),)
+    return (SuggestedCommand("see the step", f"duly why {step.job_id}", step.job_id),)

@@ -7,24 +7,26 @@ from typing import assert_never
 from duly.durations import show_duration
 from duly.model.states import State
 from duly.policy.why.answer import (
-    Answer,
     Clause,
-    Command,
+    Explanation,
+    SuggestedCommand,
+    about,
     cancel_job,
+    first_line,
     follow_job,
+    plural,
     run_it,
     show_job,
 )
+from duly.policy.why.evidence import JobEvidence
 from duly.policy.why.flows import failed_flow, how_far, running_flow
-from duly.policy.why.runs import JobEvidence
-from duly.policy.why.showing import about, first_line, plural
-from duly.policy.why.waiting import why_waiting
+from duly.policy.why.waiting_jobs import why_waiting
 
 ON_TIME = timedelta(seconds=1)
 MOST_ATTEMPTS = 3
 
 
-def explain_job(found: JobEvidence) -> Answer:
+def explain_job(found: JobEvidence) -> Explanation:
     job, clock = found.job, found.clock
     called = job.task if found.lineage is None else found.lineage.name
     named = f"job {job.id} ({job.title or called})"
@@ -33,13 +35,13 @@ def explain_job(found: JobEvidence) -> Answer:
     of = tuple(filter(None, (made_by, lineage)))
     if job.due_at > found.now and not job.attempt:
         left = about(job.due_at - found.now)
-        return Answer(
+        return Explanation(
             sentence=f"{named} is due {clock.due(job.due_at)}, in {left}.",
             evidence=of,
             commands=(cancel_job(job.id, what="call it off"),),
         )
     clause = clause_of(found)
-    return Answer(
+    return Explanation(
         sentence=f"{named} was due {clock.due(job.due_at)} and {clause.text}.",
         evidence=(*of, *clause.evidence),
         commands=clause.commands,
@@ -109,7 +111,7 @@ def _running(found: JobEvidence) -> Clause:
         said += f"; it was asked to stop ({found.stopping})"
     if found.is_lost:
         evidence = (_lost(found), *_tried(found))
-        commands = () if found.living else (Command("start one", "duly up"),)
+        commands = () if found.living else (SuggestedCommand("start one", "duly up"),)
         return Clause(text=said, evidence=evidence, commands=(follow_job(job.id), *commands))
     stop = () if found.stopping is not None else (cancel_job(job.id),)
     return Clause(text=said, evidence=_tried(found), commands=(follow_job(job.id), *stop))
@@ -139,7 +141,7 @@ def _failed(found: JobEvidence) -> Clause:
     return Clause(
         text=f"failed {when}: {said}".rstrip("."),
         evidence=(*ended, *_tried(found)),
-        commands=(show_job(job.id), Command("try again", f"duly jobs retry {job.id}")),
+        commands=(show_job(job.id), SuggestedCommand("try again", f"duly jobs retry {job.id}")),
     )
 
 
@@ -172,7 +174,7 @@ def _scheduled(found: JobEvidence) -> Clause:
         text = "waits to be made ready: no scheduler is running"
         if found.now - job.ready_at < timedelta(seconds=5):
             text = "is being made ready"
-        return Clause(text=text, commands=(Command("start one", "duly up"), *commands))
+        return Clause(text=text, commands=(SuggestedCommand("start one", "duly up"), *commands))
     when = f"{clock.near(job.ready_at)} (in {about(job.ready_at - found.now)})"
     if not found.attempts:
         return Clause(text=f"is to start {when}", commands=commands)
@@ -195,8 +197,8 @@ def _tried(found: JobEvidence) -> tuple[str, ...]:
     )
 
 
-def _run_again(found: JobEvidence) -> tuple[Command, ...]:
+def _run_again(found: JobEvidence) -> tuple[SuggestedCommand, ...]:
     job = found.job
     if found.schedule is not None:
         return (show_job(job.id), run_it(found.schedule))
-    return (show_job(job.id), Command("run it now", f"duly run {quote(job.task)} …"))
+    return (show_job(job.id), SuggestedCommand("run it now", f"duly run {quote(job.task)} …"))

@@ -11,13 +11,21 @@ from datetime import datetime, timedelta
 from duly.durations import show_duration
 from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
-from duly.policy.why.answer import Command, cancel_job, follow_job, run_it, show_job
+from duly.policy.why.answer import (
+    LocalClock,
+    SuggestedCommand,
+    about,
+    cancel_job,
+    first_line,
+    follow_job,
+    run_it,
+    show_job,
+)
+from duly.policy.why.evidence import JobEvidence
 from duly.policy.why.jobs import clause_of
-from duly.policy.why.runs import JobEvidence
-from duly.policy.why.showing import Clock, about, first_line
 from duly.rules import Spaced
 
-QUEUE_ONE = Command("prevent it", 'overlap="queue_one" on the schedule: the newest waits')
+QUEUE_ONE = SuggestedCommand("prevent it", 'overlap="queue_one" on the schedule: the newest waits')
 # A timeout that somebody would choose, so many times longer than what is usual.
 ROOM = 3
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -39,8 +47,8 @@ class Overlap:
     zone: str | None = None  # of the whole answer; None: the schedule's own
 
     @property
-    def clock(self) -> Clock:
-        return Clock(self.zone or self.plan.shown_zone, self.other.now)
+    def clock(self) -> LocalClock:
+        return LocalClock(self.zone or self.plan.shown_zone, self.other.now)
 
     @property
     def interval(self) -> timedelta | None:
@@ -50,7 +58,7 @@ class Overlap:
         return None if after is None else after - self.moment
 
 
-def why_overlap(found: Overlap) -> tuple[str, tuple[Command, ...]]:
+def why_overlap(found: Overlap) -> tuple[str, tuple[SuggestedCommand, ...]]:
     """The run in the way, as it is by now; and what can be done about it."""
     job, clock = found.other.job, found.clock
     lead = f'overlap="skip", and the run of {clock.near(job.due_at, found.moment)} (job {job.id})'
@@ -81,13 +89,13 @@ def _age(found: Overlap) -> str:
     return f"{age}{_usually(found)}, {limit}{stopping}"
 
 
-def _stop(found: Overlap) -> tuple[Command, ...]:
+def _stop(found: Overlap) -> tuple[SuggestedCommand, ...]:
     number = found.other.job.id
     asked = found.other.stopping is not None
     return (follow_job(number),) if asked else (follow_job(number), cancel_job(number))
 
 
-def _ended(found: Overlap) -> tuple[str, Command]:
+def _ended(found: Overlap) -> tuple[str, SuggestedCommand]:
     """What it did when the moment was decided, and what came of it."""
     other, clock = found.other, found.clock
     job, began = other.job, other.started_at
@@ -110,7 +118,7 @@ def _usually(found: Overlap) -> str:
     return "" if found.other.usual is None else f", usually {about(found.other.usual)}"
 
 
-def _prevention(found: Overlap) -> Command:
+def _prevention(found: Overlap) -> SuggestedCommand:
     """Of a run that ran too long."""
     usual, interval = found.other.usual or _took(found), found.interval
     too_often = interval is not None and (
@@ -119,7 +127,7 @@ def _prevention(found: Overlap) -> Command:
     if interval is not None and too_often:
         runs = "it" if usual is None else f"it runs {about(usual)}, and"
         said = f"a longer interval ({runs} is due every {about(interval)})"
-        return Command("prevent it", f'{said}, or overlap="queue_one": the newest waits')
+        return SuggestedCommand("prevent it", f'{said}, or overlap="queue_one": the newest waits')
     if found.other.job.terms.timeout is not None:
         return QUEUE_ONE
     enough = _HOUR if usual is None else usual * ROOM
@@ -127,7 +135,7 @@ def _prevention(found: Overlap) -> Command:
     if chosen is None:
         return QUEUE_ONE
     keeps = '(async, or with executor="process")'
-    return Command("prevent it", f'timeout="{show_duration(chosen)}" on the task {keeps}')
+    return SuggestedCommand("prevent it", f'timeout="{show_duration(chosen)}" on the task {keeps}')
 
 
 def _took(found: Overlap) -> timedelta | None:
@@ -138,5 +146,5 @@ def _took(found: Overlap) -> timedelta | None:
     return job.ended_at - job.claimed_at
 
 
-def _without_show(commands: tuple[Command, ...]) -> tuple[Command, ...]:
+def _without_show(commands: tuple[SuggestedCommand, ...]) -> tuple[SuggestedCommand, ...]:
     return tuple(one for one in commands if one.what != "see it")

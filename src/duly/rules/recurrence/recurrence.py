@@ -20,15 +20,15 @@ from itertools import groupby
 
 from duly.errors import RuleError
 from duly.instants import FIRST_US, from_us
-from duly.rules.combine import Bounded
-from duly.rules.fields import check_size, never_occurs
+from duly.rules.modifiers import Bounded
 from duly.rules.once import Moments
-from duly.rules.recurrence.parts import Frequency, Recur, Stamp, completed
-from duly.rules.recurrence.text import LONGEST, read_text
-from duly.rules.recurrence.wall import wall_times
-from duly.rules.recurrence.words import sentence
+from duly.rules.recurrence.explain import sentence
+from duly.rules.recurrence.rrule_parts import Frequency, Recur, Stamp, completed
+from duly.rules.recurrence.rrule_text import LONGEST, read_text
+from duly.rules.recurrence.wall_times import wall_times
 from duly.rules.rule import Minus, Rule, Union
-from duly.rules.wall import DAY
+from duly.rules.rule_text import check_size, never_occurs
+from duly.rules.wall_times import DAY
 from duly.rules.zone import Dst, dst_policy, windows, zone_named
 from duly.rules.zoned import Zoned
 

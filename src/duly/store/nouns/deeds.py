@@ -9,8 +9,8 @@ from typing import Final
 
 from duly.errors import PayloadError
 from duly.model.access import Acknowledgement, Deed, Token
-from duly.model.backfill import Backfill
 from duly.model.event import Emitted
+from duly.model.fire import Backfill
 from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.policy.redaction import redacted

@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import partial
 
 from duly.errors import NotFound, OutcomeUnknown, WrongState
-from duly.model.filter import Filter
 from duly.model.flow import FlowInfo, FlowProgress, PartInfo
 from duly.model.job import Attempt, Call, Job
+from duly.model.job_filter import Filter
 from duly.model.payload import check_text
 from duly.model.states import ENDED, LIVE, State
 from duly.store import (

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from duly.instants import EPOCH
 from duly.model.access import Deed
-from duly.model.backfill import Backfill
-from duly.model.fire import StoredFire
+from duly.model.fire import Backfill, StoredFire
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.firing import Firing, decide
 from duly.rules import zone_data_version

@@ -6,7 +6,7 @@ from functools import partial
 
 from duly.errors import OutcomeUnknown
 from duly.model.claimed import Claimed
-from duly.model.journal import Entry, LogLine, Note
+from duly.model.journal import Entry, LogLine, ProgressNote
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.states import State
@@ -179,5 +179,5 @@ class SqlJournal:
     async def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
         return await self._room.read(lambda: journal.logs(job_id, after, limit))
 
-    async def note(self, job_id: int) -> Note | None:
+    async def note(self, job_id: int) -> ProgressNote | None:
         return await self._room.read(lambda: journal.note(job_id))

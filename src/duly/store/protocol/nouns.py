@@ -6,10 +6,10 @@ from typing import Protocol
 
 from duly.model.access import Actor
 from duly.model.claimed import Claimed
-from duly.model.filter import Filter
 from duly.model.flow import FlowInfo, FlowProgress, PartInfo
 from duly.model.job import Attempt, Call, Job
-from duly.model.journal import Entry, LogLine, Note
+from duly.model.job_filter import Filter
+from duly.model.journal import Entry, LogLine, ProgressNote
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.states import State
@@ -220,7 +220,7 @@ class Journal(Protocol):
         """The lines behind the number ``after``."""
         ...
 
-    async def note(self, job_id: int) -> Note | None:
+    async def note(self, job_id: int) -> ProgressNote | None:
         """How far a job says it is."""
         ...
 

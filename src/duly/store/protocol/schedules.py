@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from duly.model.backfill import Backfill
-from duly.model.fire import StoredFire
+from duly.model.fire import Backfill, StoredFire
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import Firing
 from duly.store.protocol.values import (

@@ -25,9 +25,9 @@ from duly.connection import LazyStore, is_on_a_loop
 from duly.engine.executors.threads import ThreadExecutor
 from duly.errors import InvalidValue
 from duly.model import job as model
-from duly.model.filter import EVERYTHING, Filter, parse_filter
+from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.states import State
-from duly.registry.loading import import_all
+from duly.registry.app_loading import import_all
 from duly.store.protocol import Store
 from duly.sync import Portal
 from duly.testing.clock import VirtualClock

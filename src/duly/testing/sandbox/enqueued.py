@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from duly.app.tasks import Call, Enqueueable
 from duly.errors import InvalidValue, SignatureChanged
 from duly.model import job as model
-from duly.model.filter import Filter
+from duly.model.job_filter import Filter
 from duly.model.payload import Json, decode
 from duly.store.protocol import Store
 

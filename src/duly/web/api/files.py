@@ -4,9 +4,8 @@ from asyncio import to_thread
 from typing import Final
 
 from duly.app.schedule_files import FileDraft, apply, draft, exported
-from duly.declare.reading import read
-from duly.declare.sheet import Sheet
-from duly.declare.writing import write
+from duly.declare.file_text import read, write
+from duly.declare.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.web.api.endpoint import Endpoint, Nothing
@@ -42,7 +41,7 @@ async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
     )
 
 
-def _read(text: str, place: str, zone: str | None) -> Sheet:
+def _read(text: str, place: str, zone: str | None) -> ScheduleFile:
     with Budget():  # one for all rules of the file
         return read(text, place=place, zone=zone)
 

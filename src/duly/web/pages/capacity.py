@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from duly.errors import InvalidValue, NotFound
-from duly.policy.why import Clock, about
+from duly.policy.why import LocalClock, about
 from duly.views.capacity import CapacityView, capacity, limit_named, many, queue_named
 from duly.views.charts import Series
 from duly.web.request import WebRequest
@@ -25,7 +25,7 @@ async def show_capacity(services: WebServices, request: WebRequest) -> Values:
         raise InvalidValue(f"span={span}: choose one of {', '.join(SPANS)}")
     backend = services.backend
     found = await request.app.ask(capacity, backend.charts, backend.flows, span=SPANS[span][0])
-    clock = Clock(request.zone_of(), found.now)
+    clock = LocalClock(request.zone_of(), found.now)
     return {
         "view": found,
         "span": span,
@@ -39,7 +39,7 @@ async def show_capacity(services: WebServices, request: WebRequest) -> Values:
     }
 
 
-def charts_of(series: Series, clock: Clock) -> list[Chart]:
+def charts_of(series: Series, clock: LocalClock) -> list[Chart]:
     labels = [clock.near(start) for start in series.starts]
 
     def chart(title: str, said: str, *lines: ChartLine, stacked: bool = False) -> Chart:
@@ -99,7 +99,7 @@ def _length(seconds: float) -> str:
     return about(timedelta(seconds=seconds))
 
 
-def _rows(series: Series, clock: Clock) -> list[tuple[str, ...]]:
+def _rows(series: Series, clock: LocalClock) -> list[tuple[str, ...]]:
     """The same as a table, the newest first."""
     lengths = (
         *(series.waiting_p50, series.waiting_p95, series.running_p50, series.running_p95),

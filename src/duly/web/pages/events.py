@@ -6,7 +6,7 @@ from typing import Final
 
 from duly.clock import now
 from duly.errors import InvalidValue
-from duly.rules.on import BELOW, EVERYTHING
+from duly.rules.event_rule import BELOW, EVERYTHING
 from duly.views.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
 from duly.views.fires import Fire
 from duly.views.schedules import RECENT, ScheduleRow, outcome_word, schedule_rows

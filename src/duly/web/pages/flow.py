@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from duly.model.filter_words import quoted
+from duly.model.filter_language import quoted
 from duly.views.flow_page import Awaits, FlowSeen, StepSeen
 from duly.views.tenancy import own_job
 from duly.web.pages.job_log import number_of

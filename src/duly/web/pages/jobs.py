@@ -6,8 +6,8 @@ from typing import Any, Final, get_args
 from starlette.responses import RedirectResponse, Response
 
 from duly.errors import DulyError, InvalidValue, NotFound
-from duly.model.filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
-from duly.model.filter_words import quoted
+from duly.model.filter_language import quoted
+from duly.model.job_filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
 from duly.model.schedule_filter import ScheduleFilter
 from duly.model.states import ENDED, State
 from duly.views.job_list import Deed, failed_alike, job_rows, known_names, matching

@@ -8,10 +8,10 @@ from typing import Any, Final
 from duly.app.drafting import ScheduleDraft, edited_draft, new_draft, texts_of
 from duly.clock import now
 from duly.errors import DulyError, InvalidValue
-from duly.model.backfill import Backfill
+from duly.model.fire import Backfill
 from duly.model.policies import Policies
 from duly.model.schedule import Plan
-from duly.policy.reacting import is_field
+from duly.policy.reaction import is_field
 from duly.policy.redaction import hidden_json
 from duly.rules import at, local_time, zone_names
 from duly.views.schedules import own_zone

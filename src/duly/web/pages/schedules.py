@@ -8,9 +8,9 @@ from typing import Final
 from duly.clock import now
 from duly.errors import DulyError, InvalidValue
 from duly.model.payload import decode
-from duly.policy.reacting import FIELD, is_field
+from duly.policy.reaction import FIELD, is_field
 from duly.policy.redaction import hidden, hidden_json
-from duly.policy.why import Clock, about
+from duly.policy.why import LocalClock, about
 from duly.rehearse.examples import examples
 from duly.views.event_page import events_of
 from duly.views.fires import Fire
@@ -45,7 +45,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
 
 def sparkline(row: ScheduleRow, request: WebRequest) -> str:
     """The last times, as they were kept."""
-    clock = Clock(request.zone_of(row.zone), now())
+    clock = LocalClock(request.zone_of(row.zone), now())
     return outcomes(
         [
             Mark(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
-from duly.policy.why import Clock, about
+from duly.policy.why import LocalClock, about
 from duly.views.timeline import Bar, LaneOfBars, Timeline
 from duly.web.svg.drawing import Axis, framed, line, number, rectangle, text, titled
 
@@ -40,7 +40,7 @@ def gantt(
         parts += _lane(one, top, lane)
         for place, bars in enumerate(lines):
             parts += [
-                _linked(bar, axis, Clock(zone, timeline.now), top=top + place * HIGH, job=job)
+                _linked(bar, axis, LocalClock(zone, timeline.now), top=top + place * HIGH, job=job)
                 for bar in bars
             ]
         top += max(len(lines), 1) * HIGH + GAP
@@ -104,7 +104,9 @@ def _lane(one: LaneOfBars, top: float, lane: Callable[[str], str]) -> Iterator[M
     yield (Markup('<a href="{}">{}</a>').format(lane(one.name), label) if one.link else label)
 
 
-def _linked(bar: Bar, axis: Axis, clock: Clock, *, top: float, job: Callable[[int], str]) -> Markup:
+def _linked(
+    bar: Bar, axis: Axis, clock: LocalClock, *, top: float, job: Callable[[int], str]
+) -> Markup:
     x = axis.x(bar.start)
     width = max(axis.x(bar.end) - x, THINNEST)
     kind = f"bar {bar.state}{' collides' if bar.collides else ''}"
@@ -136,7 +138,7 @@ def _open_end(x: float, top: float) -> Markup:
     )  # fmt: skip
 
 
-def _title(bar: Bar, clock: Clock) -> str:
+def _title(bar: Bar, clock: LocalClock) -> str:
     name = bar.schedule or bar.task
     begins = clock.near(bar.start.replace(microsecond=0))
     length = about(max(bar.end - bar.start, timedelta()))

@@ -5,7 +5,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duly.policy.why import Clock, about
+from duly.policy.why import LocalClock, about
 from duly.rehearse import Story, StoryMoment
 from duly.web.svg.drawing import Axis, framed, line, rectangle, text, titled
 
@@ -20,7 +20,7 @@ WORDS: Final = {
 def policy_timeline(story: Story, *, zone: str, title: str) -> Markup:
     axis = Axis(start=story.what.start, end=story.what.end, left=LEFT, width=WIDTH)
     height = TOP + len(story.moments) * HIGH + 4
-    clock = Clock(zone, story.what.start)
+    clock = LocalClock(zone, story.what.start)
     parts = [*axis.drawn(zone, top=4, bottom=height)]
     parts += _outages(story, axis, clock, height)
     for place, moment in enumerate(story.moments):
@@ -31,7 +31,7 @@ def policy_timeline(story: Story, *, zone: str, title: str) -> Markup:
     )  # fmt: skip
 
 
-def _outages(story: Story, axis: Axis, clock: Clock, height: float) -> Iterator[Markup]:
+def _outages(story: Story, axis: Axis, clock: LocalClock, height: float) -> Iterator[Markup]:
     for outage in story.what.outages:
         x, end = axis.x(outage.start), axis.x(outage.end)
         said = f"down {clock.near(outage.start)}–{clock.near(outage.end)}"
@@ -39,7 +39,7 @@ def _outages(story: Story, axis: Axis, clock: Clock, height: float) -> Iterator[
         yield text(x + 4, height - 6, "down", kind="down-word")
 
 
-def _row(moment: StoryMoment, axis: Axis, clock: Clock, *, top: float) -> Iterator[Markup]:
+def _row(moment: StoryMoment, axis: Axis, clock: LocalClock, *, top: float) -> Iterator[Markup]:
     middle = top + HIGH / 2
     due = axis.x(moment.due_at)
     covered = axis.x(moment.covers_from)
@@ -61,7 +61,7 @@ def _row(moment: StoryMoment, axis: Axis, clock: Clock, *, top: float) -> Iterat
     yield Markup("<g>{}{}</g>").format(titled(moment.why), word)
 
 
-def _word(moment: StoryMoment, clock: Clock) -> str:
+def _word(moment: StoryMoment, clock: LocalClock) -> str:
     word = WORDS[moment.outcome]
     if moment.is_late and moment.starts_at is not None:
         return f"{word} at {clock.near(moment.starts_at.replace(microsecond=0), moment.due_at)}"

@@ -13,7 +13,7 @@ from duly.engine.executors.process.orders import RunRequest
 from duly.errors import InvalidValue
 from duly.model.payload import Json
 from duly.registry.context import Context
-from duly.registry.registry import Completion
+from duly.registry.registry import JobTransaction
 
 
 class ChildJob:
@@ -21,8 +21,10 @@ class ChildJob:
 
     def __init__(self, order: RunRequest, line: WorkerSocket, *, output: Sequence[int]) -> None:
         self.order = order
-        self.completion: Completion | None = None  # the transaction in which the job ends itself
-        self._open: Callable[..., Completion] | None = None
+        self.completion: JobTransaction | None = (
+            None  # the transaction in which the job ends itself
+        )
+        self._open: Callable[..., JobTransaction] | None = None
         self.output = output  # what is to be stdout and stderr
         self._line = line
         self._lock = threading.Lock()
@@ -31,7 +33,7 @@ class ChildJob:
         self._on_cancel: Callable[[], None] | None = None
         self._on_expiry: Callable[[], None] | None = None
 
-    def completed_by(self, open_completion: Callable[..., Completion]) -> None:
+    def completed_by(self, open_completion: Callable[..., JobTransaction]) -> None:
         """How the task may end its job itself: called with the store's address and the job."""
         self._open = open_completion
 
@@ -80,7 +82,7 @@ class ChildJob:
             self.completion = self._opened(context)
         return self.completion
 
-    def _opened(self, context: Context) -> Completion:
+    def _opened(self, context: Context) -> JobTransaction:
         job, url = context.claimed, self.order.url
         if job is None or url is None or self._open is None:
             raise InvalidValue("transaction() needs a worker that knows where its store is")

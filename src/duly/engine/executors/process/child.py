@@ -18,7 +18,7 @@ from duly.engine.executors.process.desk import JobInbox
 from duly.engine.executors.process.frames import BegunFrame, LoadFrame, ReadyFrame, ToChild
 from duly.engine.executors.process.line import WorkerSocket
 from duly.engine.executors.process.records import LogForwarder
-from duly.registry.loading import load
+from duly.registry.app_loading import load
 
 
 def main(arguments: Sequence[str]) -> None:

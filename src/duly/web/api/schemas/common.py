@@ -10,7 +10,7 @@ from duly.durations import is_bare_number, parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.model.policies import check_moment
 from duly.policy.redaction import redacted
-from duly.policy.why import Answer
+from duly.policy.why import Explanation
 from duly.rules import at
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Why(Said, frozen=True):
     steps: list[Step]
 
     @classmethod
-    def of(cls, answer: Answer) -> "Why":
+    def of(cls, answer: Explanation) -> "Why":
         return cls(
             sentence=redacted(answer.sentence),
             evidence=[redacted(line) for line in answer.evidence],

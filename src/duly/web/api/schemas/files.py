@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from duly.app.schedule_files import FileDraft
-from duly.declare.changes import Change as Changing
-from duly.declare.changes import Difference as Differing
+from duly.declare.changes import FieldDifference as Differing
+from duly.declare.changes import PlannedChange as Changing
 from duly.web.api.schemas.common import Body, Said
 
 FILE = "schedules.toml"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, field
 
 from duly.model.job import Attempt
-from duly.model.journal import LogLine, Note
+from duly.model.journal import LogLine, ProgressNote
 from duly.policy.redaction import hidden, hidden_call, redacted
 from duly.views.failures import FailureGroup
 from duly.views.job_facts import JobFacts, JobStory
@@ -346,7 +346,7 @@ def _line(facts: JobFacts) -> dict[str, Any]:
     }
 
 
-def _progress(note: Note | None) -> Progress | None:
+def _progress(note: ProgressNote | None) -> Progress | None:
     if note is None:
         return None
     return Progress(percent=note.percent, message=redacted(note.message), at=note.at)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType, field
 
 from duly.errors import DulyError
-from duly.model.backfill import Backfill
+from duly.model.fire import Backfill
 from duly.policy.redaction import hidden_call, redacted
 from duly.views.fires import Fire
 from duly.views.schedules import Schedule as View

@@ -1,0 +1,156 @@
+"""An entry and the plan that the store keeps of it, both ways.
+
+What runs a command, a line for the shell or a request is a task as any other, with arguments;
+a file says it in its own words.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from duly.declare.field_readers import PRIORITIES, length, policies, priority
+from duly.declare.schedule_file import ScheduleEntry
+from duly.durations import show_duration
+from duly.model.job import Owner
+from duly.model.payload import Json, decode, encode
+from duly.model.policies import Missed, Policies
+from duly.model.schedule import Plan, StoredSchedule
+from duly.model.terms import Terms
+from duly.policy.redaction import hidden_json
+from duly.policy.retry import NEVER, Retry
+
+# What a file calls it, the task behind it, and that task's argument for it.
+_BUILTIN: Final = {"shell": ("duly.shell", "line"), "command": ("duly.command", "argv")}
+_HTTP: Final = "duly.http"
+_PROGRAMS: Final = tuple(task for task, _ in _BUILTIN.values())
+_AROUND: Final = ("cwd", "env", "stdin")
+
+
+def call_of(entry: ScheduleEntry) -> tuple[str, dict[str, object]]:
+    """The task that an entry starts, and its arguments: those that were said."""
+    match entry.kind:
+        case "task":
+            return str(entry.task), dict(entry.args)
+        case "http":
+            return _HTTP, dict(entry.http or {})
+        case kind:
+            task, argument = _BUILTIN[kind]
+            what = list(entry.command) if kind == "command" else entry.shell
+            around = {name: found for name in _AROUND if (found := getattr(entry, name))}
+            return task, {argument: what} | around
+
+
+def plan_of(entry: ScheduleEntry) -> Plan:
+    """The plan of an entry that stands alone (see ``Sheet.resolved``).
+
+    What it leaves unsaid is as it is for any schedule. A task of the user's own may have been
+    declared otherwise: its app fills that in.
+    """
+    task, args = call_of(entry)
+    return Plan(
+        name=entry.name,
+        rule=entry.rule,
+        zone=entry.zone,
+        task=task,
+        args=encode(args),
+        queue=entry.queue or "default",
+        priority=priority(entry.priority or 0),
+        title=entry.title,
+        tags=entry.tags,
+        owner=Owner.FILE,
+        terms=Terms(timeout=length(entry.timeout) if entry.timeout else None),
+        policies=policies(entry),
+    )
+
+
+def entry_of(schedule: StoredSchedule) -> ScheduleEntry:
+    """What a file would say of a schedule that is there: only what is not the default."""
+    plan, pause = schedule.plan, schedule.pause
+    return ScheduleEntry(
+        name=plan.name,
+        rule=plan.rule,
+        zone=plan.zone,
+        title=plan.title,
+        queue=None if plan.queue == "default" else plan.queue,
+        priority=_priority(plan.priority),
+        tags=plan.tags,
+        timeout=show_duration(plan.terms.timeout) if plan.terms.timeout else None,
+        attempts=_attempts(plan.policies.retry),
+        paused=pause is not None,
+        note=pause.note if pause else "",
+        **_what_runs(plan.task, decode(plan.args)),
+        **_choices(plan.policies),
+    )
+
+
+def has_secrets(entry: ScheduleEntry) -> bool:
+    """Whether there is something in it that is hidden from those who only look."""
+    task, args = call_of(entry)
+    kept = encode(args)
+    return bool(decode(Json(hidden_json(task, kept))) != decode(kept))
+
+
+def decided_of(plan: Plan) -> dict[str, object]:
+    """What is decided of it by its task, or by default, if the file does not."""
+    return {
+        "title": plan.title,
+        "queue": plan.queue,
+        "priority": plan.priority,
+        "timeout": show_duration(plan.terms.timeout) if plan.terms.timeout else None,
+        "attempts": attempts_of(plan),
+    }
+
+
+def attempts_of(plan: Plan) -> int | None:
+    """None is as often as any task; a program once, as nobody knows whether it may run twice."""
+    if plan.policies.retry is None and plan.task in _PROGRAMS:
+        return NEVER.attempts
+    return _attempts(plan.policies.retry)
+
+
+def _what_runs(task: str, args: dict[str, Any]) -> dict[str, Any]:
+    for kind, (name, argument) in _BUILTIN.items():
+        if task == name and argument in args:
+            what = args[argument]
+            around = {key: args[key] for key in _AROUND if args.get(key)}
+            return {kind: tuple(what) if kind == "command" else what} | around
+    if task == _HTTP:
+        return {"http": {key: found for key, found in args.items() if found is not None}}
+    return {"task": task, "args": args}
+
+
+def _choices(policies: Policies) -> dict[str, Any]:
+    default = Policies()
+    words = {
+        name: found
+        for name in ("overlap", "late", "dst", "exclude", "start", "end")
+        if (found := getattr(policies, name)) != getattr(default, name)
+    }
+    lengths = {
+        name: show_duration(found)
+        for name in ("start_within", "jitter")
+        if (found := getattr(policies, name)) is not None
+    }
+    missed = {} if policies.missed == default.missed else {"missed": _missed(policies.missed)}
+    return words | lengths | missed
+
+
+def _missed(missed: Missed) -> str | Mapping[str, object]:
+    default = Missed(missed.policy)
+    said: dict[str, object] = {"choice": missed.policy}
+    if missed.at_most != default.at_most:
+        said["at_most"] = missed.at_most
+    if missed.spacing is not None:
+        said["spacing"] = show_duration(missed.spacing)
+    if missed.grace != default.grace:
+        said["grace"] = show_duration(missed.grace)
+    return said if len(said) > 1 else missed.policy
+
+
+def _attempts(retry: Json | None) -> int | None:
+    attempts = Retry.from_json(retry).attempts if retry else None
+    return None if attempts == Retry().attempts else attempts
+
+
+def _priority(number: int) -> int | str | None:
+    words = {found: word for word, found in PRIORITIES.items()}
+    return words.get(number, number) if number else None

@@ -1,0 +1,302 @@
+"""From the text of a file to what it says.
+
+Everything that can be known to be wrong without a store is refused here, by table and key, so that
+a file that was read can be applied: ``schedules.toml: [schedules.backup] overlap = "skipp": …``.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, Final, TypeVar
+
+from duly.declare.field_readers import (
+    CALENDAR,
+    DEFAULTS,
+    LIMIT,
+    QUEUE,
+    SCHEDULE,
+    Reader,
+    arguments,
+    near,
+    policies,
+)
+from duly.declare.schedule_file import (
+    LimitEntry,
+    QueueEntry,
+    ScheduleEntry,
+    ScheduleFile,
+    check_name,
+)
+from duly.declare.toml_notation import key as quoted
+from duly.declare.toml_notation import shown, string, table, toml_value
+from duly.errors import InvalidValue, RuleError, ZoneMissing
+from duly.model.payload import encode
+from duly.model.schedule import Plan
+from duly.model.template import names_in
+from duly.rules import Spaced, parse
+
+LONGEST: Final = 1_000_000
+MOST_ENTRIES: Final = 10_000
+
+T = TypeVar("T")
+
+_TABLES = ("defaults", "schedules", "queues", "limits", "calendars")
+_PLACED = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
+
+
+def read(text: str, *, place: str = "schedules.toml", zone: str | None = None) -> ScheduleFile:
+    """The file's entries; ``place`` is what an error calls the file.
+
+    ``zone`` is for rules that name none, where the file has no default of its own.
+    """
+    try:
+        return _sheet(_toml(text), zone)
+    except (InvalidValue, RuleError) as error:
+        raise InvalidValue(f"{place}: {error}") from None
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if len(text) > LONGEST:
+        raise InvalidValue(
+            f"{len(text):,} characters, and at most {LONGEST:,} are read: make two files of it"
+        )
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))  # some editors begin a file with it
+    except RecursionError:
+        raise InvalidValue("it is nested too deep to be read") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidValue(_syntax(str(error), text)) from None
+    except ValueError:
+        raise InvalidValue("a number in it has too many digits to be read") from None
+
+
+def _syntax(message: str, text: str) -> str:
+    if found := _PLACED.fullmatch(message):
+        return f"line {found[2]}, column {found[3]}: {found[1]}"
+    end = len(text.splitlines())
+    return f"line {end}, at the end: {message.removesuffix(' (at end of document)')}"
+
+
+def _sheet(found: Mapping[str, object], unsaid: str | None) -> ScheduleFile:
+    for name, value in found.items():
+        if name not in _TABLES:
+            raise InvalidValue(_unknown_table(name, value))
+    _count(found)
+    zone = _defaults(found.get("defaults", {})) or unsaid
+    sheet = ScheduleFile(
+        schedules=_entries(found, "schedules", _schedule),
+        queues=_entries(found, "queues", _queue),
+        limits=_entries(found, "limits", _limit),
+        calendars=_entries(found, "calendars", lambda name, said: _calendar(name, said, zone)),
+        zone=zone,
+    )
+    for entry in sheet.schedules.values():
+        _check_timing(entry, sheet)
+    return sheet
+
+
+def _unknown_table(name: str, value: object) -> str:
+    if not isinstance(value, Mapping):
+        return (
+            f"{quoted(name)} = {shown(value)} stands outside any table: "
+            "put it below a line such as [schedules.backup]"
+        )
+    meant = near(name, _TABLES) or f"; there are {', '.join(f'[{known}]' for known in _TABLES)}"
+    return f"{table(name)} is not known{meant}"
+
+
+def _count(found: Mapping[str, object]) -> None:
+    tables = [found[name] for name in _TABLES[1:] if name in found]
+    count = sum(len(entries) for entries in tables if isinstance(entries, Mapping))
+    if count > MOST_ENTRIES:
+        raise InvalidValue(
+            f"{count:,} entries, and at most {MOST_ENTRIES:,} are read: make two files of it"
+        )
+
+
+def _defaults(found: object) -> str | None:
+    if not isinstance(found, Mapping):
+        raise InvalidValue(f"defaults = {shown(found)}: it is a table, [defaults]")
+    zone: str | None = _checked("[defaults]", found, DEFAULTS).get("zone")
+    return zone
+
+
+def _entries(
+    found: Mapping[str, object], kind: str, entry: Callable[[str, Mapping[str, object]], T]
+) -> dict[str, T]:
+    entries = found.get(kind, {})
+    if not isinstance(entries, Mapping):
+        raise InvalidValue(f"{kind} is a table for each, as [{kind}.NAME]")
+    made = {}
+    for name, said in entries.items():
+        check_name(kind, name)
+        if not isinstance(said, Mapping):
+            raise InvalidValue(
+                f"[{kind}] {quoted(name)} = {shown(said)}: a table for each, as [{kind}.NAME]"
+            )
+        made[name] = entry(name, said)
+    return made
+
+
+def _schedule(name: str, said: Mapping[str, object]) -> ScheduleEntry:
+    place = table("schedules", name)
+    found = _checked(place, said, SCHEDULE)
+    if "rule" not in found:
+        raise InvalidValue(f'{place} needs a rule, as rule = "30 2 * * *"')
+    if "args" in found:
+        found["args"] = arguments(found["args"])
+    for listed in ("command", "tags"):
+        if listed in found:
+            found[listed] = tuple(found[listed])
+    return ScheduleEntry(name=name, **found)
+
+
+def _queue(name: str, said: Mapping[str, object]) -> QueueEntry:
+    return QueueEntry(name=name, **_checked(table("queues", name), said, QUEUE))
+
+
+def _limit(name: str, said: Mapping[str, object]) -> LimitEntry:
+    place = table("limits", name)
+    entry = LimitEntry(name=name, **_checked(place, said, LIMIT))
+    try:
+        names_in(name)
+    except InvalidValue as error:
+        raise InvalidValue(f"{place} {error}") from None
+    return entry
+
+
+def _calendar(name: str, said: Mapping[str, object], zone: str | None) -> str:
+    place = table("calendars", name)
+    found = _checked(place, said, CALENDAR)
+    if "rule" not in found:
+        raise InvalidValue(f'{place} needs a rule, as rule = "Sat,Sun" or "holidays(DE-BE)"')
+    rule: str = found["rule"]
+    try:
+        days = parse(rule, zone=zone, name=name)
+    except ZoneMissing:  # the schedule that leaves these days out may have one
+        return rule
+    except RuleError as error:
+        raise _wrong(place, "rule", rule, str(error)) from None
+    if isinstance(days, Spaced):
+        raise _wrong(place, "rule", rule, "a fixed delay has no moments to leave out")
+    return rule
+
+
+def _checked(
+    place: str, said: Mapping[str, object], readers: Mapping[str, Reader]
+) -> dict[str, Any]:
+    """What a table says, as it was written, once every key of it could be understood."""
+    for key, value in said.items():
+        if key not in readers:
+            raise InvalidValue(f"{place} {_unknown_key(place, key, value, readers)}")
+        try:
+            readers[key](value)
+        except (InvalidValue, RuleError) as error:
+            raise _wrong(place, key, value, str(error)) from None
+    return dict(said)
+
+
+def _unknown_key(place: str, key: str, value: object, readers: Mapping[str, Reader]) -> str:
+    known = tuple(readers)
+    meant = near(key, known) or f"; there are {', '.join(known)}"
+    if isinstance(value, Mapping) and not near(key, known):
+        room, name = place.strip("[]").split(".", 1) if "." in place else (place, key)
+        meant = f"; a name with a dot is quoted: [{room}.{string(f'{name}.{key}')}]"
+    return f"{quoted(key)} is not known{meant}"
+
+
+def _wrong(place: str, key: str, value: object, problem: str) -> InvalidValue:
+    # What is wrong within a table says where itself.
+    said = f"{key}:" if isinstance(value, Mapping) else f"{key} = {shown(value)}:"
+    return InvalidValue(f"{place} {said} {problem}")
+
+
+def _check_timing(entry: ScheduleEntry, sheet: ScheduleFile) -> None:
+    """Whether its rule can be kept: with its zone, its name and what is left out."""
+    alone = sheet.resolved_entry(entry)
+    try:
+        Plan(
+            name=alone.name,
+            rule=alone.rule,
+            zone=alone.zone,
+            task=alone.kind,
+            policies=policies(alone),
+        )
+    except (InvalidValue, RuleError) as error:
+        # A plan does not say which of its rules it was.
+        _check_rule(alone, "rule", alone.rule)
+        if alone.exclude is not None:
+            _check_exclude(entry, alone, tuple(sheet.calendars))
+        raise InvalidValue(f"{table('schedules', entry.name)}: {error}") from None
+
+
+def _check_exclude(entry: ScheduleEntry, alone: ScheduleEntry, calendars: tuple[str, ...]) -> None:
+    said = str(entry.exclude)
+    meant = near(said, calendars)
+    try:
+        _check_rule(alone, "exclude", said, rule=alone.exclude)
+    except InvalidValue:
+        if said in calendars or not meant:
+            raise
+        problem = f"neither a rule nor a calendar of this file{meant}"
+        raise _wrong(table("schedules", entry.name), "exclude", said, problem) from None
+
+
+def _check_rule(alone: ScheduleEntry, key: str, said: str, *, rule: str | None = None) -> None:
+    place = table("schedules", alone.name)
+    try:
+        parse(rule or said, zone=alone.zone, dst=alone.dst or "cron", name=alone.name)
+    except ZoneMissing:
+        problem = (
+            "it names an hour or a day, so it needs a time zone: add zone = "
+            '"Europe/Berlin" here, or once under [defaults]'
+        )
+        raise _wrong(place, key, said, problem) from None
+    except RuleError as error:
+        raise _wrong(place, key, said, str(error)) from None
+
+
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+
+
+def write(sheet: ScheduleFile) -> str:
+    return "\n\n".join(_blocks(sheet)) + "\n"
+
+
+def write_entry(kind: str, entry: ScheduleEntry | QueueEntry | LimitEntry) -> str:
+    """One table: ``kind`` is ``schedules``, ``queues`` or ``limits``."""
+    said = [f"{field.name} = {text}" for field in fields(entry) if (text := _text(entry, field))]
+    return "\n".join([*_comment(entry), table(kind, entry.name), *said])
+
+
+def _blocks(sheet: ScheduleFile) -> Iterator[str]:
+    if sheet.zone is not None:
+        yield f"[defaults]\nzone = {string(sheet.zone)}"
+    for name, rule in sheet.calendars.items():
+        yield f"{table('calendars', name)}\nrule = {string(rule)}"
+    yield from (write_entry("queues", entry) for entry in sheet.queues.values())
+    yield from (write_entry("limits", entry) for entry in sheet.limits.values())
+    yield from (write_entry("schedules", entry) for entry in sheet.schedules.values())
+
+
+def _text(entry: ScheduleEntry | QueueEntry | LimitEntry, field: Field[object]) -> str:
+    """The value of a key; nothing for what is not said."""
+    found = getattr(entry, field.name)
+    unsaid = field.default_factory() if field.default_factory is not MISSING else field.default
+    if field.name == "name" or found == unsaid or (field.name == "note" and _remark(entry)):
+        return ""
+    if field.name != "args":
+        return toml_value(found)
+    try:
+        return toml_value(found)
+    except InvalidValue:  # there is a None in it, for which TOML has no word and JSON has
+        return string(encode(dict(found)))
+
+
+def _comment(entry: ScheduleEntry | QueueEntry | LimitEntry) -> list[str]:
+    return [f"# {_CONTROL.sub(' ', line)}".rstrip() for line in _remark(entry).splitlines()]
+
+
+def _remark(entry: ScheduleEntry | QueueEntry | LimitEntry) -> str:
+    return "" if isinstance(entry, LimitEntry) or entry.paused else entry.note

@@ -1,0 +1,142 @@
+"""What an importer brings home: a sheet, and notes about what is not in it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from duly.declare.file_text import LONGEST, MOST_ENTRIES, read, write
+from duly.declare.schedule_file import LONGEST_NAME, ScheduleEntry, ScheduleFile
+from duly.declare.toml_notation import toml_value
+from duly.errors import DulyError, InvalidValue, RuleError, ZoneMissing
+from duly.model.payload import encode
+from duly.rules import parse
+from duly.rules.rule_text import checked_zone
+
+MOST_NOTES: Final = 20_000
+LONGEST_TITLE: Final = 200  # a job's title is a line in a list
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The sheet to write, and one sentence for each thing that it does not say."""
+
+    sheet: ScheduleFile
+    notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()  # those of them about what could not be read
+
+
+@dataclass(slots=True)
+class ImportCollector:
+    """What an importer has gathered so far: entries that can be written and read again."""
+
+    entries: dict[str, ScheduleEntry] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    _taken: Counter[str] = field(default_factory=Counter)  # how many have a name and its numbers
+    _length: int = 0  # of the file
+
+    def note(self, where: str, sentence: str) -> None:
+        if len(self.notes) >= MOST_NOTES:
+            raise InvalidValue(
+                f"there are more than {MOST_NOTES:,} things in it that cannot be carried, the last "
+                f"at {where}: is it what it was taken for?"
+            )
+        self.notes.append(f"{where}: {sentence}")
+
+    def leave_out(self, where: str, problem: object) -> None:
+        """What cannot be read is not in the file, and somebody may count on it."""
+        self.note(where, f"{problem}; it is left out")
+        self.unread.append(self.notes[-1])
+
+    def free_name(self, wanted: str) -> str:
+        """``backup``, and if that is taken ``backup-2``."""
+        wanted = wanted[: LONGEST_NAME - 6]
+        taken = self._taken[wanted]
+        name = f"{wanted}-{taken + 1}" if taken else wanted
+        while name in self.entries:
+            taken += 1
+            name = f"{wanted}-{taken + 1}"
+        self._taken[wanted] = taken
+        return name
+
+    def add(self, where: str, entry: ScheduleEntry) -> bool:
+        """Keep the entry, or note why it cannot be kept."""
+        try:
+            parse(entry.rule, zone=entry.zone, dst=entry.dst or "cron", name=entry.name)
+            text = write(ScheduleFile(schedules={entry.name: entry}))
+            read(text)
+        except (RuleError, InvalidValue) as error:
+            self.leave_out(where, error)
+            return False
+        self.entries[entry.name] = entry
+        self._length += len(text) + 1
+        if len(self.entries) > MOST_ENTRIES or self._length > LONGEST:
+            raise InvalidValue(
+                f"this makes a file of more than {MOST_ENTRIES:,} entries or {LONGEST:,} "
+                "characters, and no such file is read: take it in parts"
+            )
+        return True
+
+    def imported(self) -> Imported:
+        return Imported(ScheduleFile(schedules=self.entries), tuple(self.notes), tuple(self.unread))
+
+
+def known_zone(zone: str | None) -> str | None:
+    """The zone that was asked for, refused now if there is no such place."""
+    return checked_zone(zone)
+
+
+def zone_asked_for(what: str, machine_zone: str | None) -> ZoneMissing:
+    """``a crontab has no zone; this machine is Europe/Berlin: pass --zone Europe/Berlin``."""
+    if machine_zone is None:
+        return ZoneMissing(f"{what} has no zone: pass the one it ran in, as --zone Europe/Berlin")
+    return ZoneMissing(
+        f"{what} has no zone; this machine is {machine_zone}: pass --zone {machine_zone}"
+    )
+
+
+def lines(numbers: Sequence[int]) -> str:
+    """``line 3``, ``lines 3 and 4``, ``lines 3, 4 and 9``."""
+    shown = [str(number) for number in numbers]
+    if len(shown) == 1:
+        return f"line {shown[0]}"
+    return f"lines {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def name_of(text: str) -> str:
+    """What something was called, as a name: one line of printable characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split()) or "schedule"
+
+
+def title_of(text: str) -> str:
+    """One line, and not too long a one."""
+    title = " ".join(text.split())
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+
+
+def carried(
+    args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[dict[str, object], list[str]]:
+    """What can be written, and a sentence for each thing that cannot."""
+    written: dict[str, object] = {}
+    problems = []
+    if args:
+        problems.append(
+            f"its arguments {_shown(args)} have no names: write args = {{ name = … }} with those "
+            "of the task's parameters"
+        )
+    for name, found in kwargs.items():
+        try:
+            encode({str(name): found})
+            toml_value(found)
+        except DulyError:
+            problems.append(f"the argument {name} = {_shown(found)} cannot be written in TOML")
+        else:
+            written[str(name)] = found
+    return written, problems
+
+
+def _shown(found: object) -> str:
+    shown = repr(found)
+    return shown if len(shown) <= 60 else f"{shown[:59]}…"

@@ -1,0 +1,285 @@
+"""From a systemd service: what it runs, where, with what, and what is lost on the way."""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from duly.declare.importers.systemd_units import Unit, read_span
+from duly.durations import show_duration
+from duly.rules.explain import listed
+
+STEPS: Final = ("ExecStartPre", "ExecStart", "ExecStartPost")
+# Where it is heard, how it is stopped, and what only matters to a service that stays.
+OF_NO_MATTER: Final = frozenset(
+    {"Type", "RemainAfterExit", "SyslogIdentifier", "StandardOutput", "StandardError", "KillMode"}
+    | {"KillSignal", "SendSIGKILL", "TimeoutStopSec", "TimeoutSec", "NotifyAccess", "PIDFile"}
+    | {"SyslogFacility", "SyslogLevel", "LogLevelMax", "GuessMainPID", "CollectMode"}
+)
+SPOKEN_OF: Final = frozenset(
+    {*STEPS, "WorkingDirectory", "Environment", "EnvironmentFile", "User", "Group", "DynamicUser"}
+    | {"TimeoutStartSec", "RuntimeMaxSec", "PassEnvironment"}
+)
+INSTEAD: Final = {
+    "SuccessExitStatus": "every exit code but 0 is a failure: let the command end with 0",
+    "Restart": "a failed run is tried again as often as attempts = … says",
+    "ExecCondition": "put the test before the command",
+    "ExecStop": "nothing is done when a run is stopped",
+    "ExecStopPost": "nothing is done behind a run that failed: let the command do it",
+    "StandardInput": "write the input as stdin = …",
+    "StandardInputText": "write it as stdin = …",
+    "StandardInputData": "write it as stdin = …",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCommand:
+    """One program with its arguments, and how systemd was told to treat it."""
+
+    prefixes: str
+    words: tuple[str, ...]
+
+    @property
+    def may_fail(self) -> bool:
+        return "-" in self.prefixes
+
+    @property
+    def privileged(self) -> bool:
+        return "+" in self.prefixes or "!" in self.prefixes
+
+    @property
+    def has_variables(self) -> bool:
+        return ":" not in self.prefixes and any(
+            _ALONE.fullmatch(word) or _INSIDE.search(word.replace("$$", "")) for word in self.words
+        )
+
+    def argv(self) -> tuple[str, ...]:
+        if ":" in self.prefixes:
+            return self.words
+        return tuple(word.replace("$$", "$") for word in self.words)
+
+    def line(self) -> str:
+        if ":" in self.prefixes:
+            return shlex.join(self.words)
+        return " ".join(map(_for_the_shell, self.words))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceUnit:
+    """What a service runs, in the words of an entry, and what could not be said in them."""
+
+    command: tuple[str, ...] = ()
+    shell: str | None = None
+    cwd: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    timeout: str | None = None
+    user: str | None = None
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def read_service(unit: Unit) -> ServiceUnit:
+    try:
+        commands = _commands(unit)
+        env = _environment(unit)
+    except ValueError as error:
+        return ServiceUnit(notes=(f"{error}; it is left out",))
+    if not commands:
+        return ServiceUnit(notes=("it has no ExecStart=; it is left out",))
+    command, shell = what_runs(commands)
+    cwd = (unit.last("Service", "WorkingDirectory") or "").removeprefix("-")
+    return ServiceUnit(
+        command=command,
+        shell=shell,
+        cwd=cwd if cwd and cwd != "~" else None,
+        env=env,
+        timeout=_timeout(unit),
+        user=unit.last("Service", "User"),
+        title=unit.last("Unit", "Description") or "",
+        notes=(*_about_commands(commands), *_about_surroundings(unit), *_about_the_rest(unit)),
+    )
+
+
+def about_any_unit(unit: Unit) -> list[str]:
+    """What systemd checks before it starts a unit, and what only it can fill in."""
+    notes = []
+    checks = [key for key in unit.keys("Unit") if key.startswith(("Condition", "Assert"))]
+    if checks:
+        notes.append(f"{_are(checks)} not checked: put a test before the command")
+    if unit.unfilled:
+        notes.append(f"{listed(unit.unfilled)} stands there unfilled: write what it stood for")
+    return notes
+
+
+def _commands(unit: Unit) -> list[ExecCommand]:
+    """What goes before, the work itself, what comes after: each only if the one before it could."""
+    if not unit.values("Service", "ExecStart"):
+        return []
+    return [command for step in STEPS for command in read_commands(unit.values("Service", step))]
+
+
+def _environment(unit: Unit) -> dict[str, str]:
+    words = (word for text in unit.values("Service", "Environment") for word in split_words(text))
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def _timeout(unit: Unit) -> str | None:
+    """Until when it must have ended: of a oneshot that is its start."""
+    keys = ["RuntimeMaxSec"]
+    if unit.last("Service", "Type") == "oneshot":
+        keys.append("TimeoutStartSec")
+    for key in keys:
+        length = read_span(unit.last("Service", key) or "")
+        if length:
+            return show_duration(length)
+    return None
+
+
+def _about_commands(commands: list[ExecCommand]) -> list[str]:
+    notes = []
+    if len(commands) > 1:
+        notes.append(
+            f"its {len(commands)} commands are carried as one line for the shell, each after the "
+            "one before it succeeded"
+        )
+    if any(command.may_fail for command in commands):
+        notes.append('"-" before a command is carried as || true: its failure is not seen')
+    if any(command.privileged for command in commands):
+        notes.append('"+" or "!" before a command is not carried: it ran with all privileges')
+    if any("@" in command.prefixes for command in commands):
+        notes.append('"@" before a command is not carried: the program has its own name')
+    return notes
+
+
+def _about_surroundings(unit: Unit) -> list[str]:
+    notes = []
+    user = unit.last("Service", "User")
+    if user:
+        notes.append(
+            f"User={user}: duly runs a command as the user who started the worker: start one as "
+            f"{user} with a queue of its own, or write sudo -u {user} before the command"
+        )
+    other = [key for key in ("Group", "DynamicUser") if unit.last("Service", key)]
+    if other:
+        notes.append(f"{_are(other)} not carried: a command has the worker's own")
+    if unit.last("Service", "WorkingDirectory") == "~":
+        notes.append("WorkingDirectory=~ is not carried: write cwd = … with the home of its user")
+    notes += [
+        f"EnvironmentFile={path} is not read: write its values into env"
+        for path in unit.values("Service", "EnvironmentFile")
+    ]
+    passed = unit.last("Service", "PassEnvironment")
+    if passed:
+        notes.append(f"PassEnvironment={passed} is not carried: write the values into env")
+    return notes
+
+
+def _about_the_rest(unit: Unit) -> list[str]:
+    notes = about_any_unit(unit)
+    for key, advice in INSTEAD.items():
+        value = unit.last("Service", key)
+        if value and value != "no":
+            notes.append(f"{key}={value} is not carried: {advice}")
+    if unit.last("Service", "Type") == "forking":
+        notes.append("Type=forking: duly waits for the command itself: let it stay in front")
+    known = OF_NO_MATTER | SPOKEN_OF | INSTEAD.keys()
+    left = [key for key in unit.keys("Service") if key not in known]
+    if left:
+        notes.append(
+            f"{_are(left)} not carried: duly puts no limits and no fence around a command; "
+            "write systemd-run, nice or their like before it where they matter"
+        )
+    return notes
+
+
+def _are(words: list[str]) -> str:
+    return f"{listed(words)} {'is' if len(words) == 1 else 'are'}"
+
+
+_PREFIXES: Final = "@-:+!|"
+_PIECE: Final = re.compile(
+    r"\\(?P<escape>x[0-9a-fA-F]{2}|[0-7]{3}|.)|(?P<mark>[\"'])|(?P<space>\s+)|[^\\\"'\s]+|\\\Z"
+)
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {
+    "s": " ",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+}
+_ALONE: Final = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
+_INSIDE: Final = re.compile(r"(\$\{[A-Za-z_]\w*\})", re.ASCII)
+_SPECIAL: Final = re.compile(r"([\\\"$`])")
+
+
+def read_commands(values: Iterable[str]) -> Iterator[ExecCommand]:
+    """The commands of several values; ``ValueError`` if a quotation mark is left open."""
+    for value in values:
+        rest = value.lstrip(_PREFIXES)
+        prefixes = value[: len(value) - len(rest)]
+        for words in _divided(split_words(rest)):
+            if "@" in prefixes:
+                del words[1:2]  # the name that the program is to be shown by
+            if words:
+                yield ExecCommand(prefixes, tuple(words))
+
+
+def what_runs(commands: Sequence[ExecCommand]) -> tuple[tuple[str, ...], str | None]:
+    """Arguments for ``command``, or a line for ``shell``."""
+    first = commands[0]
+    if len(commands) == 1 and not first.may_fail and not first.has_variables:
+        return first.argv(), None
+    if len(commands) == 1:
+        return (), first.line() + (" || true" if first.may_fail else "")
+    steps = (f"{{ {c.line()} || true; }}" if c.may_fail else c.line() for c in commands)
+    return (), " && ".join(steps)
+
+
+def split_words(text: str) -> list[str]:
+    """Words as systemd parts them: both quotation marks, and the escapes of C everywhere."""
+    words: list[str] = []
+    word: str | None = None
+    mark = ""
+    for piece in _PIECE.finditer(text):
+        if piece["space"] and not mark:
+            words += [] if word is None else [word]
+            word = None
+        elif piece["mark"] and mark in ("", piece["mark"]):
+            mark, word = ("" if mark else piece["mark"]), word or ""
+        else:
+            escape = piece["escape"]
+            word = (word or "") + (_meant(escape) if escape else piece[0])
+    if mark:
+        raise ValueError(f"a {mark} without its fellow")
+    return words if word is None else [*words, word]
+
+
+def _divided(words: Iterable[str]) -> Iterator[list[str]]:
+    """A semicolon that is a word of its own parts two commands."""
+    command: list[str] = []
+    for word in words:
+        if word == ";":
+            yield command
+            command = []
+        else:
+            command.append(";" if word == "\\;" else word)
+    yield command
+
+
+def _meant(escape: str) -> str:
+    if len(escape) == 3:
+        return chr(int(escape[1:], 16) if escape[0] == "x" else int(escape, 8))
+    return _ESCAPES.get(escape, f"\\{escape}")
+
+
+def _for_the_shell(word: str) -> str:
+    if _ALONE.fullmatch(word):
+        return word
+    plain = word.replace("$$", "\0")
+    if not _INSIDE.search(plain):
+        return shlex.quote(plain.replace("\0", "$"))
+    parts = (
+        part if place % 2 else _SPECIAL.sub(r"\\\1", part.replace("\0", "$"))
+        for place, part in enumerate(_INSIDE.split(plain))
+    )
+    return f'"{"".join(parts)}"'

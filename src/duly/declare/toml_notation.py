@@ -1,0 +1,95 @@
+"""TOML as text: keys, strings, lists and tables, on one line each.
+
+It is also how values are shown in messages, so that what is read there can be pasted back.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+
+from duly.errors import InvalidValue
+from duly.policy.redaction import hidden, redacted
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f"} | {
+    "\r": "\\r"
+}
+_QUOTED = re.compile(r'["\\]')
+_MINUTE = timedelta(minutes=1)
+
+
+def table(*keys: str) -> str:
+    """``[schedules.backup]``, ``[limits."crm:{customer_id}"]``."""
+    return f"[{'.'.join(key(name) for name in keys)}]"
+
+
+def key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else string(name)
+
+
+def string(text: str) -> str:
+    """In double quotes; in single ones if that spares it backslashes.
+
+    What does not print is escaped: TOML takes some of it, and a terminal none.
+    """
+    if _QUOTED.search(text) and text.isprintable() and "'" not in text:
+        return f"'{text}'"
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def toml_value(found: object) -> str:  # noqa: PLR0911 - a kind of value a line
+    """A value in TOML; None is refused, because TOML has no word for it."""
+    match found:
+        case bool():
+            return "true" if found else "false"
+        case int():
+            return str(found)
+        case float():
+            return repr(found)
+        case str():
+            return string(found)
+        case datetime():
+            return _moment(found)
+        case date() | time():
+            return found.isoformat()
+        case Mapping():
+            inside = ", ".join(f"{key(name)} = {toml_value(item)}" for name, item in found.items())
+            return f"{{ {inside} }}" if inside else "{}"
+        case list() | tuple():
+            return f"[{', '.join(toml_value(item) for item in found)}]"
+        case _:
+            raise InvalidValue(f"{found!r}: TOML has no {type(found).__name__}")
+
+
+def shown(found: object, *, longest: int = 60) -> str:
+    """A value for a message: as in the file, without secrets, shortened."""
+    return shortened(shown_whole(found), longest=longest)
+
+
+def shown_whole(found: object) -> str:
+    """The same at any length; ``nothing`` where there is nothing."""
+    safe = hidden(found)
+    try:
+        return "nothing" if found is None else redacted(toml_value(safe))
+    except InvalidValue:
+        return redacted(repr(safe))
+
+
+def shortened(text: str, *, longest: int = 60) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _moment(moment: datetime) -> str:
+    offset = moment.utcoffset()
+    # Offsets had seconds until clocks had zones, and TOML has none.
+    in_minutes = offset is None or not offset % _MINUTE
+    return (moment if in_minutes else moment.astimezone(UTC)).isoformat()
+
+
+def _escaped(letter: str) -> str:
+    if (known := _ESCAPES.get(letter)) is not None:
+        return known
+    if letter.isprintable():
+        return letter
+    number = ord(letter)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,0 +1,197 @@
+"""Why a job waits that could run: what it lacks, the most telling first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from shlex import quote
+from typing import NamedTuple
+
+from duly.model.worker import WorkerInfo
+from duly.policy.why.answer import SuggestedCommand, plural
+from duly.policy.why.evidence import JobEvidence
+from duly.policy.why.flows import awaited_event
+
+MOST_NAMED = 3
+MOST_COUNTED = 10_000
+# Tasks of duly's own, and what a worker must be told to run them.
+_OFF_UNLESS_ALLOWED = {"duly.shell": "shell", "duly.command": "shell", "duly.http": "http"}
+
+
+class Waits(NamedTuple):
+    text: str
+    evidence: tuple[str, ...] = ()
+    commands: tuple[SuggestedCommand, ...] = ()
+
+
+def why_waiting(found: JobEvidence) -> Waits:
+    """Of a job that is ready or blocked."""
+    job = found.job
+    match job.waits:
+        case "limit":
+            return _at_limit(found)
+        case "signature":
+            return Waits(
+                f"is blocked, signature changed: {job.reason}",
+                commands=(SuggestedCommand("see it", f"duly jobs show {job.id}"),),
+            )
+        case "worker":
+            return _without_worker(found) or Waits("waits to be set free: a worker knows it now")
+        case "event":
+            asked = awaited_event(found)
+            return Waits(asked.text, asked.evidence, asked.commands)
+        case "steps" | None:
+            pass
+    if job.state == "blocked":
+        return _behind(found)
+    waits = _paused(found) or _without_worker(found) or _in_line(found)
+    since = max(job.ready_at, job.created_at)
+    ready = f"ready since {found.clock.near(since)} ({found.clock.ago(since)})"
+    return waits._replace(evidence=(ready, *waits.evidence))
+
+
+def what_is_missing(
+    living: Sequence[WorkerInfo], *, task: str, queue: str, needs: Mapping[str, int]
+) -> tuple[str, SuggestedCommand | None] | None:
+    """Why no worker that lives can run a task; None: one can."""
+    listening = [worker for worker in living if queue in worker.queues]
+    knowing = [worker for worker in living if task in worker.tasks]
+    able = [worker for worker in knowing if worker in listening]
+    fit = [worker for worker in able if _has(worker, needs)]
+    if not living:
+        word = _OFF_UNLESS_ALLOWED.get(task)
+        allow = f" --allow {word}" if word else ""
+        return "none is running", SuggestedCommand("start one", f"duly worker{allow}")
+    if not knowing:
+        return _unknown(task, living)
+    if not able:
+        theirs = ", ".join(sorted({name for worker in knowing for name in worker.queues}))
+        text = f'none that knows it listens to queue "{queue}" ({_names(knowing)}: {theirs})'
+        return text, SuggestedCommand("start one", f"duly worker --queues {quote(queue)}")
+    if not fit:
+        wanted = ", ".join(f"{name}={amount}" for name, amount in needs.items())
+        return f"none that listens has {wanted} ({_resources(able, needs)})", None
+    if all(worker.order != "run" for worker in fit):
+        told = ", ".join(sorted({f"{worker.name} was told to {worker.order}" for worker in fit}))
+        return told, SuggestedCommand("set it to work", f"duly workers resume {quote(fit[0].name)}")
+    return None
+
+
+def _without_worker(found: JobEvidence) -> Waits | None:
+    job = found.job
+    missing = what_is_missing(found.living, task=job.task, queue=job.queue, needs=job.needs)
+    if missing is None:
+        return None
+    text, command = missing
+    return Waits(f"waits for a worker: {text}", commands=(command,) if command else ())
+
+
+def _paused(found: JobEvidence) -> Waits | None:
+    queue = found.queue
+    if queue is None or not queue.paused:
+        return None
+    note = f": {queue.note}" if queue.note else ""
+    resume = SuggestedCommand("resume it", f"duly queues resume {quote(queue.name)}")
+    return Waits(f'waits: queue "{queue.name}" is paused{note}', commands=(resume,))
+
+
+def _in_line(found: JobEvidence) -> Waits:
+    job, queue = found.job, found.queue
+    full = queue is not None and queue.concurrency is not None
+    if queue is not None and full and found.running_in_queue >= (queue.concurrency or 0):
+        runs = _runs(found.running_in_queue, queue.concurrency)
+        text = f'queue "{queue.name}" is full: {runs}'
+        return Waits(f"waits: {text}{_and_ahead(found)}")
+    if queue is not None and queue.rate is not None:
+        text = f'queue "{queue.name}" lets {queue.rate} begin'
+        return Waits(f"waits: {text}{_and_ahead(found)}")
+    able = [one for one in found.living if job.task in one.tasks and job.queue in one.queues]
+    slots = sum(_slots(worker) for worker in able)
+    if able and sum(worker.running for worker in able) >= slots:
+        text = f"waits for a free slot: all {slots} of {_names(able)} are taken"
+        return Waits(text + _and_ahead(found), commands=_more_slots(able))
+    if found.ahead:
+        return Waits(f"waits: {_ahead(found)}")
+    return Waits("is ready: a worker will begin it any moment")
+
+
+def _at_limit(found: JobEvidence) -> Waits:
+    lane, name = found.lane, found.job.waits_for or ""
+    if lane is None:
+        return Waits(f"waits: {found.job.reason}")
+    commands = (SuggestedCommand("widen it", f"duly limits set {quote(name)} --concurrency …"),)
+    line = f"{plural(lane.waiting, 'job')} wait{'s' * (lane.waiting == 1)} there"
+    if lane.concurrency is not None and lane.running >= lane.concurrency:
+        runs = _runs(lane.running, lane.concurrency)
+        return Waits(f'waits: limit "{name}" is full: {runs}, {line}', commands=commands)
+    if lane.rate is not None:
+        return Waits(f'waits: limit "{name}" lets {lane.rate} through, {line}')
+    return Waits(f'waits at limit "{name}": {line}', commands=commands)
+
+
+def _behind(found: JobEvidence) -> Waits:
+    before = found.behind
+    if before is None:
+        return Waits(found.job.reason or "is blocked")
+    due = found.clock.near(before.due_at, found.job.due_at)
+    commands = (SuggestedCommand("see that", f"duly why {before.id}"),)
+    return Waits(
+        f"waits for the run of {due} (job {before.id}), which is {before.state}", commands=commands
+    )
+
+
+def _runs(running: int, most: int | None) -> str:
+    return f"{running} of {most} run{'s' * (running == 1)}"
+
+
+def _and_ahead(found: JobEvidence) -> str:
+    return f", and {_ahead(found)}" if found.ahead else ""
+
+
+def _ahead(found: JobEvidence) -> str:
+    job, count = found.job, found.ahead
+    many = f"more than {MOST_COUNTED:,} jobs" if count > MOST_COUNTED else plural(count, "job")
+    verb = "is" if count == 1 else "are"
+    return f'{many} {verb} before it in queue "{job.queue}" (its priority is {job.priority})'
+
+
+def _unknown(task: str, living: Iterable[WorkerInfo]) -> tuple[str, SuggestedCommand | None]:
+    word = _OFF_UNLESS_ALLOWED.get(task)
+    if word is None:
+        return f'none that is running knows the task "{task}"{_renamed(task, living)}', None
+    return f"{word} is off for all that are running", SuggestedCommand(
+        "allow it", f"duly up --allow {word}"
+    )
+
+
+def _renamed(task: str, living: Iterable[WorkerInfo]) -> str:
+    known = sorted({name for worker in living for name in worker.tasks})
+    near = get_close_matches(task, known, n=1)
+    if not near:
+        return ""
+    return f'; did you rename it to "{near[0]}"? add aliases=("{task}",)'
+
+
+def _resources(able: Sequence[WorkerInfo], needs: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{worker.name} has "
+        + ", ".join(f"{name}={worker.profile.resources.get(name, 0)}" for name in needs)
+        for worker in able[:MOST_NAMED]
+    )
+
+
+def _has(worker: WorkerInfo, needs: Mapping[str, int]) -> bool:
+    return all(worker.profile.resources.get(name, 0) >= amount for name, amount in needs.items())
+
+
+def _slots(worker: WorkerInfo) -> int:
+    return worker.profile.slots if worker.slots_ordered is None else worker.slots_ordered
+
+
+def _more_slots(able: Sequence[WorkerInfo]) -> tuple[SuggestedCommand, ...]:
+    name, slots = able[0].name, _slots(able[0])
+    return (SuggestedCommand("make room", f"duly workers scale {quote(name)} {slots * 2}"),)
+
+
+def _names(workers: Sequence[WorkerInfo]) -> str:
+    names = sorted({worker.name for worker in workers})
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
