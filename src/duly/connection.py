@@ -26,7 +26,7 @@ from duly.store.connect import connect, database, is_postgres, is_remote, place
 from duly.store.database import Migration
 from duly.store.foreign import Verb, Work, awrite_on, write_on
 from duly.store.migrate import Schema, check, migrate, require
-from duly.store.protocol import Progress, Retention, Store
+from duly.store.protocol import Retention, Store, StoreProgress
 from duly.store.sql_store import SqlStore
 from duly.sync import Portal
 
@@ -227,7 +227,7 @@ class StoreReport:
 
     place: str
     schema: Schema
-    progress: Progress | None = None  # None: it has no tables to ask
+    progress: StoreProgress | None = None  # None: it has no tables to ask
 
     @property
     def problem(self) -> str | None:

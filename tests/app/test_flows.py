@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, Ended
+from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, EndedStats
 from duly.views.charts import Charts, QueueRateMeter, QueueRates
 
 START = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
@@ -18,12 +18,12 @@ class Known(Charts):
         super().__init__()
         self._minutes = minutes
 
-    def minute(self, start: datetime) -> dict[str, Ended]:
+    def minute(self, start: datetime) -> dict[str, EndedStats]:
         ended = self._minutes.get(start)
         if ended is None:
             return {}
         words = {"waiting": NONE, "running": NONE, "lateness": NONE}
-        one = Ended(start=start, queue="mail", succeeded=ended, failed=0, others=0, **words)
+        one = EndedStats(start=start, queue="mail", succeeded=ended, failed=0, others=0, **words)
         return {"mail": one}
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from duly import Duly
 from duly.clock import now
 from duly.model.worker import Profile
-from duly.store.protocol import Done, Store, Wish
+from duly.store.protocol import JobDone, Store, Wish
 from duly.views.timeline import Timeline, timeline
 
 HOUR = timedelta(hours=1)
@@ -22,7 +22,7 @@ def begun(app: Duly, *, ended: bool) -> None:
             wish = Wish(worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=10)
             await store.work.claim(wish)
         held = await store.work.held(worker.id) if ended else []
-        await store.work.turn([Done(one.id, one.fence) for one in held])
+        await store.work.turn([JobDone(one.id, one.fence) for one in held])
 
     app._lazy.call(work, twin="")
 

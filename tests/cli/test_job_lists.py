@@ -10,7 +10,7 @@ from duly import Duly
 from duly.app.job import Job
 from duly.cli import jobs, main
 from duly.errors import JobFailed
-from duly.store import finding
+from duly.store import job_search
 from tests.app import shop
 
 pytestmark = pytest.mark.usefixtures("at_work")
@@ -30,7 +30,7 @@ def at_work(shop_is_open: None) -> Iterator[None]:
 @pytest.fixture
 def looks_at_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page looks at thousands; with two, a test has pages enough."""
-    monkeypatch.setattr(finding, "LOOK", 2)
+    monkeypatch.setattr(job_search, "LOOK", 2)
 
 
 def command(*words: str) -> Result:

@@ -11,9 +11,16 @@ from duly.model.schedule import Plan
 from duly.policy.firing import decide
 from duly.store.applying import Application, apply
 from duly.store.database import Operation, T
-from duly.store.held import Editor
 from duly.store.ids import Ids
-from duly.store.protocol import LaneRule, LimitStep, QueueStep, ScheduleStep, Standing, Step
+from duly.store.protocol import (
+    LaneRule,
+    LimitStep,
+    QueueStep,
+    ScheduleStep,
+    Step,
+    StoredDefinitions,
+)
+from duly.store.schedule_change import Editor
 from duly.store.sql_store import SqlStore
 from tests.conformance.expect import equal, refused
 from tests.conformance.fairness import Taker, of_tenants
@@ -42,7 +49,7 @@ async def applied(
     await world.by("ada").schedules.apply(FILE, expected=expected, record=record, steps=steps)
 
 
-async def standing(world: World) -> Standing:
+async def standing(world: World) -> StoredDefinitions:
     return await world.store.schedules.standing(NAMES)
 
 

@@ -8,11 +8,10 @@ from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, judge
-from duly.store import held
+from duly.store import schedule_change
 from duly.store.database import Ask, Operation, Value
-from duly.store.event_rows import read
 from duly.store.protocol import Settlement
-from duly.store.rows import ScheduleRow
+from duly.store.rows import ScheduleRow, read
 from tests.conformance.events import emit, fires, react
 from tests.conformance.expect import equal
 from tests.conformance.reactions import DAY, SECOND, cancelled, only, reminder, scheduled
@@ -131,5 +130,5 @@ def _later(ahead: int) -> Operation[list[int]]:
 
 def _spoiled(name: str) -> Operation[None]:
     [row] = yield Ask("hold_named_schedules", {"names": [name]})
-    values = held.values_of(ScheduleRow(*row))
+    values = schedule_change.values_of(ScheduleRow(*row))
     yield Ask("change_schedule", values | {"pause": "somebody's hand"})

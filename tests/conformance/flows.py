@@ -12,7 +12,7 @@ from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.database import Ask, alone
-from duly.store.protocol import Done
+from duly.store.protocol import JobDone
 from duly.store.rows import packed
 from duly.store.sql_store import SqlStore
 from tests.conformance.expect import equal, holds, refused
@@ -272,7 +272,7 @@ async def a_flow_goes_on_though_whoever_ended_its_step_knew_nothing_of_flows(wor
     """A worker of an older version finishes it in passing, as if nothing waited for it."""
     number = await opened(world, chain(2))
     job = await begun(world, "step 0")
-    await world.turn(0, Done(job.id, job.fence, encode(20), None))
+    await world.turn(0, JobDone(job.id, job.fence, encode(20), None))
     equal(await ready(world), [])
     equal(await world.store.upkeep.sweep(limit=100), 1)
     last = await done(world, "step 1")

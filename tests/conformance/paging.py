@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.errors import InvalidValue
 from duly.model.job_filter import EVERYTHING, parse_filter
-from duly.store import finding
+from duly.store import job_search
 from duly.store.protocol import Page
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.finding import OOPS, ended, found, one_of_each
@@ -19,7 +19,7 @@ from tests.factories import call, plan
 async def looked(world: World, text: str, **page: Any) -> Page:
     """A page that looks at so many jobs."""
     asked = {"after": None, "limit": 100, **page}
-    return await world.database.read(lambda: finding.find(parse_filter(text), **asked))
+    return await world.database.read(lambda: job_search.find(parse_filter(text), **asked))
 
 
 async def turned(world: World, text: str, **page: Any) -> list[list[int]]:

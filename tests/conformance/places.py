@@ -3,7 +3,7 @@
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.policy.limits import PATIENCE
 from duly.store.limits import MOST_FREED
-from duly.store.protocol import Done, Retention
+from duly.store.protocol import JobDone, Retention
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import RETRY, filled, info, lane, limited, states
 from tests.conformance.registry import check
@@ -193,7 +193,7 @@ async def a_worker_without_a_lease_takes_no_place(world: World) -> None:
 @check
 async def places_of_jobs_that_do_not_run_are_found_by_the_net(world: World) -> None:
     running, waiting = await filled(world, 2)
-    await world.turn(1, Done(running.id, running.fence))  # as if it were a plain one
+    await world.turn(1, JobDone(running.id, running.fence))  # as if it were a plain one
     equal((await info(world)).running, 1)
     await world.store.upkeep.sweep(limit=10)
     equal([job.id for job in await world.claim(10)], waiting)

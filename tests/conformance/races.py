@@ -13,24 +13,24 @@ from duly.policy.firing import Facts, Firing, decide
 from duly.rules import zone_data_version
 from duly.store import ledger, schedules
 from duly.store.database import Operation
-from duly.store.held import Editor
 from duly.store.ids import Ids
-from duly.store.protocol import Fired
+from duly.store.protocol import FiringResult
+from duly.store.schedule_change import Editor
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
 from tests.factories import plan
 
 
-def _fire(ids: Ids) -> Operation[Fired]:
+def _fire(ids: Ids) -> Operation[FiringResult]:
     return ledger.fire(
         decide, limit=10, zone_data=zone_data_version(), ids=ids, trust=lambda _: True
     )
 
 
 def _interrupted(
-    operation: Operation[Fired], before: str, other: Callable[[], Operation[object]]
-) -> Operation[Fired]:
+    operation: Operation[FiringResult], before: str, other: Callable[[], Operation[object]]
+) -> Operation[FiringResult]:
     """Run the other operation just before the first asks a certain statement."""
     try:
         ask = next(operation)
@@ -39,11 +39,11 @@ def _interrupted(
                 yield from other()
             ask = operation.send((yield ask))
     except StopIteration as end:
-        result: Fired = end.value
+        result: FiringResult = end.value
         return result
 
 
-async def _raced(world: World, other: Callable[[Ids], Operation[object]]) -> Fired:
+async def _raced(world: World, other: Callable[[Ids], Operation[object]]) -> FiringResult:
     return await world.write(
         lambda ids: _interrupted(_fire(ids), "advance_schedules", lambda: other(ids))
     )

@@ -5,7 +5,7 @@ from datetime import timedelta
 from duly.model.fire import Cause
 from duly.model.payload import encode
 from duly.model.states import State
-from duly.store.protocol import Replayed, Retention
+from duly.store.protocol import ReplayResult, Retention
 from tests.conformance.events import DOC, emit, fires, react
 from tests.conformance.expect import equal
 from tests.conformance.reactions import DAY, SECOND, cancelled, only, reminder, scheduled
@@ -14,7 +14,7 @@ from tests.conformance.world import MINUTE, START, World
 from tests.factories import plan
 
 
-async def replay(world: World, *, dry_run: bool = False) -> Replayed:
+async def replay(world: World, *, dry_run: bool = False) -> ReplayResult:
     world.wait(SECOND)
     return await world.store.events.replay("report", since=START, until=world.now, dry_run=dry_run)
 

@@ -14,7 +14,7 @@ from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Ids
-from duly.store.protocol import SUSPECT, Done, Retention, Turn
+from duly.store.protocol import SUSPECT, JobDone, Retention, Turn
 from duly.store.sql_store import SqlStore
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
@@ -25,8 +25,8 @@ from tests.factories import call, distinct_call, plan
 MICROSECOND = timedelta(microseconds=1)
 
 
-def _done(job: Claimed, result: str | None = None, keep: timedelta | None = None) -> Done:
-    return Done(job.id, job.fence, result, None if keep is None else keep // MICROSECOND)
+def _done(job: Claimed, result: str | None = None, keep: timedelta | None = None) -> JobDone:
+    return JobDone(job.id, job.fence, result, None if keep is None else keep // MICROSECOND)
 
 
 async def _begun(world: World, limit: int = 1) -> Sequence[Claimed]:

@@ -20,9 +20,9 @@ from duly.store.protocol import (
     SHELVES,
     Decide,
     Dispatched,
-    Done,
-    Fired,
+    FiringResult,
     HeldJob,
+    JobDone,
     LostJob,
     Settled,
     Settlement,
@@ -84,7 +84,7 @@ class World:
     async def add(self, *plans: Plan) -> StoredSchedule:
         return (await self.store.schedules.add(plans))[0]
 
-    async def fire(self, *, limit: int = 100, decide: Decide = decide) -> Fired:
+    async def fire(self, *, limit: int = 100, decide: Decide = decide) -> FiringResult:
         return await self.store.ledger.fire(decide, limit=limit, trust=lambda _: True)
 
     async def fire_after(self, length: timedelta) -> None:
@@ -160,7 +160,7 @@ class World:
         worker = await self.the_worker() if worker is None else worker
         return Wish(**{"queue": "default", "tasks": TASKS, **changes}, worker=worker, limit=limit)
 
-    async def turn(self, limit: int = 1, *done: Done, **changes: Any) -> Turn:
+    async def turn(self, limit: int = 1, *done: JobDone, **changes: Any) -> Turn:
         """Finish what is done, and claim in passing."""
         return await self.store.work.turn(done, await self.wish(limit, **changes))
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from duly.policy.firing import Facts, Firing, decide
 from duly.rules import zone_data_version
 from duly.store import ledger
-from duly.store.protocol import Fired
+from duly.store.protocol import FiringResult
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import MINUTE, START, World
@@ -19,7 +19,7 @@ SECOND = timedelta(seconds=1)
 
 async def _fire_with(
     world: World, release: str, decide: Callable[[Facts, datetime], Firing] = decide
-) -> Fired:
+) -> FiringResult:
     """Fire as a node would that has this release."""
     return await world.write(
         lambda ids: ledger.fire(decide, limit=10, zone_data=release, ids=ids, trust=lambda _: True)

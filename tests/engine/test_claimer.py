@@ -20,7 +20,7 @@ from duly.model.job import Call
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
-from duly.store.protocol import QUEUES, Done, Settlement, Store, Wish
+from duly.store.protocol import QUEUES, JobDone, Settlement, Store, Wish
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -354,7 +354,7 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
     numbers += await store.jobs.enqueue(calls[3:])
     answered = asyncio.Event()
 
-    async def slow(real: Fault, done: Sequence[Done], wish: Wish | None) -> object:
+    async def slow(real: Fault, done: Sequence[JobDone], wish: Wish | None) -> object:
         counter.line.faults["work.turn"] = deaf
         await answered.wait()
         return await real(done, wish)
@@ -405,7 +405,7 @@ async def test_a_write_on_a_job_that_somebody_else_has_is_refused_and_told(store
     await counter.tick()
     await until(lambda: not counter.runner.running)
     runner = counter.runner
-    runner.outbox.done[0] = Done(runner.outbox.done[0].id, 4711)
+    runner.outbox.done[0] = JobDone(runner.outbox.done[0].id, 4711)
     [settled] = runner.outbox.settlements
     assert isinstance(settled.job, Claimed)
     runner.outbox.settlements = [
@@ -442,7 +442,7 @@ async def test_nor_does_a_plain_result(store: Store) -> None:
     await counter.tick()
     await until(lambda: len(counter.runner.outbox.done) == 6)
 
-    async def picky(real: Fault, done: Sequence[Done], wish: Wish | None = None) -> object:
+    async def picky(real: Fault, done: Sequence[JobDone], wish: Wish | None = None) -> object:
         if any(one.id == numbers[2] and one.result for one in done):
             raise ValueError("no such character")
         return await real(done, wish)

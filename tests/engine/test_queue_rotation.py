@@ -3,7 +3,7 @@
 import pytest
 
 from duly.engine.claim_planner import QueueRotation, QueueShelf
-from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, Ready
+from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, ReadyShelf
 
 
 def looks(
@@ -113,8 +113,8 @@ def test_neither_moments_of_schedules_nor_enqueued_work_starve_behind_the_other(
 
 def test_tasks_are_remembered_where_jobs_of_others_were_seen() -> None:
     rotation = QueueRotation(["a", "b"])
-    rotation.seen([Ready("a", NORMAL, ("mail",)), Ready("b", NORMAL)])
+    rotation.seen([ReadyShelf("a", NORMAL, ("mail",)), ReadyShelf("b", NORMAL)])
     assert rotation.among(QueueShelf("a", NORMAL)) == ("mail",)
     assert rotation.among(QueueShelf("b", NORMAL)) == ()
-    rotation.seen([Ready("a", NORMAL)])
+    rotation.seen([ReadyShelf("a", NORMAL)])
     assert rotation.among(QueueShelf("a", NORMAL)) == ()

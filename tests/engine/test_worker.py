@@ -26,7 +26,7 @@ from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.registry.context import Context, current
 from duly.registry.definition import define
-from duly.store.protocol import Done, Store, Wish
+from duly.store.protocol import JobDone, Store, Wish
 from tests.engine.workshop import (
     LONG_LEASE,
     PAUSE,
@@ -412,7 +412,7 @@ async def test_a_worker_whose_store_is_away_still_ends(
     async with at_work(line.store, nothing) as working:
         for verb in ("turn", "settle", "renew", "listen_to", "end_lease"):
             line.faults[f"work.{verb}"] = raising(StoreUnavailable)
-        working.worker.runner.outbox.done = [Done(4711, 4711)]
+        working.worker.runner.outbox.done = [JobDone(4711, 4711)]
         begun = boottime()
         await working.leave(cold=cold)
         assert boottime() - begun < 3

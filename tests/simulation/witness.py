@@ -7,7 +7,7 @@ from typing import Any
 from duly.model.states import State
 from duly.model.worker import Profile, WorkerInfo
 from duly.store.nouns.work import SqlWork
-from duly.store.protocol import Done, Settled, Settlement, Turn, Wish
+from duly.store.protocol import JobDone, Settled, Settlement, Turn, Wish
 from tests.simulation.world import Host, World
 
 
@@ -34,7 +34,7 @@ class Witness:
         self._world.sometimes["unknown commit resolved"] += len(settled.before)
         return settled
 
-    async def turn(self, done: Sequence[Done], wish: Wish | None = None) -> Turn:
+    async def turn(self, done: Sequence[JobDone], wish: Wish | None = None) -> Turn:
         turn = await self._work.turn(done, wish)
         self._told({one.id: (one.fence, State.SUCCEEDED) for one in done}, turn.kept)
         return turn

@@ -9,9 +9,8 @@ import sqlite3
 import psycopg
 import pytest
 
-from duly.store import finding
-from duly.store.cursor import FIRST, LAST
-from duly.store.finding import Way
+from duly.store import job_search
+from duly.store.job_search import FIRST, LAST, Way
 from duly.store.statements import statements
 from tests.store import test_plans
 from tests.store.test_plans import (
@@ -38,17 +37,17 @@ BY_NUMBER = "INTEGER PRIMARY KEY"
 # The indexes on SQLite, in the order of the plan; and on PostgreSQL a part of the plan: the index,
 # its condition where several indexes serve, or nothing where any index does.
 MADE_FOR = {
-    finding.LIVING: ([BY_NUMBER], ""),
-    finding.RUNNING: ([BY_NUMBER, "duly_job_running", "duly_job_flow"], "job_running"),
-    finding.LIVING_OF_SCHEDULE: (["duly_job_schedule"], "Index Cond: (schedule_id"),
-    finding.HISTORY: (["duly_history_ended"], "_ended_at_idx"),
-    finding.HISTORY_OF_SCHEDULE: (["duly_history_schedule"], "_schedule_id_ended_at_idx"),
-    finding.FAILED: (["duly_failed_ended"], "failed_ended"),
+    job_search.LIVING: ([BY_NUMBER], ""),
+    job_search.RUNNING: ([BY_NUMBER, "duly_job_running", "duly_job_flow"], "job_running"),
+    job_search.LIVING_OF_SCHEDULE: (["duly_job_schedule"], "Index Cond: (schedule_id"),
+    job_search.HISTORY: (["duly_history_ended"], "_ended_at_idx"),
+    job_search.HISTORY_OF_SCHEDULE: (["duly_history_schedule"], "_schedule_id_ended_at_idx"),
+    job_search.FAILED: (["duly_failed_ended"], "failed_ended"),
 }
 
 
 # What comes out of the index as it is wanted: a page of it ends when it is full.
-IN_ORDER = (finding.LIVING, finding.HISTORY, finding.FAILED)
+IN_ORDER = (job_search.LIVING, job_search.HISTORY, job_search.FAILED)
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["empty", "full"])
@@ -65,7 +64,7 @@ def test_sqlite_goes_the_way_that_was_chosen(
         asked = f"explain query plan {statements(SQLITE)[name]}"
         plan = [row[3] for row in sqlite.execute(asked, {**given, "now": NOW})]
         steps = [step for step in plan if re.match(r"(SCAN|SEARCH) (job|duly_\w+)\b", step)]
-        if way is finding.LIVING and name == way.tally:
+        if way is job_search.LIVING and name == way.tally:
             assert steps == ["SCAN job"]  # whoever counts all of them has no shorter way
             continue
         assert [

@@ -22,7 +22,7 @@ from duly.model.policies import Missed
 from duly.policy.firing import decide
 from duly.store.connect import database
 from duly.store.migrate import migrate, migrations
-from duly.store.protocol import Fired
+from duly.store.protocol import FiringResult
 from duly.store.sql_store import SqlStore
 from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
@@ -168,7 +168,7 @@ class House:
     execute: Callable[[str], object]
     fires: str  # the table
 
-    async def fire(self) -> Fired:
+    async def fire(self) -> FiringResult:
         return await self.store.ledger.fire(decide, limit=200, trust=lambda _: True)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from duly.store.database import Ask, Operation
-from duly.store.ids import BLOCK, Dry, Forgotten, Ids, Kept, NumbersTaken
+from duly.store.ids import BLOCK, Dry, Forgotten, Ids, KeptIds, NumbersTaken
 
 
 def drawn(drawing: Operation[Iterator[int]], *answers: list[tuple[int]]) -> list[int]:
@@ -62,7 +62,7 @@ def test_kept_numbers_stay_until_they_are_forgotten() -> None:
     pools = [Ids("old"), Ids("new")]
     for block, pool in enumerate(pools, 1):
         pool.add(block)
-    kept = Kept(lambda: pools[0])
+    kept = KeptIds(lambda: pools[0])
     assert [drawn(kept.draw(2), [(1,)]) for _ in range(2)] == [[1_000, 1_001]] * 2
     kept.all_new([], 2)  # an earlier run may have written them
     with pytest.raises(Forgotten):

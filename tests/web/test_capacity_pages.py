@@ -11,7 +11,7 @@ from duly import Duly, Job, Limit
 from duly.app import Task
 from duly.model.access import Role
 from duly.model.worker import Profile, WorkerInfo
-from duly.store.protocol import Done, Store, Wish
+from duly.store.protocol import JobDone, Store, Wish
 from tests.infrastructure.web import Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'
@@ -51,7 +51,7 @@ class Shop:
 
         async def work(store: Store) -> None:
             held = await store.work.held(worker.id)
-            await store.work.turn([Done(one.id, one.fence) for one in held])
+            await store.work.turn([JobDone(one.id, one.fence) for one in held])
 
         self.site.app._lazy.call(work, twin="")
 

@@ -20,7 +20,7 @@ from duly.model.access import Role
 from duly.model.job import Owner
 from duly.model.worker import Profile
 from duly.rules import Rule, Spaced, parse
-from duly.store.protocol import Done, Store, WantedSchedule, Wish
+from duly.store.protocol import JobDone, Store, WantedSchedule, Wish
 from tests.infrastructure.moments import every_hour
 from tests.infrastructure.web import Site, site
 
@@ -64,7 +64,7 @@ class Office:
                 )
                 await store.work.claim(wish)
             held = await store.work.held(worker.id)
-            await store.work.turn([Done(one.id, one.fence) for one in held])
+            await store.work.turn([JobDone(one.id, one.fence) for one in held])
 
         self.app._lazy.call(done, twin="")
 

@@ -14,7 +14,7 @@ from duly.model.payload import LONGEST_ARGS, Json, decode
 from duly.registry.argument_errors import check_storable
 from duly.registry.codecs import ENCODER
 from duly.store.foreign import aemit_on, emit_on
-from duly.store.protocol import Replayed, Store
+from duly.store.protocol import ReplayResult, Store
 from duly.views.fires import Fire
 
 NOTHING: Mapping[str, Any] = {}
@@ -176,7 +176,7 @@ class Events:
         *,
         pattern: str | None = None,
         dry_run: bool = False,
-    ) -> Replayed:
+    ) -> ReplayResult:
         """Let a schedule react to what happened without it, from ``since`` up to ``until``, or now.
 
         What it has reacted to is left alone, so it can be repeated. ``pattern``: only to some.
@@ -193,7 +193,7 @@ class Events:
         *,
         pattern: str | None = None,
         dry_run: bool = False,
-    ) -> Replayed:
+    ) -> ReplayResult:
         wanted = Replay(schedule, since, until, pattern, dry_run)
         return await _replay(await self._lazy.store(), wanted)
 
@@ -229,7 +229,7 @@ async def _reactions(store: Store, number: str | int) -> list[Fire]:
     return [Fire.of(fire, schedule, reacts=True) for schedule, fire in found]
 
 
-async def _replay(store: Store, wanted: Replay) -> Replayed:
+async def _replay(store: Store, wanted: Replay) -> ReplayResult:
     until = wanted.until
     if until is None:
         until = await store.surroundings.now() + timedelta.resolution

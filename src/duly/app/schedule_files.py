@@ -39,9 +39,9 @@ from duly.store.protocol import (
     LimitStep,
     QueueStep,
     ScheduleStep,
-    Standing,
     Step,
     Store,
+    StoredDefinitions,
 )
 
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
@@ -60,7 +60,7 @@ class FileDraft:
     sheet: ScheduleFile
     plan: SheetPlan
     expected: str | None  # what was applied last
-    standing: Standing
+    standing: StoredDefinitions
     applied: Record | None = None  # the same, understood
     taken_back: int = 0  # how many things that a person or somebody else decided
 
@@ -325,7 +325,7 @@ async def exported(store: Store) -> tuple[ScheduleFile, Sequence[str]]:
     return ScheduleFile(schedules=schedules, queues=queues, limits=limits), notes
 
 
-def live_sheet(standing: Standing, sheets: Collection[ScheduleFile]) -> ScheduleFile:
+def live_sheet(standing: StoredDefinitions, sheets: Collection[ScheduleFile]) -> ScheduleFile:
     """What is there of all that the sheets name."""
     queues = {name for sheet in sheets for name in sheet.queues} & {*standing.queues}
     limits = {name for sheet in sheets for name in sheet.limits} & {*standing.limits}

@@ -12,7 +12,7 @@ from duly.policy.why import about
 from duly.policy.why.answer import plural
 from duly.rules import zone_data_version
 from duly.store.connect import is_postgres, is_remote
-from duly.store.protocol import OVERDUE, Progress
+from duly.store.protocol import OVERDUE, StoreProgress
 
 ROUND_TRIPS: Final = 5
 SKEW_SEEN: Final = timedelta(seconds=1)
@@ -101,7 +101,7 @@ async def moments(patient: Patient) -> Finding:
     return judge_moments(await patient.store.upkeep.progress())
 
 
-def judge_moments(progress: Progress) -> Finding:
+def judge_moments(progress: StoreProgress) -> Finding:
     """The oldest moment that nobody has decided, and the oldest job that nobody has made ready."""
     start = "no scheduler is alive, or none that can keep up: duly up, or duly scheduler"
     unfired = progress.oldest_unfired
@@ -122,5 +122,5 @@ def judge_moments(progress: Progress) -> Finding:
     return fine("nothing is due that nobody has dealt with")
 
 
-def _at(moment: datetime, progress: Progress) -> str:
+def _at(moment: datetime, progress: StoreProgress) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC ({about(progress.now - moment)} ago)"

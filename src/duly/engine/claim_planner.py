@@ -29,7 +29,7 @@ from duly.store.protocol import (
     READY,
     SUSPECT,
     Claims,
-    Ready,
+    ReadyShelf,
     Store,
     Wish,
 )
@@ -69,7 +69,7 @@ class QueueRotation:
             if name in self._shelves:
                 self._shelves[name].add(shelf)
 
-    def seen(self, places: Iterable[Ready | tuple[str, int]]) -> None:
+    def seen(self, places: Iterable[ReadyShelf | tuple[str, int]]) -> None:
         """What a peek at the store has shown."""
         for shelves in self._shelves.values():
             shelves.clear()

@@ -15,15 +15,7 @@ from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf
 from duly.engine.outbox import ENOUGH_FOR_TWO
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, ignore_event
-from duly.store.protocol import (
-    CAREFUL,
-    NO_FLOOR,
-    Claims,
-    Done,
-    Settlement,
-    Turn,
-    Wish,
-)
+from duly.store.protocol import CAREFUL, NO_FLOOR, Claims, JobDone, Settlement, Turn, Wish
 
 POLL = timedelta(milliseconds=500)
 SETTLEMENTS = 200  # in one transaction, which locks what waits for them
@@ -32,7 +24,7 @@ SOON = timedelta(milliseconds=5)
 PUT_OFF_SECONDS = 2.0
 NO_REST = timedelta(0)
 
-End = TypeVar("End", bound=Done | Settlement)
+End = TypeVar("End", bound=JobDone | Settlement)
 Write: TypeAlias = Callable[[Sequence[End]], Awaitable[None]]
 
 
@@ -208,7 +200,7 @@ class Claimer:
         if journal is not None and journal.has_words:
             await journal.write()
 
-    async def _finished(self, done: Sequence[Done]) -> None:
+    async def _finished(self, done: Sequence[JobDone]) -> None:
         turn = await self._planner.store.work.turn(done, None)
         self._refused(turn.refused, {one.id: one.fence for one in done})
 
@@ -232,7 +224,7 @@ class Claimer:
 
     async def _speechless(self, one: End, reason: Exception, write: Write[End]) -> None:
         """Written without what cannot be stored; and if that cannot be either, it is let go."""
-        number = one.id if isinstance(one, Done) else one.job.id
+        number = one.id if isinstance(one, JobDone) else one.job.id
         self._emit(SettlementFailed(number, reason))
         try:
             await write([_without_words(one, reason)])
@@ -252,7 +244,7 @@ def _may_be_done(error: BaseException) -> bool:
 
 
 def _without_words(one: End, reason: Exception) -> End:
-    if isinstance(one, Done):
+    if isinstance(one, JobDone):
         return cast(End, one._replace(result=None, keep=None))
     verdict = replace(one.verdict, error=f"what it said cannot be stored: {reason!r:.200}")
     return replace(one, result=None, verdict=verdict)

@@ -13,7 +13,7 @@ from duly.model.outcome import Completed, Opened, Outcome, Returned, Succeeded
 from duly.model.states import ENDED
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.registry.definition import Definition
-from duly.store.protocol import Done, Settlement
+from duly.store.protocol import JobDone, Settlement
 
 # One claimer is told of the first job that is over, and another one when there are so many.
 ENOUGH_FOR_TWO = 50
@@ -30,7 +30,7 @@ class Outbox:
         emit: Emit,
         verbose: bool,
     ) -> None:
-        self.done: list[Done] = []
+        self.done: list[JobDone] = []
         self.settlements: list[Settlement] = []
         self._later: list[tuple[float, Settlement]] = []  # not to be tried again before then
         self.attempts = 0  # that were made here and have ended, ever
@@ -74,7 +74,7 @@ class Outbox:
         elif len(self.done) == ENOUGH_FOR_TWO:
             self._wake_second()
 
-    def take_done(self, most: int) -> list[Done]:
+    def take_done(self, most: int) -> list[JobDone]:
         self._woken = False
         done, self.done = self.done[:most], self.done[most:]
         return done
@@ -146,7 +146,7 @@ class Outbox:
         )
 
 
-def _plainly_done(job: Claimed, outcome: Succeeded) -> Done:
+def _plainly_done(job: Claimed, outcome: Succeeded) -> JobDone:
     if outcome.result is None:
-        return Done(job.id, job.fence)
-    return Done(job.id, job.fence, outcome.result, job.terms.kept // _MICROSECOND)
+        return JobDone(job.id, job.fence)
+    return JobDone(job.id, job.fence, outcome.result, job.terms.kept // _MICROSECOND)

@@ -12,7 +12,7 @@ from duly.engine.timekeeper import ORDINARY, Timekeeper
 from duly.events import Emit, ScheduleFaulted, SchedulesFired, ignore_event
 from duly.policy.firing import decide
 from duly.store.protocol import SCHEDULES, Store
-from duly.store.protocol import Fired as Pass
+from duly.store.protocol import FiringResult as Pass
 
 # So many schedules in one transaction: large enough to be fast, small enough that the rows behind
 # do not wait long, and that a crash repeats little.

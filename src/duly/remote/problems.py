@@ -40,7 +40,7 @@ _KINDS: Final[Mapping[type[DulyError], tuple[int, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class HttpProblem:
     """What went wrong, as it is told: ``slug`` for programs, ``detail`` is the sentence."""
 
     slug: str
@@ -57,10 +57,10 @@ class Problem:
         }
 
 
-def problem_of(error: DulyError) -> Problem:
+def problem_of(error: DulyError) -> HttpProblem:
     kind = next(kind for kind in _KINDS if isinstance(error, kind))
     status, title = _KINDS[kind]
-    return Problem(slug_of(kind), title, status, str(error))
+    return HttpProblem(slug_of(kind), title, status, str(error))
 
 
 def error_of(slug: str, detail: str) -> DulyError:

@@ -23,10 +23,10 @@ from duly.model.access import Actor
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.answering import FORM
 from duly.remote.calls import CALLS, NOUNS, RemoteCall, verbs_of
-from duly.remote.line import LONG_PATIENCE, PATIENCE, Line, Question, Reply
+from duly.remote.http import LONG_PATIENCE, PATIENCE, HttpClient, Question, Reply
 from duly.remote.problems import MEDIA_TYPE, error_of
 from duly.remote.reading import reader
-from duly.remote.token import Token, read_token
+from duly.remote.token import RemoteToken, read_token
 from duly.remote.writing import writer
 from duly.store.protocol import (
     Access,
@@ -56,10 +56,10 @@ class RemoteStore:
         *,
         token_file: str | None,
         actor: Actor | None = None,
-        line: Line | None = None,
+        line: HttpClient | None = None,
     ) -> None:
         self._token_file = token_file
-        self._line = line or Line(url, self._token)
+        self._line = line or HttpClient(url, self._token)
         self.actor = actor
         self.schedules = cast("Schedules", RemoteSchedules("schedules", self._asked))
         self.ledger = cast("Ledger", Noun("ledger", self._asked))
@@ -155,7 +155,7 @@ class RemoteStore:
             )
         raise StoreUnavailable(f"{self.place} is no duly, or not a well one: HTTP {reply.status}")
 
-    def _token(self) -> Token:
+    def _token(self) -> RemoteToken:
         return read_token(self._token_file, place=self.place)
 
 

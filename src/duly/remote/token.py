@@ -13,12 +13,12 @@ MAKE_ONE: Final = "duly tokens create NAME --role viewer, where the database is"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class RemoteToken:
     file: str
     secret: str = field(repr=False)
 
 
-def read_token(file: str | None, *, place: str) -> Token:
+def read_token(file: str | None, *, place: str) -> RemoteToken:
     """The first line of a file that nobody else may read."""
     if not file:
         raise InvalidValue(
@@ -26,7 +26,7 @@ def read_token(file: str | None, *, place: str) -> Token:
             f'token_file = "FILE" in duly.toml; an admin makes one: {MAKE_ONE}'
         )
     try:
-        return Token(file, _checked(file, _first_line(file)))
+        return RemoteToken(file, _checked(file, _first_line(file)))
     except OSError as error:
         raise InvalidValue(f"the token file {file}: {error.strerror}") from None
 

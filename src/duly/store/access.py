@@ -172,7 +172,7 @@ def audit(
     return [_entry(row) for row in found]
 
 
-class Stretch(NamedTuple):
+class ChainCheck(NamedTuple):
     """A stretch of the chain that was looked at."""
 
     number: int  # of its last entry
@@ -181,21 +181,21 @@ class Stretch(NamedTuple):
     is_last: bool = False
 
 
-def look_at_chain(number: int, previous: str, limit: int) -> Operation[Stretch]:
+def look_at_chain(number: int, previous: str, limit: int) -> Operation[ChainCheck]:
     """Whether the entries behind a number follow each other, and end where the log does."""
     found = yield Ask("audit_chain", {"after": number, "limit": limit})
     for row in found:
         entry = _entry(row)
         if not entry.follows(number, previous):
-            return Stretch(number, previous, broken=number + 1)
+            return ChainCheck(number, previous, broken=number + 1)
         number, previous = entry.number, entry.hash
     if len(found) == limit:
-        return Stretch(number, previous)
+        return ChainCheck(number, previous)
     heads = yield Ask("audit_head")
     end, hash_there = heads[0] if heads else (0, "")
     if (end, hash_there) == (number, previous):
-        return Stretch(number, previous, is_last=True)
-    return Stretch(number, previous, broken=number if end == number else min(end, number) + 1)
+        return ChainCheck(number, previous, is_last=True)
+    return ChainCheck(number, previous, broken=number if end == number else min(end, number) + 1)
 
 
 def acknowledge(matter: Matter, *, who: str, note: str) -> Operation[Acknowledgement]:

@@ -12,17 +12,17 @@ from duly.instants import EPOCH
 from duly.model.payload import check_text
 from duly.model.queue import Queue
 from duly.model.schedule import Pause, StoredSchedule
-from duly.store import limits, rows, schedules, steering, work, worker_rows
+from duly.store import limits, rows, schedules, work
 from duly.store.database import Ask, Operation
-from duly.store.held import Editor, held, note
 from duly.store.protocol import (
     LaneRule,
     LimitStep,
     QueueStep,
     ScheduleStep,
-    Standing,
     Step,
+    StoredDefinitions,
 )
+from duly.store.schedule_change import Editor, held, note
 
 AGAIN = "plan again"
 
@@ -53,11 +53,11 @@ def applied(file: str) -> Operation[str | None]:
     return found[0][0] if found else None
 
 
-def standing(names: Sequence[str]) -> Operation[Standing]:
+def standing(names: Sequence[str]) -> Operation[StoredDefinitions]:
     found = rows.schedules((yield Ask("named_schedules", {"names": list(names)})))
     queues = yield from work.queues()
     rules = yield from _rules()
-    return Standing(
+    return StoredDefinitions(
         schedules={row.name: rows.schedule(row) for row in found},
         queues={queue.name: queue for queue in queues},
         limits={rule.name: rule for rule in rules},
@@ -71,7 +71,7 @@ def apply(wanted: Application, editor: Editor) -> Operation[None]:
         return  # it was written, and the answer was lost
     if sheet != wanted.expected:
         raise WrongState(f"somebody applied {wanted.file} meanwhile: {AGAIN}")
-    writing = _Writing(editor)
+    writing = _FileWriter(editor)
     # In one order always, so that two who apply two files do not wait for each other.
     for step in sorted(wanted.steps, key=_place):
         match step:
@@ -98,7 +98,7 @@ def _place(step: Step) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _FileWriter:
     editor: Editor
 
     def schedule(self, step: ScheduleStep) -> Operation[None]:
@@ -110,9 +110,9 @@ class _Writing:
             return
         if step.paused:
             wanted = Pause(since=EPOCH, by=self.editor.who, note=step.note)
-            yield from steering.pause(step.name, wanted, self.editor)
+            yield from schedules.pause(step.name, wanted, self.editor)
         else:
-            yield from steering.resume(step.name, self.editor)
+            yield from schedules.resume(step.name, self.editor)
 
     def _add(self, step: ScheduleStep) -> Operation[None]:
         plans = [step.plan] if step.plan else []
@@ -167,7 +167,7 @@ def _limit(step: LimitStep) -> Operation[None]:
 def _rules() -> Operation[list[LaneRule]]:
     found = yield Ask("list_lane_rules")
     return [
-        LaneRule(name, concurrency, worker_rows.rate(count, period))
+        LaneRule(name, concurrency, rows.rate(count, period))
         for name, concurrency, count, period in found
     ]
 

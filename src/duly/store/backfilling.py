@@ -16,12 +16,12 @@ from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import Editor, held, note, unknown
 from duly.store.protocol import Decide
+from duly.store.schedule_change import Editor, held, note, unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class BackfillRequest:
     """A backfill that is asked for; the number is its own, so that a repeated call is known."""
 
     name: str
@@ -31,7 +31,7 @@ class Request:
     number: int = 0
 
 
-def backfill(request: Request, editor: Editor) -> Operation[Backfill]:
+def backfill(request: BackfillRequest, editor: Editor) -> Operation[Backfill]:
     check_stretch(request.since, request.until)
     row, schedule, now = yield from held(request.name, editor)
     moments = moments_of(schedule, request.since, request.until, cursor=schedule.cursor, now=now)
@@ -51,7 +51,7 @@ def backfill(request: Request, editor: Editor) -> Operation[Backfill]:
     return replace(told, jobs=tuple(jobs))
 
 
-def foresee(request: Request, *, decide: Decide) -> Operation[Backfill]:
+def foresee(request: BackfillRequest, *, decide: Decide) -> Operation[Backfill]:
     """The same, without doing it; what is due and not decided about yet is decided in thought."""
     check_stretch(request.since, request.until)
     found = rows.schedules((yield Ask("named_schedules", {"names": [request.name]})))
@@ -98,7 +98,7 @@ def _without(moments: Iterable[datetime], known: Iterable[LeftAlone]) -> list[da
 
 
 def _told(
-    request: Request,
+    request: BackfillRequest,
     schedule: StoredSchedule,
     moments: Sequence[datetime],
     known: Sequence[LeftAlone],

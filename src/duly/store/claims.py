@@ -19,9 +19,9 @@ from typing import NamedTuple
 from duly.model.claimed import Claimed
 from duly.model.states import State
 from duly.policy.limits import LaneUsage, believable, enter, opens_at, room
-from duly.store import limits, rows, worker_rows
+from duly.store import limits, rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.protocol import CAREFUL, Done, Ready, Turn, Wish
+from duly.store.protocol import CAREFUL, JobDone, ReadyShelf, Turn, Wish
 from duly.store.settling import done_before
 
 # How many jobs with limits or needs are looked at to find some that may run.
@@ -32,7 +32,7 @@ MOST_PASSED = 20
 _TENANT, _RANK = (Claimed.__struct_fields__.index(name) for name in ("tenant", "rank"))
 
 
-def turn(done: Sequence[Done], wish: Wish | None) -> Operation[Turn]:
+def turn(done: Sequence[JobDone], wish: Wish | None) -> Operation[Turn]:
     """Finish what is done, then take what is wished, one statement after the other."""
     kept = yield from finish(done)
     jobs = (yield from claim(wish)) if wish else []
@@ -40,13 +40,13 @@ def turn(done: Sequence[Done], wish: Wish | None) -> Operation[Turn]:
     return turned(done, jobs, lost)
 
 
-def turned(done: Sequence[Done], jobs: Sequence[Claimed], lost: Sequence[int]) -> Turn:
+def turned(done: Sequence[JobDone], jobs: Sequence[Claimed], lost: Sequence[int]) -> Turn:
     """What is not lost is kept: written now, or before, when an answer was lost."""
     kept = [one.id for one in done if one.id not in lost]
     return Turn(jobs=jobs, kept=kept, refused=lost)
 
 
-def finish(done: Sequence[Done]) -> Operation[list[int]]:
+def finish(done: Sequence[JobDone]) -> Operation[list[int]]:
     """Move jobs that succeeded into the history: those that are still ours."""
     kept: list[int] = []
     for fence, batch in by_fence(done):
@@ -57,13 +57,13 @@ def finish(done: Sequence[Done]) -> Operation[list[int]]:
     return kept
 
 
-def by_fence(done: Iterable[Done]) -> list[tuple[int, list[Done]]]:
+def by_fence(done: Iterable[JobDone]) -> list[tuple[int, list[JobDone]]]:
     """What was claimed together is finished together, under one fence."""
     ordered = sorted(done, key=lambda one: (one.fence, one.id))
     return [(fence, list(batch)) for fence, batch in groupby(ordered, lambda one: one.fence)]
 
 
-def refused(done: Sequence[Done], kept: Sequence[int]) -> Operation[list[int]]:
+def refused(done: Sequence[JobDone], kept: Sequence[int]) -> Operation[list[int]]:
     """Those that were not ours any more; not those that were finished when an answer was lost."""
     written = set(kept)
     missing = {one.id: (one.fence, State.SUCCEEDED) for one in done if one.id not in written}
@@ -100,7 +100,7 @@ def share(limit: int, kinds: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenJobs:
     """What was claimed with care, and the queues in which others became ready instead."""
 
     jobs: list[Claimed] = field(default_factory=list)
@@ -110,18 +110,18 @@ class Taken:
     opens_in: timedelta | None = None  # when its rate lets the next through
 
 
-def take(wish: Wish) -> Operation[Taken]:
+def take(wish: Wish) -> Operation[TakenJobs]:
     """From any queue, on any shelf, under all limits; and whom that set free."""
     held = yield Ask("hold_queue", {"queue": wish.queue})
     if not held:
         return (yield from _take(wish, wish.limit, fair=False))
     [(paused, concurrency, count, period, arrival, fair, now)] = held
     if paused:
-        return Taken()
+        return TakenJobs()
     running = 0
     if concurrency is not None:
         [(running,)] = yield Ask("running_in_queue", {"queue": wish.queue})
-    stored = LaneUsage(concurrency, worker_rows.rate(count, period), held=running, arrival=arrival)
+    stored = LaneUsage(concurrency, rows.rate(count, period), held=running, arrival=arrival)
     flow = believable(stored, now)
     places = room(flow, now)
     taken = yield from _take(wish, min(wish.limit, places), fair=bool(fair))
@@ -139,18 +139,18 @@ def _opens_in(flow: LaneUsage, now: int) -> timedelta | None:
     return None if opens is None else rows.length(max(0, opens - now))
 
 
-def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[Taken]:
+def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[TakenJobs]:
     if limit <= 0:
-        return Taken()
+        return TakenJobs()
     asked = {**_asked(wish), "limit": limit}
     turns = (yield from _turns(wish, limit)) if fair else Turns()
     if wish.shelf == CAREFUL:
         return (yield from _chosen(wish, limit, asked, turns))
     if not fair:
         if wish.among:
-            return Taken((yield from _of_tasks(wish, limit, held=True)))
-        return Taken(in_order((yield Ask("claim_held", asked))))
-    return Taken((yield from _in_turn(limit, asked, turns)))
+            return TakenJobs((yield from _of_tasks(wish, limit, held=True)))
+        return TakenJobs(in_order((yield Ask("claim_held", asked))))
+    return TakenJobs((yield from _in_turn(limit, asked, turns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _in_turn(limit: int, asked: dict[str, Value], turns: Turns) -> Operation[lis
     return jobs
 
 
-def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Operation[Taken]:
+def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Operation[TakenJobs]:
     """Of the jobs with limits or needs, the first that may run here and now."""
     kinds = yield from _kinds(wish)
     if turns.tenants and not turns.stragglers:
@@ -234,7 +234,7 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
     if len(found) == MOST_CANDIDATES and admitted.parked == len(found):
         freed = [*freed, wish.queue]  # there may be more behind those who wait elsewhere now
     if not admitted.ids:
-        return Taken([], freed, admitted.opens)
+        return TakenJobs([], freed, admitted.opens)
     claimed = yield Ask("claim_chosen", {"worker": wish.worker, "ids": admitted.ids})
     missed = set(admitted.ids) - {row[0] for row in claimed}
     if missed:  # the lease has ended, and they stay ready; others may wait for their places
@@ -242,7 +242,7 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
         freed = [*freed, *(yield from limits.let_go(unused))]
     place = {number: n for n, number in enumerate(admitted.ids)}
     jobs = [rows.claimed(row) for row in sorted(claimed, key=lambda row: place[row[0]])]
-    return Taken(jobs, freed, admitted.opens)
+    return TakenJobs(jobs, freed, admitted.opens)
 
 
 class Kinds(NamedTuple):
@@ -292,5 +292,5 @@ def ready(queues: Sequence[str], tasks: Sequence[str]) -> Ask:
     return Ask("ready_shelves", {"queues": list(queues), "tasks": list(tasks)})
 
 
-def places(found: Iterable[Row]) -> list[Ready]:
-    return [Ready(queue, shelf, tuple(json.loads(among))) for queue, shelf, among in found]
+def places(found: Iterable[Row]) -> list[ReadyShelf]:
+    return [ReadyShelf(queue, shelf, tuple(json.loads(among))) for queue, shelf, among in found]

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple, cast
 from duly.instants import EPOCH, from_us, to_us
 from duly.model.job import Owner
 from duly.model.schedule import Pause, Plan, StoredSchedule
-from duly.store import rows, schedules, steering
+from duly.store import rows, schedules
 from duly.store.database import Ask, Operation, Value
-from duly.store.held import Editor, unknown
 from duly.store.ids import Ids
 from duly.store.protocol import Decide, Declared, WantedSchedule
 from duly.store.rows import ScheduleRow
+from duly.store.schedule_change import Editor, unknown
 
 # So long after its last word, a set has nobody any more who holds it.
 SILENCE = timedelta(seconds=30)
@@ -48,7 +48,7 @@ _NOWHERE = ScheduleRow._make([0] * len(ScheduleRow._fields))._replace(
 )
 
 
-class Heard(NamedTuple):
+class DeclarationSeen(NamedTuple):
     """When a set was announced: at first, at last, and since when without a pause."""
 
     first: datetime
@@ -84,7 +84,7 @@ def declare(
     [(holds, since, instant)] = yield Ask("hold_app", {"app": app})
     now = from_us(instant)
     found = yield Ask("known_declarations", {"app": app, "marks": [mark, holds]})
-    known = {one: Heard(*map(from_us, moments)) for one, *moments in found}
+    known = {one: DeclarationSeen(*map(from_us, moments)) for one, *moments in found}
     mine, holder = known.get(mark), known.get(holds)
     steady = now if mine is None else mine.steady_since(now)
     yield Ask("announce_declaration", {"app": app, "mark": mark, "since": to_us(steady)})
@@ -98,7 +98,9 @@ def declare(
         was_unheard = held and mine is not None and mine.first > holder.first
         if not is_new and not was_unheard:
             return Declared(superseded=True, since=from_us(since))
-    written = yield from _Writing(app, now, Editor(BY, decide, ids)).write(wanted, whole=whole)
+    written = yield from _DeclarationWriter(app, now, Editor(BY, decide, ids)).write(
+        wanted, whole=whole
+    )
     yield Ask("set_app", {"app": app, "mark": mark})
     return written
 
@@ -127,7 +129,7 @@ def removed(app: str = "") -> Operation[list[tuple[str, str]]]:
 
 
 @dataclass(slots=True)
-class _Writing:
+class _DeclarationWriter:
     app: str
     now: datetime
     editor: Editor
@@ -198,7 +200,7 @@ class _Writing:
             yield from schedules.edit(plan.name, lambda _: changed, self.editor)
             self.changed.append(plan.name)
         if self._was_let_go(rows.schedule(row)):
-            yield from steering.resume(plan.name, self.editor)
+            yield from schedules.resume(plan.name, self.editor)
             self.resumed.append(plan.name)
 
     def _was_let_go(self, schedule: StoredSchedule) -> bool:
@@ -212,7 +214,7 @@ class _Writing:
             if found and found[0].pause is None and found[0].owner == Owner.CODE:
                 note = f"{self._gone} since {self.now:%Y-%m-%d %H:%M} UTC"
                 wanted = Pause(since=EPOCH, by=BY, note=note)
-                yield from steering.pause(name, wanted, self.editor)
+                yield from schedules.pause(name, wanted, self.editor)
                 self.paused.append(name)
         yield Ask("forget_declared", {"app": self.app, "names": list(names)})
 

@@ -24,11 +24,10 @@ from duly.model.schedule import StoredSchedule
 from duly.policy.reaction import is_meant, reaction
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.event_rows import BEGINNING, Place, read, span
-from duly.store.ids import Ids, Kept
-from duly.store.protocol import EventPage, Reacted, Trust
+from duly.store.ids import Ids, KeptIds
+from duly.store.protocol import Reacted, StoredEventPage, Trust
 from duly.store.reactions import carry_out
-from duly.store.rows import ScheduleRow
+from duly.store.rows import BEGINNING, EventCursor, ScheduleRow, read, span
 
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
 
@@ -48,7 +47,7 @@ def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
     return Ask("emit_events", {"batch": rows.packed(said)})
 
 
-def emitted(events: Sequence[Emitted], *, ids: Kept) -> Operation[list[int]]:
+def emitted(events: Sequence[Emitted], *, ids: KeptIds) -> Operation[list[int]]:
     """Remember events; a repeated call finds its own."""
     numbers = list((yield from ids.draw(len(events))))
     ids.all_new((yield emit(events, numbers)), len(events))
@@ -63,7 +62,7 @@ class Look:
     """
 
     limit: int
-    after: Place = BEGINNING
+    after: EventCursor = BEGINNING
     brief: bool = False
     trust: Trust | None = None
     holds_schedules: bool = False
@@ -104,7 +103,7 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
     )
 
 
-def unseen(limit: int, after: Place) -> Operation[list[Event]]:
+def unseen(limit: int, after: EventCursor) -> Operation[list[Event]]:
     """In the order in which they came."""
     asked = {"limit": limit, "at": after.at, "id": after.id}
     return read((yield Ask("unseen_events", asked)))
@@ -143,7 +142,7 @@ def find(numbers: Sequence[int]) -> Operation[list[Event]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class EventSearch:
     pattern: str
     key: str | None
     since: datetime | None
@@ -162,7 +161,7 @@ class Search:
             raise InvalidValue(f"limit={self.limit}: how many events, from 1")
 
 
-def page(search: Search) -> Operation[EventPage]:
+def page(search: EventSearch) -> Operation[StoredEventPage]:
     at, number = _read_place(search.after)
     asked: dict[str, Value] = {
         **span(search.pattern),
@@ -177,7 +176,7 @@ def page(search: Search) -> Operation[EventPage]:
     found = read((yield Ask("page_events", asked)))
     events = found[: search.limit]
     last = f"{to_us(events[-1].at)}.{events[-1].id}" if len(found) > search.limit else None
-    return EventPage(events=events, after=last)
+    return StoredEventPage(events=events, after=last)
 
 
 def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]:

@@ -11,14 +11,14 @@ import msgspec
 from duly.model.claimed import Claimed
 from duly.store import claims
 from duly.store.database import Ask
-from duly.store.protocol import Done, Turn, Wish
-from duly.store.room import Room
+from duly.store.protocol import JobDone, Turn, Wish
+from duly.store.transactions import Transactions
 
 _NUMBERS = msgspec.json.Decoder(list[int])
 _JOBS = msgspec.json.Decoder(list[Claimed])
 
 
-async def turn(room: Room, done: Sequence[Done], wish: Wish) -> Turn:
+async def turn(room: Transactions, done: Sequence[JobDone], wish: Wish) -> Turn:
     [(finished, taken)] = await room.write_one(ask(done, wish))
     kept = _NUMBERS.decode(finished) if finished else []
     jobs = _JOBS.decode(taken) if taken else []
@@ -28,7 +28,7 @@ async def turn(room: Room, done: Sequence[Done], wish: Wish) -> Turn:
     return claims.turned(done, jobs, refused)
 
 
-def ask(done: Sequence[Done], wish: Wish) -> Ask:
+def ask(done: Sequence[JobDone], wish: Wish) -> Ask:
     spoken = any(one.result is not None for one in done)
     return Ask(
         "turn",

@@ -6,14 +6,14 @@ from datetime import datetime
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.model.fire import Cause, StoredFire
 from duly.rules import Spaced
-from duly.store import held, rows
+from duly.store import rows, schedule_change
 from duly.store.database import Ask, Operation
 
 
 def listed(
     name: str, since: datetime | None, until: datetime | None, limit: int
 ) -> Operation[list[StoredFire]]:
-    number = yield from held.number_of(name)
+    number = yield from schedule_change.number_of(name)
     found = yield Ask(
         "list_fires",
         {
@@ -54,7 +54,7 @@ def covering(name: str, moment: datetime) -> Operation[StoredFire | None]:
     Stretches of different kinds may reach over each other: the days that a calendar leaves out lie
     between those that were missed. Which of the two a moment belongs to is what its rule says.
     """
-    schedule = yield from held.get(name)
+    schedule = yield from schedule_change.get(name)
     values = {"schedule_id": schedule.id, "moment": to_us(moment)}
     found = [rows.fire(row) for row in (yield Ask("covering_fires", values))]
     own = [fire for fire in found if fire.due_at == moment]

@@ -4,29 +4,184 @@ Steps are brought one ring after the other, as ``Course`` asks for them; what ha
 at the end, once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
 
 from duly.errors import InvalidValue
-from duly.flow.progress import Course
-from duly.flow.step_arguments import Filled, StoredPlan, Values, filled
+from duly.flow.progress import Course, FlowFacts, StepFacts
+from duly.flow.step_arguments import (
+    Filled,
+    StoredAwaited,
+    StoredFill,
+    StoredOver,
+    StoredPlan,
+    StoredSource,
+    Values,
+    filled,
+)
+from duly.model.event import awaited
+from duly.model.flow import Awaited, FlowPlan, Over, Source, StepPlan, StepState
 from duly.model.payload import LONGEST_RESULT, Json, decode
 from duly.model.states import State
-from duly.store import flow_rows, retrying, rows
-from duly.store.database import Ask, Operation
-from duly.store.ending import Ending
-from duly.store.flow_rows import FlowRow
+from duly.store import retrying, rows
+from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.protocol import EVENTS, JOBS, WORKERS
+from duly.store.rows import JobEnding
 
 AT_ONCE = 5_000  # jobs in one statement
+
+
+_ENCODER = msgspec.json.Encoder()
+_PLAN = msgspec.json.Decoder(StoredPlan)
+_NUMBERS = msgspec.json.Decoder(tuple[int, ...])
+_COUNTED = (
+    "number", "state", "waiting", "unmet", "failed", "parts", "remaining", "missed", "stopped",
+    "reason",
+)  # fmt: skip
+_OF_A_FLOW = ("id", "request", "key", "tenant", "submitter")  # what a step is not told by its plan
+
+
+class FlowRow(NamedTuple):
+    """A flow that runs, with what its steps take from its job."""
+
+    id: int
+    root: int
+    result: int | None
+    steps: int
+    remaining: int
+    failed: int
+    ending: str | None
+    reason: str
+    args: str
+    due_at: int
+    tenant: str
+    submitter: str
+
+    @property
+    def facts(self) -> FlowFacts:
+        return FlowFacts(
+            remaining=self.remaining,
+            failed=self.failed,
+            ending=None if self.ending is None else State(self.ending),
+            reason=self.reason,
+        )
+
+
+def counted(found: Iterable[Row]) -> Iterator[StepFacts]:
+    for (
+        number, name, when, if_failed, wanted, rescue, behind, state,
+        waiting, unmet, failed, parts, remaining, missed, stopped, reason,
+    ) in found:  # fmt: skip
+        yield StepFacts(
+            number=number,
+            name=name,
+            when=when,
+            if_failed=if_failed,
+            wanted=bool(wanted),
+            rescue=bool(rescue),
+            behind=_NUMBERS.decode(behind),
+            state=StepState(state),
+            waiting=waiting,
+            unmet=unmet,
+            failed=failed,
+            parts=parts,
+            remaining=remaining,
+            missed=missed,
+            stopped=stopped,
+            reason=reason,
+        )
+
+
+def count_values(step: StepFacts) -> dict[str, object]:
+    return {name: getattr(step, name) for name in _COUNTED}
+
+
+def step_values(flow: int, plan: FlowPlan) -> Iterator[dict[str, object]]:
+    for number, (step, behind) in enumerate(zip(plan.steps, plan.behind, strict=True)):
+        yield {
+            "flow": flow,
+            "number": number,
+            "name": step.name,
+            "task": step.call.task,
+            "plan": _ENCODER.encode(_stored(step, plan)).decode(),
+            "follows": _ENCODER.encode(step.before).decode(),
+            "leads_to": _ENCODER.encode(behind).decode(),
+            "runs_when": step.when,
+            "if_failed": step.if_failed,
+            "kind": "map" if step.over else "wait" if step.awaited else "step",
+            "wanted": int(step.wanted),
+            "rescue": int(step.rescue),
+            "waiting": len(step.before),
+        }
+
+
+def read_plan(text: str) -> StoredPlan:
+    return _PLAN.decode(text)
+
+
+def job_values(
+    plan: StoredPlan, one: Filled, flow: FlowRow, place: Mapping[str, int]
+) -> dict[str, Value]:
+    """A job of a step, as it is inserted."""
+    values: dict[str, Any] = {
+        **plan.call,
+        "tenant": plan.call.get("tenant") or flow.tenant,
+        "submitter": flow.submitter,
+        "args": one.args,
+        "title": one.title,
+        "limits": one.limits,
+        "due_at": flow.due_at,
+        "parent": flow.id,
+        **place,
+    }
+    if plan.awaited is not None:
+        values |= {
+            "waits": "event",
+            "waits_for": awaited(plan.awaited.event, one.key),
+            "start_within": plan.awaited.timeout,
+            "late": "skip",
+            "reason": f"waits for {plan.awaited.event}",
+        }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _stored(step: StepPlan, plan: FlowPlan) -> StoredPlan:
+    call = rows.call_values(step.call, 0, 0)
+    tenant = {"tenant": step.call.tenant} if step.call.tenant else {}
+    return StoredPlan(
+        call={name: value for name, value in call.items() if name not in _OF_A_FLOW} | tenant,
+        fills=tuple(StoredFill(fill.path, _source(fill.source, plan)) for fill in step.fills),
+        over=None if step.over is None else _over(step.over, plan),
+        awaited=None if step.awaited is None else _awaited(step.awaited),
+        defaults=decode(step.defaults),
+    )
+
+
+def _source(source: Source, plan: FlowPlan) -> StoredSource:
+    if source.step is None:
+        default = decode(plan.defaults).get(source.argument)
+        return StoredSource(argument=source.argument, default=default)
+    return StoredSource(step=source.step, is_list=plan.steps[source.step].over is not None)
+
+
+def _over(over: Over, plan: FlowPlan) -> StoredOver:
+    source = None if over.source is None else _source(over.source, plan)
+    return StoredOver(argument=over.argument, source=source, items=over.items)
+
+
+def _awaited(event: Awaited) -> StoredAwaited:
+    return StoredAwaited(event.event, event.key, rows.microseconds(event.timeout))
 
 
 @dataclass(slots=True)
 class Advanced:
     """The flows that are over by now, the queues with new jobs, and the topics to be told."""
 
-    over: dict[int, Ending] = field(default_factory=dict)
+    over: dict[int, JobEnding] = field(default_factory=dict)
     queues: list[str] = field(default_factory=list)
     tells: set[str] = field(default_factory=set)
 
@@ -36,17 +191,17 @@ class Advanced:
         self.tells |= other.tells
 
 
-def begun(number: int) -> Operation["Work | None"]:
+def begun(number: int) -> Operation["FlowChange | None"]:
     """None: it is not there any more, and nothing can be done about it."""
     found = yield Ask("running_flows", {"ids": [number]})
     if not found:
         return None
     flow = FlowRow(*found[0])
-    return Work(flow, Course(flow.facts))
+    return FlowChange(flow, Course(flow.facts))
 
 
 @dataclass(slots=True)
-class Work:
+class FlowChange:
     """What is done about one flow in one transaction."""
 
     flow: FlowRow
@@ -74,17 +229,17 @@ class Work:
         """Bring the steps behind what has ended, and tell them."""
         course = self.course
         if course.cancels_rest:
-            course.bring(flow_rows.counted((yield Ask("open_steps", {"flow": self.flow.id}))))
+            course.bring(counted((yield Ask("open_steps", {"flow": self.flow.id}))))
         if course.unknown:
             asked = at(self.flow.id, course.unknown)
-            course.bring(flow_rows.counted((yield Ask("some_steps", asked))))
+            course.bring(counted((yield Ask("some_steps", asked))))
         course.go_on()
 
     def _start(self, *, ids: Ids) -> Operation[None]:
         """Make jobs of the steps that can run."""
         starting, self.course.starting = self.course.starting, []
         found = yield Ask("step_plans", at(self.flow.id, starting))
-        plans = {number: flow_rows.read_plan(text) for number, text in found}
+        plans = {number: read_plan(text) for number, text in found}
         values = yield from self._values(plans.values())
         for number in starting:
             yield from self._start_one(number, plans[number], values, ids=ids)
@@ -125,9 +280,7 @@ class Work:
     ) -> Operation[None]:
         places = dict(zip(jobs, (yield from ids.draw(len(jobs))), strict=True))
         values = [
-            flow_rows.job_values(
-                plan, job, self.flow, {"id": places[part], "step": number, "part": part}
-            )
+            job_values(plan, job, self.flow, {"id": places[part], "step": number, "part": part})
             for part, job in jobs.items()
         ]
         for start in range(0, len(values), AT_ONCE):
@@ -148,9 +301,7 @@ class Work:
             yield Ask("add_parts", {"flow": self.flow.id, "rows": rows.packed(parts)})
 
     def _write(self) -> Operation[None]:
-        changed = [
-            {"flow": self.flow.id, **flow_rows.count_values(step)} for step in self.course.changed
-        ]
+        changed = [{"flow": self.flow.id, **count_values(step)} for step in self.course.changed]
         if changed:
             yield Ask("set_steps", {"rows": rows.packed(changed)})
         facts = self.course.flow
@@ -177,22 +328,22 @@ class Work:
     def _why(self) -> str:
         return self.course.flow.reason or "something of it has failed"
 
-    def _end(self) -> Operation[Ending]:
+    def _end(self) -> Operation[JobEnding]:
         facts = self.course.flow
         if facts.ending is not None:
-            return Ending(facts.ending, facts.reason, error=_error(facts.ending, facts.reason))
+            return JobEnding(facts.ending, facts.reason, error=_error(facts.ending, facts.reason))
         if facts.failed:
-            return Ending(State.FAILED, facts.reason, error=facts.reason)
+            return JobEnding(State.FAILED, facts.reason, error=facts.reason)
         done = f"succeeded: {self.flow.steps:,} step{'s' if self.flow.steps > 1 else ''}"
         result = yield from self._result()
         yield Ask("drop_results", {"flow": self.flow.id})
         if result is not None and len(result) > LONGEST_RESULT:
             long = f"its result is too long to be kept ({len(result):,} characters)"
             if self.flow.root == self.flow.id:
-                return Ending(State.SUCCEEDED, f"{done}; {long}")
+                return JobEnding(State.SUCCEEDED, f"{done}; {long}")
             said = f"{long}, or to be handed on: keep it elsewhere, and return a reference"
-            return Ending(State.FAILED, said, error=said)
-        return Ending(State.SUCCEEDED, done, result=result)
+            return JobEnding(State.FAILED, said, error=said)
+        return JobEnding(State.SUCCEEDED, done, result=result)
 
     def _result(self) -> Operation[str | None]:
         number = self.flow.result
@@ -200,7 +351,7 @@ class Work:
             return None
         found = yield Ask("part_results", at(self.flow.id, [number]))
         [(_, text)] = yield Ask("step_plans", at(self.flow.id, [number]))
-        if flow_rows.read_plan(text).over is None:
+        if read_plan(text).over is None:
             return found[0][2] if found else None
         return f"[{','.join(result or 'null' for _, _, result in found)}]"
 

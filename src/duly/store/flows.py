@@ -10,12 +10,11 @@ from itertools import groupby
 
 from duly.model.flow import FlowPlan
 from duly.model.states import State
-from duly.store import flow_rows, rows
+from duly.store import flow_work, rows
 from duly.store.database import Ask, Operation
-from duly.store.ending import Ending
 from duly.store.flow_work import Advanced, at, begun
 from duly.store.ids import Ids
-from duly.store.rows import HeldRow, Place
+from duly.store.rows import HeldRow, JobEnding, StepPosition
 
 
 def roots(flows: Iterable[int]) -> Operation[tuple[list[int], list[int]]]:
@@ -38,17 +37,17 @@ def opened(row: HeldRow, plan: FlowPlan, timeout: int | None, *, ids: Ids) -> Op
     new = {"id": number, "root": root, "result": plan.result, "steps": steps}
     if not (yield Ask("add_flows", {"rows": rows.packed([new])})):
         return (yield from _resumed(number, ids=ids))
-    yield Ask("add_steps", {"rows": rows.packed(flow_rows.step_values(number, plan))})
+    yield Ask("add_steps", {"rows": rows.packed(flow_work.step_values(number, plan))})
     work = yield from begun(number)
     if work is None:
         return Advanced()
     first = [n for n, step in enumerate(plan.steps) if not step.before]
-    work.course.bring(flow_rows.counted((yield Ask("some_steps", at(number, first)))))
+    work.course.bring(flow_work.counted((yield Ask("some_steps", at(number, first)))))
     work.course.starting += first
     return (yield from work.carried_out(ids=ids))
 
 
-def advance(ended: Sequence[tuple[Place, Ending]], *, ids: Ids) -> Operation[Advanced]:
+def advance(ended: Sequence[tuple[StepPosition, JobEnding]], *, ids: Ids) -> Operation[Advanced]:
     """Tell flows of jobs of theirs that have ended."""
     found = Advanced()
     for number, mine in groupby(sorted(ended, key=_flow), _flow):
@@ -65,20 +64,20 @@ def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Ad
     yield Ask("no_deadline", {"flow": number})
     if work.course.flow.ending is not None:
         return None
-    work.course.bring(flow_rows.counted((yield Ask("open_steps", {"flow": number}))))
+    work.course.bring(flow_work.counted((yield Ask("open_steps", {"flow": number}))))
     work.course.stop(state, reason)
     return (yield from work.carried_out(ids=ids))
 
 
-def stranded(limit: int) -> Operation[list[tuple[Place, Ending]]]:
+def stranded(limit: int) -> Operation[list[tuple[StepPosition, JobEnding]]]:
     """Jobs that have ended without their flows being told."""
     found = yield Ask("stranded_parts", {"limit": limit})
     return [
         (
-            Place(flow, step, part),
-            Ending(State.FAILED, "its job is gone")
+            StepPosition(flow, step, part),
+            JobEnding(State.FAILED, "its job is gone")
             if state is None
-            else Ending(State(state), reason, result=result),
+            else JobEnding(State(state), reason, result=result),
         )
         for flow, step, part, state, reason, result in found
     ]
@@ -93,19 +92,19 @@ def forget(numbers: Sequence[int]) -> Operation[list[int]]:
     return jobs
 
 
-def _flow(one: tuple[Place, Ending]) -> int:
+def _flow(one: tuple[StepPosition, JobEnding]) -> int:
     return one[0].flow
 
 
 def _advanced(
-    number: int, ended: Sequence[tuple[Place, Ending]], *, ids: Ids
+    number: int, ended: Sequence[tuple[StepPosition, JobEnding]], *, ids: Ids
 ) -> Operation[Advanced]:
     work = yield from begun(number)
     if work is None:
         return Advanced()
     steps = work.course.steps
     numbers = sorted({place.step for place, _ in ended})
-    work.course.bring(flow_rows.counted((yield Ask("some_steps", at(number, numbers)))))
+    work.course.bring(flow_work.counted((yield Ask("some_steps", at(number, numbers)))))
     parts = []
     for place, ending in ended:
         result = ending.result if steps[place.step].wanted else None
@@ -123,7 +122,7 @@ def _resumed(number: int, *, ids: Ids) -> Operation[Advanced]:
     course = work.course
     if not course.is_over:
         return work.found  # somebody took it for lost while its steps went on: they still do
-    course.bring(flow_rows.counted((yield Ask("all_steps", {"flow": number}))))
+    course.bring(flow_work.counted((yield Ask("all_steps", {"flow": number}))))
     rescuers = [step.number for step in course.steps.values() if step.rescue]
     if rescuers:
         yield Ask("drop_parts", at(number, rescuers))

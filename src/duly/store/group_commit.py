@@ -19,7 +19,7 @@ MOST = 5_000
 Asked: TypeAlias = tuple[Sequence[Call], "asyncio.Future[list[int]]"]
 
 
-class Gathering:
+class GroupCommit:
     def __init__(self, write: Callable[[Sequence[Call]], Awaitable[list[int]]]) -> None:
         self._write = write
         self._waiting: list[Asked] = []

@@ -119,9 +119,9 @@ class Ids:
         if self.holder is not None and not (yield Ask("confirm_ids", self.reservation)):
             raise Forgotten(self)
 
-    def attempt(self) -> "Attempt":
+    def attempt(self) -> "RunIds":
         """For one run of an operation, which may have to be run again."""
-        return Attempt(self)
+        return RunIds(self)
 
     def give_back(self, numbers: Iterable[int]) -> None:
         """Numbers that nobody has used, and nobody will."""
@@ -135,7 +135,7 @@ class Ids:
             self._blocks += runs
 
 
-class Attempt(Ids):
+class RunIds(Ids):
     """Draws from a pool, for one run of an operation. If that has too few, all are given back."""
 
     def __init__(self, pool: Ids) -> None:
@@ -158,7 +158,7 @@ class Attempt(Ids):
         return iter(found)
 
 
-class Kept(Ids):
+class KeptIds(Ids):
     """Numbers that stay the same however often an operation is run: so it finds what it has done.
 
     ``pool`` is asked for the reservation in force, of which there is another when one is forgotten.
@@ -172,7 +172,7 @@ class Kept(Ids):
         self.again = False  # these numbers may have been written under before
 
     @classmethod
-    def again_from(cls, pool: Ids, numbers: list[int], following: Callable[[], Ids]) -> "Kept":
+    def again_from(cls, pool: Ids, numbers: list[int], following: Callable[[], Ids]) -> "KeptIds":
         """Numbers that may have been written under already."""
         kept = cls(following)
         kept._from, kept._numbers = pool, numbers
@@ -203,7 +203,7 @@ class Kept(Ids):
             raise NumbersTaken
 
 
-def numbered(kept: Kept, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
+def numbered(kept: KeptIds, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
     """Start ``work`` with ``count`` numbers, the same each time."""
 
     def start() -> Operation[T]:

@@ -19,10 +19,10 @@ from duly.model.payload import check_text, decode, encode
 from duly.model.states import WAITING, State
 from duly.store import flows, rows
 from duly.store.database import Ask, Operation, Start, Value
-from duly.store.ending import Ending
 from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.ledger import stop
 from duly.store.retrying import revive
+from duly.store.rows import JobEnding
 from duly.store.settling import end, stop_flow
 
 _TRY: Final = re.compile(r"^attempt (\d+ of \d+)")
@@ -30,7 +30,7 @@ KNOWN_FOR: Final = timedelta(days=1)  # the key of an enqueue
 MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has made
 
 
-class Wanted(NamedTuple):
+class NumberedCall(NamedTuple):
     """A call with the number that its job gets, if it gets a job of its own."""
 
     call: Call
@@ -56,7 +56,7 @@ class EndedAlready(Exception):
         self.numbers = numbers
 
 
-def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[int]]:
+def enqueue(wanted: Sequence[NumberedCall], *, again: bool = False) -> Operation[list[int]]:
     """Remember jobs. ``again``: the answer to the first call was lost, so look whether it was done.
 
     The look comes after the insert, as a statement of its own: only then can a job not slip
@@ -81,7 +81,7 @@ def enqueue(wanted: Sequence[Wanted], *, again: bool = False) -> Operation[list[
     return [answers[one.number] for one in wanted]
 
 
-def enqueue_once(wanted: Sequence[Wanted], once: Once) -> Operation[list[int]]:
+def enqueue_once(wanted: Sequence[NumberedCall], once: Once) -> Operation[list[int]]:
     """Remember jobs, and under which key; or find those that were made under it."""
     return (yield from done_once(once, lambda: enqueue(wanted)))
 
@@ -110,7 +110,7 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
     return answers
 
 
-def plainly(wanted: Sequence[Wanted], reservation: Mapping[str, Value] = CONFIRMED) -> Ask:
+def plainly(wanted: Sequence[NumberedCall], reservation: Mapping[str, Value] = CONFIRMED) -> Ask:
     """Jobs without keys, which one statement makes; where one comes from another, a wider one.
 
     With a ``reservation``, the statement confirms it, and makes no jobs if it is not there.
@@ -120,9 +120,9 @@ def plainly(wanted: Sequence[Wanted], reservation: Mapping[str, Value] = CONFIRM
     return Ask("enqueue_as" if wider else "enqueue", {"batch": batch, **reservation})
 
 
-def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:
+def _distinct(keyed: Sequence[NumberedCall]) -> list[list[NumberedCall]]:
     """The calls in order, split so that no key comes twice in one batch."""
-    batches: list[dict[tuple[str, str | None], Wanted]] = []
+    batches: list[dict[tuple[str, str | None], NumberedCall]] = []
     for one in keyed:
         key = (one.call.task, one.call.key)
         if not batches or key in batches[-1]:
@@ -131,7 +131,7 @@ def _distinct(keyed: Sequence[Wanted]) -> list[list[Wanted]]:
     return [list(batch.values()) for batch in batches]
 
 
-def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[int, int]]:
+def _enqueue_keyed(batch: Sequence[NumberedCall], *, again: bool) -> Operation[dict[int, int]]:
     taken = yield Ask("take_keys", {"batch": rows.packed(one.values() for one in batch)})
     holders = {(task, key): number for task, key, number in taken}
     theirs = {one: holders[one.call.task, one.call.key] for one in batch}
@@ -161,11 +161,11 @@ def _enqueue_keyed(batch: Sequence[Wanted], *, again: bool) -> Operation[dict[in
 
 
 def _sorted_out(
-    theirs: Mapping[Wanted, int], states: Mapping[int, State], answers: dict[int, int]
-) -> tuple[list[Wanted], list[Wanted]]:
+    theirs: Mapping[NumberedCall, int], states: Mapping[int, State], answers: dict[int, int]
+) -> tuple[list[NumberedCall], list[NumberedCall]]:
     """Which calls move the job that holds their key, and which get a new one."""
-    moving: list[Wanted] = []
-    fresh: list[Wanted] = []
+    moving: list[NumberedCall] = []
+    fresh: list[NumberedCall] = []
     for one, holder in theirs.items():
         state = states.get(holder)
         if one.number in answers:
@@ -224,7 +224,7 @@ def attempts(number: int) -> Operation[list[Attempt]]:
 def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
     """End a job that waits; ask one that runs to end. One that is cancelled stays so."""
     check_text(reason, "reason")
-    ending = Ending(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
+    ending = JobEnding(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
     while True:  # until it stays what it was when it was looked at
         peeked = yield Ask("peek_jobs", {"ids": [number]})
         if not peeked:

@@ -32,7 +32,7 @@ from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids, all_new
-from duly.store.protocol import Decide, Fired, Trust
+from duly.store.protocol import Decide, FiringResult, Trust
 from duly.store.rows import ScheduleRow
 
 # A schedule that cannot be decided is tried again as long after as it has been overdue, between:
@@ -48,7 +48,7 @@ PATIENCE = timedelta(seconds=60)
 
 def fire(
     decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust, settled: bool = False
-) -> Operation[Fired]:
+) -> Operation[FiringResult]:
     """Fire what is due, at most ``limit`` schedules: those with ``settled`` moments, or the others.
 
     Settled moments are behind the cursor and in the ledger already.
@@ -62,13 +62,13 @@ def fire(
     due = rows.schedules((yield Ask(statement, asked)))
     if not due or not trust(from_us(due[0].now)):
         [(rest, more)] = yield Ask("next_due")
-        return Fired(rest=rows.length(rest), distrusted=bool(due), settled=bool(more))
+        return FiringResult(rest=rows.length(rest), distrusted=bool(due), settled=bool(more))
     now = from_us(due[0].now)
     firings, faults = yield from decided(due, decide, now)
     written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
     made = [job for firing in written for job in firing.jobs]
     [(rest, more)] = yield Ask("next_due")  # asked last: what passes until then is not rested
-    return Fired(
+    return FiringResult(
         schedules=len(written),
         fires=sum(len(firing.entries) for firing in written),
         jobs=len(made),

@@ -16,18 +16,101 @@ lanes are locked, but only those that nobody holds.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import NamedTuple
 
 from duly.model.limit import Lane, Rate, lanes_from_json
-from duly.policy.limits import Admission, Candidate, LaneUsage, choose, looks_again, room, why_full
-from duly.store import rows, worker_rows
+from duly.policy.limits import (
+    PATIENCE,
+    Admission,
+    Candidate,
+    LaneUsage,
+    believable,
+    choose,
+    looks_again,
+    opens_at,
+    room,
+    why_full,
+)
+from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.lanes import Held, look
 from duly.store.protocol import LaneInfo, Wish
 from duly.store.rows import HeldRow
 
 # How many are set free at once: they are decided about again when somebody claims.
 MOST_FREED = 100
+
+
+_PATIENCE = PATIENCE // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedLanes:
+    """Lanes that are locked, by name, and the instant of the decision."""
+
+    flows: Mapping[str, LaneUsage]
+    stored: Mapping[str, LaneUsage]  # the same, with the numbers that are written there
+    crowded: frozenset[str]  # some wait there
+    idle: frozenset[str]  # nobody has entered for a while
+    now: int
+
+
+def look(
+    names: Sequence[str], declared: Mapping[str, Lane] | None = None, wish: Wish | None = None
+) -> Operation[LockedLanes]:
+    """Lanes that are locked: this is asked afterwards, and sees whoever came or went before."""
+    queue, tasks = (wish.queue, list(wish.tasks)) if wish else ("", [])
+    asked = {"names": list(names), "queue": queue, "tasks": tasks}
+    found = [_Row(*row) for row in (yield Ask("look_into_lanes", asked))]
+    stored = {row.name: row.flow for row in found}
+    flows = {}
+    for row in found:
+        flow = row.flow
+        if row.ruled:
+            rate = rows.rate(row.rule_rate_count, row.rule_rate_period)
+            flow = replace(flow, concurrency=row.rule_concurrency, rate=rate)
+        elif declared:
+            lane = declared[row.name]
+            flow = replace(flow, concurrency=lane.concurrency, rate=lane.rate)
+        flows[row.name] = believable(flow, row.now)
+    return LockedLanes(
+        flows,
+        stored,
+        crowded=frozenset(row.name for row in found if row.crowded),
+        idle=frozenset(row.name for row in found if row.is_idle(flows[row.name])),
+        now=found[0].now if found else 0,
+    )
+
+
+class _Row(NamedTuple):
+    name: str
+    concurrency: int | None
+    rate_count: int | None
+    rate_period: int | None
+    arrival: int
+    used_at: int
+    ruled: int
+    rule_concurrency: int | None
+    rule_rate_count: int | None
+    rule_rate_period: int | None
+    held: int
+    crowded: int
+    first_rank: int | None
+    first_id: int | None
+    now: int
+
+    @property
+    def flow(self) -> LaneUsage:
+        line = None
+        if self.first_rank is not None and self.first_id is not None:
+            line = (self.first_rank, self.first_id)
+        rate = rows.rate(self.rate_count, self.rate_period)
+        return LaneUsage(self.concurrency, rate, held=self.held, arrival=self.arrival, line=line)
+
+    def is_idle(self, flow: LaneUsage) -> bool:
+        """Whether nobody has entered for a while, though the rate would have let somebody in."""
+        return max(self.used_at, opens_at(flow) or 0) <= self.now - _PATIENCE
 
 
 class Admitted(NamedTuple):
@@ -115,7 +198,7 @@ def listed(limit: int) -> Operation[list[LaneInfo]]:
             name=name,
             template=template,
             concurrency=concurrency,
-            rate=worker_rows.rate(count, period),
+            rate=rows.rate(count, period),
             running=running,
             waiting=waiting,
         )
@@ -153,11 +236,11 @@ def _reconsider(name: str) -> Operation[list[str]]:
     return (yield from _let_in(dict.fromkeys(flows, MOST_FREED), flows, now=held.now))
 
 
-def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[Held]:
+def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[LockedLanes]:
     """Lock the lanes, and look at them with the numbers that count for them now."""
     if not lanes:
         [(now,)] = yield Ask("now")
-        return Held({}, {}, frozenset(), frozenset(), now)
+        return LockedLanes({}, {}, frozenset(), frozenset(), now)
     names = sorted(lanes)
     while len((yield Ask("hold_lanes", {"names": names}))) < len(names):
         # Again, if somebody forgets one that was idle meanwhile.
@@ -166,7 +249,7 @@ def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[Held]:
     return (yield from look(names, lanes, wish))
 
 
-def _write(choice: Admission, held: Held) -> Operation[None]:
+def _write(choice: Admission, held: LockedLanes) -> Operation[None]:
     holdings = [
         {"lane": lane, "job_id": candidate.id}
         for candidate in choice.chosen

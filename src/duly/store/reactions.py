@@ -8,12 +8,12 @@ Events are committed in any order. What came later by the store's clock wins, wh
 first: an older event does not take the place of a newer one, and does not call it off.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from duly.instants import to_us
+from duly.instants import from_us, to_us
 from duly.model.event import Event
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Call
@@ -32,11 +32,9 @@ from duly.policy.reaction import (
     skipped,
 )
 from duly.store import rows
-from duly.store.database import Ask, Operation, Value
-from duly.store.ending import Ending
-from duly.store.event_rows import read, span
+from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, all_new
-from duly.store.key_holders import Holder, Revision, holders_in
+from duly.store.rows import JobEnding, read, span
 from duly.store.settling import end
 
 NOTHING: Final[Mapping[int, int]] = {}
@@ -45,8 +43,70 @@ NOTHING: Final[Mapping[int, int]] = {}
 AHEAD: Final = 2_000
 
 
+class Revision(NamedTuple):
+    """What a row of the ledger says from now on."""
+
+    schedule_id: int
+    due_at: int
+    id: int
+    outcome: str
+    cause: str | None
+    reason: str
+    job_id: int | None
+
+
+class Holder(NamedTuple):
+    """The job that a key stands for, and the event that made it so, if that is known."""
+
+    id: int
+    state: State
+    schedule_id: int | None
+    fire_id: int | None
+    tenant: str
+    attempt: int
+    event: tuple[datetime, int] | None
+
+    def is_newer_than(self, event: Event) -> bool:
+        return self.event is not None and self.event > event.place
+
+    def is_called_off_by(self, event: Event) -> bool:
+        """Only if it has not begun, and if an event asked for it: a person's word stands."""
+        return (
+            self.state in WAITING
+            and self.attempt == 0
+            and self.event is not None
+            and self.event <= event.place
+            and may_touch(event, self.tenant)
+        )
+
+    def revised(
+        self, outcome: Outcome, reason: str, cause: Cause | None = None
+    ) -> Iterator[Revision]:
+        """Its row in the ledger, if it can be found."""
+        if self.event is None or self.schedule_id is None or self.fire_id is None:
+            return
+        place = (self.schedule_id, to_us(self.event[0]), self.fire_id)
+        yield Revision(*place, outcome=outcome, cause=cause, reason=reason, job_id=self.id)
+
+
+def holders_in(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
+    """By task and key."""
+    return {
+        (task, key): Holder(
+            number,
+            State(state),
+            schedule_id,
+            fire_id,
+            tenant,
+            attempt,
+            None if event_id is None else (from_us(at), event_id),
+        )
+        for task, key, number, state, schedule_id, fire_id, tenant, attempt, event_id, at in found
+    }
+
+
 @dataclass(slots=True)
-class Done:
+class ReactionResult:
     """What was written."""
 
     jobs: list[int] = field(default_factory=list)
@@ -56,7 +116,7 @@ class Done:
     withdrawn: int = 0
 
 
-class Wanted(NamedTuple):
+class NumberedStart(NamedTuple):
     """A start, and the numbers of its row in the ledger and of its job."""
 
     start: StartJob
@@ -88,7 +148,7 @@ def carry_out(
     *,
     ids: Ids,
     again: Mapping[int, int] = NOTHING,
-) -> Operation[Done]:
+) -> Operation[ReactionResult]:
     """Write decisions, in their order, each at most once.
 
     ``again``: of events that came to nothing, and are decided anew, the rows in the ledger.
@@ -104,8 +164,8 @@ def carry_out(
         recorded |= {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fresh)}))}
     work = _Work(now, ids)
     work.revise(*(_revision(one, *wanted[id(one)]) for one in entries if one.event.id in again))
-    plain: list[Wanted] = []
-    keyed: list[Wanted | Withdrawal] = []
+    plain: list[NumberedStart] = []
+    keyed: list[NumberedStart | Withdrawal] = []
     for one in decided:
         if isinstance(one, Withdrawal):
             keyed.append(one)
@@ -114,7 +174,7 @@ def carry_out(
         elif isinstance(one, SkipEvent):
             work.done.skipped += 1
         else:
-            mine = Wanted(one, *wanted[id(one)])
+            mine = NumberedStart(one, *wanted[id(one)])
             (plain if one.call.key is None else keyed).append(mine)
     if plain:
         yield from work.start(plain)
@@ -158,9 +218,11 @@ def _unless_called_off(one: Reaction, last: LastWords) -> Reaction:
     return skipped(one.event, one.schedule, Cause.WITHDRAWN, said)
 
 
-def _distinct(keyed: Iterable[Wanted | Withdrawal]) -> list[list[Wanted | Withdrawal]]:
+def _distinct(
+    keyed: Iterable[NumberedStart | Withdrawal],
+) -> list[list[NumberedStart | Withdrawal]]:
     """In order, split so that no key comes twice in one batch."""
-    batches: list[dict[tuple[str, str], Wanted | Withdrawal]] = []
+    batches: list[dict[tuple[str, str], NumberedStart | Withdrawal]] = []
     for one in keyed:
         if not batches or _key(one) in batches[-1]:
             batches.append({})
@@ -168,7 +230,7 @@ def _distinct(keyed: Iterable[Wanted | Withdrawal]) -> list[list[Wanted | Withdr
     return [list(batch.values()) for batch in batches]
 
 
-def _key(one: Wanted | Withdrawal) -> tuple[str, str]:
+def _key(one: NumberedStart | Withdrawal) -> tuple[str, str]:
     if isinstance(one, Withdrawal):
         return one.schedule.plan.task, one.key
     return one.call.task, one.call.key or ""
@@ -178,21 +240,21 @@ def _key(one: Wanted | Withdrawal) -> tuple[str, str]:
 class _Work:
     now: datetime
     ids: Ids
-    done: Done = field(default_factory=Done)
+    done: ReactionResult = field(default_factory=ReactionResult)
     revisions: dict[int, Revision] = field(default_factory=dict)  # the last word on each row
 
     def revise(self, *revisions: Revision) -> None:
         self.revisions |= {one.id: one for one in revisions}
 
-    def start(self, wanted: Sequence[Wanted]) -> Operation[None]:
+    def start(self, wanted: Sequence[NumberedStart]) -> Operation[None]:
         batch = rows.packed(one.values() for one in wanted)
         all_new((yield Ask("enqueue_as", {"batch": batch, **CONFIRMED})), len(wanted))
         for one in wanted:
             self._count(one, one.job_id)
 
-    def under_keys(self, batch: Sequence[Wanted | Withdrawal]) -> Operation[None]:
+    def under_keys(self, batch: Sequence[NumberedStart | Withdrawal]) -> Operation[None]:
         """Of no key more than one: its row is the lock, and is taken before the job is seen."""
-        starts = [one for one in batch if isinstance(one, Wanted)]
+        starts = [one for one in batch if isinstance(one, NumberedStart)]
         if starts:
             yield Ask("take_keys", {"batch": rows.packed(one.values() for one in starts)})
         asked = rows.packed({"task": task, "key": key} for task, key in map(_key, batch))
@@ -204,9 +266,11 @@ class _Work:
             if isinstance(one, Withdrawal) and (holder := holders.get(_key(one))):
                 yield from self._withdraw(one, holder)
 
-    def _start_keyed(self, starts: Iterable[tuple[Wanted, Holder | None]]) -> Operation[None]:
-        moving: list[tuple[Wanted, Holder]] = []
-        fresh: list[Wanted] = []
+    def _start_keyed(
+        self, starts: Iterable[tuple[NumberedStart, Holder | None]]
+    ) -> Operation[None]:
+        moving: list[tuple[NumberedStart, Holder]] = []
+        fresh: list[NumberedStart] = []
         for one, holder in starts:
             if holder is not None and not may_touch(one.start.event, holder.tenant):
                 self._leave_alone(one)
@@ -223,19 +287,21 @@ class _Work:
             yield Ask("point_keys", {"batch": batch})
             yield from self.start(fresh)
 
-    def _leave_alone(self, one: Wanted) -> None:
+    def _leave_alone(self, one: NumberedStart) -> None:
         said = f'the key "{one.call.key}" stands for a job of another tenant'
         row = one.revised(one.job_id, said, Outcome.SKIPPED)
         self.revise(row._replace(cause=Cause.REFUSED, job_id=None))
         self.done.skipped += 1
 
-    def _stand_back(self, one: Wanted, holder: Holder) -> None:
+    def _stand_back(self, one: NumberedStart, holder: Holder) -> None:
         """What a newer event has made stays as it is."""
         number = holder.event[1] if holder.event else 0
         said = f"merged: event {number} came later under the same key, and was seen first"
         self.revise(one.revised(holder.id, said, Outcome.MERGED))
 
-    def _move(self, moving: Sequence[tuple[Wanted, Holder]]) -> Operation[list[Wanted]]:
+    def _move(
+        self, moving: Sequence[tuple[NumberedStart, Holder]]
+    ) -> Operation[list[NumberedStart]]:
         """Let jobs that wait stand for newer events: which of them did not wait any more."""
         batch = rows.packed(one.values(holder.id) for one, holder in moving)
         moved = {number for (number,) in (yield Ask("move_jobs", {"batch": batch}))}
@@ -256,14 +322,14 @@ class _Work:
             return
         said = f"called off by {happened(one.event)}"
         peeked = yield Ask("peek_jobs", {"ids": [holder.id]})
-        ending = Ending(State.CANCELLED, said)
+        ending = JobEnding(State.CANCELLED, said)
         ended = yield from end({holder.id: ending}, peeked, ids=self.ids)
         if ended.ids:
             self.done.withdrawn += 1
             self.done.queues += ended.freed
             self.revise(*holder.revised(Outcome.SKIPPED, said, Cause.WITHDRAWN))
 
-    def _count(self, one: Wanted, job_id: int) -> None:
+    def _count(self, one: NumberedStart, job_id: int) -> None:
         self.done.jobs.append(job_id)
         if one.start.moment > self.now:
             self.done.later += 1
@@ -291,6 +357,6 @@ def _fire(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> dict[str, obj
 def _revision(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> Revision:
     """The same, for a row that is there."""
     if isinstance(one, StartJob):
-        return Wanted(one, fire_id, job_id).revised(job_id)
+        return NumberedStart(one, fire_id, job_id).revised(job_id)
     place = (one.schedule.id, to_us(one.event.at), fire_id)
     return Revision(*place, Outcome.SKIPPED, cause=one.cause, reason=one.reason, job_id=None)

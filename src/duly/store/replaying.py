@@ -17,16 +17,16 @@ from duly.policy.reaction import StartJob, reaction
 from duly.policy.sentences import shown_whole
 from duly.rules import On
 from duly.store.database import Ask, Operation
-from duly.store.event_rows import Place, place_of, read, span
-from duly.store.held import Editor, get, held, note
 from duly.store.reactions import carry_out
+from duly.store.rows import EventCursor, place_of, read, span
+from duly.store.schedule_change import Editor, get, held, note
 
 BATCH = 200
 MOST_REPLAYED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ReplayRequest:
     name: str
     since: datetime
     until: datetime
@@ -38,12 +38,12 @@ class Request:
             check_pattern(self.pattern)
 
     @property
-    def beginning(self) -> Place:
-        return Place(to_us(self.since) - 1, 2**63 - 1)
+    def beginning(self) -> EventCursor:
+        return EventCursor(to_us(self.since) - 1, 2**63 - 1)
 
 
 @dataclass(slots=True)
-class Round:
+class ReplayBatch:
     """What one transaction of it came to, and where the next begins."""
 
     events: int = 0
@@ -51,10 +51,10 @@ class Round:
     skipped: int = 0
     queues: list[str] = field(default_factory=list)
     later: int = 0
-    after: Place | None = None  # None: that was all
+    after: EventCursor | None = None  # None: that was all
 
 
-def foresee(request: Request) -> Operation[Round]:
+def foresee(request: ReplayRequest) -> Operation[ReplayBatch]:
     """What would be done, as far as it can be told before keys are looked at."""
     schedule = yield from get(request.name)
     [(instant,)] = yield Ask("now")
@@ -66,23 +66,23 @@ def foresee(request: Request) -> Operation[Round]:
         )
     decided = [reaction(one, schedule, from_us(instant), replayed=True) for one in found]
     starts = sum(isinstance(one, StartJob) for one in decided)
-    return Round(events=len(found), skipped=len(found) - starts)
+    return ReplayBatch(events=len(found), skipped=len(found) - starts)
 
 
-def replay(request: Request, after: Place, editor: Editor) -> Operation[Round]:
+def replay(request: ReplayRequest, after: EventCursor, editor: Editor) -> Operation[ReplayBatch]:
     """React to the next events behind a place."""
     [(instant,)] = yield Ask("hold_reactor")
     _, schedule, _ = yield from held(request.name, editor)
     now = from_us(instant)
     found, again = yield from _next(schedule, request, after, limit=BATCH)
     if not found:
-        return Round()
+        return ReplayBatch()
     decided = [reaction(event, schedule, now, replayed=True) for event in found]
     meant = [one for one in decided if one is not None]
     done = yield from carry_out(meant, now, ids=editor.ids, again=again)
     if after == request.beginning:
         yield from note(schedule, editor.who, _said(request, schedule))
-    return Round(
+    return ReplayBatch(
         events=len(found),
         jobs=done.jobs,
         skipped=done.skipped,
@@ -104,7 +104,7 @@ def _timing(schedule: StoredSchedule) -> On:
 
 
 def _next(
-    schedule: StoredSchedule, request: Request, after: Place, *, limit: int
+    schedule: StoredSchedule, request: ReplayRequest, after: EventCursor, *, limit: int
 ) -> Operation[tuple[list[Event], dict[int, int]]]:
     """Those that the schedule means; and the request, if that means fewer.
 
@@ -132,6 +132,6 @@ def _narrower(own: str, asked: str) -> str:
     raise InvalidValue(f'pattern="{asked}": the schedule reacts to "{own}", and never to that')
 
 
-def _said(request: Request, schedule: StoredSchedule) -> str:
+def _said(request: ReplayRequest, schedule: StoredSchedule) -> str:
     first, end = (shown_whole(one, schedule.plan) for one in (request.since, request.until))
     return f"replayed events from {first} to {end}"

@@ -17,7 +17,7 @@ from duly.store.database import Ask, Operation
 BATCH = 100  # in one transaction
 
 
-class Failed(NamedTuple):
+class FailedRow(NamedTuple):
     """The facts about a failed job that are needed to retry it."""
 
     id: int
@@ -32,7 +32,7 @@ MOST = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RetryCursor:
     """How far a walk through the failed jobs has come, and where it ends.
 
     What fails again while we walk has failed after the end, and is not met a second time.
@@ -42,19 +42,19 @@ class Place:
     ended_at: int = 0
     id: int = 0
 
-    def behind(self, found: Sequence[Sequence[int]]) -> "Place":
+    def behind(self, found: Sequence[Sequence[int]]) -> "RetryCursor":
         """Behind the last of those that were found: their numbers, and when they failed."""
-        return Place(self.until, found[-1][1], found[-1][0]) if found else self
+        return RetryCursor(self.until, found[-1][1], found[-1][0]) if found else self
 
 
-def begin() -> Operation[Place]:
+def begin() -> Operation[RetryCursor]:
     [(now,)] = yield Ask("now")
-    return Place(until=now)
+    return RetryCursor(until=now)
 
 
 def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
     """Give failed jobs another chance: those that had failed, and wait again."""
-    found = [Failed(*row) for row in (yield Ask("peek_failed", {"ids": list(numbers)}))]
+    found = [FailedRow(*row) for row in (yield Ask("peek_failed", {"ids": list(numbers)}))]
     parents = {one.id: one.parent or 0 for one in found if one.step is not None}
     if not parents:
         return (yield from _revive(numbers, {one.id: one for one in found}, who))
@@ -64,7 +64,7 @@ def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
 
 def revive_steps(numbers: Sequence[int]) -> Operation[None]:
     """The same for steps, by the flow that is gone on with; also for flows that ended with it."""
-    found = {number: Failed(number) for number in numbers}
+    found = {number: FailedRow(number) for number in numbers}
     revived = yield from _revive(numbers, found, "its flow")
     stopped = [number for number in numbers if number not in revived]
     if stopped:
@@ -81,7 +81,9 @@ def revive_steps(numbers: Sequence[int]) -> Operation[None]:
         yield Ask("remove_history", {"ids": stopped})
 
 
-def _revive(numbers: Sequence[int], failed: Mapping[int, Failed], who: str) -> Operation[list[int]]:
+def _revive(
+    numbers: Sequence[int], failed: Mapping[int, FailedRow], who: str
+) -> Operation[list[int]]:
     exclusive = yield from _exclusive(one.schedule_id for one in failed.values())
     keyed = yield from _keyed(failed.values())
     reason = f"retried by {who}" if who else "retried"
@@ -103,7 +105,7 @@ def _revive(numbers: Sequence[int], failed: Mapping[int, Failed], who: str) -> O
     return [number for number in numbers if number in revived]
 
 
-def _keyed(failed: Iterable[Failed]) -> Operation[set[int]]:
+def _keyed(failed: Iterable[FailedRow]) -> Operation[set[int]]:
     """Give jobs their keys back, unless another job has one by now; return those that have theirs.
 
     Of several that had the same key, the last to be asked for has it.

@@ -6,23 +6,26 @@ files name them.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
+from duly.model.event import Event
 from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Attempt, Call, Job, Owner
-from duly.model.limit import lanes_as_json, lanes_from_json
+from duly.model.limit import Rate, lanes_as_json, lanes_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies
+from duly.model.queue import Queue
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
 from duly.model.terms import Terms
+from duly.model.worker import Host, Profile, WorkerInfo
 from duly.policy.redaction import hidden_json
 from duly.store.database import Row, Value
 
@@ -99,7 +102,7 @@ def schedule(row: ScheduleRow) -> StoredSchedule:
     )
 
 
-class Place(NamedTuple):
+class StepPosition(NamedTuple):
     """Where in a flow a job belongs: which step of it, which part of that."""
 
     flow: int
@@ -127,11 +130,11 @@ class HeldRow(NamedTuple):
     part: int | None
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> StepPosition | None:
         """None: it is no step of a flow."""
         if self.parent is None or self.step is None or self.part is None:
             return None
-        return Place(self.parent, self.step, self.part)
+        return StepPosition(self.parent, self.step, self.part)
 
 
 def held(found: Iterable[Row]) -> list[HeldRow]:
@@ -349,3 +352,113 @@ def attempt(row: Row) -> Attempt:
         reason=reason,
         error=error,
     )
+
+
+def profile_values(profile: Profile) -> dict[str, Value]:
+    return {
+        "name": profile.name,
+        "queues": json.dumps(list(profile.queues)),
+        "tasks": json.dumps(list(profile.tasks)),
+        "signatures": json.dumps(dict(profile.signatures)),
+        "slots": profile.slots,
+        "resources": json.dumps(dict(profile.resources)),
+        "isolates": int(profile.isolates),
+        "host": json.dumps(asdict(profile.host)),
+        "version": profile.version,
+        "app": profile.app,
+        "holder": profile.holder,
+    }
+
+
+def worker(row: Row) -> WorkerInfo:
+    (
+        number, name, queues, signatures, slots, resources, isolates, host, version,
+        app, holder, started, lease, beat, running, told, told_slots,
+    ) = row  # fmt: skip
+    return WorkerInfo(
+        id=number,
+        profile=Profile(
+            name=name,
+            queues=tuple(json.loads(queues)),
+            signatures=json.loads(signatures),
+            slots=slots,
+            resources=json.loads(resources),
+            isolates=bool(isolates),
+            host=Host(**json.loads(host)),
+            version=version,
+            app=app,
+            holder=holder,
+        ),
+        started_at=from_us(started),
+        lease_until=from_us(lease),
+        beat_at=from_us(beat),
+        running=running,
+        order=told,
+        slots_ordered=told_slots,
+    )
+
+
+def queue(row: Row) -> Queue:
+    name, paused, note, concurrency, count, period, fair = row
+    return Queue(
+        name=name,
+        paused=bool(paused),
+        note=note,
+        concurrency=concurrency,
+        rate=rate(count, period),
+        fair=bool(fair),
+    )
+
+
+def rate(count: int | None, period: int | None) -> Rate | None:
+    return None if count is None or period is None else Rate(count, period * _MICROSECOND)
+
+
+# Names have only letters, digits, dots, _ and -: nothing of them is behind this.
+LAST = "\x7f"
+
+
+class EventCursor(NamedTuple):
+    """Behind which event to go on."""
+
+    at: int
+    id: int
+
+
+BEGINNING: Final = EventCursor(-1, 0)
+
+
+def place_of(event: Event) -> EventCursor:
+    return EventCursor(to_us(event.at), event.id)
+
+
+def read(found: Iterable[Row]) -> list[Event]:
+    return [
+        Event(
+            id=number,
+            name=name,
+            payload=Json(payload),
+            key=key,
+            at=from_us(at),
+            submitter=submitter,
+            tenant=tenant,
+        )
+        for number, name, payload, key, at, submitter, tenant in found
+    ]
+
+
+def span(pattern: str) -> dict[str, Value]:
+    """The first and the last name that a pattern means."""
+    if pattern.endswith("*"):
+        return {"low": pattern[:-1], "high": pattern[:-1] + LAST}
+    return {"low": pattern, "high": pattern}
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnding:
+    state: State
+    reason: str
+    crashes: int = 0
+    result: str | None = None
+    error: str | None = None
+    keep: int | None = None  # how long the result is kept, in microseconds

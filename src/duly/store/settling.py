@@ -17,17 +17,56 @@ from typing import NamedTuple
 
 from duly.errors import DulyError
 from duly.instants import from_us
+from duly.model.job import Call
+from duly.model.payload import encode
 from duly.model.states import ENDED, State
-from duly.model.terms import Terms
+from duly.model.terms import Callback, Terms
 from duly.policy.firing import moment_after_end
 from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row
-from duly.store.ending import Ending
 from duly.store.flow_work import Advanced
-from duly.store.following import call_back
-from duly.store.ids import Ids
+from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.protocol import Settled, Settlement
-from duly.store.rows import HeldRow, ScheduleRow
+from duly.store.rows import HeldRow, JobEnding, ScheduleRow
+
+
+def call_back(
+    endings: Mapping[int, JobEnding], held: Sequence[HeldRow], *, ids: Ids
+) -> Operation[list[str]]:
+    """The jobs that their tasks asked for, to follow this end, in the same transaction."""
+    asked = [(row, callback) for row in held if (callback := _callback(row, endings[row.id].state))]
+    if not asked:
+        return []
+    numbers = yield from ids.draw(len(asked))
+    calls = [
+        rows.call_values(_following(row, callback), number, number)
+        for (row, callback), number in zip(asked, numbers, strict=True)
+    ]
+    all_new((yield Ask("enqueue_as", {"batch": rows.packed(calls), **CONFIRMED})), len(calls))
+    return [callback.queue for _, callback in asked]
+
+
+def _callback(row: HeldRow, state: State) -> Callback | None:
+    terms = Terms.from_json(row.terms)
+    return {
+        State.SUCCEEDED: terms.on_success,
+        State.FAILED: terms.on_failure,
+        State.EXPIRED: terms.on_failure,
+        State.CANCELLED: terms.on_cancelled,
+    }[state]
+
+
+def _following(row: HeldRow, callback: Callback) -> Call:
+    return Call(
+        task=callback.task,
+        args=encode({callback.argument: row.id}, what="the arguments of a callback"),
+        queue=callback.queue,
+        priority=callback.priority,
+        retry=callback.retry,
+        tenant=row.tenant,
+        title=f"after job {row.id}",
+        parent=row.id,
+    )
 
 
 def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]:
@@ -43,7 +82,7 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
     kept = {row.id: by_id[row.id] for row in held}
     yield from _record_attempts(kept.values(), held)
     endings = {
-        number: Ending(
+        number: JobEnding(
             s.verdict.state,
             s.verdict.reason,
             s.verdict.crashes,
@@ -80,7 +119,7 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
     )
 
 
-class Ended(NamedTuple):
+class EndedJobs(NamedTuple):
     """Those that have ended now, and the queues in which others became ready for that.
 
     And the topics of which others are to be told, because of the flows that they are in.
@@ -92,12 +131,12 @@ class Ended(NamedTuple):
 
 
 def end(
-    endings: Mapping[int, Ending],
+    endings: Mapping[int, JobEnding],
     peeked: Sequence[Row],
     *,
     ids: Ids,
     holding: str = "hold_waiting_jobs",
-) -> Operation[Ended]:
+) -> Operation[EndedJobs]:
     """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
     schedules = yield from _lock(
         (schedule_id for _, _, schedule_id, _, _, _ in peeked),
@@ -109,29 +148,29 @@ def end(
     moved = yield from _go_on(mine, held, schedules, ids=ids)
     freed = yield from limits.leave(held)
     queues = [*followed, *moved.queues, *freed]
-    return Ended([row.id for row in held], queues, frozenset(moved.tells))
+    return EndedJobs([row.id for row in held], queues, frozenset(moved.tells))
 
 
-def stop_flow(number: int, ending: Ending, *, ids: Ids) -> Operation[Ended]:
+def stop_flow(number: int, ending: JobEnding, *, ids: Ids) -> Operation[EndedJobs]:
     """End a flow: at once if nothing of it runs, and otherwise when that has ended."""
     schedules = yield from _lock((), (number,))
     if not (yield Ask("hold_flow_jobs", {"ids": [number]})):
-        return Ended([], [])  # it has ended meanwhile
+        return EndedJobs([], [])  # it has ended meanwhile
     stopped = yield from flows.stopped(number, ending.state, ending.reason, ids=ids)
     if stopped is None:
-        return Ended([number], [])
+        return EndedJobs([number], [])
     yield from _carry_on(stopped, schedules, ids=ids)
-    return Ended([number], stopped.queues, frozenset(stopped.tells))
+    return EndedJobs([number], stopped.queues, frozenset(stopped.tells))
 
 
-def mend_flows(limit: int, *, ids: Ids) -> Operation[Ended]:
+def mend_flows(limit: int, *, ids: Ids) -> Operation[EndedJobs]:
     """A net: go on with flows whose jobs have ended without their being told.
 
     As by a worker of a version that does not know of flows, in the middle of a deploy.
     """
     found = yield from flows.stranded(limit)
     if not found:
-        return Ended([], [])
+        return EndedJobs([], [])
     concerned = {place.flow for place, _ in found}
     schedules = yield from _lock((), concerned)
     still = yield from flows.stranded(limit)
@@ -139,7 +178,7 @@ def mend_flows(limit: int, *, ids: Ids) -> Operation[Ended]:
     advanced = yield from flows.advance(ended, ids=ids)
     yield from _carry_on(advanced, schedules, ids=ids)
     told = sorted({place.flow for place, _ in ended})
-    return Ended(told, advanced.queues, frozenset(advanced.tells))
+    return EndedJobs(told, advanced.queues, frozenset(advanced.tells))
 
 
 def _lock(
@@ -160,7 +199,7 @@ def _lock(
 
 
 def _go_on(
-    endings: Mapping[int, Ending],
+    endings: Mapping[int, JobEnding],
     held: Sequence[HeldRow],
     schedules: Sequence[ScheduleRow],
     *,
@@ -185,12 +224,12 @@ def _carry_on(advanced: Advanced, schedules: Sequence[ScheduleRow], *, ids: Ids)
         advanced.add((yield from _go_on(endings, held, schedules, ids=ids)))
 
 
-def _kept(row: HeldRow, ending: Ending) -> Ending:
+def _kept(row: HeldRow, ending: JobEnding) -> JobEnding:
     return replace(ending, keep=rows.microseconds(Terms.from_json(row.terms).kept))
 
 
 def _leave(
-    endings: Mapping[int, Ending],
+    endings: Mapping[int, JobEnding],
     held: Sequence[HeldRow],
     schedules: Sequence[ScheduleRow],
     *,
@@ -281,7 +320,7 @@ def done_before(lost: Mapping[int, tuple[int, State]]) -> Operation[set[int]]:
     return {number for number, state, fence in found if (fence, state) == lost[number]}
 
 
-def _ended(number: int, ending: Ending) -> dict[str, object]:
+def _ended(number: int, ending: JobEnding) -> dict[str, object]:
     return {
         "id": number,
         "state": ending.state,

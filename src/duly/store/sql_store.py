@@ -13,7 +13,7 @@ from duly.store.nouns.schedules import SqlLedger, SqlSchedules
 from duly.store.nouns.surroundings import SqlSurroundings
 from duly.store.nouns.upkeep import SqlUpkeep
 from duly.store.nouns.work import SqlJournal, SqlLimits, SqlWork
-from duly.store.room import Room
+from duly.store.transactions import Transactions
 
 
 class SqlStore:
@@ -23,9 +23,9 @@ class SqlStore:
     """
 
     def __init__(
-        self, database: Database, *, ids: Ids | None = None, room: Room | None = None
+        self, database: Database, *, ids: Ids | None = None, room: Transactions | None = None
     ) -> None:
-        room = room or Room(database, ids)
+        room = room or Transactions(database, ids)
         self._room = room
         self.database = database
         self.schedules = SqlSchedules(room)

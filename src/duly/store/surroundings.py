@@ -6,7 +6,7 @@ from datetime import datetime
 
 from duly.instants import from_us
 from duly.model.worker import WorkerInfo
-from duly.store import rows, worker_rows
+from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.protocol import BadDay, Orphans, WantedTask
 
@@ -48,7 +48,7 @@ def wanted(limit: int) -> Operation[list[WantedTask]]:
 
 
 def living() -> Operation[list[WorkerInfo]]:
-    return [worker_rows.worker(row) for row in (yield Ask("living_workers"))]
+    return [rows.worker(row) for row in (yield Ask("living_workers"))]
 
 
 def orphans(dead: Sequence[int], limit: int) -> Operation[list[Orphans]]:

@@ -1,5 +1,6 @@
 """Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,21 +12,21 @@ from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
 from duly.policy.verdict import SUSPECT
-from duly.store import flows, limits, rows, worker_rows
+from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row, Value, as_of
-from duly.store.ending import Ending
 from duly.store.ids import Ids
 from duly.store.protocol import (
     AHEAD,
     Judge,
     LostJob,
-    Progress,
     Retention,
     Settlement,
+    StoreProgress,
     TakenBack,
     Trust,
 )
-from duly.store.settling import Ended, after_awaited, end, settle
+from duly.store.rows import BEGINNING, JobEnding
+from duly.store.settling import EndedJobs, after_awaited, end, settle
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ def ready(limit: int) -> Operation[list[str]]:
 
 
 @dataclass(slots=True)
-class Overdue:
+class OverdueJobs:
     """The queues of those that were hurried, how many expired, and where others are ready now.
 
     And the topics of which others are to be told.
@@ -92,12 +93,12 @@ class Overdue:
     expired: int = 0
     freed: list[str] = field(default_factory=list)
     tells: frozenset[str] = frozenset()
-    flows: Mapping[int, Ending] = field(default_factory=dict)  # to be stopped, each by itself
+    flows: Mapping[int, JobEnding] = field(default_factory=dict)  # to be stopped, each by itself
     more: bool = False  # others were told to end, and have not been looked at
     distrusted: bool = False  # nothing was late by a clock that is to be believed
 
 
-def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[Overdue]:
+def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[OverdueJobs]:
     """Hurry late jobs, or expire them, and end those that were told to.
 
     What somebody else holds is left for the next time: it may be held for long. Nothing is late by
@@ -112,15 +113,15 @@ def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[Ov
     return (yield from as_of(now, _told_or_late(found, limit, ids=ids)))
 
 
-def _told_or_late(found: Sequence[Row], limit: int, *, ids: Ids) -> Operation[Overdue]:
+def _told_or_late(found: Sequence[Row], limit: int, *, ids: Ids) -> Operation[OverdueJobs]:
     late = {number: _late(waits) for number, how, waits in found if how == "skip"}
     told = yield Ask("told_while_waiting", {"limit": limit})
-    stopping = {number: Ending(State.CANCELLED, why) for number, why, _ in told}
+    stopping = {number: JobEnding(State.CANCELLED, why) for number, why, _ in told}
     flow_ids = {row[0] for row in (*found, *told) if row[2] == STEPS}
     expired = yield from _end(_without(late, flow_ids), "hold_overdue_jobs", ids=ids)
     cancelled = yield from _end(_without(stopping, flow_ids), "hold_waiting_jobs", ids=ids)
     hurried = yield from _hurry([number for number, how, _ in found if how == "hurry"])
-    return Overdue(
+    return OverdueJobs(
         hurried,
         len(expired.ids),
         [*expired.freed, *cancelled.freed],
@@ -130,19 +131,19 @@ def _told_or_late(found: Sequence[Row], limit: int, *, ids: Ids) -> Operation[Ov
     )
 
 
-def _late(waits: str | None) -> Ending:
+def _late(waits: str | None) -> JobEnding:
     if waits == STEPS:
-        return Ending(State.FAILED, TOO_LONG)
-    return Ending(State.EXPIRED, NEVER_CAME if waits == "event" else EXPIRED)
+        return JobEnding(State.FAILED, TOO_LONG)
+    return JobEnding(State.EXPIRED, NEVER_CAME if waits == "event" else EXPIRED)
 
 
-def _without(endings: Mapping[int, Ending], others: Container[int]) -> dict[int, Ending]:
+def _without(endings: Mapping[int, JobEnding], others: Container[int]) -> dict[int, JobEnding]:
     return {number: ending for number, ending in endings.items() if number not in others}
 
 
-def _end(endings: Mapping[int, Ending], holding: str, *, ids: Ids) -> Operation[Ended]:
+def _end(endings: Mapping[int, JobEnding], holding: str, *, ids: Ids) -> Operation[EndedJobs]:
     if not endings:
-        return Ended([], [])
+        return EndedJobs([], [])
     peeked = yield Ask("peek_jobs", {"ids": list(endings)})
     return (yield from end(endings, peeked, ids=ids, holding=holding))
 
@@ -172,7 +173,7 @@ def sweep(limit: int) -> Operation[int]:
 
 def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
     """Set jobs aside at the heads of queues whose tasks no living worker knows."""
-    living = [worker_rows.worker(row) for row in (yield Ask("living_workers"))]
+    living = [rows.worker(row) for row in (yield Ask("living_workers"))]
     known = sorted({task for worker in living for task in worker.tasks})
     held = 0
     for (queue,) in (yield Ask("busy_queues")):
@@ -193,7 +194,7 @@ def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
 
 def free_unfit(limit: int) -> Operation[list[str]]:
     """Set jobs free that wait for somebody who lives now: their queues."""
-    living = [worker_rows.worker(row) for row in (yield Ask("living_workers"))]
+    living = [rows.worker(row) for row in (yield Ask("living_workers"))]
     known = rows.packed(_fitting(living))
     return [queue for (queue,) in (yield Ask("free_unfit_jobs", {"known": known, "limit": limit}))]
 
@@ -333,11 +334,11 @@ def prune_keys(limit: int) -> Operation[int]:
     return len((yield Ask("prune_keys", {"rows": rows.packed(held)}))) if held else 0
 
 
-def progress() -> Operation[Progress]:
+def progress() -> Operation[StoreProgress]:
     [(now, unfired, undispatched, ready, running)] = yield Ask("progress")
     faulty = yield Ask("faulty_schedules", {"limit": MOST_FAULTY})
     ahead = yield Ask("schedules_ahead", {"limit": MOST_FAULTY, "ahead": rows.microseconds(AHEAD)})
-    return Progress(
+    return StoreProgress(
         now=from_us(now),
         oldest_unfired=rows.moment(unfired),
         oldest_undispatched=rows.moment(undispatched),
@@ -346,3 +347,34 @@ def progress() -> Operation[Progress]:
         faulty=[name for (name,) in faulty],
         ahead=[name for (name,) in ahead],
     )
+
+
+def compare_unseen(limit: int) -> Operation[int]:
+    """Note the steps that wait for events which nobody has looked at; return how many events."""
+    asked = {"limit": limit, "at": BEGINNING.at, "id": BEGINNING.id}
+    numbers = [number for number, *_ in (yield Ask("unseen_events", asked))]
+    if numbers:
+        yield Ask("compare_events", {"ids": numbers})
+    return len(numbers)
+
+
+def answer(limit: int, *, ids: Ids) -> Operation[tuple[EndedJobs, int]]:
+    """End the jobs whose event has come, each with what that says as its result.
+
+    Return also how many were compared.
+    """
+    found = yield Ask("answered_jobs", {"limit": limit})
+    if not found:
+        return EndedJobs([], []), 0
+    endings = {
+        number: JobEnding(State.SUCCEEDED, f"{name} happened (event {event})", result=payload)
+        for number, _, event, name, payload in found
+        if event is not None
+    }
+    ended = EndedJobs([], [])
+    if endings:
+        peeked = yield Ask("peek_jobs", {"ids": list(endings)})
+        ended = yield from end(endings, peeked, ids=ids)
+    compared = [[number, event] for number, event, *_ in found]
+    yield Ask("forget_compared", {"rows": json.dumps(compared)})
+    return ended, len(found)

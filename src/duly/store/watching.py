@@ -11,7 +11,7 @@ from duly.instants import from_us, to_us
 from duly.model.states import State
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row
-from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, Ended, Happening
+from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, EndedStats, Happening
 
 EVER = 2**63 - 1
 MOST_LOOKED_AT = MOST_COUNTED + 1
@@ -29,7 +29,7 @@ def count_happened(since: datetime, until: datetime | None) -> Operation[int]:
     return int(count)
 
 
-def minutes(since: datetime, until: datetime, step: timedelta) -> Operation[list[Ended]]:
+def minutes(since: datetime, until: datetime, step: timedelta) -> Operation[list[EndedStats]]:
     width = rows.microseconds(step) or 1
     found = yield Ask("ended_by_step", {**_between(since, until), "step": width})
     counters: dict[tuple[int, str], _Counter] = {}
@@ -105,10 +105,10 @@ class _Counter:
             if place is not None:
                 counts[min(max(place, 0), len(LENGTHS))] += count
 
-    def as_ended(self, start: datetime, queue: str) -> Ended:
+    def as_ended(self, start: datetime, queue: str) -> EndedStats:
         succeeded = self.states.get(State.SUCCEEDED, 0)
         failed = self.states.get(State.FAILED, 0)
-        return Ended(
+        return EndedStats(
             start=start,
             queue=queue,
             succeeded=succeeded,

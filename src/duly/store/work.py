@@ -11,9 +11,9 @@ from duly.model.claimed import Claimed
 from duly.model.payload import check_text
 from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app
-from duly.store import rows, worker_rows
+from duly.store import rows
 from duly.store.database import Ask, Operation, Row
-from duly.store.ids import Kept
+from duly.store.ids import KeptIds
 from duly.store.protocol import Beat
 
 MILLISECOND = 1_000  # in microseconds
@@ -21,7 +21,7 @@ MILLISECOND = 1_000  # in microseconds
 MOST_TOLD = 5_000
 
 
-def enlist(profile: Profile, *, lease: timedelta, now: int, ids: Kept) -> Operation[WorkerInfo]:
+def enlist(profile: Profile, *, lease: timedelta, now: int, ids: KeptIds) -> Operation[WorkerInfo]:
     """Register a worker; a repeated call finds its own. ``now`` is when the first call was made.
 
     The moment is part of the number, so that no worker ever gets the number of another: not even
@@ -44,13 +44,13 @@ def register(number: int, profile: Profile, *, lease: timedelta) -> Operation[Wo
 
 def register_as(number: int, profile: Profile, *, lease: timedelta) -> Ask:
     check_text(profile.name, "name")
-    values = worker_rows.profile_values(profile)
+    values = rows.profile_values(profile)
     return Ask("register_worker", {"id": number, "lease": rows.microseconds(lease), **values})
 
 
 def _registered(number: int) -> Operation[WorkerInfo]:
     known = yield Ask("list_workers")
-    return next(worker_rows.worker(row) for row in known if row[0] == number)
+    return next(rows.worker(row) for row in known if row[0] == number)
 
 
 def renew(worker: int, lease: timedelta, *, running: int) -> Operation[Beat | None]:
@@ -78,11 +78,11 @@ def end_lease(worker: int) -> Operation[None]:
 
 def workers() -> Operation[list[WorkerInfo]]:
     found = yield Ask("list_workers")
-    return [worker_rows.worker(row) for row in found]
+    return [rows.worker(row) for row in found]
 
 
 def found(living: Iterable[Row]) -> list[WorkerInfo]:
-    return [worker_rows.worker(row) for row in living]
+    return [rows.worker(row) for row in living]
 
 
 def tell(worker: str | int, order: Order, *, slots: int | None) -> Operation[int]:
@@ -126,4 +126,4 @@ def set_fair(queue: Queue, *, after: int) -> Operation[int | None]:
 
 def queues() -> Operation[list[Queue]]:
     found = yield Ask("list_queues")
-    return [worker_rows.queue(row) for row in found]
+    return [rows.queue(row) for row in found]

@@ -12,7 +12,7 @@ from duly.instants import EPOCH
 from duly.model.access import Matter
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_scheduler
-from duly.store.protocol import OVERDUE, NotKept, Progress, Store
+from duly.store.protocol import OVERDUE, NotKept, Store, StoreProgress
 from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import removed_schedules
 from duly.views.why import answer_moment, silent_until
@@ -67,7 +67,7 @@ class Need:
 
 async def needs(
     store: Store,
-    progress: Progress,
+    progress: StoreProgress,
     overdue: OverdueRuns | None,
     *,
     since: datetime,
@@ -121,7 +121,7 @@ async def without_worker(store: Store) -> list[Need]:
     return found[:MOST_NEEDS]
 
 
-def _overdue(progress: Progress, overdue: OverdueRuns | None) -> list[Need]:
+def _overdue(progress: StoreProgress, overdue: OverdueRuns | None) -> list[Need]:
     start = (start_scheduler(),)
     if overdue is not None:
         said, since = f"{overdue.counted} overdue and not fired yet", overdue.since
@@ -133,7 +133,7 @@ def _overdue(progress: Progress, overdue: OverdueRuns | None) -> list[Need]:
     return [Need(name="scheduler", kind="overdue", sentence=said, due_at=due, commands=start)]
 
 
-async def _faulty(store: Store, progress: Progress) -> list[Need]:
+async def _faulty(store: Store, progress: StoreProgress) -> list[Need]:
     """Since its cursor nothing was decided: when it stands still again, that is somewhere else."""
     if not progress.faulty:
         return []
@@ -152,7 +152,7 @@ async def _faulty(store: Store, progress: Progress) -> list[Need]:
     return found[:MOST_NEEDS]
 
 
-async def _ahead(store: Store, progress: Progress) -> list[Need]:
+async def _ahead(store: Store, progress: StoreProgress) -> list[Need]:
     """Schedules whose cursor a wrong clock has left in the future."""
     known = [one.matter for one in await store.access.acknowledged()] if progress.ahead else []
     found = []

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from duly.clock import boottime
 from duly.errors import InvalidValue
 from duly.instants import floored
-from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, Ended, Store
+from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, EndedStats, Store
 
 BUDGET = 0.15  # seconds of a look that are spent on what is over
 GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it was begun at
@@ -73,7 +73,7 @@ class Charts:
         found = [_Summed.of(known.get(start), queue) for start in reversed(starts)]
         return _series(found, starts[::-1], step=step)
 
-    def minute(self, start: datetime) -> Mapping[str, Ended]:
+    def minute(self, start: datetime) -> Mapping[str, EndedStats]:
         """What ended in a minute, by queue, as far as a look at an hour has found it out."""
         stretch = self._known.get(STEPS[0][1], {}).get(start)
         return {} if stretch is None else stretch.queues
@@ -82,7 +82,7 @@ class Charts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stretch:
     asked_at: datetime
-    queues: Mapping[str, Ended]
+    queues: Mapping[str, EndedStats]
 
 
 async def _learn(
@@ -250,5 +250,5 @@ def _ended(charts: Charts, now: datetime) -> dict[str, float]:
     return found
 
 
-def _all(one: Ended) -> int:
+def _all(one: EndedStats) -> int:
     return one.succeeded + one.failed + one.others

@@ -13,11 +13,19 @@ from typing import Any
 from duly.errors import NotFound
 from duly.model.event import Emitted, Event
 from duly.policy.redaction import hidden, redacted
-from duly.store.protocol import Replayed, Store
+from duly.store.protocol import ReplayResult, Store
 from duly.views.fires import Fire, with_run
 from duly.views.tenancy import HIGHEST_NUMBER
 
-__all__ = ["EventSeen", "EventsSeen", "Replayed", "event_seen", "events_of", "events_seen", "said"]
+__all__ = [
+    "EventSeen",
+    "EventsSeen",
+    "ReplayResult",
+    "event_seen",
+    "events_of",
+    "events_seen",
+    "said",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

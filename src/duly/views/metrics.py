@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from duly.store.protocol import OVERDUE, Depth, Progress, Store
+from duly.store.protocol import OVERDUE, Depth, Store, StoreProgress
 from duly.version import __version__
 from duly.views.workers import present
 
@@ -106,6 +106,6 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: "\\n" if found[0] == "\n" else f"\\{found[0]}", text)
 
 
-def _undispatched(progress: Progress) -> float:
+def _undispatched(progress: StoreProgress) -> float:
     oldest = progress.oldest_undispatched
     return 0.0 if oldest is None else max((progress.now - oldest).total_seconds(), 0.0)

@@ -16,7 +16,7 @@ from duly.app.acting import WebBackend
 from duly.connection import LazyStore
 from duly.errors import InvalidValue, NotFound
 from duly.registry.registry import Registry
-from duly.remote.problems import Problem
+from duly.remote.problems import HttpProblem
 from duly.web.api import API
 from duly.web.authentication import Authenticator, AuthFunction
 from duly.web.error_responses import refusal, told
@@ -95,7 +95,7 @@ async def _otherwise(request: Request, error: Exception) -> Response:
     """There is something, and it is asked for in another way."""
     allowed = (getattr(error, "headers", None) or {}).get("Allow", "")
     said = f"{request.url.path} takes {allowed}, and not {request.method}"
-    answer = told(request, Problem("method-not-allowed", "Not in this way", 405, said))
+    answer = told(request, HttpProblem("method-not-allowed", "Not in this way", 405, said))
     answer.headers["allow"] = allowed
     return answer
 
@@ -103,7 +103,7 @@ async def _otherwise(request: Request, error: Exception) -> Response:
 async def _broken(request: Request, _: Exception) -> Response:
     """What went wrong is in the log of the server, with its traceback, and nowhere else."""
     said = "the log of the server says what; nothing is known to have been changed"
-    return told(request, Problem("broken", "Something went wrong here", 500, said))
+    return told(request, HttpProblem("broken", "Something went wrong here", 500, said))
 
 
 class _VersionedFiles(StaticFiles):

@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from duly.errors import DulyError, NotSignedIn
 from duly.policy.redaction import redacted
-from duly.remote.problems import MEDIA_TYPE, Problem, problem_of
+from duly.remote.problems import MEDIA_TYPE, HttpProblem, problem_of
 from duly.web.authentication import Authenticator
 from duly.web.rendering import render_bare
 
@@ -20,14 +20,14 @@ def refusal(authenticator: Authenticator, request: Request, error: DulyError) ->
     return told(request, problem_of(error))
 
 
-def told(request: Request, problem: Problem) -> Response:
+def told(request: Request, problem: HttpProblem) -> Response:
     """As a line, as a problem or as a page: whatever who asks can show."""
     if "hx-request" in request.headers:
         return _line(request, problem)
     return problem_response(problem) if is_for_programs(request) else _page(request, problem)
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_response(problem: HttpProblem) -> Response:
     headers = {"www-authenticate": "Bearer"} if problem.status == 401 else {}
     said = problem.as_json() | {"detail": redacted(problem.detail)}
     return JSONResponse(said, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
@@ -45,12 +45,12 @@ def _sign_in(request: Request) -> str:
     return f"{root}/login?{urlencode({'next': path + query})}"
 
 
-def _line(request: Request, problem: Problem) -> Response:
+def _line(request: Request, problem: HttpProblem) -> Response:
     text = render_bare("toast.html", request, kind="bad", text=redacted(problem.detail))
     headers = {"hx-retarget": "#toasts", "hx-reswap": "beforeend"}
     return HTMLResponse(text, status_code=problem.status, headers=headers)
 
 
-def _page(request: Request, problem: Problem) -> Response:
+def _page(request: Request, problem: HttpProblem) -> Response:
     text = render_bare("refusal.html", request, problem=problem, detail=problem.detail)
     return HTMLResponse(text, status_code=problem.status)

@@ -235,7 +235,7 @@ def test_what_answers_is_not_always_a_duly(  # noqa: PLR0917 - a table
 def test_an_answer_without_end_is_not_waited_for(
     there: Elsewhere, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.remote.line.LARGEST", 100)
+    monkeypatch.setattr("duly.remote.http.LARGEST", 100)
     with pytest.raises(DulyError, match="ask for less, as by --limit"):
         on(there.url, token, lambda store: store.schedules.page())
 

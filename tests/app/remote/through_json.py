@@ -13,14 +13,14 @@ from duly.remote.reading import reader
 from duly.remote.store import RemoteSchedules, _body
 from duly.remote.writing import writer
 from duly.store.database import Database
-from duly.store.room import Room
 from duly.store.sql_store import SqlStore
+from duly.store.transactions import Transactions
 
 ASKED: Counter[Verb] = Counter()
 
 
 class ThroughJson(SqlStore):
-    def __init__(self, database: Database, *, room: Room | None = None) -> None:
+    def __init__(self, database: Database, *, room: Transactions | None = None) -> None:
         super().__init__(database, room=room)
         self.near = SqlStore(database, room=self._room)
         for name in NOUNS:

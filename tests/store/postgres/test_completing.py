@@ -30,7 +30,7 @@ from duly.policy.firing import decide
 from duly.policy.retry import NEVER
 from duly.policy.verdict import Tried, judge
 from duly.store.completing import open_completion
-from duly.store.completing.completion import Completion
+from duly.store.completing.completion import JobCompletion
 from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.protocol import Settlement, Wish
@@ -50,7 +50,7 @@ async def nothing(_: object) -> None:
 
 
 async def by_awaiting(
-    completion: Completion, number: int = 1, meanwhile: Meanwhile = nothing
+    completion: JobCompletion, number: int = 1, meanwhile: Meanwhile = nothing
 ) -> None:
     async with completion as tx:
         await tx.execute("insert into note values (%s, '')", [number])
@@ -59,7 +59,7 @@ async def by_awaiting(
 
 
 async def by_blocking(
-    completion: Completion, number: int = 1, meanwhile: Meanwhile = nothing
+    completion: JobCompletion, number: int = 1, meanwhile: Meanwhile = nothing
 ) -> None:
     loop = asyncio.get_running_loop()
 
@@ -109,7 +109,7 @@ async def job(store: SqlStore) -> Claimed:
     return await claimed(store)
 
 
-def completing(url: str, job: Claimed, *, lease: timedelta = LEASE) -> Completion:
+def completing(url: str, job: Claimed, *, lease: timedelta = LEASE) -> JobCompletion:
     def settlement(result: Json | None) -> Settlement:
         verdict = judge(Tried.of(job), Succeeded(result), now(), dice=0.5)
         return Settlement(job=job, verdict=verdict, outcome="succeeded", result=result)

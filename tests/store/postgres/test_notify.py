@@ -12,7 +12,7 @@ from duly.clock import Timeout
 from duly.store.database import Dialect
 from duly.store.postgres.connections import Connector
 from duly.store.postgres.database import PostgresDatabase
-from duly.store.postgres.notify import EVERYTHING, Listener, Notifier
+from duly.store.postgres.notify import EVERYTHING, Notifier, NotifyListener
 from tests.infrastructure.proxy import Network, Proxy
 from tests.store.postgres.conftest import Opened, Other
 from tests.store.postgres.notes import end_process
@@ -135,11 +135,11 @@ async def test_where_notifications_do_not_arrive_nobody_claims_to_listen(
 
 
 @asynccontextmanager
-async def listener(proxy: Proxy) -> AsyncIterator[tuple[Listener, Heard]]:
+async def listener(proxy: Proxy) -> AsyncIterator[tuple[NotifyListener, Heard]]:
     connect = Connector(proxy.dsn, dialect=DIALECT, deadline=timedelta(seconds=5))
     notifier, heard = Notifier(connect, deadline=timedelta(seconds=5)), Heard()
     soon = timedelta(seconds=0.05)
-    deaf = Listener(connect, notifier, heard, patience=timedelta(seconds=0.3), again=soon)
+    deaf = NotifyListener(connect, notifier, heard, patience=timedelta(seconds=0.3), again=soon)
     deaf.start()
     yield deaf, heard
     await deaf.close()

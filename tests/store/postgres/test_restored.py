@@ -16,7 +16,7 @@ from duly.model.access import Actor, Deed
 from duly.model.event import Emitted
 from duly.store.connect import connect
 from duly.store.migrate import migrate
-from duly.store.protocol import Done, Wish
+from duly.store.protocol import JobDone, Wish
 from duly.store.sql_store import SqlStore
 from tests.factories import call, plan, profile
 from tests.infrastructure.cluster import Cluster, running_cluster
@@ -155,7 +155,7 @@ async def test_a_worker_that_the_database_forgot_does_not_become_another(
         await new.jobs.enqueue([call()])
         theirs = Wish(worker=forgotten.id, queue="default", tasks=TASKS, limit=1)
         assert (await old.work.claim(theirs)).jobs == []
-        assert (await new.work.turn([Done(job.id, job.fence)])).kept == [job.id]
+        assert (await new.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
         again = await old.work.register(profile("old", tasks=TASKS), lease=LEASE)
         assert {info.id for info in await new.work.workers()} == {known.id, again.id}
 
@@ -176,8 +176,8 @@ async def test_a_claim_that_the_database_forgot_cannot_be_finished(cluster: Clus
         theirs = Wish(worker=other.id, queue="default", tasks=TASKS, limit=1)
         [job] = (await new.work.claim(theirs)).jobs
         assert job.id == lost.id
-        assert (await old.work.turn([Done(lost.id, lost.fence)])).refused == [job.id]
-        assert (await new.work.turn([Done(job.id, job.fence)])).kept == [job.id]
+        assert (await old.work.turn([JobDone(lost.id, lost.fence)])).refused == [job.id]
+        assert (await new.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
 
 
 async def test_an_unknown_outcome_is_found_undone_in_a_database_that_went_back(

@@ -11,7 +11,7 @@ import pytest
 
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.model.event import Emitted
-from duly.store import room
+from duly.store import transactions
 from duly.store.connect import connect
 from duly.store.sql_store import SqlStore
 from tests.factories import call, plan
@@ -64,7 +64,7 @@ async def titles(store: SqlStore) -> list[str]:
 async def test_an_enqueue_that_cannot_be_looked_up_is_not_said_to_be_undone(
     store: SqlStore, proxy: Proxy, direct: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "LOOKING", 0.3)
+    monkeypatch.setattr(transactions, "LOOKING", 0.3)
     proxy.network, proxy.committing = Network.LOSE_ANSWER_AND_CUT, b"second"
     with pytest.raises(OutcomeUnknown, match="commit, which may have been done") as unknown:
         await store.jobs.enqueue([call(title="second")])
@@ -90,7 +90,7 @@ async def test_an_enqueue_is_looked_up_when_the_database_can_be_reached_again(
 async def test_what_else_is_written_under_numbers_is_looked_up_too(
     store: SqlStore, proxy: Proxy, direct: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "LOOKING", 0.3)
+    monkeypatch.setattr(transactions, "LOOKING", 0.3)
     writes: dict[str, Callable[[], Awaitable[object]]] = {
         "emit": lambda: store.events.emit([Emitted(name="said")]),
         "add": lambda: store.schedules.add([plan("one")]),
@@ -110,7 +110,7 @@ async def test_what_else_is_written_under_numbers_is_looked_up_too(
 async def test_numbers_that_could_not_be_reserved_leave_nothing_unknown(
     proxy: Proxy, direct: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "LOOKING", 0.3)
+    monkeypatch.setattr(transactions, "LOOKING", 0.3)
     store = connect(as_url(proxy.dsn), deadline=timedelta(seconds=2))
     await store.open()
     proxy.network = Network.LOSE_ANSWER_AND_CUT

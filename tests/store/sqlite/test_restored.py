@@ -9,7 +9,7 @@ from pathlib import Path
 from duly.model.access import Actor, NewToken
 from duly.model.event import Emitted
 from duly.store.connect import connect
-from duly.store.protocol import Done, Wish
+from duly.store.protocol import JobDone, Wish
 from tests.factories import call, plan, profile
 from tests.store.homes import furnish
 
@@ -82,7 +82,7 @@ async def test_a_claim_that_the_file_forgot_cannot_be_finished(tmp_path: Path) -
         wish = Wish(worker=new.id, queue="default", tasks=TASKS, limit=1)
         [job] = (await store.work.claim(wish)).jobs
         assert job.id == lost.id
-        assert (await store.work.turn([Done(lost.id, lost.fence)])).refused == [job.id]
-        assert (await store.work.turn([Done(job.id, job.fence)])).kept == [job.id]
+        assert (await store.work.turn([JobDone(lost.id, lost.fence)])).refused == [job.id]
+        assert (await store.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
     finally:
         await store.close()

@@ -15,7 +15,7 @@ from duly.settings.loading import machine_zone
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.event import Emitted
-    from duly.views.event_page import Replayed
+    from duly.views.event_page import ReplayResult
 
 FEW: Final = 5  # so many need no second thought
 
@@ -94,7 +94,7 @@ def replay_command(
     command line is wrong, 3 there is no such schedule, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
-    async def replayed(opened: "Store") -> "Replayed":
+    async def replayed(opened: "Store") -> "ReplayResult":
         from duly.app.events import Events
         from duly.connection import OpenStore
 
@@ -149,7 +149,7 @@ def _moment(text: str, option: str, now: datetime) -> datetime:
     return now - found if isinstance(found, timedelta) else found
 
 
-def _make_sure(foreseen: "Replayed", *, yes: bool) -> None:
+def _make_sure(foreseen: "ReplayResult", *, yes: bool) -> None:
     if yes or foreseen.events <= FEW:
         return
     question = f"let {foreseen.schedule} react to {foreseen.events:,} events"
@@ -159,7 +159,7 @@ def _make_sure(foreseen: "Replayed", *, yes: bool) -> None:
         raise SystemExit(NEEDS_YOU)
 
 
-def _summary(done: "Replayed") -> str:
+def _summary(done: "ReplayResult") -> str:
     if not done.events:
         return f"nothing to do: {done.schedule} has reacted to all that it means in that stretch"
     many = f"{done.events:,} event{'s' * (done.events != 1)}"
@@ -171,7 +171,7 @@ def _summary(done: "Replayed") -> str:
     return f"{done.schedule} reacted to {many}: {jobs}{skipped}"
 
 
-def _plain(done: "Replayed") -> dict[str, object]:
+def _plain(done: "ReplayResult") -> dict[str, object]:
     return {
         "schedule": done.schedule,
         "events": done.events,

@@ -17,7 +17,7 @@ from duly.store.connect import is_postgres, place, spoken
 from duly.store.protocol import Settlement
 
 if TYPE_CHECKING:
-    from duly.store.completing.completion import Completion
+    from duly.store.completing.completion import JobCompletion
 
 
 def open_completion(
@@ -28,7 +28,7 @@ def open_completion(
     lease: timedelta,
     features: bool = True,
     clock: Callable[[], datetime] | None = None,
-) -> "Completion":
+) -> "JobCompletion":
     """What ``transaction()`` is, for one attempt at a job.
 
     ``settlement`` says what the job becomes, with its result as it was encoded by ``encode``.
@@ -40,7 +40,7 @@ def open_completion(
             "be written twice, or use a store postgresql://…"
         )
     try:
-        from duly.store.completing.completion import Completion  # noqa: PLC0415 - an extra
+        from duly.store.completing.completion import JobCompletion  # noqa: PLC0415 - an extra
         from duly.store.postgres.transaction import Opener  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise StoreUnavailable(
@@ -48,4 +48,4 @@ def open_completion(
         ) from None
     address, dialect = spoken(url, features=features)
     opener = Opener(address, dialect=dialect, lease=lease, clock=clock)
-    return Completion(opener, settlement=settlement, encode=encode)
+    return JobCompletion(opener, settlement=settlement, encode=encode)

@@ -27,8 +27,8 @@ from duly.store.postgres import faults
 from duly.store.postgres.connections import pause
 from duly.store.postgres.transaction import AsyncTransaction, Opener, Transaction, rest
 from duly.store.protocol import READY, SCHEDULES, HeldJob, Settled, Settlement
-from duly.store.room import ready_in
 from duly.store.settling import done_before, settle
+from duly.store.transactions import ready_in
 
 Found: TypeAlias = Literal["done", "open", "lost"]
 
@@ -36,7 +36,7 @@ _TRIES = 6  # of ending a job that needs a new day, or is caught in a deadlock
 _BETWEEN_LOOKS = 0.2  # seconds
 
 
-class Completion:
+class JobCompletion:
     """``with`` and ``async with``: a connection in a transaction that ends the job.
 
     May be entered again after a block that failed. ``completed`` says whether the job has ended.

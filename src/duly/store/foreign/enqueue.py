@@ -12,7 +12,7 @@ from duly.model.payload import LONGEST_ARGS, check_text
 from duly.store import jobs
 from duly.store.database import Operation
 from duly.store.foreign.talk import Talk, at_once, bracketed, carry_out, driver_of, named, reserved
-from duly.store.jobs import Wanted
+from duly.store.jobs import NumberedCall
 
 
 def enqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
@@ -52,7 +52,7 @@ def _enqueue(talk: Talk, calls: Sequence[Call]) -> Operation[list[int]]:
     """
     ids = yield from reserved(len(calls))
     numbers = ids.take(len(calls))
-    wanted = [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
+    wanted = [NumberedCall(call, number) for call, number in zip(calls, numbers, strict=True)]
     if all(call.key is None for call in calls):
         return (yield from jobs.enqueue(wanted))
     brackets = talk.brackets(whole=len(calls) > 1)

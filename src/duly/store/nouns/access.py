@@ -13,7 +13,7 @@ from duly.model.access import (
 )
 from duly.store import access
 from duly.store.nouns import deeds
-from duly.store.room import Room
+from duly.store.transactions import Transactions
 
 PAGE = 1_000
 NOBODY = Actor("", "program")
@@ -22,7 +22,7 @@ NOBODY = Actor("", "program")
 class SqlAccess:
     """What is changed here is in the audit log, whoever does it."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
         self._actor = room.actor or NOBODY
         self._named = room.acting(self._actor)
@@ -77,7 +77,7 @@ class SqlAccess:
         )
 
     async def verify_audit(self) -> int | None:
-        seen = access.Stretch(0, "")
+        seen = access.ChainCheck(0, "")
         while not seen.is_last and seen.broken is None:
             number, previous = seen.number, seen.hash
             seen = await self._room.read(

@@ -13,20 +13,20 @@ from duly.model.payload import check_text
 from duly.store import events as operations
 from duly.store import replaying
 from duly.store.database import Ask, Start
-from duly.store.event_rows import BEGINNING, Place, place_of
 from duly.store.events import Look
 from duly.store.jobs import Once, done_once
 from duly.store.nouns import deeds
-from duly.store.protocol import EVENTS, JOBS, EventPage, Reacted, Replayed, Trust
-from duly.store.replaying import Request, Round
-from duly.store.room import Room, ready_in
+from duly.store.protocol import EVENTS, JOBS, Reacted, ReplayResult, StoredEventPage, Trust
+from duly.store.replaying import ReplayBatch, ReplayRequest
+from duly.store.rows import BEGINNING, EventCursor, place_of
+from duly.store.transactions import Transactions, ready_in
 
 # Each is waited for a twentieth of a second: a look around takes five at most.
 MOST_BUSY: Final = 100
 
 
 class SqlEvents:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def emit(self, events: Sequence[Emitted]) -> list[int]:
@@ -59,8 +59,8 @@ class SqlEvents:
         tenant: str | None = None,
         after: str | None = None,
         limit: int = 100,
-    ) -> EventPage:
-        search = operations.Search(
+    ) -> StoredEventPage:
+        search = operations.EventSearch(
             pattern=pattern,
             key=key,
             since=since,
@@ -91,11 +91,11 @@ class SqlEvents:
         until: datetime,
         pattern: str | None = None,
         dry_run: bool = False,
-    ) -> Replayed:
-        request = Request(name=schedule, since=since, until=until, pattern=pattern)
+    ) -> ReplayResult:
+        request = ReplayRequest(name=schedule, since=since, until=until, pattern=pattern)
         foreseen = await self._room.read(lambda: replaying.foresee(request))
         if dry_run:
-            return Replayed(
+            return ReplayResult(
                 schedule=schedule, events=foreseen.events, skipped=foreseen.skipped, dry_run=True
             )
         await self._room.announce(
@@ -105,20 +105,20 @@ class SqlEvents:
         )
         return await self._replayed(request)
 
-    async def _replayed(self, request: Request) -> Replayed:
+    async def _replayed(self, request: ReplayRequest) -> ReplayResult:
         count, skipped, jobs = 0, 0, list[int]()
-        place: Place | None = request.beginning
+        place: EventCursor | None = request.beginning
         while place is not None:
             done = await self._replay(request, place)
             self._tell(done)
             count, skipped = count + done.events, skipped + done.skipped
             jobs += done.jobs
             place = done.after
-        return Replayed(
+        return ReplayResult(
             schedule=request.name, events=count, jobs=tuple(dict.fromkeys(jobs)), skipped=skipped
         )
 
-    async def _replay(self, request: Request, place: Place) -> Round:
+    async def _replay(self, request: ReplayRequest, place: EventCursor) -> ReplayBatch:
         return await self._room.insist(
             lambda: replaying.replay(request, place, self._room.editor())
         )
@@ -140,7 +140,7 @@ class SqlEvents:
                     continue
                 if len(found) == limit or busy == MOST_BUSY:
                     return _together(found, limit)
-                before = Place(to_us(event.at), event.id - 1)
+                before = EventCursor(to_us(event.at), event.id - 1)
                 look = Look(limit=1, after=before, brief=True, trust=trust)
                 try:
                     found.append(await self._look(look))
@@ -158,7 +158,7 @@ class SqlEvents:
             lambda: operations.emitted(events, ids=kept), lambda _: deeds.emitted(events)
         )
 
-    def _tell(self, done: Reacted | Round) -> None:
+    def _tell(self, done: Reacted | ReplayBatch) -> None:
         later = [JOBS] if done.later else []
         self._room.nudge(*ready_in(done.queues), *later)
 

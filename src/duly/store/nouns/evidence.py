@@ -9,7 +9,7 @@ from duly.model.schedule import StoredSchedule
 from duly.store import evidence, watching
 from duly.store.protocol import (
     Depth,
-    Ended,
+    EndedStats,
     FailedTask,
     Happening,
     HourTally,
@@ -18,11 +18,11 @@ from duly.store.protocol import (
     Tally,
     WaitingKind,
 )
-from duly.store.room import Room
+from duly.store.transactions import Transactions
 
 
 class SqlEvidence:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def schedule(self, number: int) -> StoredSchedule | None:
@@ -99,7 +99,7 @@ class SqlEvidence:
 
     async def minutes(
         self, since: datetime, until: datetime, *, step: timedelta = timedelta(minutes=1)
-    ) -> list[Ended]:
+    ) -> list[EndedStats]:
         return await self._room.read(lambda: watching.minutes(since, until, step))
 
     async def depths(self) -> list[Depth]:

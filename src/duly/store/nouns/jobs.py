@@ -12,33 +12,21 @@ from duly.model.job import Attempt, Call, Job
 from duly.model.job_filter import Filter
 from duly.model.payload import check_text
 from duly.model.states import ENDED, LIVE, State
-from duly.store import (
-    finding,
-    flow_looks,
-    jobs,
-    retrying,
-)
+from duly.store import flow_looks, job_search, jobs, retrying
 from duly.store.database import Operation, Start
-from duly.store.group_commit import Gathering
-from duly.store.ids import Kept, NumbersTaken
-from duly.store.jobs import EndedAlready, Once, Wanted
+from duly.store.group_commit import GroupCommit
+from duly.store.ids import KeptIds, NumbersTaken
+from duly.store.jobs import EndedAlready, NumberedCall, Once
 from duly.store.nouns import deeds
-from duly.store.protocol import (
-    JOBS,
-    READY,
-    SCHEDULES,
-    WORKERS,
-    Failure,
-    Page,
-)
+from duly.store.protocol import JOBS, READY, SCHEDULES, WORKERS, Failure, Page
 from duly.store.retrying import BATCH
-from duly.store.room import Room
+from duly.store.transactions import Transactions
 
 
 class SqlJobs:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
-        self._gathering = Gathering(self._enqueue_plain)
+        self._gathering = GroupCommit(self._enqueue_plain)
 
     async def enqueue(self, calls: Sequence[Call]) -> list[int]:
         if any(call.key is not None for call in calls):
@@ -79,7 +67,7 @@ class SqlJobs:
     async def _enqueue(
         self,
         calls: Sequence[Call],
-        kept: Kept | None = None,
+        kept: KeptIds | None = None,
         *,
         unknown: OutcomeUnknown | None = None,
     ) -> list[int]:
@@ -158,16 +146,16 @@ class SqlJobs:
             return list(numbers)  # by now all of them are, and nobody can tell by whose hand
 
     async def find(self, wanted: Filter, *, after: str | None = None, limit: int = 100) -> Page:
-        return await self._room.read(lambda: finding.find(wanted, after, limit))
+        return await self._room.read(lambda: job_search.find(wanted, after, limit))
 
-    async def count(self, wanted: Filter, *, at_most: int = finding.MOST) -> int:
-        return await self._room.read(lambda: finding.count(wanted, at_most))
+    async def count(self, wanted: Filter, *, at_most: int = job_search.MOST) -> int:
+        return await self._room.read(lambda: job_search.count(wanted, at_most))
 
     async def failures(self, wanted: Filter, *, limit: int = 2_000) -> list[Failure]:
-        return await self._room.read(lambda: finding.failures(wanted, limit))
+        return await self._room.read(lambda: job_search.failures(wanted, limit))
 
     async def schedule_names(self, numbers: Sequence[int]) -> dict[int, str]:
-        return await self._room.read(lambda: finding.schedule_names(numbers))
+        return await self._room.read(lambda: job_search.schedule_names(numbers))
 
     async def retry_found(self, wanted: Filter, *, first: int | None = None) -> list[int]:
         left = retrying.checked(first)
@@ -175,7 +163,7 @@ class SqlJobs:
         revived: list[int] = []
         announced = False
         while left > 0:
-            ask = partial(finding.failed_numbers, wanted, place, min(left, BATCH))
+            ask = partial(job_search.failed_numbers, wanted, place, min(left, BATCH))
             numbers, place = await self._room.read(ask)
             if not numbers:
                 break
@@ -233,7 +221,7 @@ class SqlJobs:
         """The numbers of all that match, a batch at a time; of none, if no state is meant."""
         after: str | None = None
         while wanted.states:
-            page = await self._room.read(partial(finding.find, wanted, after, BATCH))
+            page = await self._room.read(partial(job_search.find, wanted, after, BATCH))
             if page.jobs:
                 yield [job.id for job in page.jobs]
             if page.after is None:
@@ -254,7 +242,7 @@ class _Enqueueing:
     """One call of ``enqueue``, however often its transaction is run."""
 
     calls: Sequence[Call]
-    kept: Kept
+    kept: KeptIds
     ended: frozenset[int] = frozenset()  # jobs that an earlier run has made, and that have ended
 
     def start(self) -> Operation[list[int]]:
@@ -269,8 +257,8 @@ class _Enqueueing:
         return [found.get(one.number, one.number) for one in wanted]
 
 
-def _wanted(calls: Sequence[Call], numbers: Iterable[int]) -> list[Wanted]:
-    return [Wanted(call, number) for call, number in zip(calls, numbers, strict=True)]
+def _wanted(calls: Sequence[Call], numbers: Iterable[int]) -> list[NumberedCall]:
+    return [NumberedCall(call, number) for call, number in zip(calls, numbers, strict=True)]
 
 
 def _topics(calls: Iterable[Call]) -> list[str]:

@@ -17,12 +17,10 @@ from duly.store import (
     backfilling,
     declaring,
     fires,
-    held,
     ledger,
+    schedule_change,
     schedules,
-    steering,
     work,
-    zone_data,
 )
 from duly.store.database import Start
 from duly.store.nouns import deeds
@@ -33,19 +31,19 @@ from duly.store.protocol import (
     SCHEDULES,
     Decide,
     Declared,
-    Fired,
-    Standing,
+    FiringResult,
     Step,
+    StoredDefinitions,
     Trust,
     WantedSchedule,
 )
-from duly.store.room import Room
+from duly.store.transactions import Transactions
 
 T = TypeVar("T")
 
 
 class SqlSchedules:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def add(self, plans: Sequence[Plan]) -> list[StoredSchedule]:
@@ -55,7 +53,7 @@ class SqlSchedules:
         return added
 
     async def get(self, name: str) -> StoredSchedule:
-        return await self._room.read(lambda: held.get(name))
+        return await self._room.read(lambda: schedule_change.get(name))
 
     async def page(self, *, after: str = "", limit: int = 100) -> list[StoredSchedule]:
         return await self._room.read(lambda: schedules.listed(after, limit))
@@ -82,7 +80,7 @@ class SqlSchedules:
     ) -> StoredSchedule:
         wanted = Pause(since=EPOCH, until=until, by=self._room.who, note=note, catch_up=catch_up)
         return await self._changed(
-            lambda: steering.pause(name, wanted, self._room.editor()),
+            lambda: schedules.pause(name, wanted, self._room.editor()),
             deeds.constant(
                 "schedules.pause",
                 deeds.schedule(name),
@@ -94,16 +92,16 @@ class SqlSchedules:
 
     async def resume(self, name: str) -> StoredSchedule:
         return await self._changed(
-            lambda: steering.resume(name, self._room.editor()),
+            lambda: schedules.resume(name, self._room.editor()),
             deeds.constant("schedules.resume", deeds.schedule(name)),
         )
 
     async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
-        steering.check_skipped(count)
+        schedules.check_skipped(count)
         start = self._room.audited(
             self._room.numbered(
                 count,
-                lambda numbers: steering.skip_next(name, numbers, self._room.editor()),
+                lambda numbers: schedules.skip_next(name, numbers, self._room.editor()),
             ),
             lambda moments: deeds.deed(
                 "schedules.skip_next", deeds.schedule(name), moments=moments
@@ -115,7 +113,7 @@ class SqlSchedules:
 
     async def unskip(self, name: str) -> list[datetime]:
         start = self._room.audited(
-            lambda: steering.unskip(name, self._room.editor()),
+            lambda: schedules.unskip(name, self._room.editor()),
             lambda moments: deeds.deed("schedules.unskip", deeds.schedule(name), moments=moments),
         )
         moments = await self._room.insist(start)
@@ -124,7 +122,7 @@ class SqlSchedules:
 
     async def rewind(self, name: str, *, to: datetime) -> StoredSchedule:
         return await self._changed(
-            lambda: steering.rewind(name, to, self._room.editor()),
+            lambda: schedules.rewind(name, to, self._room.editor()),
             deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
         )
 
@@ -132,7 +130,7 @@ class SqlSchedules:
         start = self._room.audited(
             self._room.numbered(
                 1,
-                lambda numbers: steering.run(name, numbers[0], self._room.editor()),
+                lambda numbers: schedules.run(name, numbers[0], self._room.editor()),
             ),
             lambda fire: deeds.deed(
                 "schedules.run", deeds.schedule(name), outcome=fire.outcome, job=fire.job_id
@@ -151,7 +149,7 @@ class SqlSchedules:
         again: bool = False,
         dry_run: bool = False,
     ) -> Backfill:
-        wanted = backfilling.Request(name=name, since=since, until=until, again=again)
+        wanted = backfilling.BackfillRequest(name=name, since=since, until=until, again=again)
         if dry_run:
             return await self._room.read(lambda: backfilling.foresee(wanted, decide=decide))
         start = self._room.audited(
@@ -209,7 +207,7 @@ class SqlSchedules:
     async def applied(self, file: str) -> str | None:
         return await self._room.read(lambda: applying.applied(file))
 
-    async def standing(self, names: Sequence[str]) -> Standing:
+    async def standing(self, names: Sequence[str]) -> StoredDefinitions:
         return await self._room.read(lambda: applying.standing(names))
 
     async def apply(
@@ -239,10 +237,10 @@ class SqlSchedules:
 
 
 class SqlLedger:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
-    async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> Fired:
+    async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> FiringResult:
         fired = await self._fire(decide, limit=limit, trust=trust)
         if fired.settled and not fired.distrusted:
             # In a transaction of its own: it may be slow, and the others are written already.
@@ -251,7 +249,7 @@ class SqlLedger:
 
     async def _fire(
         self, decide: Decide, *, limit: int, trust: Trust, settled: bool = False
-    ) -> Fired:
+    ) -> FiringResult:
         release = zone_data_version()
         fired = await self._room.write(
             lambda: ledger.fire(
@@ -273,7 +271,7 @@ class SqlLedger:
         return await self._room.read(lambda: schedules.foresee(name, decide))
 
     async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
-        return await self._room.write(lambda: zone_data.refresh(after, limit))
+        return await self._room.write(lambda: schedules.refresh(after, limit))
 
     async def fires(
         self,

@@ -6,11 +6,11 @@ from datetime import datetime
 from duly.model.worker import WorkerInfo
 from duly.store import surroundings
 from duly.store.protocol import BadDay, Orphans, WantedTask
-from duly.store.room import Room
+from duly.store.transactions import Transactions
 
 
 class SqlSurroundings:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def now(self) -> datetime:

@@ -3,14 +3,8 @@
 from datetime import timedelta
 from functools import partial
 
-from duly.store import (
-    answering,
-    limits,
-    settling,
-    upkeep,
-)
+from duly.store import limits, settling, upkeep
 from duly.store.database import Ask, Start
-from duly.store.ending import Ending
 from duly.store.protocol import (
     JOBS,
     READY,
@@ -18,24 +12,25 @@ from duly.store.protocol import (
     WORKERS,
     Dispatched,
     Judge,
-    Progress,
     Retention,
+    StoreProgress,
     TakenBack,
     Trust,
 )
-from duly.store.room import Room, ready_in
+from duly.store.rows import JobEnding
+from duly.store.transactions import Transactions, ready_in
 
 NOW = timedelta(0)
 
 
 class SqlUpkeep:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def dispatch(self, *, limit: int, trust: Trust | None = None) -> Dispatched:
         waiting = upkeep.looked(await self._room.write_one(Ask("look")))
         queues: list[str] = []
-        late = upkeep.Overdue()
+        late = upkeep.OverdueJobs()
         distrusted = False
 
         async def moved(start: Start[list[str]]) -> None:
@@ -70,7 +65,7 @@ class SqlUpkeep:
             distrusted=distrusted,
         )
 
-    async def _stop_flows(self, late: upkeep.Overdue) -> None:
+    async def _stop_flows(self, late: upkeep.OverdueJobs) -> None:
         """Each in a transaction of its own: they are held one at a time."""
         for number, ending in late.flows.items():
             stopped = await self._stopped(number, ending)
@@ -78,7 +73,7 @@ class SqlUpkeep:
             late.tells |= stopped.tells
             late.expired += 1
 
-    async def _stopped(self, number: int, ending: Ending) -> settling.Ended:
+    async def _stopped(self, number: int, ending: JobEnding) -> settling.EndedJobs:
         return await self._room.write(
             lambda: settling.stop_flow(number, ending, ids=self._room.attempt())
         )
@@ -88,11 +83,11 @@ class SqlUpkeep:
             return 0
         answered = 0
         # Events that cannot be reacted to, because somebody holds a schedule, answer all the same.
-        await self._room.write(lambda: answering.compare_unseen(limit))
+        await self._room.write(lambda: upkeep.compare_unseen(limit))
         compared = limit
         while compared == limit:
             ended, compared = await self._room.write(
-                lambda: answering.answer(limit, ids=self._room.attempt())
+                lambda: upkeep.answer(limit, ids=self._room.attempt())
             )
             self._room.nudge(SCHEDULES, *sorted(ended.tells), *ready_in(ended.freed))
             answered += len(ended.ids)
@@ -165,5 +160,5 @@ class SqlUpkeep:
             gone += await self._room.write(partial(upkeep.prune, statement, before, limit))
         return gone
 
-    async def progress(self) -> Progress:
+    async def progress(self) -> StoreProgress:
         return await self._room.read(upkeep.progress)

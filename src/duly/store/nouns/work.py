@@ -25,22 +25,22 @@ from duly.store.protocol import (
     WORKERS,
     Beat,
     Claims,
-    Done,
+    JobDone,
     LaneInfo,
-    Ready,
+    ReadyShelf,
     Settled,
     Settlement,
     Turn,
     Wish,
 )
-from duly.store.room import Room, ready_in
 from duly.store.settling import settle
+from duly.store.transactions import Transactions, ready_in
 
 MOST_TAILS = 10  # what more jobs than these say at once, nobody reads as it comes
 
 
 class SqlWork:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
@@ -75,7 +75,7 @@ class SqlWork:
         self._room.nudge(WORKERS)
         return told
 
-    async def turn(self, done: Sequence[Done], wish: Wish | None = None) -> Turn:
+    async def turn(self, done: Sequence[JobDone], wish: Wish | None = None) -> Turn:
         if wish is not None and wish.shelf == CAREFUL:
             wish = None  # nothing that has limits or needs resources is claimed in passing
         if self._room.database.dialect.turns and wish is not None and not wish.among:
@@ -94,7 +94,7 @@ class SqlWork:
         if queues:
             self._room.nudge(*ready_in(queues))
 
-    async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[Ready]:
+    async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[ReadyShelf]:
         return claims.places(await self._room.write_one(claims.ready(queues, tasks)))
 
     async def held(self, worker: int) -> list[Claimed]:
@@ -133,7 +133,7 @@ class SqlWork:
 
 
 class SqlLimits:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def listed(self, *, limit: int = 1_000) -> list[LaneInfo]:
@@ -156,7 +156,7 @@ class SqlLimits:
 
 
 class SqlJournal:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Transactions) -> None:
         self._room = room
 
     async def write(self, entries: Sequence[Entry]) -> None:

@@ -21,7 +21,7 @@ from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, 
 from duly.store.migrate import NO_TABLES
 from duly.store.postgres import faults, schema
 from duly.store.postgres.connections import Connection, Connections, Connector, pause, settings
-from duly.store.postgres.notify import Listener, Notifier, hears
+from duly.store.postgres.notify import Notifier, NotifyListener, hears
 from duly.store.postgres.text import for_psycopg
 from duly.store.statements import statements as statements_of
 
@@ -68,10 +68,10 @@ class PostgresDatabase:
         self._opened = False
         self._listeners: list[Callable[[str], None]] = []
         self._notifier: Notifier | None = None
-        self._listener: Listener | None = None
+        self._listener: NotifyListener | None = None
         if dialect.notify:
             self._notifier = Notifier(connect, deadline=deadline)
-            self._listener = Listener(connect, self._notifier, self._tell)
+            self._listener = NotifyListener(connect, self._notifier, self._tell)
 
     @property
     def listening(self) -> bool:

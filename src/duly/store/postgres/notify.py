@@ -106,7 +106,7 @@ class Notifier:
             await connection.close()
 
 
-class Listener:
+class NotifyListener:
     """Hears the nudges of other processes, and begins again for ever when it cannot.
 
     A pooler may accept LISTEN and never deliver: so each time, before it is believed, we send a
@@ -197,7 +197,7 @@ async def hears(connect: Connect, *, deadline: timedelta) -> bool:
     """
     notifier = Notifier(connect, deadline=deadline)
     try:
-        return await Listener(connect, notifier, lambda _: None).hears()
+        return await NotifyListener(connect, notifier, lambda _: None).hears()
     finally:
         await notifier.close()
 

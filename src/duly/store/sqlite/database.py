@@ -28,7 +28,7 @@ from duly.store.sqlite.connection import (
 from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import ConnectionThread, Work
-from duly.store.sqlite.wake import Wake
+from duly.store.sqlite.wake import SqliteWake
 from duly.store.sqlite.writer import Reader, Writer
 from duly.store.statements import statements as statements_of
 
@@ -70,7 +70,7 @@ class SqliteDatabase:
         self._writes = writes or self._path is None
         self._listeners: list[Callable[[str], None]] = []
         self._lock = FileLock(Path(f"{self._path}.lock")) if self._path else None
-        self._wake = Wake(Path(f"{self._path}-wake"), self._hear) if self._path else None
+        self._wake = SqliteWake(Path(f"{self._path}-wake"), self._hear) if self._path else None
         self._duty = Writer(
             self._path or MEMORY,
             self._lock,

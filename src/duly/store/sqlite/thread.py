@@ -24,7 +24,7 @@ Work: TypeAlias = Callable[[sqlite3.Connection], T]
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class ThreadRequest:
     """Work that was asked for, and what came of it."""
 
     work: Work[Any]
@@ -41,7 +41,7 @@ class Request:
             self.error = told(error)
 
 
-Take: TypeAlias = Callable[[], list[Request]]
+Take: TypeAlias = Callable[[], list[ThreadRequest]]
 
 
 class Duty(Protocol):
@@ -67,7 +67,7 @@ class ConnectionThread:
         self._duty = duty
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[Request] = deque()
+        self._queue: deque[ThreadRequest] = deque()
         self._changed = Condition()
         self._stopping = False
         self._connected: asyncio.Future[None] = self._loop.create_future()
@@ -86,7 +86,7 @@ class ConnectionThread:
                 "a database belongs to the event loop it was opened on: open another"
             )
         answer: asyncio.Future[T] = self._loop.create_future()
-        request = Request(work, answer)
+        request = ThreadRequest(work, answer)
         self._put(request)
         timer = self._loop.call_later(self._deadline.total_seconds(), self._expire, request, late)
         try:
@@ -105,14 +105,14 @@ class ConnectionThread:
         await self._ended.wait()
         self._thread.join()
 
-    def _put(self, request: Request) -> None:
+    def _put(self, request: ThreadRequest) -> None:
         with self._changed:
             if self._stopping:
                 raise StoreUnavailable("the database is being closed, and nothing was done")
             self._queue.append(request)
             self._changed.notify()
 
-    def _withdraw(self, request: Request) -> bool:
+    def _withdraw(self, request: ThreadRequest) -> bool:
         with self._changed:
             if request.taken:
                 return False
@@ -120,7 +120,7 @@ class ConnectionThread:
             self._queue.remove(request)
             return True
 
-    def _expire(self, request: Request, late: type[StoreUnavailable]) -> None:
+    def _expire(self, request: ThreadRequest, late: type[StoreUnavailable]) -> None:
         if request.answer.done():
             return
         waited = (
@@ -163,9 +163,9 @@ class ConnectionThread:
         return self._loop.is_closed() or not main_thread().is_alive()
 
     def _serve(self, connection: sqlite3.Connection) -> None:
-        requests: list[Request] = []
+        requests: list[ThreadRequest] = []
 
-        def take() -> list[Request]:
+        def take() -> list[ThreadRequest]:
             requests.extend(self._take())
             return requests
 
@@ -176,7 +176,7 @@ class ConnectionThread:
                 request.error = told(error)
         self.tell(_answer, requests)
 
-    def _take(self) -> list[Request]:
+    def _take(self) -> list[ThreadRequest]:
         with self._changed:
             count = min(self._duty.at_most, len(self._queue))
             requests = [self._queue.popleft() for _ in range(count)]
@@ -189,7 +189,7 @@ class ConnectionThread:
             self._loop.call_soon_threadsafe(callback, *values)
 
 
-def _answer(requests: Sequence[Request]) -> None:
+def _answer(requests: Sequence[ThreadRequest]) -> None:
     for request in requests:
         _settle(request.answer, request.error, request.result)
 

@@ -17,7 +17,7 @@ LONGEST_DATAGRAM = 65_536
 MOST_AT_ONCE = 100
 
 
-class Wake:
+class SqliteWake:
     """Nudges others, and hears them on the event loop."""
 
     def __init__(self, folder: Path, hear: Callable[[str], None]) -> None:

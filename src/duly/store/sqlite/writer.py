@@ -24,7 +24,7 @@ from duly.store.sqlite.connection import (
 )
 from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
-from duly.store.sqlite.thread import Request, Take
+from duly.store.sqlite.thread import Take, ThreadRequest
 
 # The right to write is taken before the first read: nobody writes between what an operation reads
 # and what it writes because of it.
@@ -240,7 +240,7 @@ def _begun(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def write(connection: sqlite3.Connection, requests: list[Request]) -> None:
+def write(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
     """Carry them out in the transaction that has begun, and commit."""
     for request in requests:
         connection.execute("savepoint operation")
@@ -260,7 +260,7 @@ def roll_back(connection: sqlite3.Connection) -> None:
         connection.execute("rollback")
 
 
-def _each_alone(connection: sqlite3.Connection, requests: list[Request]) -> None:
+def _each_alone(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
     """One of them cannot be done, and the others do not have to pay for it."""
     if len(requests) == 1:
         return
@@ -273,7 +273,7 @@ def _each_alone(connection: sqlite3.Connection, requests: list[Request]) -> None
             write(connection, [request])
 
 
-def _commit(connection: sqlite3.Connection, requests: list[Request]) -> None:
+def _commit(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
     try:
         connection.execute("commit")
     except sqlite3.Error as error:

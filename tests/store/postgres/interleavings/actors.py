@@ -22,12 +22,12 @@ from duly.store import claims, jobs, ledger, schedules, upkeep, work
 from duly.store import finish_and_claim as turning
 from duly.store.database import Dialect, Operation
 from duly.store.ids import Ids
-from duly.store.jobs import Wanted
+from duly.store.jobs import NumberedCall
 from duly.store.protocol import (
     CLOCK,
     NORMAL,
-    Done,
-    Fired,
+    FiringResult,
+    JobDone,
     LostJob,
     Settled,
     Settlement,
@@ -59,7 +59,7 @@ def numbers(block: int) -> Ids:
     return ids
 
 
-def fire(block: int) -> Operation[Fired]:
+def fire(block: int) -> Operation[FiringResult]:
     """A scheduler that draws its numbers from a block of its own."""
     return ledger.fire(
         decide,
@@ -71,7 +71,7 @@ def fire(block: int) -> Operation[Fired]:
 
 
 def enqueue(*wanted: tuple[int, Call], again: bool = False) -> Operation[list[int]]:
-    return jobs.enqueue([Wanted(call, number) for number, call in wanted], again=again)
+    return jobs.enqueue([NumberedCall(call, number) for number, call in wanted], again=again)
 
 
 def wish(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Wish:
@@ -85,7 +85,7 @@ def claim(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Operatio
 
 def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[Turn]:
     """Finish what was claimed, and claim, in one statement."""
-    done = [Done(job.id, job.fence) for job in held]
+    done = [JobDone(job.id, job.fence) for job in held]
     [(finished, taken)] = yield turning.ask(done, wish(worker, limit))
     jobs = [Claimed(*row) for row in json.loads(taken or "[]")]
     return Turn(jobs=jobs, kept=json.loads(finished or "[]"))
@@ -148,7 +148,7 @@ class Scene:
     async def worker(self, number: int = WORKER, lease: timedelta = LONG) -> None:
         await self.stage.run(lambda: work.register(number, profile("w"), lease=lease))
 
-    async def fire(self, block: int = 90) -> Fired:
+    async def fire(self, block: int = 90) -> FiringResult:
         return await self.stage.run(lambda: fire(block))
 
     async def begin(self, worker: int = WORKER) -> Claimed:

@@ -7,7 +7,8 @@ from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.outcome import Opened
-from duly.store import answering, events
+from duly.store import events
+from duly.store import upkeep as answering
 from duly.store.database import alone
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, once

@@ -8,7 +8,7 @@ from duly.instants import to_us
 from duly.policy.firing import decide
 from duly.store import replaying, retrying, rows, upkeep, work
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.held import Editor
+from duly.store.schedule_change import Editor
 from tests.factories import call, plan
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.interleaving.stage import START
@@ -148,7 +148,7 @@ async def events_and_a_replay(scene: Scene) -> Explored:
         "insert into duly.event (id, name, payload, submitter, tenant, at, seen)"
         f" values ({EVENT}, 'a.b', '{{}}', '', '', {at}, true)",
     )
-    request = replaying.Request(name="report", since=START - 2 * HOUR, until=START)
+    request = replaying.ReplayRequest(name="report", since=START - 2 * HOUR, until=START)
 
     async def no_job_lacks_its_event(_: Order) -> Broken:
         lost = await scene.column(

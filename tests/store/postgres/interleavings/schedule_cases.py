@@ -7,9 +7,9 @@ from duly.model.claimed import Claimed
 from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
-from duly.store import steering
-from duly.store.held import Editor
+from duly.store import schedules
 from duly.store.protocol import CLOCK
+from duly.store.schedule_change import Editor
 from tests.factories import plan
 from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
@@ -30,7 +30,7 @@ SLOW = timedelta(seconds=4)
 a_scheduler = once(lambda: fire(1))
 another_scheduler = once(lambda: fire(2))
 a_pause = once(
-    lambda: steering.pause("report", Pause(since=EPOCH), Editor("me", decide, numbers(3)))
+    lambda: schedules.pause("report", Pause(since=EPOCH), Editor("me", decide, numbers(3)))
 )
 
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from duly.store.database import Ask, Operation, Value
-from duly.store.jobs import Wanted
+from duly.store.jobs import NumberedCall
 from duly.store.jobs import enqueue as enqueued
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, explore, once
@@ -82,7 +82,7 @@ async def test_the_victim_of_a_deadlock_begins_again(locking: Scene) -> None:
         """Two batches in one transaction, so that their keys are not taken in order."""
         answers: list[int] = []
         for number, wanted in order:
-            answers += yield from enqueued([Wanted(wanted, number)])  # type: ignore[arg-type]
+            answers += yield from enqueued([NumberedCall(wanted, number)])  # type: ignore[arg-type]
         return answers
 
     found = await locking.play(

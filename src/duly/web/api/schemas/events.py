@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, field
 
 from duly.policy.redaction import redacted
-from duly.views.event_page import EventSeen
-from duly.views.event_page import Replayed as Done
+from duly.views.event_page import EventSeen, ReplayResult
 from duly.views.fires import Fire
 from duly.web.api.schemas.common import Body, Limit, Said, Since
 
@@ -130,7 +129,7 @@ class Replayed(Said, frozen=True):
     dry_run: bool
 
     @classmethod
-    def of(cls, done: Done) -> "Replayed":
+    def of(cls, done: ReplayResult) -> "Replayed":
         return cls(
             schedule=done.schedule,
             events=done.events,

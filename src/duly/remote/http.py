@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from duly.errors import InvalidValue, OutcomeUnknown, StoreUnavailable
-from duly.remote.token import Token
+from duly.remote.token import RemoteToken
 
 LARGEST: Final = 64 * 1024 * 1024  # bytes of one answer
 PATIENCE: Final = 30.0  # seconds until somebody who says nothing is given up
@@ -40,10 +40,10 @@ class Reply:
     location: str = ""
 
 
-class Line:
+class HttpClient:
     """Connections to one address, each for one call at a time."""
 
-    def __init__(self, url: str, token: Callable[[], Token]) -> None:
+    def __init__(self, url: str, token: Callable[[], RemoteToken]) -> None:
         parts = urlsplit(url)
         self.place = url.rstrip("/")
         self._host = parts.hostname or ""

@@ -14,19 +14,19 @@ from duly.model.access import Actor, AuditEntry, Deed
 from duly.policy.firing import decide
 from duly.store import access
 from duly.store.database import Ask, Database, Operation, Row, Start
-from duly.store.held import Editor
 from duly.store.ids import (
     BLOCK,
-    Attempt,
     Dry,
     Forgotten,
     Ids,
-    Kept,
+    KeptIds,
     NumbersTaken,
+    RunIds,
     numbered,
     reserve_many,
 )
 from duly.store.protocol import READY
+from duly.store.schedule_change import Editor
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ BETWEEN_LOOKS: Final = 0.1
 MOST_BLOCKS = 16
 
 
-class Room:
+class Transactions:
     def __init__(self, database: Database, ids: Ids | None = None) -> None:
         self.database = database
         self._pool = [ids or Ids.held()]  # shared with those who act in somebody's name
@@ -51,7 +51,7 @@ class Room:
         """The reservation in force."""
         return self._pool[0]
 
-    def acting(self, actor: Actor) -> "Room":
+    def acting(self, actor: Actor) -> "Transactions":
         """The same room, numbers and listeners and all, in somebody's name."""
         other = copy(self)
         other.actor = actor
@@ -148,17 +148,17 @@ class Room:
             except Dry:
                 await self.more(count)
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> RunIds:
         """Numbers for one run of an operation: asked for anew each time that it is run."""
         return self.ids.attempt()
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptIds:
         """Numbers for all runs of an operation."""
-        return Kept(lambda: self.ids)
+        return KeptIds(lambda: self.ids)
 
-    def kept_from(self, ids: Ids, numbers: list[int]) -> Kept:
+    def kept_from(self, ids: Ids, numbers: list[int]) -> KeptIds:
         """The same, for an operation that may have been done under these numbers."""
-        return Kept.again_from(ids, numbers, lambda: self.ids)
+        return KeptIds.again_from(ids, numbers, lambda: self.ids)
 
     def drop(self, ids: Ids) -> None:
         """Never again use the numbers of a reservation."""

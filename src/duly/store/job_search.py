@@ -1,7 +1,7 @@
 """Jobs by what they have in common, wherever they are kept.
 
 What lives, what has ended and what has failed are three tables; each that is meant is asked once,
-and the answers are put together, in the order of ``duly.store.cursor``.
+and the answers are put together, in the order of ``duly.store.job_search``.
 
 Most people ask for a few of many jobs. So there is a statement for every way in which the rows can
 be found, and what was asked decides which is sent. And whatever was asked, a page looks at so many
@@ -9,7 +9,9 @@ rows and no more: first it is found out how far that is, the same for all that h
 what matches there. Who wants more goes on from there.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,11 +22,10 @@ from duly.model.job import Job
 from duly.model.job_filter import Filter
 from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
-from duly.store.cursor import FIRST, LAST, Cursor, cursor_of, read_cursor
 from duly.store.database import Ask, Operation
-from duly.store.held import unknown
 from duly.store.protocol import LONGEST_TAIL, Failure, Page
-from duly.store.retrying import Place
+from duly.store.retrying import RetryCursor
+from duly.store.schedule_change import unknown
 
 MOST = 10_000
 # Rows of one table for one page. Measured on PostgreSQL with a million of them: each is 10 to
@@ -35,6 +36,50 @@ LOOK_AT_ONE_SCHEDULE = 5_000  # whose jobs lie far from one another
 _MICROSECOND = timedelta(microseconds=1)
 
 Values: TypeAlias = dict[str, Any]  # of statements
+
+
+FIRST, LAST = -(2**63), 2**63 - 1
+_SHAPE = re.compile(r"(?:l|e\.(?P<ended_at>\d{1,19}))\.(?P<id>\d{1,19})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class JobCursor:
+    """Behind which job to go on: one that lives, or one that ended at this moment.
+
+    Number 0 is no job's: behind it is what ended before the moment.
+    """
+
+    id: int = LAST
+    ended_at: int | None = None
+
+    def __str__(self) -> str:
+        return f"l.{self.id}" if self.ended_at is None else f"e.{self.ended_at}.{self.id}"
+
+    @property
+    def before(self) -> int:
+        """The first moment of which nothing is left to be seen."""
+        if self.ended_at is None:
+            return LAST
+        return min(self.ended_at + (self.id > 0), LAST)
+
+
+def cursor_of(job: Job) -> JobCursor:
+    return JobCursor(job.id, None if job.ended_at is None else to_us(job.ended_at))
+
+
+def read_cursor(text: object) -> JobCursor:
+    """What ``str(cursor)`` said, or the beginning if there is None."""
+    if text is None:
+        return JobCursor()
+    found = _SHAPE.fullmatch(text) if isinstance(text, str) else None
+    numbers = [int(number) for number in found.groups() if number] if found else []
+    if not numbers or max(numbers) > LAST:
+        raise InvalidValue(
+            f"after={text!r}: this is no place among jobs; give what the page before gave as "
+            "its after, or nothing for the first page"
+        )
+    *ended_at, number = numbers
+    return JobCursor(number, *ended_at)
 
 
 class Way(NamedTuple):
@@ -70,8 +115,8 @@ def find(
     if start.ended_at is None:
         found, edge = yield from _find_living(wanted, {**values, "after": start.id}, limit + 1)
         if edge is not None and len(found) <= limit:
-            return Page(jobs=found, after=str(Cursor(edge)))
-        start = Cursor(LAST, LAST)
+            return Page(jobs=found, after=str(JobCursor(edge)))
+        start = JobCursor(LAST, LAST)
     edge = None
     if len(found) <= limit:
         more, edge = yield from _find_ended(wanted, start, values, limit + 1 - len(found))
@@ -91,7 +136,9 @@ def count(wanted: Filter, at_most: int) -> Operation[int]:
     return counted
 
 
-def failed_numbers(wanted: Filter, place: Place, limit: int) -> Operation[tuple[list[int], Place]]:
+def failed_numbers(
+    wanted: Filter, place: RetryCursor, limit: int
+) -> Operation[tuple[list[int], RetryCursor]]:
     """The next that match and have failed, what failed first before others; and where to go on."""
     if wanted.states and State.FAILED not in wanted.states:
         return [], place
@@ -136,7 +183,7 @@ def _find_living(
 
 
 def _find_ended(
-    wanted: Filter, start: Cursor, values: Values, limit: int
+    wanted: Filter, start: JobCursor, values: Values, limit: int
 ) -> Operation[tuple[list[Job], int | None]]:
     """The same of what has ended: we stop looking at the same moment, wherever they are kept."""
     ways = list(_ways(wanted, ENDED))
@@ -166,7 +213,7 @@ def _page(found: list[Job], edge: int | None, limit: int) -> Page:
         last = found[limit - 1]
         return Page(jobs=found[:limit], after=str(cursor_of(last)), searched_to=last.ended_at)
     if edge is not None:
-        return Page(jobs=found, after=str(Cursor(0, edge)), searched_to=from_us(edge))
+        return Page(jobs=found, after=str(JobCursor(0, edge)), searched_to=from_us(edge))
     return Page(jobs=found)
 
 
