@@ -10,13 +10,13 @@ from tests.app import shop
 from tests.app.programs import Programs, programs_in
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.postgres import GivenServer
+from tests.infrastructure.tables import with_tables
 from tests.store.homes import Models, models
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Of a file that is not even there."""
-    return str(tmp_path / "duly.db")
+    return str(with_tables(tmp_path / "duly.db"))
 
 
 @pytest.fixture(scope="session")

@@ -208,15 +208,17 @@ def _missing() -> None:
 
 
 def test_making_an_app_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
     monkeypatch.delenv("DULY_URL")
     duly = Duly("there.db")
     duly.task(name="add")(shop.add.definition.function)
-    assert list(tmp_path.iterdir()) == []
-    assert duly.url == str(tmp_path / "there.db")
-    assert Duly().url == str(tmp_path / "duly.db")
+    assert list(here.iterdir()) == []
+    assert duly.url == str(here / "there.db")
+    assert Duly().url == str(here / "duly.db")
     monkeypatch.setenv("DULY_STORE", "other.db")
-    assert Duly().url == str(tmp_path / "other.db")
+    assert Duly().url == str(here / "other.db")
     with pytest.raises(InvalidValue, match="in memory"):
         _ = Duly(":memory:").url
 

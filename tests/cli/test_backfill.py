@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from duly.app.typed_schedules import login
-from tests.cli.test_schedules import changes, done, duly, empty, on, store
+from tests.cli.test_schedules import changes, done, duly, on, store
 from tests.infrastructure.moments import every_hour
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 
 @pytest.fixture(autouse=True)

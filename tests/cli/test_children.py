@@ -8,6 +8,8 @@ import pytest
 from tests.app.waiting import eventually
 from tests.cli.test_up import TASKS, said, started, stopped
 
+another = pytest.mark.thorough("repeats with another command")
+
 
 @pytest.mark.parametrize("command", ["worker --processes 2", "dev"])
 def test_the_store_that_was_typed_is_not_typed_for_them(tmp_path: Path, command: str) -> None:
@@ -66,7 +68,10 @@ def there() -> None:
 """
 
 
-@pytest.mark.parametrize("command", ["up", "dev", "dev --no-reload"])
+@pytest.mark.parametrize(
+    "command",
+    ["up", *(pytest.param(one, marks=another) for one in ("dev", "dev --no-reload"))],
+)
 def test_the_secret_of_the_dashboard_is_not_in_the_environment_of_tasks(
     tmp_path: Path, command: str
 ) -> None:

@@ -32,10 +32,10 @@ from tests.app.fixtures import programs
 from tests.app.programs import Programs
 from tests.app.waiting import eventually
 from tests.cli.test_plan import said
-from tests.cli.test_schedules import done, empty, store
+from tests.cli.test_schedules import done, store
 from tests.conformance.world import World
 
-__all__ = ["empty", "programs", "store"]
+__all__ = ["programs", "store"]
 
 FOLDER = Path(__file__).parent / "crontabs"
 BERLIN = "Europe/Berlin"

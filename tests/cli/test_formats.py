@@ -16,9 +16,9 @@ import pytest
 
 from duly.cli.formats import Listing, View, iso, read_length, read_moment, written
 from duly.policy.printable import one_line
-from tests.cli.test_schedules import done, empty, store
+from tests.cli.test_schedules import done, store
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 NOW = datetime(2026, 11, 15, 20, 0, tzinfo=UTC)
 VIEW = View(now=NOW)

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from duly.cli.main import main
 from duly.declare.importers.apscheduler import PRINT_JOBS
 from tests.cli.test_plan import duly, said
-from tests.cli.test_schedules import empty, plan, store
+from tests.cli.test_schedules import plan, store
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 CRONTAB = """\
 MAILTO=ada@example.com

@@ -13,10 +13,10 @@ from duly.cli import main
 from duly.cli.limits import limits
 from duly.model.limit import Lane, Rate
 from duly.store.protocol import CAREFUL, Wish
-from tests.cli.test_schedules import empty, on, store
+from tests.cli.test_schedules import on, store
 from tests.factories import call, profile
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 CUSTOMER = Lane(name="crm:17", template="crm:{customer_id}", concurrency=1, rate=Rate.parse("5/s"))
 

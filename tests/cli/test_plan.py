@@ -16,10 +16,10 @@ from duly.model.job import Owner
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.policy.retry import Retry
-from tests.cli.test_schedules import changes, empty, on, plan, store
+from tests.cli.test_schedules import changes, on, plan, store
 from tests.factories import plan as made_plan
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 FILE = """\
 [defaults]

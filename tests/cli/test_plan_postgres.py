@@ -10,10 +10,9 @@ from tests.cli.test_plan import (
     test_what_is_exported_is_what_was_applied_and_not_what_code_declares,
     test_what_left_the_file_stays_until_it_is_pruned,
 )
-from tests.cli.test_schedules import empty, store
+from tests.cli.test_schedules import store
 
 __all__ = [
-    "empty",
     "folder",
     "store",
     "test_a_file_is_planned_applied_and_then_nothing_is_left_to_do",

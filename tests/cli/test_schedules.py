@@ -2,17 +2,14 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.app import Store, connect, migrate_store, open_store
+from duly.app import Store, connect, open_store
 from duly.app.typed_schedules import login
 from duly.cli import main
 from duly.clock import now
@@ -23,19 +20,8 @@ from tests.infrastructure.moments import every_hour
 T = TypeVar("T")
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "duly.db"
-    # In a thread: a browser test before us may have left its own loop in this one.
-    with ThreadPoolExecutor(1) as apart:
-        apart.submit(lambda: asyncio.run(migrate_store(str(path)))).result()
-    return path
-
-
 @pytest.fixture(autouse=True)
-def store(url: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    if not url.startswith("postgresql:"):
-        shutil.copy(empty, url)
+def store(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("DULY_URL", url)
     monkeypatch.setenv("TZ", "UTC")
     return url

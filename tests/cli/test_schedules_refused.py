@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from duly.cli import main
 from duly.cli.schedules import schedules
 from tests.cli.test_formats import at_terminal
-from tests.cli.test_schedules import done, duly, empty, store
+from tests.cli.test_schedules import done, duly, store
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 REFUSED = {
     "what to run is not said": (["every 5m"], "--task NAME KEY=VALUE…, or -- and a command"),

@@ -12,9 +12,9 @@ from duly.app.access import commanded
 from duly.cli.main import main
 from duly.model.access import Actor
 from duly.model.payload import Json
-from tests.cli.test_schedules import changes, empty, on, plan, store
+from tests.cli.test_schedules import changes, on, plan, store
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 SHEET = """
 [schedules.hook]

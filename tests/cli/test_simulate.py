@@ -4,13 +4,11 @@ import asyncio
 import json
 import os
 import pty
-import shutil
 import sqlite3
 import subprocess
 import sys
 import termios
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.app import Store, migrate_store, open_store
+from duly.app import Store, open_store
 from duly.cli import main
 from duly.clock import now
 from duly.model.access import Actor
@@ -36,15 +34,6 @@ NIGHTLY = ("--rule", "Mon..Fri 02:00 Europe/Berlin")
 A_NIGHT = ("--from", "2026-11-16", "--to", "2026-11-18", "--runtime", "3h")
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "duly.db"
-    # In a thread: a browser test before us may have left its own loop in this one.
-    with ThreadPoolExecutor(1) as apart:
-        apart.submit(lambda: asyncio.run(migrate_store(str(path)))).result()
-    return path
-
-
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DULY_URL", str(tmp_path / "duly.db"))
@@ -52,8 +41,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(url: str, empty: Path) -> str:
-    shutil.copy(empty, url)
+def store(url: str) -> str:
     return url
 
 

@@ -12,7 +12,14 @@ from tests.conformance.world import World
 from tests.factories import plan
 
 DULY = [sys.executable, "-m", "duly"]
-ASKING = [["status"], ["--help"], ["schedules"], ["jobs", "-o", "json"], ["next", "every 10s"]]
+again = pytest.mark.thorough("repeats with another command")
+ASKING = [
+    ["status"],
+    ["--help"],
+    pytest.param(["schedules"], marks=again),
+    pytest.param(["jobs", "-o", "json"], marks=again),
+    pytest.param(["next", "every 10s"], marks=again),
+]
 LATIN = {"PYTHONIOENCODING": "latin-1"}
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 

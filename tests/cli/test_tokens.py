@@ -16,11 +16,11 @@ from duly.model.access import Actor, Token, hash_of
 from duly.model.outcome import Raised
 from duly.testing.clock import VirtualClock
 from duly.views.today import status
-from tests.cli.test_schedules import empty, on, store
+from tests.cli.test_schedules import on, store
 from tests.conformance.world import World
 from tests.factories import call
 
-__all__ = ["empty", "store"]
+__all__ = ["store"]
 
 REFUSED = Raised(error="ConnectionError", message="refused")
 

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.cli.test_tokens import (
-    empty,
     store,
     test_a_bare_noun_lists_and_teaches_the_first_step,
     test_a_list_says_what_each_may_do_and_until_when,
@@ -17,7 +16,6 @@ from tests.cli.test_tokens import (
 )
 
 __all__ = [
-    "empty",
     "store",
     "test_a_bare_noun_lists_and_teaches_the_first_step",
     "test_a_list_says_what_each_may_do_and_until_when",

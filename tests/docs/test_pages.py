@@ -2,12 +2,11 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from duly.rules import Rule, parse
+from tests.infrastructure.commands import completed
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -28,9 +27,9 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 def test_every_python_block_runs(tmp_path: Path) -> None:
     assert blocks("python")
-    for page, text in blocks("python"):
-        run = [sys.executable, "-W", "error", "-c", text]
-        done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
+    for number, (page, text) in enumerate(blocks("python")):
+        (tmp_path / f"block_{number}.py").write_text(text)
+        done = completed(f"block_{number}", folder=tmp_path, PYTHONWARNINGS="error")
         assert done.returncode == 0, f"{page}: {done.stderr}"
 
 
@@ -42,9 +41,7 @@ def test_every_command_prints_what_the_page_says() -> None:
     ]
     assert shown
     for page, command, output in shown:
-        asked = [sys.executable, "-m", *shlex.split(command)]
-        done = subprocess.run(asked, capture_output=True, text=True, check=True)
-        assert done.stdout == output, page
+        assert completed(*shlex.split(command)).stdout == output, page
 
 
 def test_every_recipe_is_a_rule() -> None:

@@ -123,8 +123,21 @@ class Forked:
 
 def typed(*words: str) -> "subprocess.CompletedProcess[str]":
     """What ``duly`` says to programs, here and now, and how it ends."""
+    return completed("duly", *words)
+
+
+def completed(
+    *words: str, folder: Path | None = None, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``python -m`` with the words to its end."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        command = Forked(["duly", *words], stdout=out.fileno(), stderr=err.fileno())
+        command = Forked(
+            list(words),
+            stdout=out.fileno(),
+            stderr=err.fileno(),
+            folder=folder,
+            environment={**os.environ, **variables},
+        )
         code = command.wait()
         said = [os.pread(one.fileno(), 1 << 24, 0).decode() for one in (out, err)]
     return subprocess.CompletedProcess(words, code, *said)

@@ -12,6 +12,7 @@ from duly.app.acting import WebBackend
 from duly.model.access import Role
 from duly.web import Authenticator, make_application
 from duly.web.authentication import AuthFunction, TrustedProxy
+from tests.infrastructure.tables import with_tables
 
 ORIGIN = "http://testserver"
 
@@ -59,6 +60,8 @@ def site(
 
 
 @contextmanager
-def site_at(url: str | Path) -> Iterator[Site]:
-    with site(Duly(str(url))) as found:
+def site_at(path: Path) -> Iterator[Site]:
+    if not path.exists():
+        with_tables(path)
+    with site(Duly(str(path))) as found:
         yield found

@@ -32,7 +32,13 @@ def unions() -> str:
     return f"(({' | '.join(parts)}) - * * * * * Pacific/Auckland) start=1980-01-01T00:00Z"
 
 
-@pytest.mark.parametrize("text", [EXCLUDING, jittered(15)], ids=["excluding", "jittered"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(EXCLUDING, id="excluding", marks=pytest.mark.thorough("takes four seconds")),
+        pytest.param(jittered(15), id="jittered"),
+    ],
+)
 def test_levels_that_multiply_are_refused_with_the_reason(text: str) -> None:
     rule = parse(text)
     inside = START + timedelta(hours=1)

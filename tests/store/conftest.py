@@ -4,7 +4,6 @@ Slow steps are done once: a SQLite file is migrated and then copied; a PostgreSQ
 migrated, opened for a whole group of checks, and emptied between two of them.
 """
 
-import shutil
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from tests.conformance import Make
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import GivenServer, at_database, drop
+from tests.infrastructure.tables import with_tables
 
 # Deleting is quicker than truncating where a table holds a few rows, but leaves its pages to be
 # looked through ever after. Days that were made stay; those that never had a row are passed over.
@@ -78,22 +78,14 @@ def sqlite_memory() -> Make:
 
 
 @pytest.fixture
-def sqlite_file(migrated_file: Path, tmp_path: Path) -> Make:
+def sqlite_file(tmp_path: Path) -> Make:
     @asynccontextmanager
     async def make(clock: VirtualClock) -> AsyncIterator[Store]:
-        path = tmp_path / f"{uuid.uuid4().hex}.db"
-        shutil.copy(migrated_file, path)
+        path = with_tables(tmp_path / f"{uuid.uuid4().hex}.db")
         async with opened(database(str(path), clock=clock)) as tables:
             yield SqlStore(tables)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("migrated") / "duly.db"
-    finished(migrated(str(path)))
-    return path
 
 
 @pytest.fixture

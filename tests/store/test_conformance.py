@@ -17,12 +17,12 @@ every_check = pytest.mark.parametrize(
 every_noun = pytest.mark.parametrize("noun", sorted({check.noun for check in checks()}))
 
 
+@pytest.mark.thorough("repeats in memory the checks in a file")
 @every_check
 async def test_in_memory(check: Check, sqlite_memory: Make) -> None:
     await run(check, sqlite_memory)
 
 
-@pytest.mark.thorough("repeats in a file the checks in memory")
 @every_noun
 async def test_in_a_sqlite_file(noun: str, sqlite_file: Make) -> None:
     await check_store(sqlite_file, only=about(noun))

@@ -314,8 +314,13 @@ STATES = (
 )
 
 
+behind_a_pooler = pytest.mark.thorough("repeats with the plans that a call has behind a pooler")
+
+
 # Workers have plans for any values; behind a pooler each call has a plan of its own.
-@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+@pytest.mark.parametrize(
+    "mode", ["force_generic_plan", pytest.param("force_custom_plan", marks=behind_a_pooler)]
+)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_on_postgres_a_crowd_is_not_read(
     pg_dsn: str, state: Callable[[Tables], None], mode: str

@@ -39,10 +39,11 @@ async def test_a_finding_that_is_not_well_says_what_helps(url: str, postgres_url
         assert bool(one.fix) == (one.level != "ok"), one
 
 
-async def test_a_store_that_is_not_there_is_not_made(url: str) -> None:
+async def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    path = str(tmp_path / "duly.db")
     with pytest.raises(StoreUnavailable):
-        await examine(url)
-    assert list(Path(url).parent.iterdir()) == []
+        await examine(path)
+    assert list(Path(path).parent.iterdir()) == []
 
 
 async def test_a_store_in_memory_cannot_be_looked_at() -> None:
@@ -51,11 +52,12 @@ async def test_a_store_in_memory_cannot_be_looked_at() -> None:
 
 
 @pytest.fixture
-def empty_file(url: str) -> Iterator[str]:
+def empty_file(tmp_path: Path) -> Iterator[str]:
     """It is as empty afterwards."""
-    Path(url).touch()
-    yield url
-    assert Path(url).read_bytes() == b""
+    path = tmp_path / "empty.db"
+    path.touch()
+    yield str(path)
+    assert path.read_bytes() == b""
 
 
 async def test_without_tables_only_what_is_around_them_is_looked_at(empty_file: str) -> None:

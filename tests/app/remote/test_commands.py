@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,9 +39,7 @@ concurrency = 5
 
 
 @pytest.fixture
-def there(url: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
-    if not url.startswith("postgresql:"):
-        shutil.copy(empty, url)
+def there(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("NO_COLOR", "1")
     with elsewhere(url) as there:

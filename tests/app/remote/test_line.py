@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,8 +26,7 @@ COMMAND = [sys.executable, "-m", "duly"]
 
 
 @pytest.fixture
-def there(url: str, empty: Path) -> Iterator[Elsewhere]:
-    shutil.copy(empty, url)
+def there(url: str) -> Iterator[Elsewhere]:
     with elsewhere(url) as there:
         there.do(lambda store: store.schedules.add([plan("report")]))
         yield there

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -25,8 +24,7 @@ from tests.factories import call, plan
 
 
 @pytest.fixture
-def there(url: str, empty: Path) -> Iterator[Elsewhere]:
-    shutil.copy(empty, url)
+def there(url: str) -> Iterator[Elsewhere]:
     with elsewhere(url) as there:
         there.do(lambda store: store.schedules.add([plan("report", args='{"password":"hunter2"}')]))
         yield there
