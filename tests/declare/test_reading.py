@@ -7,11 +7,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from duly.declare.field_readers import PRIORITIES, SCHEDULE
+from duly.declare.field_readers import SCHEDULE
 from duly.declare.file_text import LONGEST, MOST_ENTRIES, read
 from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 from duly.errors import InvalidValue
-from duly.registry.option_values import PRIORITIES as OF_TASKS
+from duly.model.job import PRIORITIES
+from duly.registry.option_values import priority_of
 
 WHOLE = """
 [defaults]
@@ -124,7 +125,8 @@ def test_every_field_of_an_entry_has_a_key() -> None:
 
 
 def test_the_words_for_a_priority_are_those_of_a_task() -> None:
-    assert PRIORITIES == OF_TASKS
+    for word, number in PRIORITIES.items():
+        assert SCHEDULE["priority"](word) == priority_of(word) == number
 
 
 RUNS = 'rule = "every 5m"\nshell = "x"\n'

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.model.outcome import LONGEST_NAME, LONGEST_TEXT, Lost, Raised, Stopped, storable
+from duly.model.outcome import LONGEST_NAME, Lost, Raised, Stopped
+from duly.model.payload import LONGEST_TEXT, storable
 
 any_text = st.text(st.characters() | st.sampled_from("\0\ud800\udfff…é\U0001f600"))
 

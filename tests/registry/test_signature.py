@@ -362,11 +362,11 @@ def test_a_result_that_cannot_be_kept_is_refused_at_once_unless_nobody_wants_it(
     with pytest.raises(InvalidValue, match="gives_complex: its result: complex has no form"):
         signature(gives_complex)
     unwanted = Signature.of(gives_complex, takes_context=False, keeps_result=False)
-    assert unwanted.starts_bare
+    assert not unwanted.parameters.required
 
 
 def test_a_function_that_never_returns_is_a_task_too() -> None:
-    assert signature(never).starts_bare
+    assert not signature(never).parameters.required
 
 
 def test_a_result_is_typed_by_the_annotation() -> None:
@@ -395,10 +395,10 @@ def test_no_result_is_null() -> None:
     assert signature(bare).decode_result("null") is None
 
 
-def test_a_task_without_required_parameters_starts_bare() -> None:
-    assert signature(bare).starts_bare
-    assert signature(gather).starts_bare
-    assert not signature(send).starts_bare
+def test_parameters_with_defaults_are_not_required() -> None:
+    assert not signature(bare).parameters.required
+    assert not signature(gather).parameters.required
+    assert signature(send).parameters.required
 
 
 def test_what_stands_around_a_function_is_looked_through() -> None:

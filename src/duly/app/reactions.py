@@ -7,12 +7,11 @@ nothing is bound when it is declared, and titles and limits stay the templates t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from duly.app.tasks import Call, Enqueueable
 from duly.errors import InvalidValue
 from duly.model import job as model
-from duly.model.limit import Lane
 from duly.model.payload import Json, decode, encode
 from duly.model.policies import Late
 from duly.model.template import names_in
@@ -21,7 +20,6 @@ from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
 from duly.registry.option_values import Duration
 from duly.registry.registry import Registry
-from duly.registry.signature import Signature
 from duly.rules.event_rule import On, on
 
 E = TypeVar("E", bound=Enqueueable[..., Any])
@@ -129,12 +127,8 @@ def reaction_call(
     using: Mapping[str, Any],
 ) -> model.Call:
     """The same of a task by its definition; what is ``given`` no event changes."""
-    bare = replace(definition, signature=_TAKES_NOTHING, title="", limits=(), graph=None)
-    call = registry.call(bare, (), {}, **using)
-    title = call.title.replace("{", "{{").replace("}", "}}") or definition.title
-    return replace(
-        call, args=_arguments(definition, given), title=title, limits=_templates(definition)
-    )
+    call = registry.call_without_arguments(definition, **using)
+    return replace(call, args=_arguments(definition, given))
 
 
 def _arguments(definition: Definition, given: Mapping[str, Any]) -> Json:
@@ -159,21 +153,3 @@ def _place(definition: Definition, name: str) -> dict[str, Any]:
     if named or definition.graph is not None:  # whose steps take it, whoever gives it
         place["default"] = decode(Json(ENCODER.encode(parameters.defaults[name]).decode()))
     return place
-
-
-def _templates(definition: Definition) -> tuple[Lane, ...]:
-    return tuple(
-        Lane(
-            name=limit.name,
-            template=limit.name,
-            concurrency=limit.concurrency,
-            rate=limit.rate,
-        )
-        for limit in definition.limits
-    )
-
-
-def _nothing() -> None: ...
-
-
-_TAKES_NOTHING: Final = Signature.of(_nothing, takes_context=False)

@@ -35,7 +35,7 @@ from duly.builtin.target import Target
 from duly.clock import Timeout, boottime, now
 from duly.durations import show_duration
 from duly.errors import InvalidValue, Permanent, RetryAfter
-from duly.model.outcome import storable
+from duly.model.payload import storable
 from duly.registry.option_values import length_of
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from duly.model.journal import MOST_LINES, MOST_TEXT
-from duly.model.outcome import storable
+from duly.model.payload import storable
 
 LONGEST_LINE: Final = 4_000  # characters; the rest of it is counted
 TAIL: Final = 2_000  # characters

@@ -7,10 +7,10 @@ a file says it in its own words.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from duly.declare.field_readers import PRIORITIES, length, policies, priority
+from duly.declare.field_readers import length, policies, priority
 from duly.declare.schedule_file import ScheduleEntry
 from duly.durations import show_duration
-from duly.model.job import Owner
+from duly.model.job import PRIORITIES, Owner
 from duly.model.payload import Json, decode, encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, StoredSchedule

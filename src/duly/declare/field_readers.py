@@ -9,7 +9,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from duly.declare.schedule_file import ScheduleEntry
@@ -17,7 +17,7 @@ from duly.declare.toml_notation import key as quoted
 from duly.declare.toml_notation import shown
 from duly.durations import parse_duration
 from duly.errors import DulyError, InvalidValue, RuleError
-from duly.model.job import HIGHEST, LOWEST, MOST_TAGS
+from duly.model.job import HIGHEST, LOWEST, MOST_TAGS, PRIORITIES
 from duly.model.limit import MOST_AT_ONCE, Rate
 from duly.model.payload import LONGEST_ARGS, Json, check_text, decode, encode
 from duly.model.policies import (
@@ -38,8 +38,6 @@ from duly.rules.rule_text import checked_zone
 from duly.rules.zone import PRESETS, dst_policy
 
 Reader: TypeAlias = Callable[[Any], object]
-
-PRIORITIES: Final = {"high": 50, "normal": 0, "low": -50, "idle": -100}
 
 
 def policies(entry: ScheduleEntry) -> Policies:

@@ -6,19 +6,16 @@ that says so. Nothing here may break: it runs where another job is being ended.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from duly.errors import DulyError, InvalidValue
 from duly.model.flow import LONGEST_FILLED, MOST_FILLED, MOST_PARTS
-from duly.model.limit import lanes_as_json, lanes_from_json
-from duly.model.outcome import storable
+from duly.model.limit import lanes_as_json, lanes_from_json, rendered_lanes
 from duly.model.payload import Json, check_text, decode
-from duly.model.template import render
-
-LONGEST_TITLE = 500
+from duly.model.template import render, render_title
 
 
 class StoredSource(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,7 +135,7 @@ def _one(plan: StoredPlan, args: Mapping[str, Any]) -> Filled:
         key = plan.awaited.key if plan.awaited else None
         return Filled(
             text,
-            _title(str(plan.call.get("title") or ""), known),
+            render_title(str(plan.call.get("title") or ""), known),
             _limits(plan.call.get("limits"), known),
             None if key is None else check_text(render(key, known), "key"),
         )
@@ -148,16 +145,8 @@ def _one(plan: StoredPlan, args: Mapping[str, Any]) -> Filled:
         raise InvalidValue(str(error)) from None
 
 
-def _title(template: str, known: Mapping[str, Any]) -> str:
-    title = storable(render(template, known)) if template else ""
-    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
-
-
 def _limits(text: str | None, known: Mapping[str, Any]) -> str | None:
-    if text is None:
-        return None
-    lanes = [replace(one, name=render(one.template, known)) for one in lanes_from_json(text)]
-    return lanes_as_json(tuple({lane.name: lane for lane in lanes}.values()))
+    return None if text is None else lanes_as_json(rendered_lanes(lanes_from_json(text), known))
 
 
 def _put(into: Any, path: Sequence[str | int], value: Any) -> None:  # noqa: ANN401 - JSON

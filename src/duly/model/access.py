@@ -37,6 +37,15 @@ def hash_of(secret: str) -> str:
     return sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
+def _check_holder(kind: str, name: str, role: str, tenant: str | None) -> None:
+    if not check_text(name, "name", longest=LONGEST_NAME).strip():
+        raise InvalidValue(f"name: a {kind}'s name is not empty")
+    if role not in ROLES:
+        raise InvalidValue(f"role={role!r}: choose one of {', '.join(ROLES)}")
+    if tenant is not None and not check_text(tenant, "tenant"):
+        raise InvalidValue("tenant: empty; None is for all tenants")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
     """A token that somebody wants; ``hash`` is of a secret that the store never sees."""
@@ -48,14 +57,9 @@ class NewToken:
     expires_at: datetime | None = None  # None: never
 
     def __post_init__(self) -> None:
-        if not check_text(self.name, "name", longest=LONGEST_NAME).strip():
-            raise InvalidValue("name: a token's name is not empty")
-        if self.role not in ROLES:
-            raise InvalidValue(f"role={self.role!r}: choose one of {', '.join(ROLES)}")
+        _check_holder("token", self.name, self.role, self.tenant)
         if len(self.hash) != HASH_LETTERS or not set(self.hash) <= set("0123456789abcdef"):
             raise InvalidValue("hash: not one that hash_of(secret) makes")
-        if self.tenant is not None and not check_text(self.tenant, "tenant"):
-            raise InvalidValue("tenant: empty; None is for all tenants")
         if self.expires_at is not None:
             check_moment("expires_at", self.expires_at)
 
@@ -94,12 +98,7 @@ class User:
     tenant: str | None = None  # None: of all tenants
 
     def __post_init__(self) -> None:
-        if not check_text(self.name, "name", longest=LONGEST_NAME).strip():
-            raise InvalidValue("name: a user's name is not empty")
-        if self.role not in ROLES:
-            raise InvalidValue(f"role={self.role!r}: choose one of {', '.join(ROLES)}")
-        if self.tenant is not None and not check_text(self.tenant, "tenant"):
-            raise InvalidValue("tenant: empty; None is for all tenants")
+        _check_holder("user", self.name, self.role, self.tenant)
 
     def may(self, role: Role) -> bool:
         """Whether they may do what this role may."""

@@ -21,6 +21,7 @@ IfExists = Literal["replace", "keep", "error"]
 Waits = Literal["limit", "worker", "signature", "steps", "event"]
 
 HIGHEST, LOWEST = 100, -100
+PRIORITIES = {"high": 50, "normal": 0, "low": -50, "idle": -100}
 MOST_TAGS = 32
 MOST_LANES = 8
 MOST_NEEDS = 16

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from duly.model.outcome import storable
-from duly.model.payload import Json
+from duly.model.payload import Json, storable
 
 MOST_LINES: Final = 10_000  # of one job, in all its attempts
 MOST_TEXT: Final = 1_000_000  # … in bytes of UTF-8

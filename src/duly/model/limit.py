@@ -5,8 +5,8 @@ customer. Rendered for one job, it is a ``Lane``, and that is what the store kno
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final
@@ -99,18 +99,26 @@ class Limit:
         object.__setattr__(self, "concurrency", concurrency)
         object.__setattr__(self, "rate", _rate(name, rate))
 
-    def rendered(self, arguments: Mapping[str, object]) -> Lane:
+    @property
+    def template_lane(self) -> Lane:
+        """The lane of a job whose arguments are not known yet: its name is still the template."""
         return Lane(
-            name=render(self.name, arguments),
-            template=self.name,
-            concurrency=self.concurrency,
-            rate=self.rate,
+            name=self.name, template=self.name, concurrency=self.concurrency, rate=self.rate
         )
+
+    def rendered(self, arguments: Mapping[str, object]) -> Lane:
+        return replace(self.template_lane, name=render(self.name, arguments))
 
     def __str__(self) -> str:
         numbers = [f"concurrency={self.concurrency}"] if self.concurrency is not None else []
         numbers += [f'rate="{self.rate}"'] if self.rate is not None else []
         return f'Limit("{self.name}", {", ".join(numbers)})'
+
+
+def rendered_lanes(lanes: Iterable[Lane], arguments: Mapping[str, object]) -> tuple[Lane, ...]:
+    """Name each lane for these arguments; lanes that come to one name are one lane."""
+    found = [replace(lane, name=render(lane.template, arguments)) for lane in lanes]
+    return tuple({lane.name: lane for lane in found}.values())
 
 
 def lanes_as_json(lanes: tuple[Lane, ...]) -> Json:

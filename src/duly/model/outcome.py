@@ -5,17 +5,14 @@ Their texts can always be stored, whatever a task raised: a completion that fail
 in an error message leaves its job running for ever.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
 from duly.model.flow import FlowPlan
-from duly.model.payload import Json
+from duly.model.payload import Json, storable
 
-LONGEST_TEXT = 64 * 1024
 LONGEST_NAME = 500
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +112,3 @@ class Completed:
 Outcome: TypeAlias = (
     Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned | Mismatched | Opened
 )
-
-
-def storable(text: str, longest: int = LONGEST_TEXT) -> str:
-    """The text, such that every database takes it, in at most ``longest`` bytes of UTF-8.
-
-    NUL and lone surrogates become U+FFFD. Of a text that is too long the beginning and the end
-    stay: a traceback says where it started at the top, and what happened at the bottom.
-    """
-    data = _UNSTORABLE.sub("\ufffd", text).encode()
-    if len(data) <= longest:
-        return data.decode()
-    marker = f"\n… {len(data):,} bytes, of which the middle is left out …\n".encode()
-    room = longest - len(marker)
-    if room < 0:
-        return data[:longest].decode(errors="ignore")
-    end = room - room // 2
-    return (
-        data[: room // 2].decode(errors="ignore")
-        + marker.decode()
-        + data[len(data) - end :].decode(errors="ignore")
-    )

@@ -7,6 +7,7 @@ once, here, and from then on carried around unread.
 
 import json
 import math
+import re
 from functools import lru_cache
 from typing import Any, NewType, NoReturn
 
@@ -17,8 +18,10 @@ Json = NewType("Json", str)
 EMPTY = Json("{}")
 LONGEST_ARGS = 256 * 1024
 LONGEST_RESULT = 1024 * 1024
+LONGEST_TEXT = 64 * 1024
 DEEPEST = 64
 # SQLite's JSON functions know 64-bit integers and doubles; larger integers lose their last digits.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**63 - 1
 
 
@@ -77,6 +80,27 @@ def check_text(text: str, what: str, *, longest: int = 500) -> str:
             f"{what}: {_short(text)} holds a lone surrogate, which is no text"
         ) from None
     return text
+
+
+def storable(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Return the text in a form that every database takes, in at most ``longest`` bytes of UTF-8.
+
+    NUL and lone surrogates become U+FFFD. A text that is too long keeps its beginning and its end:
+    a traceback has its entry point at the top and the error at the bottom.
+    """
+    data = _UNSTORABLE.sub("\ufffd", text).encode()
+    if len(data) <= longest:
+        return data.decode()
+    marker = f"\n… {len(data):,} bytes, of which the middle is left out …\n".encode()
+    room = longest - len(marker)
+    if room < 0:
+        return data[:longest].decode(errors="ignore")
+    end = room - room // 2
+    return (
+        data[: room // 2].decode(errors="ignore")
+        + marker.decode()
+        + data[len(data) - end :].decode(errors="ignore")
+    )
 
 
 class _Door:

@@ -10,10 +10,13 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 from duly.errors import InvalidValue
+from duly.model.payload import storable
 
+LONGEST_TITLE: Final = 500
 _SCALARS = (str, int, float, bool, type(None), Decimal, UUID, date, time, timedelta, Enum)
 _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -26,6 +29,12 @@ def render(template: str, values: Mapping[str, object]) -> str:
     return "".join(
         text if name is None else text + _shown(template, name, values) for text, name in pieces
     )
+
+
+def render_title(template: str, values: Mapping[str, object]) -> str:
+    """Render a job's title; a title that is too long is cut, not refused."""
+    title = storable(render(template, values)) if template else ""
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
 
 
 def names_in(template: str) -> tuple[str, ...]:

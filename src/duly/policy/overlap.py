@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TypeAlias, assert_never
 
 from duly.model.fire import Cause, Outcome
+from duly.model.job import PRIORITIES
 from duly.model.policies import Overlap
 from duly.model.schedule import Plan
 from duly.model.states import State
@@ -88,7 +89,7 @@ def _newest_waits(live: Sequence[LiveJob], stopping: tuple[LiveJob, ...]) -> Ans
     return TakeOver(waiting[-1], stopping) if waiting else Wait(live[-1], stopping)
 
 
-HURRIED = 50  # the priority called "high"
+HURRIED = PRIORITIES["high"]
 
 
 @dataclass

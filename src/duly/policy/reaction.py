@@ -11,7 +11,7 @@ one, is taken.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -19,18 +19,16 @@ from duly.errors import DulyError, InvalidValue
 from duly.model.event import Event, matches
 from duly.model.fire import Cause
 from duly.model.job import Call, is_built_in
-from duly.model.limit import Lane
-from duly.model.outcome import storable
-from duly.model.payload import check_text, decode, encode
+from duly.model.limit import rendered_lanes
+from duly.model.payload import check_text, decode, encode, storable
 from duly.model.policies import check_moment
 from duly.model.schedule import Plan, StoredSchedule
-from duly.model.template import names_in, render
+from duly.model.template import names_in, render, render_title
 from duly.policy import sentences
 from duly.policy.overlap import HURRIED
 from duly.rules import On
 
 FIELD: Final = "$event"
-LONGEST_TITLE: Final = 500
 LONGEST_SAID: Final = 1_000
 
 
@@ -225,7 +223,7 @@ def _start(
         tags=plan.tags,
         owner=plan.owner,
         version=plan.version,
-        limits=_lanes(plan.limits, args),
+        limits=rendered_lanes(plan.limits, args),
         needs=plan.needs,
         terms=plan.terms,
         run_after=moment,
@@ -279,14 +277,8 @@ def _moment_in(event: Event, field: str) -> datetime:
 
 
 def _title(template: str, known: Mapping[str, Any]) -> str:
-    """For people: rather none than no reaction."""
+    """Render the title; a title that cannot be rendered is left out, so that the job still runs."""
     try:
-        title = storable(render(template, known)) if template else ""
+        return render_title(template, known)
     except InvalidValue:
         return ""
-    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
-
-
-def _lanes(lanes: tuple[Lane, ...], known: Mapping[str, Any]) -> tuple[Lane, ...]:
-    found = [replace(lane, name=render(lane.template, known)) for lane in lanes]
-    return tuple({lane.name: lane for lane in found}.values())

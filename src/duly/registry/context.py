@@ -17,8 +17,7 @@ from duly.model import payload
 from duly.model.claimed import Claimed
 from duly.model.fire import DueMoment
 from duly.model.job import Job
-from duly.model.outcome import storable
-from duly.model.payload import Json
+from duly.model.payload import Json, storable
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried
 

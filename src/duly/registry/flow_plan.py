@@ -16,7 +16,6 @@ from duly.flow.graph import Graph, GraphStep
 from duly.flow.stand_in import emptied, shown_path
 from duly.model.flow import MOST_PARTS, FlowPlan, Over, Source, StepPlan
 from duly.model.job import Call
-from duly.model.limit import Lane
 from duly.model.payload import EMPTY, Json
 from duly.model.template import names_in
 from duly.registry.annotations import RETURN
@@ -83,7 +82,7 @@ def _check(tasks: Tasks, step: GraphStep) -> None:
     task = tasks.get(step.asked.task)
     named = f"{task.name} as {step.name}"  # what is remembered for the name is not for the task
     bare = replace(task, name=named, on_success=None, on_failure=None, on_cancelled=None)
-    _without_arguments(tasks, bare, step)
+    call_without_arguments(tasks, bare, step.asked.using)
     if task.signature.hints_if_known is not None:
         _arguments(step, task)
         _over(step, task)
@@ -105,27 +104,19 @@ def _planned(tasks: Tasks, flow: Definition, step: GraphStep) -> StepPlan:
         return StepPlan(call=Call(task=WAIT, args=args), awaited=asked.awaited, **common)
     try:
         task = tasks.get(asked.task)
-        call = replace(_without_arguments(tasks, task, step), args=_arguments(step, task))
+        bare = call_without_arguments(tasks, task, asked.using)
+        call = replace(bare, args=_arguments(step, task))
         return StepPlan(call=call, over=_over(step, task), defaults=_defaults(task), **common)
     except InvalidValue as error:
         raise _at(flow, step, error) from None
 
 
-def _without_arguments(tasks: Tasks, task: Definition, step: GraphStep) -> Call:
-    """What is said about its job, its title and its limits as the templates that they are."""
+def call_without_arguments(tasks: Tasks, task: Definition, options: Mapping[str, Any]) -> Call:
+    """Return a call whose arguments come later; its title and limits are still templates."""
     bare = replace(task, signature=_TAKES_NOTHING, title="", limits=(), graph=None)
-    call = tasks.call(bare, (), {}, **step.asked.using)
+    call = tasks.call(bare, (), {}, **options)
     title = call.title.replace("{", "{{").replace("}", "}}") or task.title
-    lanes = tuple(
-        Lane(
-            name=limit.name,
-            template=limit.name,
-            concurrency=limit.concurrency,
-            rate=limit.rate,
-        )
-        for limit in task.limits
-    )
-    return replace(call, title=title, limits=lanes)
+    return replace(call, title=title, limits=tuple(limit.template_lane for limit in task.limits))
 
 
 def _arguments(step: GraphStep, task: Definition) -> Json:
@@ -182,12 +173,8 @@ _TAKES_NOTHING: Final = Signature.of(_nothing, takes_context=False)
 _MODULES: Final = re.compile(r"[\w.<>]+\.(?=\w)")
 
 
-class Known(Protocol):
-    def get(self, name: str) -> Definition: ...
-
-
 class FlowTypes:
-    def __init__(self, tasks: Known, flow: Definition, graph: Graph) -> None:
+    def __init__(self, tasks: Tasks, flow: Definition, graph: Graph) -> None:
         self._tasks = tasks
         self._flow = flow
         self._graph = graph

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from duly.durations import is_bare_number, parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
-from duly.model.job import HIGHEST, LOWEST, MOST_NEEDS
+from duly.model.job import HIGHEST, LOWEST, MOST_NEEDS, PRIORITIES
 from duly.model.payload import check_text
 from duly.policy.retry import NEVER, Retry
 
@@ -15,7 +15,6 @@ Duration: TypeAlias = str | timedelta
 When: TypeAlias = datetime | Duration
 Priority: TypeAlias = int | Literal["high", "normal", "low", "idle"]
 
-PRIORITIES: Final = {"high": 50, "normal": 0, "low": -50, "idle": -100}
 LEAST_MEMORY: Final = 16_000_000  # less, and Python itself does not start
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)B", re.ASCII)

@@ -10,21 +10,20 @@ from dataclasses import replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.claimed import Claimed
 from duly.model.flow import FlowPlan
 from duly.model.job import Call, IfExists
 from duly.model.limit import Lane, Limit
-from duly.model.outcome import storable
 from duly.model.payload import Json
 from duly.model.policies import LONGEST, Late
-from duly.model.template import render
+from duly.model.template import render_title
 from duly.model.terms import KEEP_RESULT, Callback, Terms
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition, refuse_unkeepable
-from duly.registry.flow_plan import plan_flow
+from duly.registry.flow_plan import call_without_arguments, plan_flow
 from duly.registry.option_values import (
     Duration,
     Priority,
@@ -35,7 +34,6 @@ from duly.registry.option_values import (
     when_of,
 )
 
-LONGEST_TITLE: Final = 500
 _SOME_JOB = 1
 
 
@@ -153,7 +151,7 @@ class Registry:
             priority=definition.priority if priority is None else priority_of(priority),
             tenant=tenant,
             submitter=submitter,
-            title=_title(definition.title, values) if title is None else title,
+            title=render_title(definition.title, values) if title is None else title,
             tags=tuple(tags) if not isinstance(tags, str) else tags,  # type: ignore[arg-type]  # Call says why not
             limits=_lanes(definition, values),
             needs=definition.needs,
@@ -177,6 +175,10 @@ class Registry:
             pattern = self._patterns[definition] = self.call(definition, args, kwargs)
             return pattern
         return pattern.saying(definition.signature.encode(args, kwargs))
+
+    def call_without_arguments(self, definition: Definition, **options: Any) -> Call:
+        """Return a call whose arguments come later; its title and limits are still templates."""
+        return call_without_arguments(self, definition, options)
 
     def flow_plan(self, definition: Definition) -> FlowPlan:
         """What a flow is opened with, checked."""
@@ -261,14 +263,6 @@ def _two_with_one_name(name: str, known: Definition, definition: Definition) -> 
         f'two tasks are called "{name}": {known.name} in {known.where} and {definition.name} in '
         f'{definition.where}; give one of them another name: name="…"'
     )
-
-
-def _title(template: str, values: Mapping[str, object]) -> str:
-    """For people, so it is cut rather than refused."""
-    if not template:
-        return ""
-    title = storable(render(template, values))
-    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
 
 
 def _lanes(definition: Definition, values: Mapping[str, object]) -> tuple[Lane, ...]:

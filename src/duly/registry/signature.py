@@ -101,11 +101,6 @@ class Signature:
                 return None
         return self._types_if_known.hints
 
-    @property
-    def starts_bare(self) -> bool:
-        """Whether it can be called without arguments."""
-        return not self.parameters.required
-
     @cached_property
     def fingerprint(self) -> str:
         """Another one means that arguments which did not fit before might fit now."""

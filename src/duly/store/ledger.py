@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause
-from duly.model.outcome import storable
+from duly.model.payload import storable
 from duly.model.schedule import Pause, StoredSchedule
 from duly.model.states import State
 from duly.policy.decision import LiveJob

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from duly import clock
 from duly.engine.executors.process.orders import CapturedLine, OnLog
 from duly.instants import to_us
-from duly.model.outcome import storable
+from duly.model.payload import storable
 
 LONGEST_LINE = 8 * 1024
 MOST_PER_JOB = 1024 * 1024

@@ -11,7 +11,7 @@ from duly.engine.executors.process.capture import LONGEST_LINE, MOST_PER_JOB
 from duly.engine.executors.process.frames import LogFrame
 from duly.errors import SoftTimeout
 from duly.instants import to_us
-from duly.model.outcome import storable
+from duly.model.payload import storable
 
 _LONGEST_LEVEL = 30
 
