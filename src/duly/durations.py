@@ -1,7 +1,7 @@
-"""Lengths of time as people write them: ``90s``, ``5m``, ``1h30m``, ``2d``, ``10 minutes``.
+"""Durations as people write them: ``90s``, ``5m``, ``1h30m``, ``2d``, ``10 minutes``.
 
-``m`` is always minutes and ``d`` is always 24 hours. A bare number is refused, because nobody can
-tell seconds from minutes by looking at it.
+``m`` is always minutes and ``d`` always 24 hours. A bare number is refused, because it could be
+seconds or minutes.
 """
 
 import re
@@ -11,7 +11,7 @@ from datetime import timedelta
 from duly.errors import RuleError
 
 MICROSECOND = timedelta(microseconds=1)
-SHORTEST = timedelta(milliseconds=1)  # of what repeats
+SHORTEST = timedelta(milliseconds=1)  # the shortest interval of a rule
 LONGEST = timedelta(days=100 * 366)
 
 _UNITS = {
@@ -63,12 +63,12 @@ def parse_duration(text: str | timedelta) -> timedelta:
 
 
 def is_bare_number(asked: object) -> bool:
-    """Whether it is a number where a length of time belongs: of what, nobody can tell."""
+    """Return whether a number without a unit was given for a duration."""
     return isinstance(asked, int | float) and not isinstance(asked, bool)
 
 
 def show_duration(length: timedelta) -> str:
-    """``1h30m``: text that reads back to the same length, with hours as the largest unit."""
+    """Return ``1h30m``: text that parses back to the same length; hours are the largest unit."""
     return "".join(f"{count}{unit}" for count, unit in _pieces(length)) or "0s"
 
 
@@ -104,7 +104,7 @@ def _too_long(shown: str) -> RuleError:
 
 
 def usual_runtime(runs: Sequence[timedelta]) -> timedelta | None:
-    """The median, to the second where that is no loss."""
+    """Return the median; from ten seconds on it is rounded to seconds."""
     if not runs:
         return None
     middle = sorted(runs)[len(runs) // 2]

@@ -1,33 +1,34 @@
-"""What duly says when it must say no.
+"""The errors that duly raises.
 
     DulyError
-    ├── RuleError            a rule about time that cannot be read, or cannot be kept
+    ├── RuleError            a rule about time that cannot be read or evaluated
     │   └── ZoneMissing      … because it names an hour or a day, and no zone
-    ├── InvalidValue         a value that cannot be kept: a policy, a name, a limit
+    ├── InvalidValue         a value that is not allowed: a policy, a name, a limit
     │   └── PayloadError     … arguments or a result that are not plain JSON, or too large
     ├── NotFound             no schedule or job of that name or number
-    ├── ScheduleExists       a schedule of that name is there already
+    ├── ScheduleExists       a schedule of that name exists already
     ├── KeyTaken             an unfinished job of that task holds the key, and if_exists="error"
-    ├── WrongState           what was asked cannot follow the state a thing is in
-    ├── NotSignedIn          over HTTP: it is not known who asks
-    ├── NotAllowed           over HTTP: who asks has not the role that it takes
-    ├── NotInAJob            current() was asked where no job runs
-    ├── NotTheApp            the package was asked for what an app has
+    ├── WrongState           the job or schedule is not in a state that allows the action
+    ├── NotSignedIn          over HTTP: no valid token or session
+    ├── NotAllowed           over HTTP: the user's role does not allow the action
+    ├── NotInAJob            current() was called outside of a job
+    ├── NotTheApp            the package was used in place of an app
     ├── SignatureChanged     a job's arguments do not fit its task any more
     ├── JobFailed            a job whose result was waited for ended without one
     ├── LeaseLost            a job is no longer this worker's: another may run it by now
     ├── SchemaMismatch       the database's tables are older or newer than this duly
     └── StoreUnavailable     the database did not answer, and nothing was done …
+        ├── Busy             … because an open transaction holds the rows
         ├── WriteBlocked     … because another program holds the write lock of the SQLite file
         └── OutcomeUnknown   … or it may have been done: the answer to a commit was lost
 
-What a task may raise to say how it goes on, and what it may meet. These are no DulyErrors: who
-catches those in a task means what duly could not do, not what the task itself has to say.
+A task may raise ``Permanent`` and ``RetryAfter``, and ``SoftTimeout`` is raised inside of it. They
+are no DulyErrors, so that ``except DulyError`` in a task does not catch them.
 
-    Permanent                trying again is no use
-    RetryAfter               try again, but not before
+    Permanent                do not retry
+    RetryAfter               retry, but not before a moment
     TimeoutError
-    └── SoftTimeout          the task's time is up, and it has its ``grace`` to tidy up
+    └── SoftTimeout          the timeout has passed; ``grace`` is left for cleaning up
 
 Every message says what was asked, what was found and what is possible.
 """
@@ -37,14 +38,14 @@ from datetime import datetime, timedelta
 
 
 class DulyError(Exception):
-    """The root of every error that duly raises on purpose."""
+    """The base class of the errors that duly raises on purpose."""
 
 
 class RuleError(DulyError, ValueError):
-    """A rule about time that cannot be read, or a question that it cannot answer.
+    """A rule about time that cannot be read or evaluated.
 
-    ``position`` is the column in ``text``, counted from 0, where reading failed; ``suggestion`` is
-    what was probably meant. ``str`` of the error is the ``message`` and, behind it, what was meant.
+    ``position`` is the column in ``text``, from 0, where reading failed; ``suggestion`` is what was
+    probably meant. ``str`` of the error is the ``message`` and the suggestions.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class RuleError(DulyError, ValueError):
 
 
 class ZoneMissing(RuleError):
-    """A rule that names an hour or a day, but not in which time zone."""
+    """A rule that names an hour or a day, but no time zone."""
 
 
 class InvalidValue(DulyError, ValueError):
-    """A value that cannot be kept."""
+    """A value that is not allowed."""
 
 
 class PayloadError(InvalidValue):
@@ -84,7 +85,7 @@ class NotFound(DulyError, LookupError):
 
 
 class ScheduleExists(DulyError):
-    """A schedule of that name is there already."""
+    """A schedule of that name exists already."""
 
 
 class KeyTaken(DulyError):
@@ -92,33 +93,33 @@ class KeyTaken(DulyError):
 
 
 class WrongState(DulyError):
-    """What was asked cannot follow the state that a job or schedule is in."""
+    """The state of the job or schedule does not allow the action."""
 
 
 class NotSignedIn(DulyError):
-    """Over HTTP: there is no token, or none that is valid, or no session."""
+    """The HTTP request has no valid token and no session."""
 
 
 class NotAllowed(DulyError):
-    """Over HTTP: who asks is known, and may not do this."""
+    """The user of the HTTP request is known, but may not do this."""
 
 
 class NotInAJob(DulyError):
-    """There is no current job to ask about."""
+    """``current()`` was called outside of a job."""
 
 
 class NotTheApp(DulyError, AttributeError):
-    """The package was taken for the app that is made with it."""
+    """The package ``duly`` was used in place of an app, ``Duly()``."""
 
 
 class SignatureChanged(DulyError):
-    """A job was made for another signature of its task than the one this worker has."""
+    """A job was enqueued for another signature of its task than this worker has."""
 
 
 class JobFailed(DulyError):
-    """A job ended, and not well: ``state`` is failed, cancelled or expired, ``reason`` says why.
+    """A job ended without success: ``state`` is failed, cancelled or expired, ``reason`` says why.
 
-    ``error`` is what its last attempt left behind: mostly a traceback.
+    ``error`` is the error of the last attempt, usually with a traceback.
     """
 
     def __init__(
@@ -132,11 +133,11 @@ class JobFailed(DulyError):
 
 
 class LeaseLost(DulyError):
-    """The lease of a job ended before the job did, and nothing that it does counts any more."""
+    """The lease of a job ended before the job did; its result is discarded."""
 
 
 class SchemaMismatch(DulyError):
-    """The tables in the database are not the ones this version of duly works with."""
+    """The schema of the database does not fit this version of duly."""
 
 
 class StoreUnavailable(DulyError):
@@ -147,14 +148,14 @@ class StoreUnavailable(DulyError):
 
 
 class Busy(StoreUnavailable):
-    """Somebody holds what was asked for, in a transaction that is still open; nothing was done."""
+    """An open transaction holds the rows; nothing was done."""
 
 
 class WriteBlocked(StoreUnavailable):
     """A program that is not duly holds the write lock of the SQLite file; nothing was done.
 
-    No process of duly can write meanwhile, so leases stand still: by ``seconds`` so far, in a time
-    that began at ``since``, on ``duly.clock.boottime``.
+    No process of duly can write meanwhile, so leases are extended: by ``seconds`` so far, from
+    ``since`` on (``duly.clock.boottime``).
     """
 
     def __init__(self, message: str, *, since: float, seconds: float) -> None:
@@ -164,18 +165,18 @@ class WriteBlocked(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The answer to a commit was lost, and it could not be found out whether it was done.
+    """The answer to a commit was lost, so it is unknown whether the commit succeeded.
 
-    To enqueue again without doing it twice, use the same ``idempotency_key`` both times.
+    To enqueue again without duplicates, use the same ``idempotency_key`` both times.
     """
 
 
 class Permanent(Exception):
-    """Raised by a task: it failed, and would fail again."""
+    """Raised by a task that failed and must not be retried."""
 
 
 class RetryAfter(Exception):
-    """Raised by a task: it failed, and may be tried again after a ``delay`` or at a moment.
+    """Raised by a task that failed and may be retried after a ``delay`` or at a moment.
 
     ``RetryAfter("10m")``, ``RetryAfter(timedelta(minutes=10))``, ``RetryAfter(moment)``.
     """
@@ -190,4 +191,4 @@ class RetryAfter(Exception):
 
 
 class SoftTimeout(TimeoutError):
-    """Raised inside a task whose time is up: what it does now, it does in its ``grace``."""
+    """Raised inside a task when its timeout has passed; its ``grace`` is left for cleaning up."""

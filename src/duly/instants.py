@@ -1,11 +1,11 @@
-"""Moments outside, integers inside: microseconds since 1970-01-01T00:00Z."""
+"""Conversion between datetimes and instants: microseconds since 1970-01-01T00:00Z."""
 
 from datetime import UTC, datetime, timedelta
 
 from duly.errors import RuleError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Moments lie between these: the local days of 1970 to 2199, anywhere on earth.
+# All moments lie between these: the local days of 1970 to 2199 in every zone.
 BEGINNING = datetime(1969, 12, 30, tzinfo=UTC)
 HORIZON = datetime(2200, 1, 2, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def from_us(instant: int) -> datetime:
 
 
 def floored(moment: datetime, step: timedelta) -> datetime:
-    """The last whole hour, minute or whatever the step is, counted by UTC."""
+    """Round a moment down to a multiple of ``step`` in UTC, such as the whole hour."""
     return moment - (moment - EPOCH) % step
 
 

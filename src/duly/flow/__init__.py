@@ -1,1 +1,1 @@
-"""What follows what in a flow, and how it goes on: pure decisions."""
+"""Flows: tracing a flow function to a graph, and deciding which steps run next. Pure code."""

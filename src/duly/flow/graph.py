@@ -1,6 +1,6 @@
-"""From a trace to a graph that does not change: steps in an order in which they could run.
+"""The graph of a flow, made from its trace: the steps in topological order.
 
-Every step has a number, larger than those of the steps that it waits for. Otherwise they keep the
+The number of a step is larger than those of the steps that it waits for. Otherwise steps keep the
 order in which they were written, so that a flow looks the same wherever it is shown.
 """
 
@@ -18,12 +18,12 @@ Numbers: TypeAlias = Mapping[TracedStep, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GraphStep:
-    """One step, with numbers for the others. What it asks for is as it was written."""
+    """A step of the graph; it refers to other steps by their numbers."""
 
     name: str
     asked: StepRequest
     fills: tuple[Fill, ...]
-    over: Source | None  # the list that it goes over, if that is known only later
+    over: Source | None  # the list of a mapped step, if it is known only later
     before: tuple[int, ...]
     when: When
     if_failed: Rest
@@ -38,7 +38,7 @@ class Graph:
 
 
 def graph_of(trace: Trace, returned: object) -> Graph:
-    """The graph; or an ``InvalidValue`` that names what cannot be kept of it."""
+    """Return the graph of a trace; raise ``InvalidValue`` if it is not a valid flow."""
     result = _returned(trace, returned)
     if not trace.notes:
         raise InvalidValue(f"{trace.flow}: it has no steps: say task.step(…) in it")
@@ -96,7 +96,7 @@ def _names(trace: Trace) -> dict[TracedStep, str]:
 
 
 def _ordered(trace: Trace, names: Mapping[TracedStep, str]) -> list[TracedStep]:
-    """As they were written, except where one waits for another that was written later."""
+    """Sort the steps topologically; otherwise they keep the order in which they were written."""
     written = {note: number for number, note in enumerate(trace.notes)}
     waiting = {note: _before(note) for note in trace.notes}
     behind: dict[TracedStep, list[TracedStep]] = {note: [] for note in trace.notes}
@@ -122,7 +122,7 @@ def _ordered(trace: Trace, names: Mapping[TracedStep, str]) -> list[TracedStep]:
 def _circle(
     waiting: Mapping[TracedStep, Iterable[TracedStep]], written: Numbers
 ) -> Sequence[TracedStep]:
-    """A way round, in the direction of ``>>``, from the one that was written first."""
+    """Return a cycle in the direction of ``>>``, from the step that was written first."""
     note = next(note for note, before in waiting.items() if before)
     way: dict[TracedStep, None] = {}
     while note not in way:

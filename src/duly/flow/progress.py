@@ -1,8 +1,8 @@
-"""How a flow goes on when something of it has ended: a decision about counters, and nothing else.
+"""The progress of a flow: which steps start, end or are cancelled when a job of it has ended.
 
-Whoever holds the flow brings the steps that are concerned, one ring after the other: what has
-ended, then what waits for it. A step that reaches nought starts, or ends without having run, and is
-then the next ring. So an end costs as much as there are steps behind it.
+The decision works on counters alone. The caller loads the affected steps in rounds: the step that
+ended, then the steps after it. A step whose counter reaches zero starts, or ends without running
+and is then part of the next round. So the end of a job costs as much as there are steps after it.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ OVER = (StepState.SUCCEEDED, StepState.FAILED, StepState.CANCELLED, StepState.SK
 
 @dataclass(slots=True, kw_only=True)
 class StepFacts:
-    """A step as it is counted."""
+    """The counters of a step."""
 
     number: int
     name: str
@@ -31,8 +31,8 @@ class StepFacts:
     failed: int  # … of which because something failed
     parts: int = 0
     remaining: int = 0  # parts that have not ended
-    missed: int = 0  # … that have ended and not succeeded by themselves
-    stopped: int = 0  # … that were cancelled with the rest
+    missed: int = 0  # parts that failed
+    stopped: int = 0  # parts that were cancelled with the rest of the flow
     reason: str = ""
 
     @property
@@ -44,24 +44,24 @@ class StepFacts:
 class FlowFacts:
     remaining: int  # steps that have not ended
     failed: int  # steps that have failed
-    ending: State | None = None  # what it becomes when nothing of it runs any more …
-    reason: str = ""  # … and why; or what failed first
+    ending: State | None = None  # the final state, once no step runs any more
+    reason: str = ""  # of the final state, or of the first failure
 
 
 @dataclass(slots=True)
 class Course:
-    """What follows, collected while the rings are brought."""
+    """The decision about a flow, collected while the affected steps are loaded."""
 
     flow: FlowFacts
     steps: dict[int, StepFacts] = field(default_factory=dict)
     starting: list[int] = field(default_factory=list)  # to be made into jobs
-    stopping: list[int] = field(default_factory=list)  # whose jobs are asked to end
-    cancels_rest: bool = False  # every step that is not over has to be brought
-    _ended: list[int] = field(default_factory=list)  # those behind them have not been told
-    _brought: dict[int, StepFacts] = field(default_factory=dict)  # as they were then
+    stopping: list[int] = field(default_factory=list)  # whose jobs are asked to stop
+    cancels_rest: bool = False  # every unfinished step has to be loaded
+    _ended: list[int] = field(default_factory=list)  # ended steps whose successors do not know yet
+    _brought: dict[int, StepFacts] = field(default_factory=dict)  # the steps as they were loaded
 
     def bring(self, steps: Iterable[StepFacts]) -> None:
-        """What is known already is newer."""
+        """Add loaded steps; steps that are known already are newer and stay."""
         for step in steps:
             if step.number not in self.steps:
                 self.steps[step.number] = step
@@ -69,12 +69,12 @@ class Course:
 
     @property
     def changed(self) -> list[StepFacts]:
-        """The steps that are not as they were brought."""
+        """The steps that differ from how they were loaded."""
         return [step for number, step in self.steps.items() if step != self._brought[number]]
 
     @property
     def unknown(self) -> list[int]:
-        """The steps that have to be brought before it goes on."""
+        """The steps that have to be loaded before ``go_on``."""
         wanted = {n for number in self._ended for n in self.steps[number].behind}
         return sorted(wanted - self.steps.keys())
 
@@ -87,14 +87,14 @@ class Course:
         return self.flow.remaining == 0
 
     def started(self, number: int, parts: int, remaining: int) -> None:
-        """A step was made into so many jobs, of which so many are to be done. Of none, it is."""
+        """Record how many jobs a step has, and how many of them are unfinished."""
         step = self.steps[number]
         step.state, step.parts, step.remaining = StepState.RUNNING, parts, remaining
         if not remaining:
             self._end(step, StepState.SUCCEEDED)
 
     def refused(self, number: int, reason: str) -> None:
-        """A step could not be made into jobs."""
+        """Record that the jobs of a step could not be made: the step fails."""
         self._fail(self.steps[number], reason)
 
     def job_ended(self, number: int, state: State, reason: str) -> None:
@@ -106,12 +106,12 @@ class Course:
             step.missed += 1
             step.reason = step.reason or reason
             if step.missed == 1 and step.if_failed == "cancel" and step.remaining:
-                self.stopping.append(step.number)  # the other parts need not be done
+                self.stopping.append(step.number)  # the other parts are not needed
         if step.remaining == 0:
             self._settle(step)
 
     def go_on(self) -> None:
-        """Tell those behind what has ended. All that is ``unknown`` has been brought."""
+        """Update the steps after the ended ones. All ``unknown`` steps must have been loaded."""
         if self.cancels_rest:
             self._cancel_rest()
         ended, self._ended = self._ended, []
@@ -121,16 +121,15 @@ class Course:
                 self._tell(self.steps[behind], step.state)
 
     def stop(self, state: State, reason: str) -> None:
-        """End all of it, what is there for failures too. Every step that is not over is here."""
+        """End the whole flow. All unfinished steps must have been loaded."""
         self.flow.ending, self.flow.reason = state, reason
         for step in self.steps.values():
             self._stop(step)
 
     def resume(self) -> None:
-        """Go on with a flow that had failed: all of its steps are here.
+        """Continue a failed flow. All of its steps must have been loaded.
 
-        What has succeeded stays, except for what is there for failures: whether that is wanted
-        is asked anew.
+        Steps that have succeeded stay, except those that handle failures: they are decided again.
         """
         again = {step.number for step in self.steps.values() if _is_again(step)}
         self.flow.remaining, self.flow.failed = len(again), 0

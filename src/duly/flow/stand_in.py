@@ -1,8 +1,10 @@
-"""What stands for a value that is not there yet: the result of a step, an argument of a flow.
+"""Stand-ins for values that are known only when a flow runs: results of steps, arguments.
 
-It can be passed on, and nothing else. A flow is traced once, when it is defined, so code that
-looked into such a value would decide for all runs by something that no run has given. Whatever
-looks is refused there and then, with the name of what it looked into.
+A stand-in can only be passed on. A flow is traced once, when it is defined, so code that used such
+a value would decide for all runs at once. Every such use is refused, with the name of the value.
+
+Stand-ins may be whole arguments, or inside of lists and dicts. ``stand_ins_in`` finds the path to
+each, and ``emptied`` puts null in their places.
 """
 
 from collections.abc import Callable, Iterator
@@ -70,7 +72,7 @@ _OPERATORS: Final = {
 
 
 class Origin(Protocol):
-    """Where the value will come from; its text is how people say it."""
+    """The origin of the value; ``str`` of it is used in messages."""
 
     @property
     def flow(self) -> str: ...
@@ -88,7 +90,7 @@ class StandIn:
         return f"<{self._origin}>"
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # asked by Python and its tools, of anything
+        if name.startswith("__"):  # Python and its tools ask any object for these
             raise AttributeError(name)
         _refuse(self, f"….{name}")
 
@@ -97,7 +99,7 @@ class StandIn:
 
 
 def origin_of(stand_in: StandIn) -> Origin:
-    return stand_in._origin  # noqa: SLF001 - a name that no result has
+    return stand_in._origin  # noqa: SLF001 - every public name is refused
 
 
 def _refuse(stand_in: StandIn, look: str) -> NoReturn:
@@ -130,11 +132,11 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def stand_ins_in(value: object, path: Path) -> Iterator[tuple[Path, StandIn]]:
-    """Each with the way to it. An ``InvalidValue`` names a place that nothing can be put into."""
+    """Yield each stand-in with its path; raise ``InvalidValue`` where none is possible."""
     if isinstance(value, StandIn):
         yield path, value
     elif len(path) > DEEPEST:
-        return  # whoever writes it as JSON refuses it
+        return  # encoding as JSON refuses it later
     elif isinstance(value, dict):
         yield from _in_dict(value, path)
     elif isinstance(value, list | tuple):
@@ -145,7 +147,7 @@ def stand_ins_in(value: object, path: Path) -> Iterator[tuple[Path, StandIn]]:
 
 
 def emptied(value: object) -> object:
-    """The same, with None for every stand-in."""
+    """Return a copy of the value with None for every stand-in."""
     match value:
         case StandIn():
             return None
@@ -176,7 +178,7 @@ def _in_dict(value: dict[object, object], path: Path) -> Iterator[tuple[Path, St
 
 def _refuse_in_fields(value: object, path: Path) -> None:
     held = vars(value) if hasattr(value, "__dict__") else {}
-    for field in fields(value):  # type: ignore[arg-type]  # whoever calls this has looked
+    for field in fields(value):  # type: ignore[arg-type]  # the caller checked is_dataclass
         found = held.get(field.name, getattr(value, field.name, None))
         for _, stand_in in stand_ins_in(found, (*path, field.name)):
             raise InvalidValue(

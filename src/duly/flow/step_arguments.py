@@ -1,7 +1,7 @@
-"""The arguments of a step, when everything that it waited for is known.
+"""The arguments of a step, filled in when the results that it needs are known.
 
-A step that cannot be filled, because what came is no list, or is too much, fails with a sentence
-that says so. Nothing here may break: it runs where another job is being ended.
+If a step cannot be filled in, because a result is not a list or is too large, the step fails with a
+sentence that says so. Nothing else may raise here: the code runs while another job is finished.
 """
 
 import json
@@ -19,12 +19,12 @@ from duly.model.template import render, render_title
 
 
 class StoredSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a value comes from: a step, of which it may be a list; or an argument of the flow."""
+    """The source of a value: a step (a list of its parts if ``is_list``), or a flow argument."""
 
     step: int | None = None
     argument: str = ""
     is_list: bool = False
-    default: Any = None  # of the argument, if nothing was said
+    default: Any = None  # of the argument
 
 
 class StoredFill(msgspec.Struct, frozen=True, array_like=True):
@@ -45,9 +45,9 @@ class StoredAwaited(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StoredPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step as it is stored when its flow is opened: what its jobs are to be, but for arguments.
+    """A step as it is stored when its flow is opened.
 
-    ``call`` holds the columns of a job by name; its title, and its limits, are templates.
+    ``call`` holds the columns of its jobs by name; the title and the limits are templates.
     """
 
     call: dict[str, Any]
@@ -65,7 +65,7 @@ class StoredPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What is known by now: the flow's own arguments, and the results of steps, part by part."""
+    """The known values: the flow's arguments, and the results of steps, part by part."""
 
     arguments: Mapping[str, Any]
     results: Mapping[int, Sequence[Json | None]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """One job of a step: the columns that depend on its arguments."""
+    """The columns of one job of a step that depend on its arguments."""
 
     args: str
     title: str
@@ -88,7 +88,7 @@ class Filled:
 
 
 def filled(plan: StoredPlan, values: Values) -> list[Filled]:
-    """The jobs that a step comes to; an ``InvalidValue`` says why it cannot come to any."""
+    """Return the jobs of a step; raise ``InvalidValue`` if they cannot be filled in."""
     args = decode(plan.call["args"])
     for fill in plan.fills:
         _put(args, fill.path, values.of(fill.source))

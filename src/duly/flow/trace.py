@@ -1,8 +1,8 @@
-"""A flow as it is written: steps that are named while its function runs once, and their order.
+"""Tracing: the function of a flow runs once, and its steps and their order are recorded.
 
-``extract.step(day)`` runs nothing. It notes, in the trace of the flow that is being defined, that
-there is a step, and answers with a ``Step``, whose ``result`` can be given to others. When the
-function has returned, the trace is closed, and ``graph`` makes of it what does not change any more.
+``extract.step(day)`` runs nothing. It records a step in the trace of the flow that is being defined
+and returns a ``Step``, whose ``result`` can be passed to other steps. When the function has
+returned, the trace is closed, and ``graph`` turns it into an immutable graph.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepRequest:
-    """What a step asks for: a task with arguments, or that an event happens."""
+    """The request of a step: a task with arguments, or an event to wait for."""
 
     task: str
     given: Mapping[str, object]  # arguments by name, with stand-ins among them
     using: Mapping[str, object] = field(default_factory=dict)
-    over: str | None = None  # the argument that takes one item of a list at a time
+    over: str | None = None  # of a mapped step: the argument that takes one item of the list
     awaited: Awaited | None = None
 
     @property
@@ -37,7 +37,7 @@ class StepRequest:
 
 
 class Trace:
-    """The flow that is being defined. ``owner`` is whose tasks its steps are."""
+    """The flow that is being defined. ``owner`` is the registry of its tasks."""
 
     def __init__(self, flow: str, *, owner: object, parameters: Collection[str]) -> None:
         self.flow = flow
@@ -47,7 +47,7 @@ class Trace:
         self.is_open = True
 
     def arguments(self) -> dict[str, StandIn]:
-        """What its function is called with."""
+        """Return the stand-ins that the flow's function is called with."""
         return {name: StandIn(Argument(self, name)) for name in self.parameters}
 
     def add(self, asked: StepRequest) -> "Step[Any]":
@@ -62,7 +62,7 @@ class Trace:
         return Step(note)
 
     def names(self) -> list[str]:
-        """Of its steps: as they were named, or for their tasks, "transform" and "transform 2"."""
+        """Return the names of the steps: as given, or by task ("transform", "transform 2")."""
         taken = {note.named for note in self.notes}
         counts: dict[str, int] = {}
         return [note.named or _unused(note.asked.label, taken, counts) for note in self.notes]
@@ -70,7 +70,7 @@ class Trace:
 
 @dataclass(slots=True, eq=False)
 class TracedStep:
-    """A step in the trace, with what was said about it so far."""
+    """A step in the trace, with its options so far."""
 
     trace: Trace
     asked: StepRequest
@@ -121,42 +121,42 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakenArgument:
-    """A place in the arguments of a step, and what will be put there."""
+    """A place in the arguments of a step, and the origin of its value."""
 
     path: Path
     origin: Argument | Result
 
 
 class Step(Generic[R_co]):
-    """One of a flow. ``a >> [b, c] >> d`` is order; that ``d`` takes ``a.result`` is order too."""
+    """A step of a flow. ``a >> [b, c] >> d`` sets the order; so does passing ``a.result`` on."""
 
     def __init__(self, note: TracedStep) -> None:
         self._note = note
 
     @property
     def name(self) -> str:
-        """One of its flow."""
+        """The name of the step, unique in its flow."""
         return self._note.name
 
     @property
     def result(self) -> R_co:
-        """A stand-in, until the step has run: to be passed on, not to be looked into."""
+        """A stand-in for the result, which can only be passed to other steps."""
         return cast(R_co, StandIn(Result(self._note)))
 
     def when(self, when: When, /) -> Self:
-        """Run it when all steps before it have succeeded; or any has failed; or all are done."""
+        """Run the step when all steps before it succeeded, any of them failed, or all are done."""
         note = self._open()
         note.when = _chosen(note, "when", when, When)
         return self
 
     def if_failed(self, rest: Rest, /) -> Self:
-        """If it fails, the rest of the flow is cancelled; or goes on, as far as it can."""
+        """If the step fails, cancel the rest of the flow, or let independent steps go on."""
         note = self._open()
         note.if_failed = _chosen(note, "if_failed", rest, Rest)
         return self
 
     def named(self, name: str, /) -> Self:
-        """Another name than its task's, in its flow."""
+        """Give the step a name other than that of its task."""
         note = self._open()
         if not check_text(name, "named", longest=200):
             raise note.refusal("a name is not empty")
@@ -203,12 +203,12 @@ class Step(Generic[R_co]):
 
 
 def note_of(step: Step[Any]) -> TracedStep:
-    return step._note  # noqa: SLF001 - users of a step have no use for it
+    return step._note  # noqa: SLF001 - not part of the public API of a step
 
 
 @contextmanager
 def tracing(trace: Trace) -> Iterator[None]:
-    """Steps that are named now are those of this flow."""
+    """Record steps that are made inside the block in this trace."""
     outer = _tracing.get()
     if outer is not None:
         raise InvalidValue(
@@ -228,7 +228,7 @@ def current_trace() -> Trace | None:
 
 
 def refuse_while_tracing(what: str, instead: str) -> None:
-    """For what would be done when the module is imported, and is meant for each run."""
+    """Refuse a call that would run when the flow is defined instead of when it runs."""
     trace = _tracing.get()
     if trace is not None:
         raise InvalidValue(
@@ -257,7 +257,7 @@ def _chosen(note: TracedStep, what: str, asked: T, known: object) -> T:
 
 
 def _takes(note: TracedStep) -> tuple[TakenArgument, ...]:
-    """What its arguments take from others, all of its own flow."""
+    """Return the places in the arguments that take a value from another step or the flow."""
     found: list[TakenArgument] = []
     for name, value in note.asked.given.items():
         _refuse_steps(note, value, (name,))

@@ -1,1 +1,1 @@
-"""What there is: the frozen values that everything else speaks about."""
+"""The domain model: frozen values for jobs, schedules, fires, flows, limits and workers."""

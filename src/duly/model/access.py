@@ -1,11 +1,11 @@
-"""Who may do what, who did what, and what somebody has said is not a problem.
+"""Tokens, users and roles; the audit log; and acknowledged problems.
 
-A token's secret is 32 random bytes. Nobody guesses it, and no table of hashes holds it, so a plain
-SHA-256 is kept of it, and it is found by that: a slow hash is for passwords, which people choose.
+A token's secret is 32 random bytes, so a plain SHA-256 of it is stored and used to find it. A slow
+hash is for passwords, which people choose and others can guess.
 
-The audit log is a chain. Each entry's hash is made of all that it says and of the hash before it,
-so whoever changes, removes or inserts one has to make every later hash anew, and whoever has noted
-one of those finds out.
+The audit log is a hash chain. An entry's hash covers its content and the hash before it, so a
+person who changes, removes or inserts an entry has to recompute every later hash, and anybody who
+has noted one of those notices.
 """
 
 import json
@@ -23,9 +23,9 @@ from duly.model.policies import check_moment
 Role: TypeAlias = Literal["viewer", "operator", "admin"]
 How: TypeAlias = Literal["person", "token", "command", "http", "program"]
 
-ROLES: Final[tuple[Role, ...]] = get_args(Role)  # each may do what those before it may
+ROLES: Final[tuple[Role, ...]] = get_args(Role)  # each includes the rights of those before it
 HOWS: Final[tuple[How, ...]] = get_args(How)
-PREFIX: Final = "duly_"  # by which people, and programs that look for leaked secrets, know one
+PREFIX: Final = "duly_"  # by which people and secret scanners recognise a token
 LONGEST_NAME: Final = 100
 LONGEST_SUBJECT: Final = 1_000
 LONGEST_DETAILS: Final = 16 * 1024
@@ -33,7 +33,7 @@ HASH_LETTERS: Final = 64
 
 
 def hash_of(secret: str) -> str:
-    """What is kept of a secret."""
+    """Return the hash under which a secret is stored."""
     return sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -48,7 +48,7 @@ def _check_holder(kind: str, name: str, role: str, tenant: str | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A token that somebody wants; ``hash`` is of a secret that the store never sees."""
+    """A token to create; ``hash`` is that of a secret which the store never sees."""
 
     name: str
     role: Role
@@ -66,7 +66,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A right to use the HTTP side, under a name."""
+    """A named token that gives access to the HTTP API and the dashboard."""
 
     id: int
     name: str
@@ -82,15 +82,15 @@ class Token:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
     def may(self, role: Role) -> bool:
-        """Whether it may do what this role may; a role of a later version may do nothing here."""
+        """Return whether the token has this role's rights; a role of a later version has none."""
         return self.role in ROLES[ROLES.index(role) :]
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who uses the HTTP side, and what they may do there; ``tenant``: of what is theirs.
+    """A user of the HTTP API and the dashboard, with a role and perhaps limited to one tenant.
 
-    ``duly.asgi(auth=…)`` is told by the host application who it is.
+    ``duly.asgi(auth=…)`` gets it from the host application.
     """
 
     name: str
@@ -101,16 +101,15 @@ class User:
         _check_holder("user", self.name, self.role, self.tenant)
 
     def may(self, role: Role) -> bool:
-        """Whether they may do what this role may."""
+        """Return whether the user has this role's rights."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, and by which way they came.
+    """The author of a change, and how they were identified.
 
-    A person is one who signed in to the dashboard; ``http`` is whom a host application, or a proxy,
-    vouches for.
+    ``person``: signed in to the dashboard. ``http``: identified by a host application or a proxy.
     """
 
     who: str
@@ -124,7 +123,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What is done, and to what: ``Deed("queues.set", "queue:mail", {"paused": True})``."""
+    """An action and its subject: ``Deed("queues.set", "queue:mail", {"paused": True})``."""
 
     action: str
     subject: str = ""
@@ -142,7 +141,7 @@ class Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """Somebody did something. ``deed`` is the number under which it may be written again."""
+    """An action in the audit log. ``deed`` is the idempotency number of the action."""
 
     number: int
     at: datetime
@@ -156,7 +155,7 @@ class AuditEntry:
     hash: str = ""
 
     def digest(self) -> str:
-        """What its hash has to be."""
+        """Return the hash that the entry must have."""
         said = [
             self.number, to_us(self.at), self.who, self.how, self.action, self.subject,
             self.details, self.deed, self.previous,
@@ -165,15 +164,15 @@ class AuditEntry:
         return sha256(text.encode()).hexdigest()
 
     def follows(self, number: int, previous: str) -> bool:
-        """Whether it is what was written behind an entry of that number and hash."""
+        """Return whether the entry follows an entry with this number and hash, unchanged."""
         return (self.number, self.previous, self.hash) == (number + 1, previous, self.digest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
-    """Something that needs somebody, as far as it has gone.
+    """A problem that needs a person's attention, up to a moment.
 
-    ``until`` is when the last of it happened: what happens later is not what somebody has seen.
+    ``until`` is its last occurrence: a later occurrence has not been acknowledged.
     """
 
     subject: str  # "schedule:report", "task:send"
@@ -188,7 +187,7 @@ class Matter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """Somebody has said of a matter that it is not a problem."""
+    """A person's statement that a matter is not a problem."""
 
     matter: Matter
     who: str

@@ -1,7 +1,7 @@
-"""A job as a worker is given it: a row, read as fast as rows can be read.
+"""A claimed job: a row as a worker gets it, decoded as fast as possible.
 
-Workers claim by the hundred. What most jobs never ask for (moments as datetimes, tags as a tuple)
-is made when somebody asks.
+Workers claim jobs by the hundred. Values that most jobs never use (datetimes, tags as a tuple) are
+made on demand.
 """
 
 import json
@@ -22,7 +22,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """The columns of a job in the order in which statements name them; instants in microseconds."""
+    """The columns of a job in the order of the SQL statements; instants are microseconds."""
 
     id: int
     task: str
@@ -58,7 +58,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     step: int | None
     part: int | None
     rank: int
-    schedule: str | None = None  # its name; None as well if it was removed
+    schedule: str | None = None  # its name; None also if the schedule was removed
 
     @property
     def called(self) -> str:
@@ -67,12 +67,12 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether the moment by which it had to start had passed when it was claimed."""
+        """Whether the job was claimed after its start deadline."""
         return self.deadline is not None and self.late == "skip" and self.claimed_at > self.deadline
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing waits for its end, so that it can be finished in passing."""
+        """Whether nothing depends on the job's end, so that the fast path can finish it."""
         return (
             self.schedule_id is None
             and self.key is None
@@ -83,7 +83,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @property
     def fire(self) -> DueMoment | None:
-        """The moment of a schedule that it is for."""
+        """The due moment of the schedule, if a schedule made the job."""
         if self.fire_id is None:
             return None
         return DueMoment(self.fire_id, self.schedule, from_us(self.due_at))
@@ -97,7 +97,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return json.loads(self.needs) if self.needs else {}
 
     def moment(self, elapsed: float) -> datetime:
-        """The store's time, as far as a worker can know it: so many seconds after the claim."""
+        """Return the store's time ``elapsed`` seconds after the claim."""
         return from_us(self.claimed_at) + timedelta(seconds=elapsed)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""An event: something that happened, as somebody said. Work starts because of it.
+"""An event: something that happened, emitted by a program or a person.
 
-``Emitted`` is what somebody says; ``Event`` is that as the store remembers it. What an event means
-is up to whoever listens: a schedule whose rule is ``on invoice.*``, or a step that waits for one.
+``Emitted`` is the event as it is emitted, ``Event`` as it is stored. A schedule whose rule is
+``on invoice.*`` reacts to it, and a step of a flow may wait for it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["Emitted", "Event", "awaited", "check_event", "check_pattern", "match
 
 
 def check_event(name: object) -> str:
-    """The name of an event, as ``invoice.paid``."""
+    """Return the name of an event, as ``invoice.paid``, or refuse it."""
     try:
         return check_name(name)
     except RuleError as error:
@@ -25,7 +25,7 @@ def check_event(name: object) -> str:
 
 
 def check_pattern(pattern: object) -> str:
-    """Which events are meant: ``invoice.paid``, ``invoice.*`` or ``*``."""
+    """Return a pattern of event names (``invoice.paid``, ``invoice.*``, ``*``), or refuse it."""
     try:
         return read_pattern(pattern)
     except RuleError as error:
@@ -33,22 +33,22 @@ def check_pattern(pattern: object) -> str:
 
 
 def awaited(event: str, key: str | None) -> str:
-    """What a job waits for that waits for an event: of that name, and about that, if it says so."""
+    """Return the ``waits_for`` text of a job that waits for an event, with its key if given."""
     return event if key is None else f"{event}:{key}"
 
 
 def read_awaited(text: str) -> tuple[str, str | None]:
-    """Which event, and about what; a name has no colon in it, and a key may."""
+    """Split a ``waits_for`` text into event name and key; only the key may contain a colon."""
     event, _, key = text.partition(":")
     return event, key or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What happened, and about what: ``key`` is for whoever waits for this very one."""
+    """An event to emit; ``key`` says what it is about, for steps that wait for it."""
 
     name: str
-    payload: Json = EMPTY  # an object: its fields are what tasks take
+    payload: Json = EMPTY  # an object: tasks take its fields as arguments
     key: str | None = None
     submitter: str = ""
     tenant: str = ""
@@ -68,7 +68,7 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened, as it is remembered."""
+    """An event as it is stored."""
 
     id: int
     name: str
@@ -85,5 +85,5 @@ class Event:
 
     @property
     def place(self) -> tuple[datetime, int]:
-        """What came later is greater, whoever saw it first."""
+        """The position in the order of events; later events are greater."""
         return self.at, self.id

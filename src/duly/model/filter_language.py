@@ -1,10 +1,9 @@
-"""The language of filters: ``state:paused queue:mail "read timed out"``.
+"""The filter language: ``state:paused queue:mail "read timed out"``.
 
-One language for whatever is looked for, in Python, on the command line and in a browser. Words say
-what all of them have in common; what has no word in front is text, a part of what a thing says
-about itself. Text in quotes may hold spaces, and is never taken for a word. In a name that is not
-in quotes, ``*`` stands for anything. Which words there are is another matter for each kind of
-thing, and said in a ``Language``.
+The same language is used in Python, on the command line and in the dashboard. A word with a colon
+is a condition; text without a word is searched for. Text in quotes may hold spaces and is never
+taken for a word. In a name without quotes, ``*`` matches anything. A ``Language`` lists the words
+of one kind of thing.
 """
 
 import re
@@ -16,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from duly.errors import InvalidValue
 from duly.model.payload import check_text
 
-# A word, a colon and a value, or a text: either may be in quotes, and \ takes the next as it is.
+# A word, a colon and a value, or a text: either may be in quotes; \ escapes the next character.
 _PIECE = re.compile(
     r"""
       (?: (?P<part> [a-z]+ ) ~ (?= "(?:[^"\\]|\\.)*"(?!\S) | '(?:[^'\\]|\\.)*'(?!\S) | [^"'] | \Z )
@@ -35,7 +34,7 @@ MOST_WORDS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class FilterWord:
-    """A piece of a filter: a word and its value; a text has no word."""
+    """A piece of a filter: a word with its value, or a text without a word."""
 
     name: str | None
     value: str
@@ -46,7 +45,7 @@ class FilterWord:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What names look like: each ``*`` stands for anything, or for nothing at all."""
+    """A pattern of names: each ``*`` matches any text, also an empty one."""
 
     text: str
 
@@ -62,7 +61,7 @@ class Pattern:
         return self.text
 
     def fits(self, name: str) -> bool:
-        """Looks for one piece behind the other, so that no name takes long."""
+        """Return whether a name matches, in linear time."""
         first, *middle, last = self.text.split("*")
         at = len(first)
         if not name.startswith(first):
@@ -75,31 +74,31 @@ class Pattern:
         return name.endswith(last) and len(name) - len(last) >= at
 
 
-Name: TypeAlias = str | Pattern  # a whole name, or what names look like
-Said: TypeAlias = dict[str, Any]  # the fields of a filter, so far
+Name: TypeAlias = str | Pattern  # a whole name, or a pattern of names
+Said: TypeAlias = dict[str, Any]  # the fields of a filter so far
 Meaning: TypeAlias = Callable[[Said, FilterWord], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The words of one kind of thing, each with what it adds to a filter."""
+    """The words of a filter, each with the function that adds its value."""
 
     words: Mapping[str, Meaning]
-    parts: Container[str] = ()  # those of which a part is said, with : or with ~
+    parts: Container[str] = ()  # words that match a part of a text, with : or with ~
 
     def read(self, text: str) -> Said:
-        """What a text means, or an ``InvalidValue`` that says which word is none."""
+        """Parse a filter text; raise ``InvalidValue`` that names the first unknown word."""
         return self._meant(_split(text))
 
     def read_arguments(self, arguments: Iterable[str]) -> Said:
-        """The same of words that a shell has split, and taken the quotes from."""
+        """Parse command-line arguments, which the shell has split and unquoted."""
         words: list[FilterWord] = []
         for argument in arguments:
             words += self._argument(argument)
         return self._meant(words)
 
     def _argument(self, argument: str) -> list[FilterWord]:
-        """One argument is one word; unless it was quoted as a whole, and is nothing but words."""
+        """Read an argument as one word, or as several if a whole filter was quoted."""
         if re.search(r"\s", argument):
             try:
                 words = _split(argument)
@@ -144,7 +143,7 @@ class Language:
 
 
 def once(thing: str) -> Meaning:
-    """A word of which the thing has one."""
+    """A word that may occur once."""
 
     def add(said: Said, word: FilterWord) -> None:
         name = str(word.name)
@@ -156,7 +155,7 @@ def once(thing: str) -> Meaning:
 
 
 def name_of(thing: str) -> Meaning:
-    """The name of something that the thing has one of, or what that looks like."""
+    """A word that may occur once and takes a name or a pattern."""
     add_once = once(thing)
 
     def add(said: Said, word: FilterWord) -> None:
@@ -168,7 +167,7 @@ def name_of(thing: str) -> Meaning:
 
 
 def one_of(names: Sequence[str], called: str) -> Meaning:
-    """A word whose values, with commas between them, are among these names."""
+    """A word that takes some of these names, separated by commas."""
 
     def add(said: Said, word: FilterWord) -> None:
         field_name = f"{word.name}s"
@@ -188,7 +187,7 @@ def add_tag(said: Said, word: FilterWord) -> None:
 
 
 def text_beside(states: Sequence[str]) -> Meaning:
-    """A text; a bare one that is called as a state is, is more likely a slip."""
+    """A text to search for; a bare word that is the name of a state is refused as a likely slip."""
 
     def add(said: Said, word: FilterWord) -> None:
         if not word.quoted and word.name is None and word.value in states:
@@ -210,7 +209,7 @@ def fits(name: str, wanted: Name | None) -> bool:
 
 
 def quoted(value: Name) -> str:
-    """As it is typed, so that it reads back."""
+    """Return the value as it is typed, in quotes where needed."""
     if isinstance(value, Pattern):
         return value.text
     if value and not re.search(r"[\s\"'\\*]", value):
@@ -238,7 +237,7 @@ def _split(text: str) -> list[FilterWord]:
 
 
 def _as_text(word: FilterWord) -> FilterWord:
-    """``a~b`` is a text, unless there is a word of that name."""
+    """Return ``a~b`` as a text, because there is no word of that name."""
     return FilterWord(None, word.as_typed, word.as_typed) if word.is_part else word
 
 

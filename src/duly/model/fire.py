@@ -1,8 +1,8 @@
-"""A fire: a due moment of a schedule, with what became of it and why. One row of the ledger.
+"""A fire: a due moment of a schedule with its outcome and reason; one row of the ledger.
 
-A row may stand for many moments: a year of missed seconds is one row that says so. It then covers
-``count`` moments from ``covers_from`` to ``due_at``; every due moment is covered by exactly one
-row.
+A row may cover many moments: a year of missed seconds is one row. It then covers ``count`` moments
+from ``covers_from`` to ``due_at``. Exactly one row covers each due moment. A backfill makes fires
+for past moments because a person asked for them.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 class Outcome(StrEnum):
     QUEUED = "queued"  # a job was made
-    MERGED = "merged"  # another moment's job stands for this one too
+    MERGED = "merged"  # the job of another moment covers this one too
     SKIPPED = "skipped"  # no job, and the cause says why
 
 
 class Cause(StrEnum):
-    """Why a moment did not get a job of its own."""
+    """Why a moment did not get its own job."""
 
     OVERLAP = "overlap"
     MISSED = "missed"
@@ -26,21 +26,21 @@ class Cause(StrEnum):
     PAUSED = "paused"
     EXCLUDED = "excluded"
     EXHAUSTED = "exhausted"
-    WITHDRAWN = "withdrawn"  # what it was to react to was called off by another event
+    WITHDRAWN = "withdrawn"  # another event cancelled the reaction
     REFUSED = "refused"  # the event lacks what its task or its key needs
-    ASKED = "asked"  # somebody said: not the next one; and of one that has a job: run it after all
+    ASKED = "asked"  # skipped in advance by a person; with a job: a backfill
 
 
-# The clock's own series; a manual run or a backfill has the number of its request, and a reaction
-# that of its event.
+# The series of the scheduler; a manual run or a backfill has the number of its request, and a
+# reaction that of its event.
 CLOCK = 0
 
 
 class DueMoment(NamedTuple):
-    """A fire, as much of it as its job is told."""
+    """The part of a fire that its job can see."""
 
     id: int
-    schedule: str | None  # None: it was removed since
+    schedule: str | None  # None: the schedule has been removed
     due_at: datetime
 
 
@@ -60,7 +60,7 @@ class StoredFire:
 
     @property
     def is_backfill(self) -> bool:
-        """Whether it had passed when somebody asked for it; a manual run is one of its own time."""
+        """Whether a person asked for this past moment; a manual run is not a backfill."""
         return self.series != CLOCK and self.cause is Cause.ASKED
 
 
@@ -68,7 +68,7 @@ MOST_BACKFILLED = 10_000  # moments at once: they are written in one transaction
 
 
 class LeftAlone(NamedTuple):
-    """A moment that has had a job of its own before."""
+    """A moment that a backfill leaves alone, because it had a job before."""
 
     due_at: datetime
     job_id: int | None
@@ -77,14 +77,14 @@ class LeftAlone(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """What became of the moments of a schedule in a stretch of time, or would become of them."""
+    """The result of a backfill, or of its dry run."""
 
     schedule: str
     start: datetime
-    end: datetime  # the first instant that is not in it
+    end: datetime  # exclusive
     queued: tuple[datetime, ...] = ()  # a job was made for each
-    jobs: tuple[int, ...] = ()  # in their order; none in a dry run
+    jobs: tuple[int, ...] = ()  # in the order of ``queued``; none in a dry run
     left_alone: tuple[LeftAlone, ...] = ()
-    forgotten: tuple[datetime, ...] = ()  # of those queued: perhaps they have run, long ago
-    notes: tuple[str, ...] = ()  # what whoever asked for it should know
+    forgotten: tuple[datetime, ...] = ()  # queued moments older than the ledger: they may have run
+    notes: tuple[str, ...] = ()  # warnings for the person who asked
     dry_run: bool = False  # nothing was done

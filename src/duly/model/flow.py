@@ -1,8 +1,8 @@
-"""A flow: a job that has steps, which are jobs; and what each step waits for.
+"""A flow: a job whose steps are jobs, with the dependencies between the steps.
 
-A ``FlowPlan`` is the graph as a worker opens it: every step by its number, what it asks for, and
-which arguments are known only when the flow runs. It is stored step by step, so that a flow that
-has begun goes on as it was begun, whatever is deployed meanwhile.
+A ``FlowPlan`` is the graph as a worker opens it: each step by its number, its task, and the
+arguments that are known only while the flow runs. It is stored step by step, so a running flow
+keeps its graph whatever is deployed meanwhile.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Rest = Literal["cancel", "go_on"]
 MOST_STEPS: Final = 10_000
 MOST_PARTS: Final = 100_000
 NO_ITEMS: Final = Json("[]")
-LONGEST_FILLED: Final = 4 * 1024 * 1024  # characters of arguments with results of others in them
+LONGEST_FILLED: Final = 4 * 1024 * 1024  # characters of arguments that include results
 MOST_FILLED: Final = 64 * 1024 * 1024  # … of all parts of a step together
 
 
@@ -29,13 +29,13 @@ class StepState(StrEnum):
     RUNNING = "running"  # its jobs are in their queues, or run
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELLED = "cancelled"  # with its flow, or because something before it did not succeed
-    SKIPPED = "skipped"  # what it was there for did not happen
+    CANCELLED = "cancelled"  # with its flow, or because an earlier step did not succeed
+    SKIPPED = "skipped"  # its condition (``when``) was not met
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value comes from: the result of a step, or an argument of the flow itself."""
+    """The source of a value: the result of a step, or an argument of the flow."""
 
     step: int | None = None
     argument: str = ""
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A place in the arguments of a step, and what is put there when it starts."""
+    """A place in the arguments of a step, and the source of the value that goes there."""
 
     path: tuple[str | int, ...]
     source: Source
@@ -51,7 +51,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """A list known only when the flow runs, or now: one job for each item, as that argument."""
+    """The list of a mapped step: each item becomes one job, as the argument of that name."""
 
     argument: str
     source: Source | None = None  # None: ``items``
@@ -60,10 +60,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """An event that a step waits for, instead of running anything.
-
-    ``key`` is a template over ``{name}``: the arguments of the step.
-    """
+    """The event that a waiting step waits for; ``key`` is a template over the step's arguments."""
 
     event: str
     key: str | None = None
@@ -72,10 +69,10 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """What a step asks for, and what it waits for.
+    """A step: its call and its dependencies.
 
-    ``call`` has null where something is filled in; its title and the names of its limits are
-    templates still, and ``defaults`` are what they may name beside the arguments.
+    ``call`` has null where a value is filled in later. Its title and the names of its limits are
+    still templates; ``defaults`` are parameter defaults that they may name.
     """
 
     name: str  # one of its flow
@@ -83,11 +80,11 @@ class StepPlan:
     fills: tuple[Fill, ...] = ()
     over: Over | None = None
     awaited: Awaited | None = None
-    before: tuple[int, ...] = ()  # the steps it waits for, for their results or for the order
+    before: tuple[int, ...] = ()  # the steps that it waits for
     when: When = "all_succeeded"
     if_failed: Rest = "cancel"
-    rescue: bool = False  # it, or a step before it, is there for when something fails
-    wanted: bool = False  # a step behind it, or the flow, takes its result
+    rescue: bool = False  # the step, or a step before it, handles failures
+    wanted: bool = False  # a later step, or the flow, uses its result
     defaults: Json = EMPTY
 
 
@@ -95,8 +92,8 @@ class StepPlan:
 class FlowPlan:
     steps: tuple[StepPlan, ...]
     result: int | None = None  # the step whose result is the flow's
-    defaults: Json = EMPTY  # what its own arguments are where nothing is said
-    behind: tuple[tuple[int, ...], ...] = field(init=False)  # for each step those that wait for it
+    defaults: Json = EMPTY  # the defaults of the flow's own parameters
+    behind: tuple[tuple[int, ...], ...] = field(init=False)  # for each step the steps after it
 
     def __post_init__(self) -> None:
         if not 0 < len(self.steps) <= MOST_STEPS:
@@ -112,7 +109,7 @@ class FlowPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInfo:
-    """A step of a flow as it is now."""
+    """The current state of a step."""
 
     number: int
     name: str
@@ -122,7 +119,7 @@ class StepInfo:
     when: When
     if_failed: Rest
     state: StepState
-    parts: int  # how many jobs it is made of, once it has started
+    parts: int  # number of its jobs, once it has started
     remaining: int  # … of which have not ended
     missed: int  # … have ended and not succeeded
     stopped: int  # … were cancelled with the rest of the flow
@@ -134,10 +131,10 @@ class StepInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowInfo:
-    """A flow as it is now, and its steps by their numbers."""
+    """The current state of a flow, with its steps by number."""
 
     id: int
-    root: int  # the outermost flow that it is in, or itself
+    root: int  # the outermost flow around it, or itself
     result: int | None
     remaining: int
     failed: int
@@ -157,7 +154,7 @@ class PartInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlowProgress:
-    """How far a flow is."""
+    """The progress of a flow, as counts of steps."""
 
     steps: int
     remaining: int

@@ -1,6 +1,6 @@
-"""A job: one unit of work in a queue, from the moment it is promised to its end.
+"""A job: one unit of work in a queue.
 
-``Call`` is what somebody asks for. ``Job`` is the call as the store remembers it, alive or ended.
+``Call`` is the request to enqueue a job. ``Job`` is the job as it is stored, unfinished or ended.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def is_built_in(task: str) -> bool:
 
 
 class Owner(StrEnum):
-    """Who decides about a schedule or a job."""
+    """The source that a schedule or job comes from."""
 
     CODE = "code"
     FILE = "file"
@@ -43,7 +43,7 @@ class Owner(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """What every schedule and every job carries, so that people can find and tell them apart."""
+    """The fields that schedules and jobs share."""
 
     task: str
     args: Json = EMPTY
@@ -54,8 +54,8 @@ class Label:
     title: str = ""
     tags: tuple[str, ...] = ()
     owner: Owner = Owner.API
-    version: int = 1  # of the task's signature, for which the arguments were written
-    limits: tuple[Lane, ...] = ()  # what it is let through by, in the whole cluster
+    version: int = 1  # of the task's signature that the arguments were written for
+    limits: tuple[Lane, ...] = ()  # in the whole cluster
     needs: Mapping[str, int] = field(default_factory=dict, hash=False)  # as {"gpu": 1}
     terms: Terms = NO_TERMS
 
@@ -96,10 +96,11 @@ class Label:
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Label):
-    """A promise asked for: run this task, now, at a moment or after a delay.
+    """A request to run a task now, at a moment or after a delay.
 
-    A ``key`` names the promise: it is unique for the task among unfinished jobs. Asking again with
-    the same key moves the waiting job and replaces its arguments, keeps it as it is, or is refused.
+    A ``key`` is unique for the task among unfinished jobs. A second call with the same key moves
+    the waiting job and replaces its arguments, keeps the job as it is, or is refused (see
+    ``if_exists``).
     """
 
     run_after: datetime | timedelta | None = None
@@ -108,7 +109,7 @@ class Call(Label):
     start_within: timedelta | None = None
     late: Late = "skip"
     retry: Json | None = None
-    parent: int | None = None  # the job that it comes from: one that ended, or is run again
+    parent: int | None = None  # the job that it follows (a callback) or repeats
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,9 +135,9 @@ class Call(Label):
                 )
 
     def saying(self, args: Json) -> "Call":
-        """The same with other arguments, of which the caller knows that they are good.
+        """Return a copy with other arguments, which the caller has checked already.
 
-        For thousands at a time: nothing is checked again.
+        Skips all checks, because it is used for thousands of calls at a time.
         """
         other = object.__new__(Call)
         other.__dict__.update(self.__dict__, args=args)
@@ -145,15 +146,15 @@ class Call(Label):
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Label):
-    """A promise that is remembered, and what has become of it. Not checked again when read."""
+    """A job as it is stored. Its fields were checked when they were written."""
 
     id: int
     state: State
     created_at: datetime
-    due_at: datetime  # the moment it stands for: nominal, as the schedule says
-    ready_at: datetime  # from when it may run: later by jitter, spacing or a retry's pause
+    due_at: datetime  # the nominal moment, as the schedule says
+    ready_at: datetime  # the earliest start: later because of jitter, spacing or backoff
     key: str | None = None
-    deadline: datetime | None = None  # to be started by then, or else ``late``
+    deadline: datetime | None = None  # the latest start; after it, ``late`` decides
     late: Late = "skip"
     retry: Json | None = None
     attempt: int = 0
@@ -163,28 +164,28 @@ class Job(Label):
     claimed_at: datetime | None = None
     schedule_id: int | None = None
     fire_id: int | None = None
-    parent: int | None = None  # the flow it is a step of, or the job it came from
-    step: int | None = None  # its place in the flow: which step, and which part of that
+    parent: int | None = None  # the flow that it is a step of, or the job that it follows
+    step: int | None = None  # its position in the flow: the step, and the part of that step
     part: int | None = None
     reason: str = ""  # why it waits, or how it ended
-    waits: Waits | None = None  # what blocks it; None: the jobs of its schedule before it
-    waits_for: str | None = None  # the limit it waits at, or the signature it did not fit
+    waits: Waits | None = None  # what blocks it; None: an earlier job of its schedule
+    waits_for: str | None = None  # the limit, event or signature that it waits for
     ended_at: datetime | None = None
     result: Json | None = None
     error: str | None = None
 
     def __post_init__(self) -> None:
-        """What is stored was checked when it came in."""
+        """Skip the checks: stored fields were checked when they were written."""
 
     @property
     def fire(self) -> DueMoment | None:
-        """The moment of a schedule that it is for; which schedule, its number tells."""
+        """The due moment that the job runs for, if a schedule made it."""
         return None if self.fire_id is None else DueMoment(self.fire_id, None, self.due_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One execution of a job by one worker that did not end it well."""
+    """One failed execution of a job by one worker."""
 
     job_id: int
     number: int
@@ -192,6 +193,6 @@ class Attempt:
     fence: int
     started_at: datetime
     ended_at: datetime
-    outcome: str  # what it came to: raised, timed out, lost, …
+    outcome: str  # raised, timed out, lost, …
     reason: str
     error: str | None = None

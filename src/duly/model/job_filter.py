@@ -1,4 +1,4 @@
-"""Which jobs are meant, in words: ``state:failed task:send* error~timeout since:2h "timed out"``.
+"""Filters for jobs: ``state:failed task:send* error~timeout since:2h "timed out"``.
 
 The language is that of ``duly.model.filter_language``; here are the words about jobs.
 """
@@ -33,7 +33,7 @@ HIGHEST_NUMBER: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What jobs have in common. None, or nothing at all, means any."""
+    """Conditions on jobs; all must hold. None, or an empty tuple, matches any job."""
 
     states: tuple[State, ...] = ()  # one of these
     queue: Name | None = None
@@ -43,9 +43,9 @@ class Filter:
     schedule: str | None = None  # by its name
     flow: int | None = None  # the steps of the flow of that number
     tags: tuple[str, ...] = ()  # all of these
-    error: str | None = None  # a part of the error or the reason, capital letters or not
+    error: str | None = None  # a part of the error or the reason, in any case
     texts: tuple[str, ...] = ()  # each a part of the task, title, key, reason or error
-    # When it ended, or was asked for if it has not: a moment, or so long ago.
+    # When the job ended, or was created if it has not ended: a moment, or a time ago.
     since: datetime | timedelta | None = None
     before: datetime | timedelta | None = None
 
@@ -62,7 +62,7 @@ class Filter:
             raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: say fewer")
 
     def __str__(self) -> str:
-        """Words that read back to the same filter."""
+        """Return text that parses back to the same filter."""
         said = [f"state:{','.join(self.states)}"] if self.states else []
         for word in ("queue", "task", "tenant", "key", "schedule", "error"):
             value = getattr(self, word)
@@ -79,12 +79,12 @@ EVERYTHING: Final = Filter()
 
 
 def parse_filter(text: str) -> Filter:
-    """The filter that a text means, or an ``InvalidValue`` that says which word is none."""
+    """Parse a filter; raise ``InvalidValue`` that names the first unknown word."""
     return Filter(**_LANGUAGE.read(text))
 
 
 def filter_of(arguments: Iterable[str]) -> Filter:
-    """The same of words that a shell has split, and taken the quotes from."""
+    """Parse a filter from command-line arguments, which the shell has split and unquoted."""
     return Filter(**_LANGUAGE.read_arguments(arguments))
 
 
@@ -107,7 +107,7 @@ def _moment(said: Said, word: FilterWord) -> None:
 
 
 def _read_moment(word: FilterWord) -> datetime | timedelta:
-    """``2h`` is so long ago; a moment has its zone."""
+    """Read ``2h`` (two hours ago) or a moment with its zone."""
     try:
         moment = datetime.fromisoformat(word.value)
     except ValueError:

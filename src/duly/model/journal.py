@@ -1,7 +1,6 @@
-"""What jobs say while they run: lines of a log, and a note on how far they are.
+"""The log lines and the progress of running jobs.
 
-Entries are what a worker hands in, lines and notes what people read. How much is kept is decided
-here, so that it is the same wherever it is written.
+Workers write entries; people read lines and notes. The limits on their size are defined here.
 """
 
 import math
@@ -24,7 +23,7 @@ _FULL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """A line that a job has said. ``at_us`` is when, in microseconds since 1970."""
+    """A log line of a job; ``at_us`` is in microseconds since 1970."""
 
     job_id: int
     fence: int
@@ -40,7 +39,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressEntry:
-    """How far a job says it is; the last one counts."""
+    """The progress that a job reports; the last report counts."""
 
     job_id: int
     fence: int
@@ -60,7 +59,7 @@ Entry: TypeAlias = LogEntry | ProgressEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A line as it is kept. The numbers of a job's lines rise from 1, through all its attempts."""
+    """A stored log line. The lines of a job are numbered from 1 over all its attempts."""
 
     seq: int
     at: datetime
@@ -71,7 +70,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressNote:
-    """How far a job said it was, and when."""
+    """The last progress that a job reported, and when."""
 
     percent: float
     message: str
@@ -81,10 +80,10 @@ class ProgressNote:
 
 
 def numbered(entries: Sequence[LogEntry], lines: int, size: int) -> Iterator[tuple[int, LogEntry]]:
-    """The entries of one job that are kept, behind ``lines`` lines of ``size`` bytes.
+    """Number the entries of one job that are stored after ``lines`` lines of ``size`` bytes.
 
-    The line that says that no more are kept comes as soon as another might not find room: so a log
-    that is full is known by its numbers, and nobody has to read it.
+    The line that says that the log is full is written as soon as the next line might not fit. So a
+    full log is recognised by its counts, without reading it.
     """
     for entry in entries:
         if _is_full(lines, size):

@@ -1,7 +1,7 @@
-"""A limit: how much at once, or how often, over the whole cluster, per name.
+"""A limit: concurrency, rate, or both, by name and over the whole cluster.
 
-The name is a template over a task's arguments: ``crm:{customer_id}`` is one limit for every
-customer. Rendered for one job, it is a ``Lane``, and that is what the store knows.
+The name is a template over a task's arguments: ``crm:{customer_id}`` is one limit for each
+customer. Rendered for one job it is a ``Lane``, which is what the store knows.
 """
 
 import re
@@ -63,7 +63,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A limit as one job meets it: its name rendered, and its numbers."""
+    """The limit of one job: the rendered name and the numbers."""
 
     name: str
     template: str
@@ -139,7 +139,7 @@ def lanes_as_json(lanes: tuple[Lane, ...]) -> Json:
 
 @lru_cache(maxsize=1024)
 def lanes_from_json(text: str) -> tuple[Lane, ...]:
-    """Read what was stored; keys written by a newer version are passed over."""
+    """Read the stored text; keys written by a newer version are ignored."""
     return tuple(
         Lane(
             name=stored["name"],

@@ -1,8 +1,8 @@
-"""What an attempt came to.
+"""The outcome of an attempt.
 
-A closed union: whoever looks at an outcome matches all of them, and the type checker sees to it.
-Their texts can always be stored, whatever a task raised: a completion that fails because of a NUL
-in an error message leaves its job running for ever.
+A closed union: the type checker makes sure that every match handles all members. The texts are
+always storable, whatever a task raised: a completion that fails because of a NUL in an error
+message would leave its job running for ever.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The task raised an exception: ``error`` is the name of its type.
+    """The task raised an exception; ``error`` is the name of its type.
 
-    Of a built-in task it is empty: the program that it ran has failed, as ``message`` says.
+    For a built-in task ``error`` is empty: its program failed, as ``message`` says.
 
-    ``permanent`` and ``retry_after`` are what the task asked for, by ``Permanent`` and
-    ``RetryAfter``. ``retryable`` is False if the error is outside the task's ``Retry(on=…)``, which
-    the worker judges, because only it holds the exception itself.
+    ``permanent`` and ``retry_after`` come from ``Permanent`` and ``RetryAfter``. ``retryable`` is
+    False if the error is not in the task's ``Retry(on=…)``; the worker checks that, because only it
+    has the exception.
     """
 
     error: str
@@ -46,14 +46,14 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """It ran longer than its task allows, and was stopped."""
+    """The attempt ran longer than the timeout and was stopped."""
 
     after: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """It was cancelled while it ran."""
+    """The job was cancelled while it ran."""
 
     reason: str = ""
 
@@ -63,12 +63,12 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Its worker died, or its lease expired: nobody knows how far it came."""
+    """The worker died or its lease expired; how far the attempt got is unknown."""
 
     worker: int | None = None
     reason: str = ""
-    alone: bool = False  # it ran in a process of its own, and that did not end by itself
-    name: str = ""  # of the worker, if it is known
+    alone: bool = False  # it ran in a process of its own, which did not crash
+    name: str = ""  # of the worker, if known
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", storable(self.reason))
@@ -76,22 +76,22 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The moment by which it had to start had passed before it did."""
+    """The start deadline passed before the attempt began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """It was claimed and given back: unstarted, or interrupted because its worker stops."""
+    """The job was claimed and given back: unstarted, or interrupted by a worker that stops."""
 
     reason: str = "given back unstarted"
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatched:
-    """Its arguments do not fit the function any more: it waits until they do, and loses no try."""
+    """The arguments do not fit the function any more; the job waits, and keeps its tries."""
 
     reason: str
-    signature: str = ""  # the mark of the signature that they do not fit
+    signature: str = ""  # the fingerprint of the signature that they do not fit
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", storable(self.reason))
@@ -99,14 +99,14 @@ class Mismatched:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """It is a flow: nothing was run, and from now on its steps do the work."""
+    """The job is a flow: nothing ran, and from now on its steps run."""
 
     plan: FlowPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The task ended its own job, in one transaction with what it wrote."""
+    """The task ended its own job, in one transaction with its own writes."""
 
 
 Outcome: TypeAlias = (

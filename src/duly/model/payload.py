@@ -1,8 +1,8 @@
-"""Arguments and results as JSON text, checked at the door.
+"""Arguments and results as JSON text, checked when they enter the system.
 
-What gets in can be stored by every database, read back by every language and shown to people:
-no NaN, no infinity, no NUL, no lone surrogate, no bottomless nesting, no novel. The text is made
-once, here, and from then on carried around unread.
+Accepted values can be stored by every database, read by every language and shown to people: no NaN,
+no infinity, no NUL, no lone surrogate, limited nesting and limited size. The text is made once,
+here, and then passed around without being parsed.
 """
 
 import json
@@ -26,7 +26,7 @@ _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**63 - 1
 
 
 def encode(value: object, *, what: str = "arguments", longest: int = LONGEST_ARGS) -> Json:
-    """The value as compact JSON text, or a ``PayloadError`` that says where it cannot be."""
+    """Return the value as compact JSON text; raise ``PayloadError`` that names the bad place."""
     _Door(what, longest).check(value, what, 0)
     text = _ENCODER.encode(value)
     size = len(text.encode())
@@ -36,7 +36,7 @@ def encode(value: object, *, what: str = "arguments", longest: int = LONGEST_ARG
 
 
 def decode(text: Json) -> Any:  # noqa: ANN401 - JSON is any of its types
-    """The value again; a text that did not come through the door is refused if it is not JSON."""
+    """Return the value of JSON text; raise ``PayloadError`` if the text is not JSON."""
     try:
         return _DECODER.decode(text)
     except RecursionError:
@@ -46,7 +46,7 @@ def decode(text: Json) -> Any:  # noqa: ANN401 - JSON is any of its types
 
 
 def check_json(text: object, what: str, *, longest: int = LONGEST_ARGS) -> Json:
-    """JSON text that somebody else made: as good as what ``encode`` makes, or refused."""
+    """Return JSON text from elsewhere if it passes the checks of ``encode``, or refuse it."""
     if not isinstance(text, str):
         raise PayloadError(
             f"{what}: {_short(text)} is not JSON text; duly.model.payload.encode(…) makes some"
@@ -66,7 +66,7 @@ _once_checked = lru_cache(maxsize=1024)(_checked)
 
 
 def check_text(text: str, what: str, *, longest: int = 500) -> str:
-    """A name, title or key that every database can hold."""
+    """Return a name, title or key that every database can hold, or refuse it."""
     if not isinstance(text, str):
         raise PayloadError(f"{what}: {_short(text)} is not text")
     if len(text) > longest:
@@ -104,10 +104,10 @@ def storable(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 class _Door:
-    """Walks a value, and stops at the first thing that cannot be kept.
+    """Walks a value and raises at the first part that cannot be stored.
 
-    It also stops once the text is sure to be too long. Forty lists that each hold the next one
-    twice are a short value and a terabyte of text: nobody could wait for its end.
+    It also stops as soon as the text must be too long: forty lists that each hold the next one
+    twice are a short value and a terabyte of text.
     """
 
     def __init__(self, what: str, longest: int) -> None:
@@ -157,7 +157,7 @@ class _Door:
             self.check(item, f"{where}.{key[:40]}", depth + 1)
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes, the least that something can need."""
+        """Count ``size`` bytes, the minimum that a value needs."""
         self.room -= size
         if self.room < 0:
             raise _too_long(
@@ -188,6 +188,6 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number that JSON has")
 
 
-# Made once: json.dumps and json.loads would make one for every call that is not all defaults.
+# Made once: json.dumps and json.loads make a new one for every call with options.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)

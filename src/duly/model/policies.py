@@ -1,7 +1,7 @@
-"""What a schedule does when the world does not fit the plan: the user's explicit choices.
+"""The policies of a schedule: overlap, missed runs, lateness, clock changes, bounds and retries.
 
-Each is a word or a number with a safe default. They are stored as JSON, so that a newer version
-can add one: an older node ignores a choice that it does not know.
+Each is a word or a number with a safe default. They are stored as JSON, so that a newer version can
+add one: an older node ignores a policy that it does not know.
 """
 
 import json
@@ -26,10 +26,10 @@ MOST_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True, init=False)
 class Missed:
-    """Which of the moments that nobody saw are made up for.
+    """The catch-up policy: which missed moments still run.
 
-    ``latest`` runs once for all of them; ``all`` runs for each, the newest ``at_most``, and lets
-    their jobs start ``spacing`` apart; ``skip`` runs for none older than ``grace``.
+    ``latest`` runs once for all of them; ``all`` runs the newest ``at_most``, and starts their jobs
+    ``spacing`` apart; ``skip`` runs none older than ``grace``.
     """
 
     policy: Catchup
@@ -61,7 +61,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """Overlap, missed, late and daylight saving, and what bounds a schedule."""
+    """All policies of a schedule."""
 
     overlap: Overlap = "skip"
     missed: Missed = field(default_factory=Missed)
@@ -72,8 +72,8 @@ class Policies:
     jitter: timedelta | None = None
     start: datetime | None = None
     end: datetime | None = None
-    first: Literal["now", "wait"] = "now"  # of a fixed delay: run at once, or wait once first
-    retry: Json | None = None  # how its jobs are retried: the store only carries it
+    first: Literal["now", "wait"] = "now"  # of a fixed delay: run at once, or after one delay
+    retry: Json | None = None  # the retry policy of its jobs; the store does not read it
 
     def __post_init__(self) -> None:
         choose("overlap", self.overlap, Overlap)
@@ -93,7 +93,7 @@ class Policies:
             check_options("retry", self.retry)
 
     def as_json(self) -> Json:
-        """Only what differs from the defaults, so that equal choices are equal texts."""
+        """Return only what differs from the defaults, so that equal policies are equal texts."""
         return _written(self)
 
     @staticmethod
@@ -101,7 +101,7 @@ class Policies:
         return _read_policies(text)
 
 
-# A million schedules have a handful of choices among them.
+# Cached: a million schedules share a handful of policies.
 @lru_cache(maxsize=4096)
 def _written(policies: Policies) -> Json:
     default = Policies()
@@ -128,7 +128,7 @@ def choose(what: str, value: object, choices: object) -> None:
 
 
 def check_length(what: str, length: object) -> None:
-    """A length of time that can be kept."""
+    """Refuse a length of time that cannot be stored."""
     if not isinstance(length, timedelta) or not timedelta(0) < length <= LONGEST:
         raise InvalidValue(
             f"{what}={length!r}: a length of time above zero, up to {LONGEST.days:,} days, "
@@ -137,7 +137,7 @@ def check_length(what: str, length: object) -> None:
 
 
 def check_moment(what: str, moment: object) -> None:
-    """A moment that can be kept: it has a zone, and lies in the time that rules know."""
+    """Refuse a moment without a zone, or outside the years that rules know."""
     if not isinstance(moment, datetime):
         raise InvalidValue(f"{what}={moment!r}: a datetime with a zone, not {_kind(moment)}")
     if moment.tzinfo is None:
@@ -147,7 +147,7 @@ def check_moment(what: str, moment: object) -> None:
 
 
 def check_options(what: str, text: object) -> None:
-    """Choices that the store carries unread: a JSON object."""
+    """Refuse options that are not a JSON object; the store does not read them further."""
     if not isinstance(decode(check_json(text, what)), dict):
         raise InvalidValue(f"{what}={text!r}: a JSON object, as Retry(…).as_json() makes one")
 

@@ -1,8 +1,8 @@
-"""A schedule: a rule about time, what to run, and what to do when the two do not fit.
+"""A schedule: a rule about time, a task to run, and policies.
 
-``Plan`` is what somebody wants; it is what code declares, a file lists and a person edits.
-``Schedule`` is the plan as the store remembers it: how far its moments have been dealt with
-(``cursor``), when the next one is due, and whether it is paused.
+``Plan`` is the definition: code declares it, a file lists it, a person edits it. ``StoredSchedule``
+is the plan as it is stored: the moment up to which it has been decided (``cursor``), the next due
+moment, and the pause.
 """
 
 import re
@@ -21,13 +21,13 @@ from duly.rules import On, Rule, Spaced, bounded, parse
 from duly.rules.event_rule import BEGINNING
 from duly.rules.rule import Minus
 
-# A scheduler fires what is due within milliseconds: what waits longer than this is overdue.
+# A scheduler fires a due moment within milliseconds: a moment older than this is overdue.
 PROMPT = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Label):
-    """What is wanted: a rule, a task with its arguments, and policies."""
+    """The definition of a schedule: a rule, a task with its arguments, and policies."""
 
     name: str
     rule: str
@@ -40,11 +40,11 @@ class Plan(Label):
             raise InvalidValue(f"policies={self.policies!r}: Policies(overlap=…, missed=…)")
         if not check_text(self.name, "name"):
             raise InvalidValue("a schedule needs a name: it is how its history is found")
-        if isinstance(self.kept, On):  # a rule that cannot be read is refused now, not when due
+        if isinstance(self.kept, On):  # a rule that cannot be read is refused here, not when due
             self._check_reaction(self.kept)
 
     def _check_reaction(self, timing: On) -> None:
-        """Events make it due: what is said about the clock's moments means nothing for it."""
+        """Refuse policies about moments of the clock, which mean nothing for events."""
         policies = self.policies
         if not self.rule.startswith(BEGINNING):  # it is how the store finds it
             raise InvalidValue(f'"{self.rule}": write it as "{timing}"')
@@ -60,14 +60,14 @@ class Plan(Label):
         if timing.key is not None:
             names_in(timing.key)
 
-    unreadable: ClassVar[str] = ""  # what this version could not read of a stored plan
+    unreadable: ClassVar[str] = ""  # why this version cannot read a stored plan
 
     @classmethod
     def remembered(cls, **fields: object) -> "Plan":
-        """A plan as it was stored, not checked again.
+        """Return a stored plan, without the checks.
 
-        One that this version cannot read can be shown, edited and removed; only its timing cannot
-        be asked for.
+        A plan that this version cannot read can be shown, edited and removed; only its timing is
+        not available.
         """
         plan = object.__new__(cls)
         plan.__dict__.update(fields)
@@ -75,17 +75,17 @@ class Plan(Label):
 
     @property
     def timing(self) -> Rule | Spaced:
-        """When it is due, with the moments that are left out: those are due, and skipped."""
+        """The rule with excluded moments, which are due and then skipped."""
         return self._timings[0]
 
     @property
     def kept(self) -> Rule | Spaced:
-        """When it is due and not left out."""
+        """The rule without excluded moments."""
         return self._timings[1]
 
     @cached_property
     def _timings(self) -> tuple[Rule | Spaced, Rule | Spaced]:
-        # Most rules are the same whatever the schedule's name is, and read once for all of them.
+        # Most rules do not depend on the schedule's name, and are parsed once for all schedules.
         if self.unreadable:
             raise InvalidValue(self.unreadable)
         policies = self.policies
@@ -95,16 +95,16 @@ class Plan(Label):
 
     @property
     def reaction(self) -> On | None:
-        """What it reacts to, if events make it due, and not the clock."""
+        """The ``on …`` rule, if events make the schedule due; else None."""
         timing = self.timing if self.rule.startswith(BEGINNING) and self.is_readable else None
         return timing if isinstance(timing, On) else None
 
     @property
     def is_readable(self) -> bool:
-        """Whether it can be said here when it is due.
+        """Whether this process can compute when the schedule is due.
 
-        What was stored by a later version, or names a zone or holidays that this machine does not
-        have, cannot be read; everything else goes on beside it.
+        It cannot if a later version stored the plan, or if the plan names a zone or holidays that
+        this machine does not have. Other schedules are not affected.
         """
         try:
             _ = self._timings
@@ -114,19 +114,19 @@ class Plan(Label):
 
     @cached_property
     def shown_zone(self) -> str:
-        """The zone in which people read its moments."""
+        """The zone in which its moments are shown."""
         return (self.timing.zone or self.zone or "UTC") if self.is_readable else "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Why nothing is fired, since when, and what becomes of the moments that fall into it."""
+    """A pause: since when, by whom and why, and what becomes of the moments in it."""
 
     since: datetime
     until: datetime | None = None
     by: str = ""
     note: str = ""
-    catch_up: bool = False  # False: they are skipped. True: ``missed`` decides, as after an outage
+    catch_up: bool = False  # False: moments are skipped. True: ``missed`` decides about them
 
     def __post_init__(self) -> None:
         check_text(self.note, "note")
@@ -136,15 +136,15 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSchedule:
-    """A plan that is remembered, and how far it has been kept."""
+    """A plan as it is stored, and how far its moments have been decided."""
 
     id: int
     plan: Plan
     created_at: datetime
     cursor: datetime  # every due moment up to here is in the ledger
-    # None: paused, finished, faulty, awaiting the end of a run; or events make it due
+    # None: paused, finished, faulty, waiting for the end of a run, or started by events
     next_at: datetime | None
-    revision: int = 0  # rises with every change: what was decided on an older one is not written
+    revision: int = 0  # rises with every change; a decision about an older revision is discarded
     pause: Pause | None = None
     awaiting: int | None = None  # the job whose end decides when a fixed delay begins
     fault: str | None = None  # why it cannot be decided
@@ -158,13 +158,13 @@ class StoredSchedule:
         """Return when its oldest unfired run was due, or None if no run is overdue."""
         due = None if self.pause or self.fault else self.next_at
         if due is not None and self.plan.is_readable and isinstance(self.plan.kept, Rule):
-            with suppress(RuleError):  # too costly to be looked up: the store's answer stays
-                due = self.plan.kept.after(due - timedelta.resolution)  # without what is excluded
+            with suppress(RuleError):  # too costly to compute: keep the stored moment
+                due = self.plan.kept.after(due - timedelta.resolution)  # skip excluded moments
         return due if due is not None and now - due > PROMPT else None
 
 
-# What a rule may pick by a name: the H of a cron line, and jitter. Another word with an H in it
-# does no harm.
+# The parts of a rule that depend on a name: the H of a cron line, and jitter. A false match does no
+# harm.
 _PICKS_BY_NAME = re.compile(r"H|jitter=")
 
 
@@ -172,7 +172,7 @@ _PICKS_BY_NAME = re.compile(r"H|jitter=")
 def _timings(
     rule: str, zone: str | None, name: str, policies: Policies
 ) -> tuple[Rule | Spaced, Rule | Spaced]:
-    """The rule between its bounds, with and without what is left out."""
+    """Return the bounded rule, with and without excluded moments."""
     kept = parse(rule, zone=zone, dst=policies.dst, name=name or None)
     if policies.exclude:
         excluded = parse(policies.exclude, zone=zone, dst=policies.dst, name=name or None)

@@ -1,7 +1,7 @@
-"""Which schedules are meant, in words: ``state:paused queue:mail owner:code nightly``.
+"""Filters for schedules: ``state:paused queue:mail owner:code nightly``.
 
-The language is that of ``duly.model.filter_language``. Schedules are few beside jobs, and each is
-asked whether it is meant: there is nothing here that a store would have to find by an index.
+The language is that of ``duly.model.filter_language``. There are few schedules beside jobs, so
+each one is checked in Python; no index is needed.
 """
 
 from collections.abc import Iterable
@@ -34,15 +34,15 @@ STARTERS: Final = (CLOCK, EVENT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleFilter:
-    """What schedules have in common. None, or nothing at all, means any."""
+    """Conditions on schedules; all must hold. None, or an empty tuple, matches any schedule."""
 
-    states: tuple[str, ...] = ()  # one of these; active is what is neither paused nor faulty
+    states: tuple[str, ...] = ()  # one of these; active means neither paused nor faulty
     task: Name | None = None
     queue: Name | None = None
     owners: tuple[str, ...] = ()  # one of these
     starts: tuple[str, ...] = ()  # by one of these
     tags: tuple[str, ...] = ()  # all of these
-    texts: tuple[str, ...] = ()  # each a part of the name or the title, capital letters or not
+    texts: tuple[str, ...] = ()  # each a part of the name or the title, in any case
 
     def __post_init__(self) -> None:
         for what in ("task", "queue"):
@@ -55,7 +55,7 @@ class ScheduleFilter:
             raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: say fewer")
 
     def __str__(self) -> str:
-        """Words that read back to the same filter."""
+        """Return text that parses back to the same filter."""
         said = [f"state:{','.join(self.states)}"] if self.states else []
         said += [] if self.task is None else [f"task:{quoted(self.task)}"]
         said += [] if self.queue is None else [f"queue:{quoted(self.queue)}"]
@@ -82,17 +82,17 @@ EVERY_SCHEDULE: Final = ScheduleFilter()
 
 
 def parse_schedule_filter(text: str) -> ScheduleFilter:
-    """The filter that a text means, or an ``InvalidValue`` that says which word is none."""
+    """Parse a filter; raise ``InvalidValue`` that names the first unknown word."""
     return ScheduleFilter(**_LANGUAGE.read(text))
 
 
 def schedule_filter_of(arguments: Iterable[str]) -> ScheduleFilter:
-    """The same of words that a shell has split, and taken the quotes from."""
+    """Parse a filter from command-line arguments, which the shell has split and unquoted."""
     return ScheduleFilter(**_LANGUAGE.read_arguments(arguments))
 
 
 def _states(schedule: StoredSchedule) -> set[str]:
-    """One that is paused may be faulty as well, and is found as either."""
+    """Return the states of a schedule: it may be paused and faulty at once."""
     paused = {PAUSED} if schedule.pause is not None else set()
     faulty = {FAULTY} if schedule.fault is not None else set()
     return paused | faulty or {ACTIVE}

@@ -1,8 +1,8 @@
-"""The life of a job.
+"""The life cycle of a job.
 
-Every move in the product is a row of ``TRANSITIONS``. No other file decides what may follow what:
-policies name moves, the statements of the store guard the states they start from, and tests
-compare both with this table. The picture in ``docs/states.md`` is drawn from it.
+Every state transition is a row of ``TRANSITIONS``. No other file decides what may follow what:
+policies name moves, the SQL statements check the states that a move starts from, and tests compare
+both with this table. The diagram in ``docs/states.md`` is generated from it.
 
 A job waits (``scheduled`` for its moment, ``blocked`` behind another, ``ready`` for a worker),
 runs, and ends. An end is final, except that a failed job may be retried by a person, and with a
@@ -27,24 +27,24 @@ class State(StrEnum):
 
 class Move(StrEnum):
     DUE = "due"
-    MOVE = "move"  # another moment, by its key
-    FREE = "free"  # what blocked it is over
-    DEFER = "defer"  # … and its moment is still to come
+    MOVE = "move"  # to another moment, by a call with the same key
+    FREE = "free"  # no longer blocked
+    DEFER = "defer"  # no longer blocked, but its moment is still to come
     HOLD = "hold"  # a limit is full, or no worker knows its task
     CLAIM = "claim"
     OPEN = "open"  # a flow: from now on its steps run
     SUCCEED = "succeed"
-    AGAIN = "again"  # a failed attempt, and another one later
+    AGAIN = "again"  # the attempt failed, and the job is retried later
     FAIL = "fail"
     LOSE = "lose"  # its worker's lease expired
     GIVE_BACK = "give back"  # claimed, and returned unstarted
     PARK = "park"  # its arguments do not fit the function any more
-    ANSWER = "answer"  # what a step waited for has happened
+    ANSWER = "answer"  # the event that a step waited for has happened
     CANCEL = "cancel"
     EXPIRE = "expire"
-    RETRY = "retry"  # a person asks for another chance
+    RETRY = "retry"  # a person retries a failed job
     LINE_UP = "line up"  # … while another job of the schedule has not ended
-    RESUME = "resume"  # a flow that was cancelled with the one around it, which is retried
+    RESUME = "resume"  # a flow was cancelled with the flow around it, and that one is retried
 
 
 WAITING = (State.SCHEDULED, State.BLOCKED, State.READY)
@@ -92,7 +92,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
 
 
 def after(state: State, move: Move) -> State:
-    """The state that follows, or a ``WrongState`` that names what could."""
+    """Return the next state; raise ``WrongState`` that names the possible moves."""
     following = TRANSITIONS[state].get(move)
     if following is None:
         possible = ", ".join(f'"{move}"' for move in TRANSITIONS[state]) or "nothing: it has ended"
@@ -101,5 +101,5 @@ def after(state: State, move: Move) -> State:
 
 
 def sources(move: Move) -> tuple[State, ...]:
-    """The states in which a job can take the move."""
+    """Return the states in which a job can take the move."""
     return tuple(state for state, moves in TRANSITIONS.items() if move in moves)

@@ -1,7 +1,7 @@
-"""Names and titles made from arguments: ``crm:{customer_id}``.
+"""Templates for names and titles over arguments: ``crm:{customer_id}``.
 
-Not ``str.format``: that reads attributes and items, and a name which somebody else wrote must not
-look into objects. Only whole arguments are put in, and only those that are one short value.
+``str.format`` is not used, because it reads attributes and items of the arguments. Only whole
+arguments are inserted, and only scalar values.
 """
 
 import re
@@ -22,7 +22,7 @@ _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """The template with each ``{name}`` replaced; ``{{`` and ``}}`` are braces."""
+    """Replace each ``{name}`` in the template; ``{{`` and ``}}`` are braces."""
     pieces = _pieces(template)
     if len(pieces) == 1:
         return pieces[0][0]
@@ -38,13 +38,13 @@ def render_title(template: str, values: Mapping[str, object]) -> str:
 
 
 def names_in(template: str) -> tuple[str, ...]:
-    """The arguments it asks for, each once, in the order in which they stand."""
+    """Return the names in a template, each once, in their order."""
     return tuple(dict.fromkeys(name for _, name in _pieces(template) if name is not None))
 
 
 @lru_cache(maxsize=1024)
 def _pieces(template: str) -> tuple[tuple[str, str | None], ...]:
-    """Each a text and the name behind it; the last one has no name."""
+    """Split into pairs of a text and the name after it; the last pair has no name."""
     pieces: list[tuple[str, str | None]] = []
     text, at = "", 0
     for found in _BRACE.finditer(template):

@@ -1,8 +1,7 @@
-"""What a job carries from its task's declaration until it ends, and the store reads only then.
+"""The terms of a job: timeout, retention of its result, and callbacks.
 
-How long it may run, how long its result is kept, and which tasks follow its end. They are stored
-with the job, because a callback is promised when the job is, and by whichever version of the code
-made it; and a job that asks for nothing of it stores nothing.
+They come from the task's declaration and are stored with the job, so that the version of the code
+which enqueued the job decides about its callbacks. A job with default terms stores nothing.
 """
 
 from dataclasses import dataclass, fields
@@ -19,7 +18,7 @@ KEEP_RESULT: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callback:
-    """A task to be enqueued with the number of the job that ended, as the argument of that name."""
+    """A task that is enqueued when a job ends; ``argument`` takes the id of that job."""
 
     task: str
     queue: str = "default"
@@ -30,7 +29,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """``keep_result`` is ``KEEP_RESULT`` if it is None, and zero for a result that nobody wants."""
+    """``keep_result`` None means ``KEEP_RESULT``; zero means that the result is not stored."""
 
     timeout: timedelta | None = None
     keep_result: timedelta | None = None
@@ -48,19 +47,19 @@ class Terms:
         return bool(self.on_success or self.on_failure or self.on_cancelled)
 
     def as_json(self) -> Json | None:
-        """Only what was asked for, so that equal terms are equal texts; None if that is nothing."""
+        """Return only what differs from the defaults; None if nothing does."""
         return _written(self)
 
     @staticmethod
     def from_json(text: str | None) -> "Terms":
-        """Read what was stored; keys written by a newer version are passed over."""
+        """Read the stored text; keys written by a newer version are ignored."""
         return _read(text) if text else NO_TERMS
 
 
 NO_TERMS: Final = Terms()
 
 
-# A million jobs have a handful of terms among them.
+# Cached: a million jobs share a handful of terms.
 @lru_cache(maxsize=4096)
 def _written(terms: Terms) -> Json | None:
     asked = {

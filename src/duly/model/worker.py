@@ -1,7 +1,7 @@
-"""A worker as the store knows it: one row, one lease for everything it runs.
+"""A worker as it is stored: one row, with one lease for all its jobs.
 
-Its number comes from the database and is never used twice. The name is for people: two processes
-with one name are still two workers.
+Its id comes from the database and is never reused. The name is for people: two processes with one
+name are two workers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,12 @@ Order = Literal["run", "drain", "stop", "kill"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """Which process a worker is, so that others on its machine can tell that it is gone."""
+    """The process of a worker, so that others on the same machine can tell that it is gone."""
 
-    boot: str = ""  # of the kernel: another one after every start of the machine
-    space: str = ""  # the namespaces of its number and of its birth
+    boot: str = ""  # the kernel's boot id, new after every start of the machine
+    space: str = ""  # the namespaces of its pid and of its start time
     pid: int = 0
-    born: int = 0  # a number is given again; a number and a birth are not
+    born: int = 0  # its start time: a pid is reused, a pid with a start time is not
 
 
 NOWHERE = Host()
@@ -29,18 +29,18 @@ NOWHERE = Host()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a worker can do, and who it is."""
+    """The identity and the capabilities of a worker."""
 
     name: str
     queues: tuple[str, ...]
-    signatures: Mapping[str, str]  # the tasks it knows, and for each the mark of its signature
+    signatures: Mapping[str, str]  # the tasks it knows, each with its signature's fingerprint
     slots: int = 1
     resources: Mapping[str, int] = field(default_factory=dict)
-    isolates: bool = False  # jobs that crashed with a worker run in a process of their own here
+    isolates: bool = False  # runs jobs that crashed a worker in a process of their own
     host: Host = NOWHERE
     version: str = ""
-    app: str = ""  # whose tasks these are, as "shop.tasks:duly"; nothing where nobody says
-    holder: str = ""  # who registered it over HTTP; nobody else speaks for it. Empty: native
+    app: str = ""  # the app of its tasks, as "shop.tasks:duly", if known
+    holder: str = ""  # the user who registered it over HTTP, and alone may act for it
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -55,8 +55,8 @@ class WorkerInfo:
     lease_until: datetime
     beat_at: datetime
     running: int = 0
-    order: Order = "run"  # what it was told to do
-    slots_ordered: int | None = None  # … and how many jobs to run at once
+    order: Order = "run"  # the last order that it got
+    slots_ordered: int | None = None  # the concurrency that it was told to use
 
     @property
     def name(self) -> str:

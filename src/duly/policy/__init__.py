@@ -1,1 +1,1 @@
-"""What is decided: facts and a moment in, a decision out."""
+"""Policies: pure functions that take facts and a moment and return a decision."""

@@ -1,12 +1,11 @@
-"""Which moments a backfill is about, and what it makes of them.
+"""Backfills: which past moments of a schedule are run again, and as which jobs.
 
-They were due before now, and the clock has dealt with them: its cursor is behind them. What is
-still ahead of it will be dealt with by the clock, and by nobody else.
+A backfill covers moments before the schedule's cursor. The scheduler alone decides the moments
+after it.
 
-Each becomes a job, also if it is too late for ``start_within``: somebody asks for it on purpose. So
-no newer moment takes the place of such a job, and none asks it to stop. They run one after the
-other, the oldest first, and wait for whatever else of their schedule has not ended, unless it
-allows its runs to overlap.
+Every moment becomes a job, even if ``start_within`` has passed, because a person asked for it. No
+newer moment replaces such a job or asks it to stop. The jobs run one after the other, the oldest
+first, and wait for unfinished jobs of the schedule, unless the schedule allows its runs to overlap.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +41,7 @@ def check_stretch(start: datetime, end: datetime) -> None:
 def moments_of(
     schedule: StoredSchedule, start: datetime, end: datetime, *, cursor: datetime, now: datetime
 ) -> list[datetime]:
-    """The moments of its rule from start up to end, without what its plan leaves out."""
+    """Return the moments of the rule from ``start`` up to ``end``, without excluded ones."""
     name, kept = schedule.plan.name, schedule.plan.kept
     if isinstance(kept, Spaced):
         raise WrongState(
@@ -71,7 +70,7 @@ def moments_of(
 def backfilled(
     facts: Facts, moments: Sequence[datetime], now: datetime, *, who: str
 ) -> list[LedgerEntry]:
-    """A job for each of the moments, the oldest first."""
+    """Return a ledger entry with a job for each moment, oldest first."""
     plan = facts.schedule.plan
     in_line = plan.policies.overlap != "allow"
     behind = facts.live[0] if in_line and facts.live else None
@@ -105,7 +104,7 @@ def backfilled(
 def forgotten(
     schedule: StoredSchedule, moments: Sequence[datetime], oldest: StoredFire | None
 ) -> list[datetime]:
-    """Those of which the ledger would know, had it not forgotten what was before its oldest row."""
+    """Return the moments that are older than the oldest row kept in the ledger."""
     since = schedule.cursor if oldest is None else oldest.covers_from
     return [moment for moment in moments if schedule.created_at <= moment < since]
 
@@ -113,7 +112,7 @@ def forgotten(
 def notes(
     schedule: StoredSchedule, queued: Sequence[datetime], lost: Sequence[datetime]
 ) -> tuple[str, ...]:
-    """What whoever asks for it should know."""
+    """Return sentences that warn the person who asks for the backfill."""
     said = []
     if lost:
         last = sentences.shown(lost[-1], schedule.plan)

@@ -1,4 +1,4 @@
-"""What a decision about a schedule is made of: the facts that go in, and what comes out."""
+"""The values of a scheduling decision: the facts that go in and the entries that come out."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,13 +11,13 @@ from duly.model.states import State
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """An earlier job that has not ended. One made in the same decision has no number yet."""
+    """An unfinished job of the schedule. A job made in the same decision has no id yet."""
 
     id: int | None
     state: State
     due_at: datetime
     fire_id: int | None = None
-    backfilled: bool = False  # somebody asked for its moment: no newer one takes its place
+    backfilled: bool = False  # a person asked for this moment: no newer moment replaces the job
 
     @property
     def started(self) -> bool:
@@ -26,13 +26,13 @@ class LiveJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What must be known about a schedule to decide."""
+    """The facts about a schedule that a decision needs."""
 
     schedule: StoredSchedule
     live: tuple[LiveJob, ...] = ()  # its jobs that have not ended and matter here, oldest first
     waiting: int = 0  # how many further jobs of the clock wait
     settled: frozenset[datetime] = frozenset()  # moments after the cursor that are in the ledger
-    # Decide only up to here: what the ledger has behind it was not read. None: up to now.
+    # Decide only up to here, because later ledger rows were not read. None: up to now.
     until: datetime | None = None
 
 
@@ -51,7 +51,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """A row for the ledger."""
+    """A row to write to the ledger."""
 
     due_at: datetime
     covers_from: datetime
@@ -60,13 +60,13 @@ class LedgerEntry:
     reason: str
     cause: Cause | None = None
     job: NewJob | None = None
-    takes_over: LiveJob | None = None  # the waiting job that stands for this moment from now on
-    deadline: datetime | None = None  # of the job that is taken over
+    takes_over: LiveJob | None = None  # the waiting job that now runs for this moment
+    deadline: datetime | None = None  # the new deadline of the job that is taken over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
-    """A decision about one schedule: what to write, all of it or nothing."""
+    """A decision about one schedule, to be written in one transaction."""
 
     schedule: StoredSchedule
     entries: list[LedgerEntry]  # oldest first

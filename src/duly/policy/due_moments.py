@@ -1,10 +1,12 @@
-"""Which of the due moments in a stretch of time get a fire of their own.
+"""Due moments between a cursor (exclusive) and now (inclusive): which are fired, which left out.
 
-The stretch is from a cursor, exclusive, to now, inclusive. It may be a millisecond or a year: what
-is not picked is counted, never walked, so a year of downtime costs as much as a minute.
+``pick`` applies the ``missed`` policy. Moments that are not picked are counted, never listed, so a
+year of downtime costs as much as a minute. A single due moment is never "missed" because it is
+late: only ``skip`` looks at its age.
 
-A moment that is alone in its stretch is never "missed" because it is late: only ``skip`` looks at
-its age.
+``left_out`` finds the moments that an exclusion removes. They may lie anywhere in the range. The
+rule with and without the exclusion can be counted, so the first and the last removed moment are
+found by bisection.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class MomentRange:
-    """Moments that share one fate: how many, from which to which."""
+    """Moments with the same outcome: the first, the last and their number."""
 
     first: datetime
     last: datetime
@@ -30,14 +32,14 @@ class MomentRange:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    moments: list[datetime]  # oldest first: each gets a fire of its own
-    left: MomentRange | None  # the older ones, which do not
+    moments: list[datetime]  # oldest first; each gets a fire of its own
+    left: MomentRange | None  # older moments, which get no fire of their own
 
 
 def pick(
     missed: Missed, rule: Rule, *, after: datetime, now: datetime, until: datetime | None = None
 ) -> Picked:
-    """Choose among the moments after ``after`` until ``until``, or until ``now``."""
+    """Choose which moments after ``after`` and up to ``until`` (default: now) are fired."""
     until = now if until is None else until
     latest = newest(rule, after, until)
     if latest is None:
@@ -56,13 +58,13 @@ def pick(
 
 
 def newest(rule: Rule, after: datetime, until: datetime) -> datetime | None:
-    """The last moment after ``after`` until ``until``."""
+    """Return the last moment after ``after`` and up to ``until``."""
     found = rule.at_or_before(until)
     return found if found is not None and found > after else None
 
 
 def stretch(rule: Rule, after: datetime, until: datetime) -> MomentRange | None:
-    """All moments after ``after`` until ``until`` as one, or None if there are none."""
+    """Return all moments after ``after`` and up to ``until`` as one range; None without any."""
     first, last = rule.after(after), newest(rule, after, until)
     if first is None or last is None:
         return None
@@ -83,14 +85,14 @@ def _pick_all(at_most: int, rule: Rule, *, after: datetime, until: datetime) -> 
 
 
 def left_out(timing: Rule, kept: Rule, *, after: datetime, until: datetime) -> MomentRange | None:
-    """What the rule has after ``after`` until ``until``, and what is kept of it has not."""
+    """Return the moments of ``timing`` that ``kept`` lacks, after ``after`` and up to ``until``."""
     low, high = to_us(after), to_us(until)
     if high <= low:
         return None
     try:
         count = _lost(timing, kept, low, high)
     except RuleError:
-        return None  # a rule too dense to be counted: what it leaves out is not written down
+        return None  # the rule is too dense to count: its excluded moments are not recorded
     if not count:
         return None
     return MomentRange(_first(timing, kept, low, high), _last(timing, kept, low, high), count)

@@ -1,25 +1,27 @@
-"""What a scheduler decides: the functional core of the ledger.
+"""The scheduler's decision: what becomes of the due moments of a schedule.
 
-Facts about one schedule and a moment go in; ledger entries, jobs to make and the next moment come
-out. Nothing here reads a clock or a table, so the same facts always give the same decision, on
-every node, after every crash.
+Facts about one schedule and a moment go in; ledger entries, new jobs and the next moment come out.
+Nothing here reads a clock or a table, so the same facts always give the same decision, on every
+node and after every crash.
 
-The due moments between the schedule's cursor and now pass through sieves. Each takes some of them
-away as **one** entry that covers them all, and hands the rest on:
+The due moments between the schedule's cursor and now pass through filters. Each filter removes some
+of them as **one** entry that covers them all, and passes the rest on:
 
-    settled     are in the ledger already (somebody said: not the next one)
-    excluded    an exclusion calendar takes them away
-    paused      fell into a pause that ended by itself
+    settled     are in the ledger already (skipped in advance)
+    excluded    are removed by an exclusion calendar
+    paused      fell into a pause that has ended by itself
     late        are older than ``start_within``, and ``late="skip"``
-    missed      are not the ones that ``missed`` makes up for
+    missed      are not run according to ``missed``
     overlap     meet an earlier job that has not ended
 
-What passes all of them gets a job. Every due moment is covered by exactly one entry, and the cursor
-then stands at now: a moment is decided once, whatever the clock does afterwards.
+A moment that passes all filters gets a job. Exactly one entry covers each due moment, and the
+cursor then stands at now: a moment is decided once, whatever the clock does afterwards. The range
+that an entry covers is found by lookup and by counting, never by listing moments: a year of
+downtime costs as much as a minute.
 
-Where the ledger already has many rows between the cursor and now, as after a rewind, the decision
-is made in portions, oldest first: each goes up to the last row that was read (``Facts.until``), and
-the policies see one portion at a time.
+If the ledger already has many rows between the cursor and now, as after a rewind, the decision is
+made in portions, oldest first. Each portion goes up to the last row that was read
+(``Facts.until``), and the policies see one portion at a time.
 """
 
 from collections.abc import Collection
@@ -54,7 +56,7 @@ __all__ = [
 
 
 def decide(facts: Facts, now: datetime) -> Firing:
-    """What becomes of every due moment between the schedule's cursor and now."""
+    """Decide every due moment between the schedule's cursor and now."""
     schedule, pause = facts.schedule, facts.schedule.pause
     if pause is not None and (pause.until is None or pause.until > now):
         return _undecided(schedule, pause.until)
@@ -80,7 +82,7 @@ def decide(facts: Facts, now: datetime) -> Firing:
 
 
 def first_moment(plan: Plan, now: datetime) -> datetime | None:
-    """When a schedule that begins now is due first: never in its past."""
+    """Return the first due moment of a schedule that starts now; never a moment in the past."""
     kept = plan.kept
     if not isinstance(kept, Spaced):
         return kept.after(now)
@@ -88,7 +90,7 @@ def first_moment(plan: Plan, now: datetime) -> datetime | None:
 
 
 def moment_after_end(plan: Plan, ended: datetime) -> datetime | None:
-    """When a fixed delay is over that began with the end of a run."""
+    """Return when a fixed delay after the end of a run is over; None for other rules."""
     kept = plan.kept
     return kept.after_end(ended) if isinstance(kept, Spaced) else None
 
@@ -96,7 +98,7 @@ def moment_after_end(plan: Plan, ended: datetime) -> datetime | None:
 def skipped_by_pause(
     schedule: StoredSchedule, until: datetime, settled: frozenset[datetime]
 ) -> list[LedgerEntry]:
-    """The entries for all moments that fell into a pause, if any did."""
+    """Return the entries for the moments that fell into a pause."""
     timing, kept = schedule.plan.timing, schedule.plan.kept
     if isinstance(timing, Spaced | On) or isinstance(kept, Spaced):
         return []
@@ -109,10 +111,10 @@ def skipped_by_pause(
 def shortened(
     schedule: StoredSchedule, fire: StoredFire, until: datetime, *, own: Collection[datetime]
 ) -> list[LedgerEntry] | None:
-    """What a stretch in the ledger still covers, if it is to end at ``until``.
+    """Return what a ledger row over many moments covers if it is cut to end at ``until``.
 
-    ``own`` are the moments inside that have rows of their own. None: an older plan wrote it, only
-    that plan knows what lies in it, and it stays.
+    ``own`` are moments inside the range that have rows of their own. None means that an older plan
+    wrote the row: its moments cannot be computed, so the row stays as it is.
     """
     timing, kept = schedule.plan.timing, schedule.plan.kept
     if isinstance(timing, Spaced) or isinstance(kept, Spaced):
@@ -144,7 +146,7 @@ def shortened(
 
 
 def manual(facts: Facts, now: datetime, *, who: str = "") -> tuple[LedgerEntry, list[int]]:
-    """The fire that a person asks for now, under the schedule's own overlap policy."""
+    """Return the fire that a person asks for now, under the schedule's overlap policy."""
     lineup = Lineup(facts.schedule.plan, now, list(facts.live), facts.waiting)
     entry = lineup.fire(now, now)
     if entry.outcome is Outcome.QUEUED:
@@ -159,7 +161,7 @@ def _undecided(schedule: StoredSchedule, next_at: datetime | None) -> Firing:
 
 
 def _decide_spaced(facts: Facts, now: datetime) -> Firing:
-    """A fixed delay has one moment at a time: the end of its job decides the next one."""
+    """Decide a fixed delay, which has one moment at a time: the end of its job sets the next."""
     schedule, plan = facts.schedule, facts.schedule.plan
     lineup = Lineup(plan, now, list(facts.live), facts.waiting)
     due = schedule.next_at if schedule.pause is None else _due_after_pause(schedule, now)
@@ -179,12 +181,12 @@ def _decide_spaced(facts: Facts, now: datetime) -> Firing:
 
 
 def _due_after_pause(schedule: StoredSchedule, now: datetime) -> datetime | None:
-    """What ended by itself is the pause, not the delay: a run that goes on is still waited for."""
+    """Return the next moment after a pause; None while a job of the schedule still runs."""
     return None if schedule.awaiting is not None else first_moment(schedule.plan, now)
 
 
 def _fire_spaced(lineup: Lineup, due: datetime) -> bool:
-    """Whether a job stands for the moment."""
+    """Fire or skip the moment; return whether a job runs for it."""
     policies, age = lineup.plan.policies, lineup.now - due
     within, missed = policies.start_within, policies.missed
     if within is not None and policies.late == "skip" and age > within:
@@ -198,22 +200,22 @@ def _fire_spaced(lineup: Lineup, due: datetime) -> bool:
 
 
 def ready_at(plan: Plan, moment: datetime, *, start: datetime) -> datetime:
-    """From when the job of a moment may run, if nothing but jitter delays it."""
+    """Return from when the job of a moment may run: ``start``, or later because of jitter."""
     jitter = plan.policies.jitter
     return max(start, moment + delay_of(plan.name, moment, jitter)) if jitter else start
 
 
 @dataclass
 class Sieve:
-    """The moments of one schedule on their way through the policies."""
+    """The due moments of one schedule while the policies filter them."""
 
     facts: Facts
     now: datetime
-    timing: Rule  # when it is due
-    kept: Rule  # … and not left out
+    timing: Rule  # when the schedule is due
+    kept: Rule  # … without excluded moments
     lineup: Lineup = field(init=False)
-    until: datetime = field(init=False)  # what is decided ends here: now, or where a portion ends
-    after: datetime = field(init=False)  # what is not dealt with begins behind this moment
+    until: datetime = field(init=False)  # the end of the decision: now, or the end of a portion
+    after: datetime = field(init=False)  # moments up to this one have been dealt with
     covered: list[LedgerEntry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -261,11 +263,11 @@ class Sieve:
         elif fired[0].outcome is Outcome.QUEUED:
             said = sentences.merged(self.plan, fired[0].due_at)
             self._cover(picked.left, None, said, Outcome.MERGED)
-        else:  # the newest finds no place, and those that it stands for share its fate
+        else:  # the newest moment was skipped, and so are the moments merged into it
             self._cover(picked.left, fired[0].cause, fired[0].reason)
 
     def entries(self) -> list[LedgerEntry]:
-        """What became of all of them, oldest first."""
+        """Return all entries, oldest first."""
         found = sorted([*self.covered, *self.lineup.decided()], key=_due)
         return sorted(self._noted(found), key=_due) if self._clock_changed() else found
 
@@ -274,7 +276,7 @@ class Sieve:
         return pick(missed, self.kept, after=self.after, until=self.until, now=self.now)
 
     def _alone(self) -> Picked | None:
-        """What is picked in the usual case, quickly: the one moment there is, in good time."""
+        """Return the pick of the usual case quickly: a single moment that is not too old."""
         only = self.kept.after(self.after)
         if only is None or only > self.until:
             return Picked([], None)
@@ -313,14 +315,14 @@ class Sieve:
             )
 
     def _clock_changed(self) -> bool:
-        """Whether there is anything to note, as far as one look can tell."""
-        if self.kept.zone is None:  # no clock on a wall, or more than one
+        """Return whether a clock change may lie between the cursor and the end."""
+        if self.kept.zone is None:  # elapsed time, or several zones
             return self.kept.compound
         segment = zone_named(self.kept.zone).segment
         return segment(to_us(self.facts.schedule.cursor)) != segment(to_us(self.until))
 
     def _noted(self, entries: list[LedgerEntry]) -> list[LedgerEntry]:
-        """Say what clock changes did: each is told once, by the first entry after it."""
+        """Add a note about each clock change to the first entry after it."""
         telling = [entry for entry in entries if entry.cause is not Cause.EXCLUDED]
         noted = [entry for entry in entries if entry.cause is Cause.EXCLUDED]
         told = self.facts.schedule.cursor

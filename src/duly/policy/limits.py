@@ -1,11 +1,11 @@
-"""How many jobs may enter where only so many may be at once, or come in a time.
+"""Concurrency and rate limits: how many jobs may start now.
 
-A rate is kept strictly: in no period, wherever it begins, start more jobs than it says. Jobs start
-at an even pace; of a fast rate, as many as fall into 20 ms may start together, and the pace is
-slower by as much. What was not used is not saved up.
+A rate is strict: no period, wherever it begins, has more starts than the rate allows. Jobs start at
+an even pace. At a fast rate as many jobs as fall into 20 ms may start together, and the pace is
+slower to make up for it. Unused capacity is not saved up.
 
-All that must be remembered of a rate is one instant, ``arrival``: when the next job would come if
-all that were let through had come at that pace.
+The state of a rate is one instant, ``arrival``: when the next job would arrive if all admitted jobs
+had arrived at that pace (the generic cell rate algorithm).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,25 +17,25 @@ from duly.model.limit import Rate
 
 TOGETHER: Final = timedelta(milliseconds=20)
 NO_LIMIT: Final = 1_000_000_000
-# When a lane is looked at again that has room, and at which some wait: those who were set free for
-# the room may never come, because their queue is paused or nobody knows their task.
+# A lane with free capacity and waiting jobs is checked again after this time: the jobs that were
+# unblocked for it may never start, because their queue is paused or no worker knows their task.
 PATIENCE: Final = timedelta(seconds=2)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneUsage:
-    """A place with limits, and what is in it. Instants are microseconds."""
+    """The limits of a lane and its current use. Instants are microseconds."""
 
     concurrency: int | None = None
     rate: Rate | None = None
     held: int = 0
     arrival: int = 0
-    line: tuple[int, int] | None = None  # rank and number of the first who waits to be chosen
+    line: tuple[int, int] | None = None  # rank and id of the first job that waits
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody can enter before somebody leaves."""
+        """Whether no job can start before another one ends."""
         return self.concurrency is not None and self.held >= self.concurrency
 
 
@@ -50,12 +50,12 @@ def pace(rate: Rate) -> RatePace:
     period = rate.period // _MICROSECOND
     together = min(rate.count, max(1, rate.count * (TOGETHER // _MICROSECOND) // period))
     interval = -(-period // (rate.count - together + 1))
-    # What is lost because there is nothing shorter than a microsecond may come together.
+    # Rounding to microseconds loses a little: the burst makes up for it.
     return RatePace(interval, rate.count + 1 - -(-period // interval))
 
 
 def believable(flow: LaneUsage, now: int) -> LaneUsage:
-    """With an arrival that its rate can have led to, and not an older rate or a wrong clock."""
+    """Cap ``arrival`` to what the current rate allows, after a change of rate or a wrong clock."""
     if flow.rate is None:
         return flow
     interval, burst = pace(flow.rate)
@@ -63,7 +63,7 @@ def believable(flow: LaneUsage, now: int) -> LaneUsage:
 
 
 def room(flow: LaneUsage, now: int) -> int:
-    """How many may enter now."""
+    """Return how many jobs may start now."""
     places = NO_LIMIT if flow.concurrency is None else max(0, flow.concurrency - flow.held)
     if flow.rate is None:
         return places
@@ -80,7 +80,7 @@ def enter(flow: LaneUsage, count: int, now: int) -> LaneUsage:
 
 
 def opens_at(flow: LaneUsage) -> int | None:
-    """When the rate lets the next one in."""
+    """Return when the rate admits the next job; None without a rate."""
     if flow.rate is None:
         return None
     interval, burst = pace(flow.rate)
@@ -88,7 +88,7 @@ def opens_at(flow: LaneUsage) -> int | None:
 
 
 def looks_again(flow: LaneUsage, now: int) -> int | None:
-    """When somebody must look at a lane at which some wait; None: whoever leaves it does."""
+    """Return when to check a lane with waiting jobs; None if the end of a job triggers it."""
     if flow.is_full:
         return None
     places = room(flow, now)
@@ -101,7 +101,7 @@ def looks_again(flow: LaneUsage, now: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job that is ready, the limits it goes through, and the resources it takes."""
+    """A ready job, the limits that apply to it and the resources it needs."""
 
     id: int
     lanes: tuple[str, ...] = ()
@@ -111,13 +111,13 @@ class Candidate:
 
 @dataclass(slots=True)
 class Admission:
-    """Who may run, who waits at which limit, and how full the limits are then."""
+    """The jobs that may start, the jobs that wait at a limit, and the use of the limits after."""
 
     flows: dict[str, LaneUsage]
     free: dict[str, int]
     chosen: list[Candidate] = field(default_factory=list)
     full: dict[int, str] = field(default_factory=dict)
-    passed: set[str] = field(default_factory=set)  # limits of those who were not chosen
+    passed: set[str] = field(default_factory=set)  # limits of jobs that were not chosen
 
 
 def choose(
@@ -128,10 +128,10 @@ def choose(
     limit: int,
     now: int,
 ) -> Admission:
-    """Go through the candidates in order and take those for whom there is room everywhere.
+    """Take the candidates, in order, for which every limit has capacity.
 
-    Who needs resources that are not free here stays ready: they may be free elsewhere. Nobody
-    enters before somebody who waits there already, comes first, and could be chosen instead.
+    A job that needs resources which are not free here stays ready: another worker may have them.
+    No job overtakes a job that already waits at the same limit and comes first.
     """
     choice = Admission(dict(flows), dict(free))
     for candidate in candidates:
@@ -163,7 +163,7 @@ def _take(choice: Admission, candidate: Candidate, now: int) -> None:
 
 
 def why_full(lane: str, flow: LaneUsage, now: int) -> str:
-    """Why a job may not enter now, in a sentence."""
+    """Return a sentence that says why the job may not start now."""
     if flow.is_full:
         runs = "run" if flow.held != 1 else "runs"
         return f'limit "{lane}" is full: {flow.held} of {flow.concurrency} {runs}'

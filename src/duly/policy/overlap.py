@@ -1,9 +1,12 @@
-"""What a fire does when an earlier job of the same schedule has not ended.
+"""The overlap policy: what a due moment does while an earlier job of its schedule has not ended.
 
-Not ended means any state but an end: waiting for its moment, for a worker or for a retry, running,
-or lost with its worker and not yet taken back. The answers are a closed union; what they need of
-the earlier jobs is enforced by rows: a job that waits here is ``blocked`` until the one before it
-ends.
+"Not ended" is every state but a final one: waiting for its moment, for a worker or for a retry,
+running, or lost with its worker and not yet taken back. A job that waits for an earlier one is
+``blocked`` until that one ends.
+
+``Lineup`` applies the policy to the moments of one decision, oldest first; each moment also meets
+the jobs that earlier moments made. So a night of them under ``overlap="queue_one"`` makes one job,
+for the newest.
 """
 
 from collections.abc import Sequence
@@ -37,7 +40,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Make no job: the one that waits now stands for the newer moment."""
+    """Make no job: the waiting job now runs for the newer moment."""
 
     waiting: LiveJob
     stopping: tuple[LiveJob, ...] = ()
@@ -94,7 +97,7 @@ HURRIED = PRIORITIES["high"]
 
 @dataclass
 class Lineup:
-    """The jobs of one schedule that have not ended, and what is decided among them."""
+    """The unfinished jobs of one schedule, and the entries decided so far."""
 
     plan: Plan
     now: datetime
@@ -102,13 +105,13 @@ class Lineup:
     waiting: int = 0  # jobs of the clock that wait and are not in ``live``
     entries: list[LedgerEntry] = field(default_factory=list)
     stopping: list[int] = field(default_factory=list)
-    # Entries whose job went on to the next: all but the last are merged into the last. There is
-    # one such chain at most, because whoever takes over takes the same waiting job.
+    # Entries whose job was handed to the next entry: all but the last are merged into the last.
+    # There is at most one such chain, because there is one waiting job to hand over.
     _chain: list[int] = field(default_factory=list)
-    _full: Full | None = None  # nobody leaves the line while a decision is made
+    _full: Full | None = None  # once full, it stays full for the whole decision
 
     def fire(self, moment: datetime, ready: datetime) -> LedgerEntry:
-        """Let one due moment meet the jobs that have not ended."""
+        """Decide one due moment, given the unfinished jobs."""
         decision = self._full or answer(self.plan.policies.overlap, self.live, self.waiting)
         match decision:
             case RunNow():
@@ -133,11 +136,11 @@ class Lineup:
         return entry
 
     def skip(self, moment: datetime, cause: Cause, reason: str) -> None:
-        """Let one due moment pass."""
+        """Record that one due moment is skipped."""
         self.entries.append(_single(moment, Outcome.SKIPPED, reason, cause=cause))
 
     def decided(self) -> list[LedgerEntry]:
-        """What became of the moments, oldest first."""
+        """Return the entries of all moments, oldest first."""
         found = list(self.entries)
         for place in self._chain[:-1]:
             said = sentences.merged(self.plan, found[self._chain[-1]].due_at)
@@ -154,7 +157,7 @@ class Lineup:
     def _job(self, moment: datetime, ready: datetime, blocked: str) -> NewJob:
         policies, priority = self.plan.policies, self.plan.priority
         deadline = self._deadline(moment)
-        if deadline and deadline < self.now:  # late="hurry": what is late already goes first
+        if deadline and deadline < self.now:  # late="hurry": a late job goes first
             priority, deadline = max(priority, HURRIED), None
         state = State.SCHEDULED if ready > self.now else State.READY
         return NewJob(
@@ -168,7 +171,7 @@ class Lineup:
         )
 
     def _take_over(self, moment: datetime, waiting: LiveJob) -> LedgerEntry:
-        """The waiting job stands for the newer moment, at the place in line that it has."""
+        """Hand the waiting job to the newer moment; the job keeps its place in the queue."""
         older = self.entries[self._chain[-1]] if self._chain else None
         self._chain.append(len(self.entries))
         if older is not None and older.job is not None:

@@ -1,11 +1,10 @@
-r"""Text for a terminal: what others wrote is text there, and never a command.
+"""Text that is safe to print on a terminal.
 
 Titles, errors, notes and log lines may hold anything: escape sequences that rename the window or
-write over what was printed, carriage returns, marks that turn the direction of what follows. All
-that does not print is a space, as ``str.isprintable`` says what prints. The command writes through
-``printable`` (see ``duly.cli.output``), so that nothing has to be remembered where a line is made.
-What has to stay one line, because a newline in it would look like a line of ours, is a
-``one_line``.
+overwrite output, carriage returns, marks that change the writing direction. Every character that
+``str.isprintable`` refuses becomes a space. The command writes all its output through
+``printable`` (see ``duly.cli.output``). ``one_line`` is for text in which a newline would look
+like a line of duly's own.
 """
 
 import json
@@ -15,18 +14,18 @@ _LAYOUT: Final = "\n\t"
 
 
 def printable(text: str) -> str:
-    """The text, lines and tabs as they are, with spaces for all else that does not print."""
+    """Replace characters that do not print with spaces; keep newlines and tabs."""
     return "".join(letter if letter.isprintable() or letter in _LAYOUT else " " for letter in text)
 
 
 def one_line(text: str, *, tabs: bool = False) -> str:
-    """The same in one line, with its tabs or without."""
+    """Replace characters that do not print, newlines included; tabs only if ``tabs`` is False."""
     keep = "\t" if tabs else ""
     return "".join(letter if letter.isprintable() or letter in keep else " " for letter in text)
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """JSON for people and programs: what does not print is escaped, so that nothing is lost."""
+    """Return JSON in which characters that do not print are escaped, so that nothing is lost."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     if text.isprintable():
         return text

@@ -1,13 +1,13 @@
-"""What becomes of an event: for each schedule that reacts to events, one decision.
+"""Reactions: what a schedule with an ``on …`` rule does about an event.
 
-Facts go in, and one of four things comes out: nothing, because the event is not meant; a start,
-with the arguments, the key and the moment that the event gives; a withdrawal of what an earlier
-event has started; or a reason why nothing is started, for the ledger. What lacks something is told
-there, and never lost.
+The decision is one of four: None, because the event does not match; a job to start, with the
+arguments, the key and the moment that the event gives; the withdrawal of a job that an earlier
+event started; or a skip, with the reason for the ledger. An event that lacks a field is skipped
+with that reason, never dropped silently.
 
-In the arguments of such a schedule stands where each comes from: ``{"$event": "doc_id"}`` is a
-field of the event. With ``"optional": true`` it may be missing; then ``"default"``, if there is
-one, is taken.
+The arguments of such a schedule say where each value comes from: ``{"$event": "doc_id"}`` is a
+field of the event. With ``"optional": true`` the field may be missing; then ``"default"`` is used,
+if there is one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,18 +34,18 @@ LONGEST_SAID: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob:
-    """A job is to run for the event."""
+    """Start a job for the event."""
 
     event: Event
     schedule: StoredSchedule
     call: Call
-    moment: datetime  # from when on
+    moment: datetime  # the earliest start
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """What an earlier event has started under the key is called off, if it has not begun."""
+    """Cancel the job that an earlier event started under the key, if it has not begun."""
 
     event: Event
     schedule: StoredSchedule
@@ -54,7 +54,7 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipEvent:
-    """Nothing is started, and this is why."""
+    """Start nothing, for the given reason."""
 
     event: Event
     schedule: StoredSchedule
@@ -63,15 +63,16 @@ class SkipEvent:
 
 
 Reaction: TypeAlias = StartJob | Withdrawal | SkipEvent
-LastWords: TypeAlias = Mapping[tuple[str, str], Event]  # by who says it, and the key
+LastWords: TypeAlias = Mapping[tuple[str, str], Event]  # by tenant and key
 
 
 def reaction(
     event: Event, schedule: StoredSchedule, now: datetime, *, replayed: bool = False
 ) -> Reaction | None:
-    """What the schedule does about the event. None: it is not meant.
+    """Return what the schedule does about the event; None if the event does not match.
 
-    ``replayed``: somebody asks for it, also for what was before the schedule or in a pause.
+    With ``replayed``, a person asked for the event: it counts even if it is older than the schedule
+    or fell into a pause.
     """
     others = schedule.plan.tenant and not may_touch(event, schedule.plan.tenant)
     if others or (event.at < schedule.created_at and not replayed):
@@ -91,12 +92,12 @@ def reaction(
 
 
 def may_touch(event: Event, tenant: str) -> bool:
-    """Whether an event may do something to what is a tenant's: another tenant's may not."""
+    """Return whether an event may affect a tenant's job: an event of another tenant may not."""
     return event.tenant in ("", tenant)
 
 
 def is_meant(event: Event, plan: Plan) -> bool:
-    """Whether a schedule has anything to say about an event; what cannot be read says so."""
+    """Return whether the event matches the schedule; True for a rule that cannot be read."""
     timing = plan.reaction
     if timing is None:
         return True
@@ -105,7 +106,7 @@ def is_meant(event: Event, plan: Plan) -> bool:
 
 
 def last_words(schedule: StoredSchedule, events: Iterable[Event]) -> LastWords:
-    """Of the events that withdraw what the schedule starts, the last one about each thing."""
+    """Return the last withdrawing event for each tenant and key."""
     timing, last = schedule.plan.reaction, dict[tuple[str, str], Event]()
     if timing is None or timing.unless is None:
         return last
@@ -114,7 +115,7 @@ def last_words(schedule: StoredSchedule, events: Iterable[Event]) -> LastWords:
             continue
         try:
             about = event.tenant, key_of(event, schedule.plan, timing) or ""
-        except DulyError:  # it says so itself, in the ledger
+        except DulyError:  # the reaction to the event itself records the error in the ledger
             continue
         if about not in last or last[about].place < event.place:
             last[about] = event
@@ -122,7 +123,7 @@ def last_words(schedule: StoredSchedule, events: Iterable[Event]) -> LastWords:
 
 
 def called_off(start: StartJob, last: LastWords) -> Event | None:
-    """The event behind it that withdraws what it would start; of several, the last."""
+    """Return the last later event that withdraws the job; None if there is none."""
     key = start.call.key or ""
     said = [last.get((tenant, key)) for tenant in {"", start.call.tenant}]
     behind = [one for one in said if one is not None and one.place > start.event.place]
@@ -140,10 +141,10 @@ def happened(event: Event) -> str:
 
 
 def key_of(event: Event, plan: Plan, timing: On) -> str | None:
-    """What the event is about, for this schedule. Debounced without a key, all are about one.
+    """Return the key of the event for this schedule; None if the rule has no key.
 
-    Tenants count from 1 each: what two of them say is never about the same, unless the schedule is
-    one tenant's own.
+    The key of an event with a tenant has the tenant in front, because tenants may use equal keys;
+    a schedule of one tenant does not need that.
     """
     key = _said_key(event, timing)
     if key is None or plan.tenant or not event.tenant:
@@ -167,7 +168,7 @@ def _said_key(event: Event, timing: On) -> str | None:
 
 
 def filled(event: Event, plan: Plan) -> dict[str, Any]:
-    """The arguments, with what comes from the event."""
+    """Return the arguments, with the fields of the event filled in."""
     fields, args = event.fields, dict[str, Any]()
     for name, value in decode(plan.args).items():
         if not is_field(value):
@@ -184,7 +185,7 @@ def filled(event: Event, plan: Plan) -> dict[str, Any]:
 
 
 def is_field(value: object) -> bool:
-    """Whether it stands for a field of an event."""
+    """Return whether an argument stands for a field of an event."""
     return isinstance(value, dict) and FIELD in value
 
 
@@ -243,7 +244,7 @@ def _start(
 
 
 def _moment(event: Event, timing: On) -> datetime:
-    """From when on its job may run. What has passed is for now."""
+    """Return the earliest start of the job; a moment in the past means now."""
     if timing.debounce is not None:
         return event.at + timing.debounce
     after = timing.run_after

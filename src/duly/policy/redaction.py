@@ -1,21 +1,21 @@
-r"""Secrets in what people read: the value goes, its name stays.
+r"""Redaction: hide the values of secrets in text and arguments; their names stay.
 
-Recognised by the name before a value, in the ways in which programs write the two:
+A secret is recognised by the name before its value, in the forms in which programs write the two:
 
     password=hunter2    token: abc    "api_key": "abc"    {'secret': 'abc'}    --token abc
     Authorization: Basic abc    Bearer abc    Cookie: a=b; c=d    postgresql://user:hunter2@host/name
 
-It errs on the side of hiding. What has no name beside it is not recognised: this is a net below
-those who do not log secrets, not a licence to log them. But what a job is told under such a name
-is known, and is hidden wherever the job says it again.
+When in doubt, the value is hidden. A secret without a name beside it is not recognised: this is a
+safety net, not permission to log secrets. The values of a job's arguments with such names are
+known, and are hidden wherever the job prints them again.
 
-The texts are whatever a task prints, a megabyte of it in one line if it likes. So nothing here can
-be tried twice at one place: repetitions are possessive or short, and what begins like a secret is a
-match however it goes on. A group that is repeated possessively may fail only at its first
-character: where it fails later, Python before 3.11.5 keeps what it has read until then.
+A task may print a megabyte in one line, so matching must not backtrack: repetitions are possessive
+or short, and text that begins like a secret matches however it goes on. A group that is repeated
+possessively may fail only at its first character: where it fails later, Python before 3.11.5 keeps
+the characters read so far.
 
-Of duly's own tasks it is known where secrets are: in any header but the usual ones, in a body, in
-the environment of a program. There everything is hidden, whatever it is called.
+The built-in tasks have known places for secrets: unusual headers, the body, the environment of a
+program. These are always hidden, whatever their names are.
 """
 
 import json
@@ -27,22 +27,22 @@ from typing import Any, Final
 HIDDEN: Final = "***"
 SHORTEST_SECRET: Final = 6  # shorter ones would hide words
 
-# Looked for as they are first: that is a hundred times faster than a pattern, and most texts have
-# none of them. A part of every name below is among them.
+# A plain search for these comes first: it is a hundred times faster than the pattern, and most
+# texts have none of them. Every name below contains one of them.
 _HINTS = (
     "pass", "pwd", "secret", "token", "key", "credential", "cookie", "auth", "aws_session",
     "sessionid", "session_id", "session-id", "pin", "otp", "jwt", "dsn", "bearer", "://",
 )  # fmt: skip
 
-# A word that is a secret's whatever stands around it: DB_PASSWORD, token_value.
+# Words that mean a secret in any name: DB_PASSWORD, token_value.
 _LONG = (
     r"(?:pass(?:word|wd|phrase|code|key)|pwd|secret|token(?!s)|api[_-]?key|access[_-]?key"
     r"|private[_-]?key|credential|cookie|x[_-]auth|aws_session|session[_-]?id)"
     r"[\w-]{0,40}+"
 )
-# A short one, which other words hold too, is a part of a name of its own: db_pass, userPin, but
-# neither compass nor author. Of a key, something says what it opens: signing_key, but neither key
-# nor public_key.
+# Short words occur inside other words, so they must be a separate part of the name: db_pass and
+# userPin, but not compass or author. A key needs a word before it: signing_key, but not key or
+# public_key.
 _SHORT = (
     r"(?:(?<![a-z0-9])(?:pass|pin|otp|jwt|o?auth|dsn)"
     r"|(?-i:(?<=[a-z0-9])(?:Pass|Pin|PIN|Otp|OTP|Jwt|JWT|O?Auth|Dsn|DSN)))"
@@ -89,7 +89,7 @@ _NAMED = re.compile(
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 
-# Of the headers of a request, those that are not hidden: what is sent to everybody.
+# The headers of a request that are not hidden, because they never hold secrets.
 _HARMLESS = frozenset({
     "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control",
     "content-encoding", "content-language", "content-type", "pragma", "prefer", "user-agent",
@@ -99,7 +99,7 @@ _PORT = re.compile(r"(?:\[[^\[\]@]*\]|[^\[\]:@]*)(?::\d*)?", re.ASCII)
 
 
 def redacted(text: str) -> str:
-    """The text, with ``***`` in the place of every value that is named like a secret."""
+    """Replace every value that has the name of a secret with ``***``."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS):
         return text
@@ -107,16 +107,16 @@ def redacted(text: str) -> str:
 
 
 def redacted_for(args: str, text: str) -> str:
-    """The same of what a job says, which may say its own arguments: as ``wrong key sk_live_42``."""
+    """Redact the output of a job, which may repeat its arguments: ``wrong key sk_live_42``."""
     for secret in _secrets_of(args):
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return redacted(text)
 
 
-@lru_cache(maxsize=256)  # a job that says much says it under the same arguments
+@lru_cache(maxsize=256)  # all output of a job has the same arguments
 def _secrets_of(args: str) -> tuple[str, ...]:
-    """The values of arguments that are named like secrets, where a text could not be by chance."""
+    """Return the values of arguments with the names of secrets; short values are left out."""
     lowered = args.lower()
     if not any(hint in lowered for hint in _HINTS):
         return ()
@@ -139,7 +139,7 @@ def _secretive(value: object, *, named: bool = False) -> Iterator[str]:
 
 
 def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
-    """The value without its secrets: whatever is named like one, and what texts say of them."""
+    """Return the value without secrets: fields with the name of one, and secrets inside texts."""
     match value:
         case Mapping():
             return {
@@ -155,7 +155,7 @@ def hidden(value: Any) -> Any:  # noqa: ANN401 - JSON is any of its types
 
 
 def hidden_call(task: str, args: Any) -> Any:  # noqa: ANN401 - JSON, of a table as a rule
-    """The arguments of a task without their secrets."""
+    """Return the arguments of a task without secrets."""
     carriers = _CARRIERS.get(task)
     if carriers is None or not isinstance(args, Mapping):
         return hidden(args)
@@ -166,7 +166,7 @@ def hidden_call(task: str, args: Any) -> Any:  # noqa: ANN401 - JSON, of a table
 
 
 def hidden_json(task: str, args: str) -> str:
-    """The same of arguments as they are kept: JSON as text."""
+    """Return the stored arguments of a task, JSON text, without secrets."""
     try:
         found = json.loads(args)
     except (ValueError, RecursionError):
@@ -175,10 +175,10 @@ def hidden_json(task: str, args: str) -> str:
 
 
 def hidden_url(url: str) -> str:
-    """Without the query, which may hold keys, and without a user and a password.
+    """Return the URL without its query, which may hold keys, and without user and password.
 
-    Where those could not be told from the host, because of a character in them that had to be
-    quoted, nothing is left but the scheme.
+    If user and password cannot be told from the host, because of an unquoted character, only the
+    scheme is left.
     """
     found = _AUTHORITY.search(url)
     if found is None:
@@ -194,12 +194,12 @@ def hidden_url(url: str) -> str:
 
 
 def is_secretive(name: str, value: str = "it") -> bool:
-    """Whether it is a name that secrets have."""
+    """Return whether the name is one that secrets have."""
     return redacted(f"{name}={value}") != f"{name}={value}"
 
 
 def _is_secret(name: str, value: object) -> bool:
-    """The same of a name with its value: ``max_tokens`` is none where it is a number."""
+    """Return whether the field is a secret: ``max_tokens`` with a number is not."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_secretive(name, str(value) if is_number else "it")
 
@@ -213,7 +213,7 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def _hidden_items(items: Sequence[Any]) -> list[Any]:
-    """What stands behind ``--token`` in the words of a command is hidden as well."""
+    """Hide secrets in the words of a command, the word after ``--token`` as well."""
     shown: list[Any] = []
     is_named = False
     for item in items:

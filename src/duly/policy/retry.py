@@ -1,7 +1,7 @@
-"""How often a job is tried, and how long it waits in between.
+"""The retry policy: how many attempts a job has, and the backoff between them.
 
-All of it is stored with every job, except which errors are worth another try (``on=``): that is
-judged by the worker, in Python, with the exception in hand.
+It is stored with every job, except the errors that are retried (``on=``): the worker checks those
+in Python, because only it has the exception.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Ex
 LONGEST_WAIT: Final = timedelta(days=30)
 MOST_ATTEMPTS: Final = 10_000
 MOST_WAITS: Final = 100
-# A failing service is met by all its jobs at once. They come back spread over two fifths of the
-# wait, and "10s" is still about ten seconds; "full" jitter, from nothing to 10s, would bring some
-# of them back at once.
+# All jobs of a failing service fail at once. With this jitter their retries spread over two fifths
+# of the wait, and "10s" is still about ten seconds. Full jitter, from nothing to 10s, would retry
+# some of them immediately.
 JITTER: Final = 0.2
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -32,9 +32,9 @@ _MOST_DOUBLINGS = 64  # of a microsecond: longer than any cap
 
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
-    """``attempts`` counts the first; ``backoff`` may be a table of waits, whose last one repeats.
+    """``attempts`` includes the first; ``backoff`` may be a list of waits, whose last one repeats.
 
-    ``cap`` bounds a wait that grows, before jitter. A table means what it says and has no cap.
+    ``cap`` bounds a growing wait, before jitter. It does not apply to a list of waits.
     """
 
     attempts: int
@@ -71,22 +71,22 @@ class Retry:
             )
 
     def covers(self, error: Exception) -> bool:
-        """Whether the error is worth another try.
+        """Return whether the error is retried.
 
-        A predicate that itself raises has not said no: the error is tried again, and bears a note.
+        If the predicate itself raises, the error is retried and gets a note about it.
         """
         if isinstance(self.on, type | tuple):
             return isinstance(error, self.on)
         try:
             return bool(self.on(error))
-        except Exception as broken:  # noqa: BLE001 - it is somebody else's function
+        except Exception as broken:  # noqa: BLE001 - the predicate is the user's function
             error.add_note(f"Retry: on= raised {type(broken).__name__}: {broken}")
             return True
 
     def as_json(self) -> Json:
-        """What ``from_json`` reads, with every default written out.
+        """Return the text that ``from_json`` reads, with every default written out.
 
-        A job keeps the waits it was promised, also if a later version has other defaults.
+        So a job keeps its waits even if a later version has other defaults.
         """
         table = self.backoff
         return encode(
@@ -102,13 +102,13 @@ class Retry:
 
     @classmethod
     def from_json(cls, text: Json) -> "Retry":
-        """Read what was stored; keys written by a newer version are passed over."""
+        """Read the stored text; keys written by a newer version are ignored."""
         return _read(text)
 
 
 @lru_cache(maxsize=512)
 def _read(text: Json) -> Retry:
-    """Remembered: a million jobs of ten tasks have ten texts between them."""
+    """Read the stored text; cached, because a million jobs of ten tasks have ten texts."""
     stored = decode(text)
     if not isinstance(stored, dict):
         raise InvalidValue(f"Retry: {text[:40]} is not what as_json() makes")
@@ -117,9 +117,9 @@ def _read(text: Json) -> Retry:
 
 
 def delay(retry: Retry, attempt: int, dice: float) -> timedelta:
-    """How long to wait after attempt number ``attempt`` (the first is 1) has failed.
+    """Return how long to wait after attempt number ``attempt`` (the first is 1) has failed.
 
-    ``dice`` is in [0, 1), and moves the wait by up to a fifth either way, if there is jitter.
+    With jitter, ``dice`` in [0, 1) changes the wait by up to a fifth either way.
     """
     wait = _planned(retry, attempt)
     return wait * (1 - JITTER + 2 * JITTER * dice) if retry.jitter else wait
@@ -203,5 +203,5 @@ def _errors(asked: object) -> Errors:
     )
 
 
-# Raised once, failed. A crash of its worker is not a failure of the job: it is run again even so.
+# The first error fails the job. A crash of its worker is not an error: the job then runs again.
 NEVER: Final = Retry(attempts=1)

@@ -1,7 +1,7 @@
-"""Why, in words: the sentences that stand in the ledger.
+"""The reasons in the ledger, as sentences.
 
-They are written when a moment is decided, by whoever decided it, so that they say what was true
-then. A moment is shown on the clock of its schedule.
+A reason is written when the moment is decided, so it says what was true then. Moments are shown in
+the zone of the schedule.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def queued(moment: datetime, now: datetime, blocked: str) -> str:
 
 
 def by_hand(who: str, queued: str) -> str:
-    """The same of a run that somebody asked for: it was due when they did."""
+    """Return the reason of a run that a person asked for."""
     blocked = queued.partition("; ")[2] if queued.startswith("queued ") else queued
     said = f"run by hand by {who}" if who else "run by hand"
     return f"{said}; {blocked}" if blocked else said
@@ -89,7 +89,7 @@ def paused(schedule: StoredSchedule) -> str:
 
 
 def clock_changes(notes: Sequence[str]) -> str:
-    """What clock changes did to the moments, from what was said of them beforehand."""
+    """Put notes about coming clock changes into the past tense."""
     return " ".join(
         note.replace(": will not run", ": not due").replace(": will run", ": due") for note in notes
     )
@@ -116,10 +116,10 @@ def backfill(since: datetime, until: datetime, moments: int, *, plan: Plan) -> s
 
 
 def shown_whole(moment: datetime, plan: Plan) -> str:
-    """What somebody asked for, or did: nobody counts its microseconds."""
+    """Return the moment in the schedule's zone, without microseconds."""
     try:
         zone = plan.shown_zone
-    except DulyError:  # what cannot be read can still be paused
+    except DulyError:  # a schedule that cannot be read can still be paused
         zone = "UTC"
     return _on_the_clock_of(zone, moment.replace(microsecond=0))
 

@@ -1,12 +1,12 @@
-"""What follows an attempt: whether a job has ended, or when it is tried again.
+"""The verdict on an attempt: whether the job has ended, or when it is tried again.
 
-Three numbers are kept apart. ``Retry.attempts`` is spent by attempts that raised or ran too long.
-``crashes`` is spent by attempts that ended with their worker: such a job may be a victim of its
-neighbours or of a deploy, so it costs no try and is run again at once; but the job that has gone
-down with its worker ``POISON`` times is probably what brings workers down, and is run no more.
-After ``SUSPECT`` times it is run in a process of its own: if its worker dies then and not that
-process, it is probably innocent, and is given up only after ``HAUNTED`` times. The attempt's own
-number rises with either, so what has been tried is ``attempt - crashes``.
+Three numbers are kept apart. An attempt that raised or timed out uses up one of
+``Retry.attempts``. An attempt that ended with its worker counts as a crash: the job may be a victim
+of another job or of a deploy, so it keeps its tries and runs again at once. A job that has crashed
+``POISON`` times probably causes the crashes and is not run again. After ``SUSPECT`` crashes the job
+runs in a process of its own; if its worker dies and that process does not, the job is probably not
+the cause and fails only after ``HAUNTED`` crashes. The attempt number rises in both cases, so the
+number of tries is ``attempt - crashes``.
 """
 
 from contextlib import suppress
@@ -42,7 +42,7 @@ _LONGEST_LINE = 200
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A job as it is judged."""
+    """The facts about a job that a verdict needs."""
 
     attempt: int
     crashes: int
@@ -50,16 +50,16 @@ class Tried:
 
     @classmethod
     def of(cls, job: "Stored", default: Retry | None = None) -> "Tried":
-        """The job, with its own way of being retried, or else the default of its task."""
+        """Return the facts of a job, with its own retry policy or else the default of its task."""
         retry = default or Retry()
         if job.retry:
-            with suppress(DulyError):  # a newer version's, which must not keep it from being judged
+            with suppress(DulyError):  # a policy of a newer version must not block the verdict
                 retry = Retry.from_json(Json(job.retry))
         return cls(job.attempt, job.crashes, retry)
 
 
 class Stored(Protocol):
-    """A job as it is stored."""
+    """A stored job, as far as its retries go."""
 
     @property
     def attempt(self) -> int: ...
@@ -70,7 +70,7 @@ class Stored(Protocol):
 
 
 class Attempted(Protocol):
-    """What is known of a job whose attempt has ended."""
+    """A job whose attempt has ended."""
 
     @property
     def attempt(self) -> int:
@@ -79,7 +79,7 @@ class Attempted(Protocol):
 
     @property
     def crashes(self) -> int:
-        """How many attempts before this one ended with their worker."""
+        """The number of earlier attempts that ended with their worker."""
         ...
 
     @property
@@ -88,10 +88,10 @@ class Attempted(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The move a running job takes, and why.
+    """The move that a running job takes, and the reason.
 
-    ``ready_at`` is when it may run again, or None if it has ended. ``error`` is what went wrong
-    in this attempt, if anything did.
+    ``ready_at`` is when the job may run again, or None if it has ended. ``error`` is the error of
+    this attempt, if there was one.
     """
 
     move: Move
@@ -99,7 +99,7 @@ class Verdict:
     crashes: int
     ready_at: datetime | None = None
     error: str | None = None
-    waits: Waits | None = None  # what blocks it from now on, and which one of these
+    waits: Waits | None = None  # what blocks the job from now on
     waits_for: str | None = None
 
     @property
@@ -108,14 +108,14 @@ class Verdict:
 
     @property
     def counts(self) -> bool:
-        """Whether there was an attempt at all: a job given back unstarted keeps its number."""
+        """Whether this was an attempt: a job given back unstarted keeps its attempt number."""
         return self.move not in (Move.GIVE_BACK, Move.PARK)
 
 
 def judge(  # noqa: PLR0911 - an answer for each member of the union
     job: Attempted, outcome: Outcome, now: datetime, *, dice: float
 ) -> Verdict:
-    """What follows; ``dice`` in [0, 1) spreads the retries of jobs that failed together."""
+    """Return the verdict; ``dice`` in [0, 1) spreads the retries of jobs that failed together."""
     match outcome:
         case Succeeded():
             reason = f"succeeded at attempt {job.attempt}"
@@ -208,7 +208,7 @@ def _backoff(job: Attempted, dice: float) -> timedelta:
 
 
 def _numbered(job: Attempted) -> str:
-    """Which it is of how many; what crashed with a worker has a number, and counts for nothing."""
+    """Return ``attempt 2 of 3``; crashed attempts have a number but do not count as tries."""
     of = f"{_tries(job)} of {job.retry.attempts}"
     return f"attempt {job.attempt} (try {of})" if job.crashes else f"attempt {of}"
 
@@ -227,12 +227,12 @@ def _line(text: str) -> str:
 
 
 def _about(length: timedelta) -> str:
-    """Nobody counts the milliseconds of a wait that has seconds."""
+    """Round to seconds, or to milliseconds below one second."""
     unit = timedelta(seconds=1 if length >= timedelta(seconds=1) else 0.001)
     return show_duration(round(length / unit) * unit)
 
 
 def _shown(length: timedelta) -> str:
-    """About: nobody plans by the milliseconds of a minute."""
+    """Round to seconds, or to milliseconds below ten seconds."""
     unit = timedelta(seconds=1) if length >= timedelta(seconds=10) else timedelta(milliseconds=1)
     return show_duration(round(length / unit) * unit)

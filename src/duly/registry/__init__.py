@@ -1,1 +1,1 @@
-"""What is known: tasks by name, what each of them takes, and what a running one may ask for."""
+"""The registry: tasks by name, their signatures, and the context of a running task."""

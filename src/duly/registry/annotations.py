@@ -1,7 +1,7 @@
-"""What the annotations of a function say: types to read by, or a refusal that names the parameter.
+"""The types in the annotations of a function; a refusal names the parameter.
 
-Annotations may be text (``from __future__ import annotations``), and may name what is defined only
-later: a ``NameError`` from here means "not yet".
+Annotations may be strings (``from __future__ import annotations``) and may name types that are
+defined later: a ``NameError`` from here means "not yet".
 """
 
 import inspect
@@ -18,7 +18,7 @@ from duly.flow.trace import Step
 from duly.registry.codecs import WHAT_TO_DO, is_kept, read
 
 RETURN: Final = "return"
-# As they are, they need no second look.
+# These types need no further check.
 _KNOWN = (Any, object, int, str, float, bool, bytes, type(None))
 _ANYTHING = (Any, object, dict, list, tuple)
 _PLAIN = (*_ANYTHING, int, str, float, bool, type(None))
@@ -26,7 +26,7 @@ _PLAIN_ORIGINS = (dict, list, tuple, Union, UnionType, Annotated, Mapping, Seque
 
 
 def resolved(function: Callable[..., object], annotations: Mapping[str, object]) -> dict[str, Any]:
-    """The type behind each annotation; none given means any."""
+    """Return the type of each annotation; Any where there is none."""
     given = {
         name: type(None) if annotation is NoReturn else annotation
         for name, annotation in annotations.items()
@@ -37,8 +37,8 @@ def resolved(function: Callable[..., object], annotations: Mapping[str, object])
     return {name: found.get(name, Any) for name in annotations}
 
 
-def plain(function: Callable[..., object]) -> Any:  # noqa: ANN401 - a function, or what stands for one
-    """The function that was written, inside of what was put around it."""
+def plain(function: Callable[..., object]) -> Any:  # noqa: ANN401 - a function or a callable object
+    """Return the innermost function, without wrappers and partials."""
     inner = inspect.unwrap(function)
     if isinstance(inner, partial):
         return plain(inner.func)
@@ -48,7 +48,7 @@ def plain(function: Callable[..., object]) -> Any:  # noqa: ANN401 - a function,
 
 
 def refuse_unkept(hints: Mapping[str, Any], *, task: str) -> None:
-    """Every type can be written and read back, or the first that cannot is named."""
+    """Refuse types that cannot be written as JSON and read back; name the first."""
     for name, hint in hints.items():
         if hint in _KNOWN:
             continue
@@ -64,7 +64,7 @@ def refuse_unkept(hints: Mapping[str, Any], *, task: str) -> None:
 
 
 def result_of_step(hint: Any, *, flow: str) -> Any:  # noqa: ANN401 - types, as annotations have them
-    """``Report`` of a flow that says ``-> Step[Report]``."""
+    """Return ``Report`` for a flow annotated with ``-> Step[Report]``."""
     if hint in (Any, None, type(None)):
         return hint
     if hint is Step:
@@ -79,13 +79,13 @@ def result_of_step(hint: Any, *, flow: str) -> Any:  # noqa: ANN401 - types, as 
 
 
 def may_hold_anything(hint: object) -> bool:
-    """Whether values are taken as they come, so that only plain JSON comes back as it went in."""
+    """Return whether the type accepts any value, so that only plain JSON is read back unchanged."""
     leaves = [*_leaves(hint)]
     return any(leaf in _ANYTHING for leaf in leaves) and all(leaf in _PLAIN for leaf in leaves)
 
 
 def described(hint: object) -> str:
-    """The type down to the fields of its dataclasses: equal texts mean that equal JSON fits."""
+    """Describe a type down to the fields of its dataclasses: equal texts accept equal JSON."""
     return _described(looking.type_info(hint), set())
 
 

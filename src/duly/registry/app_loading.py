@@ -1,7 +1,7 @@
-"""From what people type to the tasks they mean: ``tasks.py``, ``shop.tasks``, ``shop.tasks:duly``.
+"""Loading an app from a target: ``tasks.py``, ``shop.tasks`` or ``shop.tasks:duly``.
 
-A file is imported under its own name, not as ``__main__`` and not as a copy: what its functions are
-called, and what they import, is the same in the command, in a worker and in a worker's child.
+A file is imported under its module name, not as ``__main__``, so that function names and imports
+are the same in the command, in a worker and in a worker's child process.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from duly.registry.registry import Registry
 
 
 def load(target: str) -> Registry:
-    """The tasks that the target means; importing it is what declares them."""
+    """Import the target, which declares its tasks, and return its registry."""
     app = find(target)
     found = _registry_of(app)
     if found is None:
@@ -26,7 +26,7 @@ def load(target: str) -> Registry:
 
 
 def find(target: str) -> object:
-    """The object that holds the tasks: the app, or a registry itself."""
+    """Import the target and return its app or registry."""
     place, attribute = _parted(target)
     module = _imported(place)
     if attribute:
@@ -35,7 +35,7 @@ def find(target: str) -> object:
 
 
 def import_all(names: Iterable[str]) -> None:
-    """The modules that an app says its tasks are declared in."""
+    """Import the modules in which an app's tasks are declared."""
     for name in names:
         importlib.import_module(name)
 
@@ -79,7 +79,7 @@ def _module(name: str, place: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # What it imports itself may be missing too, and that is another story.
+        # If the module itself imports a missing module, the error is raised as it is.
         if error.name and f"{name}.".startswith(f"{error.name}."):
             raise NotFound(
                 f'there is no module "{error.name}" for "{place}", in {Path.cwd()} or installed'
@@ -121,6 +121,6 @@ def _registry_of(value: object) -> Registry | None:
         return None
     try:
         found = getattr(value, "registry", None)
-    except Exception:  # noqa: BLE001 - it is somebody else's object, and no app
+    except Exception:  # noqa: BLE001 - an object of the user's that is not an app
         return None
     return found if isinstance(found, Registry) else None

@@ -1,7 +1,7 @@
-"""Why arguments and results are refused: which task, which argument, what was expected, what came.
+"""Errors about arguments and results: the task, the argument, the expected and the given value.
 
-The type checks speak of JSON (``Expected `int`, got `null` - at `$.to.zip```); who called a Python
-function is told about its parameters instead.
+msgspec's messages are about JSON (``Expected `int`, got `null` - at `$.to.zip```); these errors are
+about the parameters of a Python function.
 """
 
 import re
@@ -33,10 +33,10 @@ _MISSING = re.compile(r"Object missing required field (`.*`)")
 
 
 def check_storable(data: bytes, value: object, *, what: str, longest: int) -> None:
-    """Refuse what a database, or another language, would not give back.
+    """Refuse values that a database or another language would not give back unchanged.
 
-    NaN has become null by now, NUL an escape, and a long integer just digits. Hardly any text holds
-    these; whatever might is looked at closely.
+    In the encoded text NaN is null, NUL an escape, and a long integer just digits. Few texts hold
+    these, so only a text that might is checked in full.
     """
     if (
         len(data) > longest
@@ -50,7 +50,7 @@ def check_storable(data: bytes, value: object, *, what: str, longest: int) -> No
 
 
 def check_plain(task: str, name: str, value: object) -> None:
-    """What no type is said for comes back as JSON has it: a moment would come back as text."""
+    """Refuse a value without a type that is not plain JSON: a datetime would come back as text."""
     if type(value) in (str, int, bool, type(None)):
         return
     try:
@@ -61,7 +61,7 @@ def check_plain(task: str, name: str, value: object) -> None:
 
 
 def misplaced(task: str, sentence: str) -> PayloadError:
-    """The refusal of a ``payload`` check, which says ``arguments.to.zip: why``."""
+    """Return the error for a message of a ``payload`` check, ``arguments.to.zip: why``."""
     where, _, why = sentence.partition(": ")
     return _at(task, where.removeprefix(f"{ARGUMENTS}."), why)
 
@@ -69,7 +69,7 @@ def misplaced(task: str, sentence: str) -> PayloadError:
 def misfit(
     task: str, error: msgspec.ValidationError, *, argument: str | None = None
 ) -> PayloadError:
-    """What is wrong with the arguments; or with one of them, if that was looked at alone."""
+    """Return the error for arguments of a wrong type; ``argument`` if only one was checked."""
     why, where = _parted(error)
     if argument is not None:
         where = f"{argument}{'.' if where and where[0] != '[' else ''}{where or ''}"
@@ -84,13 +84,13 @@ def unwritable(task: str, given: Mapping[str, object], error: Exception) -> Payl
             return _at(task, name, f"nested more than {DEEPEST} levels deep")
         except UnicodeEncodeError:
             return _at(task, name, "it holds a lone surrogate, which is no text")
-        except Exception as found:  # noqa: BLE001 - it is to be told, whatever it is
+        except Exception as found:  # noqa: BLE001 - any error of a codec goes into the message
             return _at(task, name, str(found) or type(found).__name__)
     return PayloadError(f"{task}: {error}")
 
 
 def changed(parameters: Parameters, text: str, error: Exception) -> SignatureChanged:
-    """What the job has, what the function wants, and where the two part."""
+    """Return the error for stored arguments that do not fit the function any more."""
     why, where = _parted(error)
     if where is None:
         why = _UNKNOWN.sub(r"it has no parameter \1", why)

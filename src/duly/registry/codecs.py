@@ -1,8 +1,8 @@
-"""How types that JSON has no form for are written as one, and read back.
+"""Codecs: how types without a JSON form are written and read back.
 
-Most need nothing: numbers, texts, moments, lengths of time, decimals, UUIDs, bytes, enums,
-dataclasses, TypedDicts, attrs classes and their collections are known. Paths and time zones are
-registered here, pydantic models bring their own way, and ``codec`` is for the rest.
+Most types need none: numbers, texts, datetimes, timedeltas, decimals, UUIDs, bytes, enums,
+dataclasses, TypedDicts, attrs classes and collections of them work. Paths and time zones are
+registered here, pydantic models have their own methods, and ``codec`` is for other types.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 def codec(kind: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:
-    """Keep values of this type: ``codec(Path, str, Path)``.
+    """Register a type for arguments and results: ``codec(Path, str, Path)``.
 
-    To be called before the tasks that take such values are declared. ``encode`` makes something
-    that is known already; values of subclasses are written with it too.
+    Call it before the tasks that use the type are declared. ``encode`` returns a value of a known
+    type; it is used for subclasses too.
     """
     asked: object = kind
     if not isinstance(asked, type) or asked is object:
@@ -35,12 +35,12 @@ def codec(kind: type[T], encode: Callable[[T], object], decode: Callable[[Any], 
 
 
 def is_kept(kind: type) -> bool:
-    """Whether a type that JSON has no form for can be written and read nevertheless."""
+    """Return whether a type without a JSON form can be written and read back."""
     return kind is object or kind in _READERS or _is_model(kind)
 
 
 def written(value: object) -> object:
-    """Something known in place of a value that is not."""
+    """Return a value of a known type in place of one with a codec."""
     kind = type(value)
     for base in kind.__mro__:
         if base in _WRITERS:
@@ -51,7 +51,7 @@ def written(value: object) -> object:
 
 
 def read(kind: type, value: object) -> object:
-    """The value again. What its reader says against it, whatever it raises, is a refusal."""
+    """Read a value back; any exception of its reader becomes a ``ValueError``."""
     if kind is object:
         return value
     reader = _READERS.get(kind) or kind.model_validate  # type: ignore[attr-defined]

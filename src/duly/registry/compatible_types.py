@@ -1,8 +1,8 @@
-"""Whether what one task gives can be what another takes, as far as their annotations tell.
+"""Type compatibility: whether the result of one task can be the argument of another.
 
-Between the two the value is JSON, so that is what is compared: a date is a text, a dataclass an
-object with fields. Only what is certainly wrong is refused. What may fit, because a type is not
-said, or is one of several, is found out when it runs.
+Between the two the value is JSON, so their JSON forms are compared: a date is a text, a dataclass
+an object with fields. Only types that are certainly incompatible are refused. If a type is missing,
+or one of several fits, the check happens when the step runs.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from msgspec import inspect as looking
 Node: TypeAlias = looking.Type
 Hint: TypeAlias = Any
 
-_DEEP_ENOUGH: Final = 20  # types may be made of themselves
+_DEEP_ENOUGH: Final = 20  # types may be recursive
 _LISTS: Final = (
     looking.ListType,
     looking.SetType,
@@ -23,7 +23,7 @@ _LISTS: Final = (
 )
 _ARRAYS: Final = (*_LISTS, looking.TupleType, looking.NamedTupleType)
 _RECORDS: Final = (looking.DataclassType, looking.StructType, looking.TypedDictType)
-# Texts that are read as nothing but what was written as the same.
+# Types that are texts in JSON and compatible only with themselves.
 _STRICT_TEXTS: Final = (
     looking.DateTimeType,
     looking.DateType,
@@ -55,12 +55,12 @@ _SCALARS: Final = {str: "text", int: "int", float: "float", bool: "bool", type(N
 
 
 def fits(given: Hint, wanted: Hint) -> bool:
-    """Whether a value of one type may be read as the other."""
+    """Return whether a value of one type may be read as the other."""
     return _compared(given, wanted, lambda one, other: _fits(one, other, 0))
 
 
 def items_fit(given: Hint, wanted: Hint) -> bool:
-    """Whether the items of a list may be read as the other type."""
+    """Return whether the items of a list type may be read as the other type."""
 
     def compare(lists: Node, other: Node) -> bool:
         return any(_fits(item, other, 0) for item in _items(lists))
@@ -69,7 +69,7 @@ def items_fit(given: Hint, wanted: Hint) -> bool:
 
 
 def is_list(hint: Hint) -> bool:
-    """Whether it may be a list."""
+    """Return whether a value of the type may be a list."""
     return fits(hint, list[Any])
 
 
@@ -78,7 +78,7 @@ def takes_none(hint: Hint) -> bool:
 
 
 def inside(hint: Hint, at: str | int) -> Hint:
-    """The type of what is there in a list or dict; any, if that is not said."""
+    """Return the item type of a list or dict; Any if it is not annotated."""
     origin: object = get_origin(hint)
     arguments = get_args(hint)
     if origin is list and isinstance(at, int):
@@ -91,7 +91,7 @@ def inside(hint: Hint, at: str | int) -> Hint:
 def _compared(given: Hint, wanted: Hint, compare: Callable[[Node, Node], bool]) -> bool:
     try:
         one, other = looking.type_info(given), looking.type_info(wanted)
-    except Exception:  # noqa: BLE001 - types of others are looked at, and it is only to help
+    except Exception:  # noqa: BLE001 - user types may raise anything, and the check is optional
         return True
     return compare(one, other)
 
@@ -125,7 +125,7 @@ def _fits(given: Node, wanted: Node, depth: int) -> bool:
 
 
 def _kinds(node: Node) -> frozenset[str] | None:
-    """What it is in JSON; None: that is not known."""
+    """Return the JSON kinds of a type; None if they are not known."""
     match node:
         case looking.EnumType():
             return _kinds_of(member.value for member in node.cls)

@@ -1,8 +1,7 @@
-"""What a running task may ask: which job it is, for which moment, whether it should stop.
+"""The context of a running task: its job, its due moment, and whether it should stop.
 
-One is made for every attempt, and most are never asked anything: it holds what it was given and
-makes the rest when somebody wants it. What reaches further, to the worker and its store, goes
-through a ``Port``.
+A context is made for every attempt and rarely used, so it computes its values on demand. A ``Port``
+connects it to the worker and the store.
 """
 
 import contextvars
@@ -25,7 +24,7 @@ LONGEST_MESSAGE = 1_000
 
 
 class ProcessGuard(Protocol):
-    """Whoever kills a process group when the worker dies or its lease ends."""
+    """Kills a process group when the worker dies or its lease ends."""
 
     @property
     def lease_is_over(self) -> bool:
@@ -33,25 +32,25 @@ class ProcessGuard(Protocol):
         ...
 
     def watch(self, group: int) -> None:
-        """Guard this group from now on."""
+        """Start to guard this process group."""
         ...
 
     def release(self) -> None:
-        """Guard it no more; to be said before the group's number may be another's."""
+        """Stop guarding; call it before the process group's id can be reused."""
         ...
 
 
 class Port(Protocol):
-    """What whoever runs the task does for it."""
+    """The services of the worker for a running task."""
 
     def cancelled(self) -> str | None:
-        """Why the job is to stop, or None."""
+        """Return why the job should stop, or None."""
         ...
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None: ...
 
     def guard(self) -> ProcessGuard | None:
-        """Get ready to guard a process group that the task will start; None where nobody does."""
+        """Return a guard for a process group that the task will start; None if there is none."""
         ...
 
     def transaction(self, context: "Context") -> Any:  # noqa: ANN401 - for `with` and `async with`
@@ -59,13 +58,13 @@ class Port(Protocol):
 
 
 class Context:
-    """``current()``, or the first parameter of a task that says ``takes_context=True``."""
+    """The result of ``current()``; the first parameter of a task with ``takes_context=True``."""
 
     __slots__ = ("_port", "_retry", "_source")
 
     def __init__(self, job: Job | Claimed, retry: Retry, port: Port) -> None:
         self._source = job
-        self._retry = retry  # the task's; the job may have one of its own
+        self._retry = retry  # of the task; the job may have its own
         self._port = port
 
     @property
@@ -75,12 +74,12 @@ class Context:
 
     @property
     def port(self) -> Port:
-        """Whoever runs the task."""
+        """The services of the worker."""
         return self._port
 
     @property
     def claimed(self) -> Claimed | None:
-        """The job as its worker holds it; nothing outside of a worker."""
+        """The claimed job; None outside of a worker."""
         return self._source if isinstance(self._source, Claimed) else None
 
     @property
@@ -90,7 +89,7 @@ class Context:
 
     @property
     def due_at(self) -> datetime:
-        """The moment this work is for: the schedule's, the one asked for, or when it was asked."""
+        """The due moment of the job: the schedule's, ``run_after``, or when it was enqueued."""
         return self.job.due_at
 
     @property
@@ -99,7 +98,7 @@ class Context:
 
     @property
     def is_last_attempt(self) -> bool:
-        """Whether an error now would end the job. Attempts that died with their worker are free."""
+        """Whether an error now would fail the job. Attempts lost with a worker do not count."""
         tried = Tried.of(self._source, self._retry)
         return tried.attempt - tried.crashes >= tried.retry.attempts
 
@@ -113,11 +112,11 @@ class Context:
 
     @property
     def reason(self) -> str:
-        """Why it was cancelled, or nothing."""
+        """Why the job was cancelled, or an empty text."""
         return self._port.cancelled() or ""
 
     def progress(self, percent: float, message: str = "", /, **meta: object) -> None:
-        """How far it is, from 0 to 100, for those who watch."""
+        """Report the progress of the job, from 0 to 100."""
         asked: object = percent
         if not isinstance(asked, int | float) or math.isnan(within := min(max(asked, 0), 100)):
             raise InvalidValue(f"progress({asked!r}): a number from 0 to 100")
@@ -126,12 +125,12 @@ class Context:
         self._port.progress(float(within), shown, more)
 
     def transaction(self) -> Any:  # noqa: ANN401 - for `with` and `async with`; the port's own type
-        """A transaction of the job's own store: what it commits, commits the job's success too."""
+        """Open a transaction in the job's store; its commit also commits the job's success."""
         return self._port.transaction(self)
 
 
 def current() -> Context:
-    """The context of the job that this code runs in."""
+    """Return the context of the job that this code runs in."""
     try:
         return _CURRENT.get()
     except LookupError:
@@ -146,7 +145,7 @@ def current_or_none() -> Context | None:
 
 
 class entered:  # noqa: N801 - used as a function: `with entered(context):`
-    """Make a context the current one, for the code inside."""
+    """Make a context the current one inside the block."""
 
     __slots__ = ("_context", "_token")
 
@@ -162,7 +161,7 @@ class entered:  # noqa: N801 - used as a function: `with entered(context):`
 
 
 def surrounding(context: Context) -> contextvars.Context:
-    """Everything that is current here, and the context, for code that runs elsewhere."""
+    """Return a copy of the current contextvars with the context set, for another thread."""
     surroundings = contextvars.copy_context()
     surroundings.run(_CURRENT.set, context)
     return surroundings

@@ -1,7 +1,6 @@
-"""A task as it was declared: a function, its name, and its author's choices for every run.
+"""The definition of a task: a function, its name and its options.
 
-Everything that can be known to be wrong is refused here, where the line that says it is on the
-stack, and not when the first job is made, let alone when it runs.
+Wrong options are refused here, when the task is declared, and not when a job is enqueued or runs.
 """
 
 import inspect
@@ -48,7 +47,7 @@ class Definition:
     signature: Signature
     is_async: bool
     executor: Executor
-    executor_named: bool  # by the author, who then knows what it cannot do
+    executor_named: bool  # whether the author chose the executor
     aliases: tuple[str, ...]
     title: str  # a template
     queue: str
@@ -66,7 +65,7 @@ class Definition:
     on_cancelled: str | None
     file: str
     line: int
-    graph: Graph | None = None  # of a flow, which is not run but opened
+    graph: Graph | None = None  # of a flow
 
     @property
     def where(self) -> str:
@@ -78,7 +77,7 @@ class Definition:
         return (self.name, *self.aliases)
 
 
-def define(  # noqa: PLR0913 - every choice there is, by name
+def define(  # noqa: PLR0913 - all options of a task, by name
     function: Callable[..., object],
     *,
     name: str | None = None,
@@ -100,12 +99,12 @@ def define(  # noqa: PLR0913 - every choice there is, by name
     on_failure: object = None,
     on_cancelled: object = None,
 ) -> Definition:
-    """A task, or an ``InvalidValue`` that names it and says which choice cannot be kept."""
+    """Define a task; raise ``InvalidValue`` that names the task and the wrong option."""
     task = _name(function, name)
     try:
         is_async = _is_async(function)
         asked_timeout = None if timeout is None else length_of("timeout", timeout, longest=LONGEST)
-        # A flow's own function is not run again: nothing would have to be stopped.
+        # The function of a flow does not run again, so a timeout needs no executor.
         opened = of_flow or is_async
         chosen = _executor(executor, is_async=opened, timeout=asked_timeout)
         parameters = Parameters.of(function, takes_context=takes_context, task=task)
@@ -140,7 +139,7 @@ def define(  # noqa: PLR0913 - every choice there is, by name
 
 
 def refuse_unkeepable(timeout: timedelta) -> None:
-    """A time-out for a thread by accident: nothing can end a thread."""
+    """Refuse a timeout for a task that runs in a thread by default: threads cannot be stopped."""
     raise InvalidValue(
         'a thread cannot be stopped: say executor="process" '
         f'(killed after {show_duration(timeout)}), or executor="thread" (only reported), '

@@ -1,8 +1,9 @@
-"""From a flow as it was declared to the plan that a worker opens it with.
+"""Checking and planning a flow: from its declared graph to the plan that a worker opens.
 
-A step asks for a task as any caller does, except that some of its arguments are known only later.
-So it is checked as a caller is, and what is not there yet by its type. All of that happens when
-the flow is declared; what needs a type that is defined further down, when it is first needed.
+A step calls a task as any caller does, except that some arguments are known only later. Known
+arguments are checked by value, later ones by the types of their sources: the return type of a task
+(a list of it for a mapped step), or the type of a flow parameter. The checks run when the flow is
+declared; those that need a type which is defined further down run at first use.
 """
 
 import inspect
@@ -28,7 +29,7 @@ WAIT: Final = "wait"  # the task of a step that waits for an event; nothing runs
 
 
 class Tasks(Protocol):
-    """Those that a flow may ask for."""
+    """The tasks that a flow may use."""
 
     def get(self, name: str) -> Definition: ...
 
@@ -37,7 +38,7 @@ class Tasks(Protocol):
 
 
 def check_flow(tasks: Tasks, flow: Definition) -> None:
-    """Refuse what is known to be wrong by now."""
+    """Refuse a flow as far as its types are known by now."""
     graph = _graph(flow)
     types = FlowTypes(tasks, flow, graph)
     types.check_result()
@@ -53,7 +54,7 @@ def check_flow(tasks: Tasks, flow: Definition) -> None:
 
 
 def plan_flow(tasks: Tasks, flow: Definition) -> FlowPlan:
-    """All of it, or an ``InvalidValue`` that names the flow, the step and the parameter."""
+    """Return the plan; raise ``InvalidValue`` that names the flow, the step and the parameter."""
     graph = _graph(flow)
     _read_types(tasks, flow, graph)
     check_flow(tasks, flow)
@@ -71,16 +72,16 @@ def _graph(flow: Definition) -> Graph:
 
 
 def _read_types(tasks: Tasks, flow: Definition, graph: Graph) -> None:
-    """By now they are all defined, or never will be."""
+    """Resolve all annotations, or raise: by now every type must be defined."""
     names = {step.asked.task for step in graph.steps if step.asked.awaited is None}
     for signature in (flow.signature, *(tasks.get(name).signature for name in sorted(names))):
         _ = signature.hints
 
 
 def _check(tasks: Tasks, step: GraphStep) -> None:
-    """What it asks for, without the callbacks of its task: those may be declared further down."""
+    """Check the call of a step without callbacks, which may be declared further down."""
     task = tasks.get(step.asked.task)
-    named = f"{task.name} as {step.name}"  # what is remembered for the name is not for the task
+    named = f"{task.name} as {step.name}"  # so that cached terms of the task are not used
     bare = replace(task, name=named, on_success=None, on_failure=None, on_cancelled=None)
     call_without_arguments(tasks, bare, step.asked.using)
     if task.signature.hints_if_known is not None:
@@ -147,7 +148,7 @@ def _over(step: GraphStep, task: Definition) -> Over | None:
 
 
 def _defaults(task: Definition) -> Json:
-    """Of the parameters that its title and its limits name."""
+    """Return the defaults of the parameters that the title and the limits name."""
     known = task.signature.parameters.defaults
     templates = (task.title, *(limit.name for limit in task.limits))
     named = {name for template in templates for name in names_in(template) if name in known}
@@ -180,7 +181,7 @@ class FlowTypes:
         self._graph = graph
 
     def check(self, step: GraphStep) -> None:
-        """What it takes from others exists, and may be of the type that its task wants."""
+        """Check that the results that a step takes exist and have compatible types."""
         for fill in step.fills:
             self._check_kept(fill.source)
             wanted = self._wanted(step, *fill.path)
@@ -195,7 +196,7 @@ class FlowTypes:
             self._check_over(step, step.over)
 
     def check_result(self) -> None:
-        """What the flow says that it returns is what it returns."""
+        """Check that the flow's return annotation fits the step that it returns."""
         said = self._flow.signature.parameters.annotations[RETURN]
         result = self._graph.result
         if result is None:
@@ -250,7 +251,7 @@ class FlowTypes:
         )
 
     def _given(self, source: Source) -> Any:  # noqa: ANN401 - a type, as annotations have them
-        """The type of what comes from there; any, if that is not known yet."""
+        """Return the type of a source; Any if it is not known yet."""
         if source.step is None:
             return (self._flow.signature.hints_if_known or {}).get(source.argument, Any)
         asked = self._graph.steps[source.step].asked

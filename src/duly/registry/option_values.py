@@ -1,4 +1,4 @@
-"""What declarations and calls say in words, as values: ``"high"``, ``"2GB"``, ``"90s"``, a task."""
+"""Option values of tasks and calls: ``"high"``, ``"2GB"``, ``"90s"`` or a task, checked."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ Duration: TypeAlias = str | timedelta
 When: TypeAlias = datetime | Duration
 Priority: TypeAlias = int | Literal["high", "normal", "low", "idle"]
 
-LEAST_MEMORY: Final = 16_000_000  # less, and Python itself does not start
+LEAST_MEMORY: Final = 16_000_000  # with less, Python itself does not start
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)B", re.ASCII)
 _UNITS = {
@@ -26,7 +26,7 @@ _UNITS = {
 
 
 def name_of(what: str, asked: object) -> str:
-    """A name: text that is not empty."""
+    """Return a name: a text that is not empty."""
     if not isinstance(asked, str):
         raise InvalidValue(f"{what}={asked!r}: a name is text")
     if not check_text(asked, what):
@@ -41,7 +41,7 @@ def names_of(what: str, asked: object) -> tuple[str, ...]:
 
 
 def length_of(what: str, asked: object, *, longest: timedelta, zero: bool = False) -> timedelta:
-    """A length of time: ``"90s"``, ``"5m"``, or a timedelta."""
+    """Return a length of time, given as ``"90s"``, ``"5m"`` or a timedelta."""
     length = _parsed(what, asked)
     if not timedelta() <= length <= longest or not (zero or length):
         shown = show_duration(length) if length >= timedelta() else length
@@ -52,7 +52,7 @@ def length_of(what: str, asked: object, *, longest: timedelta, zero: bool = Fals
 
 
 def when_of(what: str, asked: object) -> datetime | timedelta | None:
-    """A moment, or how long from now. What is wrong with a moment is said by who keeps it."""
+    """Return a moment, or a delay from now. ``Call`` checks moments."""
     if asked is None or isinstance(asked, datetime):
         return asked
     return _parsed(what, asked)
@@ -71,7 +71,7 @@ def priority_of(asked: object) -> int:
 
 
 def retry_of(asked: object) -> Retry:
-    """None is for never."""
+    """Return a retry policy; None means that the task is never retried."""
     if asked is None:
         return NEVER
     if not isinstance(asked, Retry):
@@ -80,7 +80,7 @@ def retry_of(asked: object) -> Retry:
 
 
 def memory_of(asked: object) -> int:
-    """Bytes: ``"2GB"`` is 2,000,000,000 of them, ``"2GiB"`` 2,147,483,648."""
+    """Return a number of bytes: ``"2GB"`` is 2,000,000,000, ``"2GiB"`` is 2,147,483,648."""
     found = _MEMORY.fullmatch(asked.strip()) if isinstance(asked, str) else None
     if found is None:
         raise InvalidValue(f'memory={asked!r}: write it as "500MB", "2GB" or "2GiB"')
@@ -103,7 +103,7 @@ def needs_of(asked: object) -> dict[str, int]:
 
 
 def task_of(what: str, asked: object) -> str | None:
-    """The name of a task, given by its name or by the task itself."""
+    """Return the name of a task, given as its name or as the task itself."""
     if asked is None:
         return None
     found = asked if isinstance(asked, str) else getattr(asked, "name", None)

@@ -1,6 +1,6 @@
-"""The parameters of a task, and the arguments of a call put to them as Python would.
+"""The parameters of a task, and binding the arguments of a call to them.
 
-``inspect`` does it too, ten times slower; it is asked what is wrong once something is.
+``inspect`` binds arguments ten times slower, so it is only used to explain an error.
 """
 
 import inspect
@@ -26,7 +26,7 @@ class Parameters:
     required: frozenset[str]
     defaults: Mapping[str, object]
     extra: str | None  # the name of **kwargs
-    annotations: Mapping[str, object]  # as they are written, the result's too
+    annotations: Mapping[str, object]  # as written, with that of the result
     signature: inspect.Signature
 
     @classmethod
@@ -58,7 +58,7 @@ class Parameters:
         )
 
     def bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """The arguments by name, or a ``PayloadError`` that says what Python would say."""
+        """Return the arguments by name; raise ``PayloadError`` with Python's message."""
         given: dict[str, object] = dict(zip(self.positional, args, strict=False))
         given.update(kwargs)
         if (
@@ -126,7 +126,7 @@ def _refuse_nameless(found: list[Parameter], task: str) -> None:
 
 
 class _Bare(str):
-    """An annotation that is text, shown without its quotes."""
+    """A string annotation that is shown without quotes."""
 
     __slots__ = ()
 

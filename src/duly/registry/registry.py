@@ -1,8 +1,7 @@
-"""Tasks by name: the only way from the name in a job's row to the function that runs it.
+"""The registry: tasks by name, from the name in a job's row to the function that runs it.
 
-Names are bare function names, so that a task is the same one when its file moves, and in a script
-that is ``__main__`` here and ``tasks`` there. Therefore two tasks with one name are refused, with
-both places named.
+A name is the bare function name, so that it stays the same when the file moves, or when a script is
+``__main__`` in one process and ``tasks`` in another. Two tasks with one name are refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ _SOME_JOB = 1
 
 
 class Unset:
-    """Nothing was said, which is not the same as None."""
+    """The value of an option that was not given, which is not the same as None."""
 
     def __repr__(self) -> str:
         return "unset"
@@ -61,7 +60,7 @@ class OpenJobTransaction(Protocol):
 
 
 class Registry:
-    # How ``transaction()`` is opened, wherever its tasks run. Whoever knows the store says so.
+    # Opens ``transaction()`` for running tasks; set by the code that knows the store.
     completion: OpenJobTransaction | None = None
 
     def __init__(self) -> None:
@@ -70,10 +69,10 @@ class Registry:
         self._terms: dict[str, Terms] = {}
         self._patterns: dict[Definition, Call] = {}
         self._plans: dict[Definition, FlowPlan] = {}
-        self.local: set[str] = set()  # tasks that a child, which imports the app, would not find
+        self.local: set[str] = set()  # tasks that a child process would not find on import
 
     def add(self, definition: Definition, *, local: bool = False) -> None:
-        """Know the task by its name and its aliases, unless another one goes by any of them."""
+        """Register a task by its name and aliases; refuse names that another task has."""
         for name in definition.names:
             known = self._definitions.get(name)
             if known is not None and not _is_again(known, definition):
@@ -101,7 +100,7 @@ class Registry:
         return name in self._definitions
 
     def __iter__(self) -> Iterator[Definition]:
-        """Every task once, in the order in which they were declared."""
+        """Iterate over the tasks, each once, in the order of declaration."""
         return iter(
             [known for name, known in self._definitions.items() if known.name == name],
         )
@@ -110,14 +109,14 @@ class Registry:
         return sum(1 for _ in self)
 
     def names(self) -> tuple[str, ...]:
-        """Every name a job may carry, aliases included."""
+        """Return all names of tasks, with aliases."""
         return tuple(self._definitions)
 
     def signatures(self) -> dict[str, str]:
-        """The fingerprint of what each of the names takes."""
+        """Return the fingerprint of the signature of each name."""
         return {name: known.signature.fingerprint for name, known in self._definitions.items()}
 
-    def call(  # noqa: PLR0913 - what may be said about one call, by name
+    def call(  # noqa: PLR0913 - all options of a call, by name
         self,
         definition: Definition,
         args: tuple[object, ...],
@@ -137,11 +136,11 @@ class Registry:
         tags: Sequence[str] = (),
         submitter: str = "",
     ) -> Call:
-        """What the store is asked to keep: arguments, and the task's choices or the caller's."""
+        """Return the call to store: encoded arguments, and options of the caller or the task."""
         if definition.graph is not None:
-            self.flow_plan(definition)  # what could not be checked when it was declared is by now
+            self.flow_plan(definition)  # finish the checks that the declaration could not do
         text = definition.signature.encode(args, kwargs)
-        # Read back, so that equal arguments have equal names however they were passed.
+        # Decoded again, so that equal arguments render equal names however they were passed.
         templates = definition.limits or (definition.title and title is None)
         values = definition.signature.values(text) if templates else {}
         return Call(
@@ -167,7 +166,7 @@ class Registry:
     def plain_call(
         self, definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> Call:
-        """The same where nothing is said but the arguments: by a pattern, which is checked once."""
+        """Return a call without options, quickly: the checks run once for each task."""
         if definition.limits or definition.title:
             return self.call(definition, args, kwargs)
         pattern = self._patterns.get(definition)
@@ -181,14 +180,14 @@ class Registry:
         return call_without_arguments(self, definition, options)
 
     def flow_plan(self, definition: Definition) -> FlowPlan:
-        """What a flow is opened with, checked."""
+        """Return the checked plan of a flow."""
         found = self._plans.get(definition)
         if found is None:
             found = self._plans[definition] = plan_flow(self, definition)
         return found
 
     def terms(self, definition: Definition) -> Terms:
-        """What its jobs carry to their end; a callback must be a task that is known by now."""
+        """Return the terms of a task's jobs; its callbacks must have been declared by now."""
         found = self._terms.get(definition.name)
         if found is None:
             found = self._terms[definition.name] = Terms(
@@ -250,7 +249,7 @@ class Registry:
 
 
 def _is_again(known: Definition, definition: Definition) -> bool:
-    """The same lines, run once more: a module was reloaded."""
+    """Return whether both come from the same lines, because a module was reloaded."""
     return (known.name, known.file, known.line) == (
         definition.name,
         definition.file,
@@ -266,9 +265,9 @@ def _two_with_one_name(name: str, known: Definition, definition: Definition) -> 
 
 
 def _lanes(definition: Definition, values: Mapping[str, object]) -> tuple[Lane, ...]:
-    """Each limit by its name for these arguments.
+    """Render the limits of a task for these arguments.
 
-    Two of one task may come to one name, as "account:{source}" and "account:{target}" do.
+    Two limits may come to one name, as "account:{source}" and "account:{target}" do.
     """
     lanes: dict[str, Lane] = {}
     for limit in definition.limits:
@@ -287,7 +286,7 @@ def _length(what: str, asked: Duration | None) -> timedelta | None:
 
 
 def _kept(asked: timedelta | None) -> timedelta | None:
-    """What nearly everybody wants is not written into every job."""
+    """Return None for the default retention, so that it is not stored with every job."""
     if asked is None:
         return timedelta()
     return None if asked == KEEP_RESULT else asked

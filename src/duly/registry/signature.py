@@ -1,9 +1,9 @@
-"""What a task takes and gives, as JSON: checked when it is promised, and again when it is kept.
+"""The signature of a task: its arguments and result as JSON, checked at enqueue and at run time.
 
-Between the two lies a database, and often a deployment. So what comes in is read back before it is
-stored: a wrong type is the caller's error, with the caller on the stack, and not a failed job at
-02:00. What comes out must fit the function as it is by then; if it does not, nothing is tried, and
-the job waits for somebody who knows.
+Between the two lie a database and often a deployment. Arguments are decoded again before they are
+stored: a wrong type is an error of the caller, with a traceback, and not a failed job at 02:00.
+When the job runs, its arguments must fit the function as it is then; if they do not, the job is
+blocked until a fitting worker or a person resolves it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -44,7 +44,7 @@ _NOTHING = Json("null")
 
 @dataclass(frozen=True, slots=True)
 class _Types:
-    """The types of a function's parameters, made into what reads and checks them."""
+    """The types of a function's parameters, and the decoders made from them."""
 
     hints: Mapping[str, Any]
     arguments: msgspec.json.Decoder[Any]
@@ -53,10 +53,10 @@ class _Types:
 
 
 class Signature:
-    """Made once for each task. Its types are read then, or at first use if they are not there yet.
+    """The signature of one task. Types that are not defined yet are resolved at first use.
 
-    ``keeps_result`` is False for a task whose result nobody wants: it may then be of any type.
-    A flow (``of_flow``) returns a step, and its result is that step's.
+    ``keeps_result`` is False for a task whose result is not stored: it may be of any type. A flow
+    (``of_flow``) returns a step, and its result is that of the step.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class Signature:
 
     @property
     def hints(self) -> Mapping[str, Any]:
-        """The types of its parameters and, as ``return``, of its result."""
+        """The types of the parameters and, as ``return``, of the result."""
         return self._types.hints
 
     @property
     def hints_if_known(self) -> Mapping[str, Any] | None:
-        """None: an annotation names what is not defined yet."""
+        """The types, or None if an annotation names a type that is not defined yet."""
         if self._types_if_known is None:
             try:
                 self._types_if_known = self._read_types()
@@ -103,7 +103,7 @@ class Signature:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Another one means that arguments which did not fit before might fit now."""
+        """A hash of the parameters: if it changes, arguments that did not fit may fit now."""
         hints = self._types.hints
         lines = [
             f"{'' if name in self.parameters.required else '?'}{name}:{described(hint)}"
@@ -113,7 +113,7 @@ class Signature:
         return blake2s("\n".join(lines).encode(), digest_size=6).hexdigest()
 
     def encode(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Json:
-        """The arguments as JSON, or a ``PayloadError`` that says which of them cannot be."""
+        """Return the arguments as JSON; raise ``PayloadError`` that names the wrong one."""
         given = self.parameters.bound(args, kwargs)
         if not given:
             return EMPTY
@@ -136,7 +136,7 @@ class Signature:
         return Json(data.decode())
 
     def encode_known(self, given: Mapping[str, object], *, later: Collection[str]) -> Json:
-        """The same where some arguments are not whole yet: those are written, and not checked."""
+        """Return the arguments as JSON; those in ``later`` are incomplete and not checked."""
         given = self.parameters.bound((), given)
         data = self._written(given, given, what=ARGUMENTS, longest=LONGEST_ARGS)
         for name, value in given.items():
@@ -145,19 +145,19 @@ class Signature:
         return Json(data.decode())
 
     def encode_items(self, name: str, items: list[object]) -> Json:
-        """A list of which each item is to be the argument of that name."""
+        """Return a list as JSON; each item is checked as the argument of that name."""
         data = self._written(items, {name: items}, what=name, longest=LONGEST_FILLED)
         self._check_one(name, items, kind=list[self._hint_of(name)])  # type: ignore[misc]
         return Json(data.decode())
 
     def check_defaults(self) -> None:
-        """Whether what it does not need to be given could be given to it."""
+        """Refuse defaults that could not be passed as arguments."""
         for name, value in self.parameters.defaults.items():
             self._written(value, {name: value}, what=name, longest=LONGEST_ARGS)
             self._check_one(name, value)
 
     def decode(self, text: str) -> dict[str, object]:
-        """Keyword arguments to call the function with, or a ``SignatureChanged``."""
+        """Return the keyword arguments for the function; raise ``SignatureChanged`` on a misfit."""
         types = self._types_if_known or self._types
         try:
             found = types.arguments.decode(text)
@@ -171,7 +171,7 @@ class Signature:
             raise changed(self.parameters, text, error) from None
 
     def values(self, text: str) -> dict[str, object]:
-        """What the function will see, its defaults included: for names and titles."""
+        """Return the decoded arguments with defaults, for names and titles."""
         return {**self.parameters.defaults, **self.decode(text)}
 
     def encode_result(self, value: object) -> Json:
@@ -188,7 +188,7 @@ class Signature:
         return Json(data.decode())
 
     def decode_result(self, text: str) -> object:
-        """The result, of the type that the function says it gives."""
+        """Return the result in the type of the function's return annotation."""
         types = self._types_if_known or self._types
         try:
             return types.result.decode(text)
@@ -266,7 +266,7 @@ class Signature:
         return self._types.hints[name if self._is_known(name) else str(self.parameters.extra)]
 
     def _read_extra(self, text: str | bytes) -> dict[str, object]:
-        """What **kwargs takes: each read by itself, so that a refusal can name it."""
+        """Decode what **kwargs takes, one by one, so that an error can name the argument."""
         kind = self._types.hints[str(self.parameters.extra)]
         found: dict[str, object] = msgspec.json.decode(text)
         extra = {name: value for name, value in found.items() if not self._is_known(name)}

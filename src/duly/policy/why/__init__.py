@@ -1,9 +1,8 @@
-"""Why: the answer to "why did it not run?", from evidence that somebody has gathered.
+"""Answers to "why did it not run?", made from evidence that the caller has gathered.
 
-Everything here is a pure function from evidence to an ``Answer``: first the sentence, then what it
-rests on, then what can be done. What to gather is said by the dataclasses: ``JobEvidence`` for a
-job, ``MomentEvidence`` for a moment that the ledger knows, ``AbsenceEvidence`` for one that it does
-not.
+Every function here is pure and returns an ``Explanation``: the sentence, the evidence, and commands
+that help. The dataclasses say which evidence is needed: ``JobEvidence`` for a job,
+``MomentEvidence`` for a moment with a ledger row, ``AbsenceEvidence`` for a moment without one.
 """
 
 from duly.policy.why.answer import Explanation, LocalClock, SuggestedCommand, about, first_line

@@ -1,4 +1,7 @@
-"""An answer: the sentence, then the evidence, then what can be done."""
+"""The explanation of a job or moment: a sentence, its evidence, and commands that help.
+
+Moments are shown in the zone of the schedule, and as short as the context allows.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,11 +13,11 @@ from duly.rules import local_time
 
 
 class SuggestedCommand(NamedTuple):
-    """Something that can be done about it: in a word or two, and what to type."""
+    """A command that helps: what it does in a few words, and the line to type."""
 
     what: str
     line: str
-    job_id: int | None = None  # the job that it is about, if it is about one
+    job_id: int | None = None  # the job that the command is about, if any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,7 @@ class Explanation:
     sentence: str
     evidence: tuple[str, ...] = ()
     commands: tuple[SuggestedCommand, ...] = ()
-    short: str = ""  # the same beside a name and a time: ``skipped: …``, ``failed after …``
+    short: str = ""  # the sentence without name and time: ``skipped: …``, ``failed after …``
 
     def __str__(self) -> str:
         width = max((len(command.what) for command in self.commands), default=0)
@@ -33,7 +36,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A piece of a sentence without its subject, and what belongs to it."""
+    """The predicate of a sentence, with its evidence and commands."""
 
     text: str
     evidence: tuple[str, ...] = ()
@@ -65,7 +68,7 @@ _LONGEST_LINE = 200
 
 
 class LocalClock(NamedTuple):
-    """A zone, and what time it is."""
+    """A zone and the current time; shows moments in that zone."""
 
     zone: str
     now: datetime
@@ -76,12 +79,12 @@ class LocalClock(NamedTuple):
         return f"{local:%a %Y-%m-%d} {_time(local)} {self.zone}"
 
     def due(self, moment: datetime) -> str:
-        """The same; ``10:00:10 UTC`` of today, if nobody named a zone."""
+        """Return the whole moment; only the time (``10:00:10 UTC``) for today in UTC."""
         today = local_time(moment, self.zone).date() == local_time(self.now, self.zone).date()
         return f"{self.near(moment)} UTC" if today and self.zone == "UTC" else self.whole(moment)
 
     def near(self, moment: datetime, to: datetime | None = None) -> str:
-        """``02:00``, ``Thu 02:00`` or ``Thu 2026-10-01 02:00``: as far as it is from another."""
+        """Return ``02:00``, ``Thu 02:00`` or ``Thu 2026-10-01 02:00``, by distance to ``to``."""
         local, other = local_time(moment, self.zone), local_time(to or self.now, self.zone)
         if local.date() == other.date():
             return _time(local)

@@ -1,8 +1,8 @@
-"""The time that somebody asks about: ``02:00``, ``Thu 02:00``, ``2026-11-13 02:00``, a moment.
+"""The time that a person asks about: ``02:00``, ``Thu 02:00``, ``2026-11-13 02:00``, a datetime.
 
-What is typed is read on the clock of the schedule. It means a stretch, as long as it is precise:
-``02:00`` is the whole minute, because people do not type the seconds of a moment that has some.
-Without a date it is the latest such time that is not in the future.
+Text is read in the zone of the schedule. It means a range as long as its precision: ``02:00`` is
+the whole minute, because people do not type seconds. Without a date it is the latest such time that
+is not in the future.
 """
 
 import re
@@ -30,10 +30,11 @@ _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedTime:
-    """A stretch of time: from ``start`` on, and before ``until``.
+    """A range of time, from ``start`` (inclusive) to ``until`` (exclusive).
 
-    ``again`` is where it comes once more, if the clock was set back between; ``lost`` says that the
-    clock was set forward over it, so that it never was: ``start`` is then the moment of that.
+    ``again`` is the start of the second pass, if the clock was set back and the time came twice.
+    ``lost`` means that the clock was set forward over the time, so that it did not exist; ``start``
+    is then the moment of the clock change.
     """
 
     start: datetime
@@ -75,7 +76,7 @@ def read_time(asked: datetime | str, *, zone: str, now: datetime) -> AskedTime:
 
 
 def _days(word: str | None, today: date) -> Iterator[date]:
-    """The days that may be meant, the latest first."""
+    """Yield the days that a word may mean, the latest first."""
     word = (word or "").lower()[:3]
     if word in ("tod", "yes"):
         yield today - A_DAY * (word == "yes")
@@ -87,7 +88,7 @@ def _days(word: str | None, today: date) -> Iterator[date]:
 
 
 def _on(wall: datetime, zone: str, length: timedelta, text: str) -> AskedTime:
-    """Where the clock on that wall shows it: nowhere, once or twice."""
+    """Return the range at which the zone's clock shows a wall time: never, once or twice."""
     there = zone_named(zone)
     shown = to_us(wall.replace(tzinfo=UTC))
     ends = [*there.starts[1:], None]

@@ -1,4 +1,4 @@
-"""What is known of a job, for whoever explains it."""
+"""The evidence about a job that an explanation needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from duly.policy.why.answer import LocalClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneEvidence:
-    """The limit that a job waits at, as it is now."""
+    """The current state of the limit that a job waits at."""
 
     name: str
     concurrency: int | None
@@ -29,14 +29,14 @@ class LaneEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """Where a job of a flow stands in it. Steps and parts are counted from 1, as people do."""
+    """The position of a job in its flow. Steps and parts are counted from 1."""
 
     flow: int
     flow_name: str
     step: int
     name: str  # of the step
     kind: Literal["step", "map", "wait"] = "step"
-    part: int | None = None  # of a step that goes over a list
+    part: int | None = None  # of a mapped step
     parts: int = 1
 
     def __str__(self) -> str:
@@ -50,16 +50,16 @@ class JobEvidence:
     now: datetime
     zone: str = "UTC"
     schedule: str | None = None  # by its name, if one made the job
-    attempts: Sequence[Attempt] = ()  # those that did not end it well
-    note: ProgressNote | None = None  # how far it says it is
-    runner: WorkerInfo | None = None  # who runs it, or did
-    usual: timedelta | None = None  # how long runs of its schedule take
-    stopping: str | None = None  # why it was asked to end, if it was
-    is_gone: bool = False  # the runner's process is known to have ended, whatever its lease says
-    living: Sequence[WorkerInfo] = ()  # who works
+    attempts: Sequence[Attempt] = ()  # failed attempts
+    note: ProgressNote | None = None  # the progress that the job reported
+    runner: WorkerInfo | None = None  # the worker that runs it, or did
+    usual: timedelta | None = None  # the usual runtime of its schedule
+    stopping: str | None = None  # why it was asked to stop, if it was
+    is_gone: bool = False  # the worker's process is known to have ended, whatever its lease says
+    living: Sequence[WorkerInfo] = ()  # all living workers
     flow: FlowInfo | None = None  # its steps, if it is a flow that was opened
     lineage: Lineage | None = None  # the flow that it is a step of
-    # Only of those that wait:
+    # Only for waiting jobs:
     queue: Queue | None = None
     running_in_queue: int = 0
     ahead: int = 0
@@ -72,20 +72,20 @@ class JobEvidence:
 
     @property
     def started_at(self) -> datetime | None:
-        """When somebody first began it."""
+        """The start of the first attempt."""
         return self.attempts[0].started_at if self.attempts else self.job.claimed_at
 
     @property
     def tries(self) -> str:
-        """``attempt 2 of 3``; those that crashed with a worker cost no try, and it says so.
+        """``attempt 2 of 3``; attempts lost with a worker do not count as tries, and are named.
 
-        Whoever retries a job by hand gives it all its tries again.
+        A retry by hand gives a job all its tries again.
         """
         job, most = self.job, Tried.of(self.job).retry.attempts
         at = max(1, job.attempt)
-        goes_on = job.state in (State.RUNNING, State.SUCCEEDED)  # it is not among the attempts
+        goes_on = job.state in (State.RUNNING, State.SUCCEEDED)  # attempts hold failed ones only
         before = max(0, len(self.attempts) - (at - 1 if goes_on else at))
-        # A job that has succeeded has forgotten its crashes.
+        # The crash counter of a job is reset when it succeeds.
         lost = sum(one.outcome == "lost" for one in self.attempts[before:])
         crashes = max(job.crashes, lost)
         number = max(1, at - crashes)
@@ -99,7 +99,7 @@ class JobEvidence:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it runs no more, though nobody has taken it back yet."""
+        """Whether the job is marked as running although its worker is gone."""
         if self.job.state is not State.RUNNING or self.job.worker is None:
             return False
         return self.is_gone or self.runner is None or self.runner.lease_until <= self.now

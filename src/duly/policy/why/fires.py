@@ -1,4 +1,4 @@
-"""Why a moment came to what the ledger says about it."""
+"""Why a due moment was queued, merged or skipped, according to its ledger row."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,26 +13,26 @@ from duly.policy.why.evidence import JobEvidence
 from duly.policy.why.jobs import clause_of
 from duly.policy.why.overlaps import Overlap, why_overlap
 
-# Skipped by choice, whoever was there.
+# Skipped on purpose, whether or not a scheduler was running.
 _CHOSEN = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MomentEvidence:
-    """A moment, and the row of the ledger that accounts for it."""
+    """A moment and the ledger row that covers it."""
 
     schedule: StoredSchedule
     fire: StoredFire
-    moment: datetime  # one of those that the row stands for
+    moment: datetime  # one of the moments that the row covers
     now: datetime
-    job: JobEvidence | None = None  # of the row; if it was merged, of the row it was merged into
+    job: JobEvidence | None = None  # of the row, or of the row that it was merged into
     into: StoredFire | None = None
-    in_the_way: JobEvidence | None = None  # the run that had not ended
-    last_decision: datetime | None = None  # of any scheduler, before this one
-    notes: tuple[str, ...] = ()  # what the clocks on the walls did
+    in_the_way: JobEvidence | None = None  # the earlier run that had not ended
+    last_decision: datetime | None = None  # by any scheduler, before this one
+    notes: tuple[str, ...] = ()  # clock changes near that time
     backfill: StoredFire | None = None  # somebody asked for the moment later
     backfill_job: JobEvidence | None = None
-    zone: str | None = None  # of the whole answer; None: the schedule's own
+    zone: str | None = None  # in which moments are shown; None: the schedule's zone
 
     @property
     def name(self) -> str:
@@ -99,7 +99,7 @@ def _skipped(found: MomentEvidence) -> Explanation:
         return Explanation(sentence=f"{found.name} is due {due} and will be skipped {why}.")
     why = f": {reason}"
     commands: tuple[SuggestedCommand, ...] = ()
-    if found.schedule.plan.reaction is None:  # else nobody can run it without an event
+    if found.schedule.plan.reaction is None:  # a reaction cannot be run without an event
         why, commands = _why_skipped(found)
     return Explanation(
         sentence=f"{_due(found)} and was skipped{why}.",
@@ -109,7 +109,7 @@ def _skipped(found: MomentEvidence) -> Explanation:
 
 
 def _why_skipped(found: MomentEvidence) -> tuple[str, tuple[SuggestedCommand, ...]]:
-    """What follows "was skipped", and what can be done."""
+    """Return the words after "was skipped", and the commands that help."""
     reason, run = found.fire.reason, run_it(found.name)
     at = f" at {found.clock.near(found.fire.decided_at, found.moment)}"
     match found.fire.cause:
@@ -131,7 +131,7 @@ def _why_skipped(found: MomentEvidence) -> tuple[str, tuple[SuggestedCommand, ..
 
 
 def _overlap(found: MomentEvidence) -> tuple[str, tuple[SuggestedCommand, ...]]:
-    """The run in the way, as it is by now; and what can be done about it."""
+    """Describe the earlier run as it is now, and the commands that help."""
     if found.in_the_way is None:
         return found.fire.reason, (run_it(found.name, what="run it anyway"),)
     return why_overlap(
@@ -176,7 +176,7 @@ def _next(found: MomentEvidence) -> str:
 
 
 def _stretch(found: MomentEvidence) -> tuple[str, ...]:
-    """How many moments share the row."""
+    """Say how many moments the row covers, if it covers several."""
     fire, clock = found.fire, found.clock
     if fire.count == 1:
         return ()
@@ -186,7 +186,7 @@ def _stretch(found: MomentEvidence) -> tuple[str, ...]:
 
 
 def _gap(found: MomentEvidence) -> tuple[str, ...]:
-    """Who was there to decide, if it took long."""
+    """Say whether a scheduler was running, if the decision came late."""
     fire, clock = found.fire, found.clock
     waited = fire.decided_at - found.moment
     if waited < PROMPT or fire.series != CLOCK or fire.cause in _CHOSEN:
@@ -201,7 +201,7 @@ def _gap(found: MomentEvidence) -> tuple[str, ...]:
 
 
 def _later(found: MomentEvidence) -> tuple[str, ...]:
-    """What became of the moment when somebody asked for it later."""
+    """Say what became of the moment's backfill, if there was one."""
     asked, job = found.backfill, found.backfill_job
     if asked is None:
         return ()

@@ -1,4 +1,4 @@
-"""Why a flow is where it is, told by its steps; and what a step waits for that asks somebody."""
+"""Why a flow runs or failed, step by step; and which event a waiting step waits for."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ DONE = (StepState.SUCCEEDED, StepState.SKIPPED)
 
 
 def how_far(flow: FlowInfo, *, brief: bool = False) -> str:
-    """``3 of 5 steps are done``, and what became of the others; ``brief``: ``3 of 5 done``."""
+    """Return ``3 of 5 steps are done, 1 failed``; with ``brief``, ``3 of 5 done, 1 failed``."""
     counts = Counter(step.state for step in flow.steps)
     done, steps = sum(counts[state] for state in DONE), len(flow.steps)
     said = f"{done:,} of {plural(steps, 'step')} {'is' if done == 1 else 'are'} done"
@@ -34,14 +34,14 @@ def how_far(flow: FlowInfo, *, brief: bool = False) -> str:
 
 
 def first_failed(flow: FlowInfo) -> StepInfo | None:
-    """The step that failed before any other."""
+    """Return the step that failed first."""
     return min(
         _failed(flow), key=lambda step: (step.ended_at or flow.opened_at, step.number), default=None
     )
 
 
 def parts_done(step: StepInfo) -> int:
-    """How many of its parts have succeeded."""
+    """Return how many parts of a step have succeeded."""
     return step.parts - step.remaining - step.missed - step.stopped
 
 
@@ -65,7 +65,7 @@ def running_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
 
 
 def failed_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
-    """Which step failed first, and how; and which others did."""
+    """Explain a failed flow: the step that failed first, its error, and other failed steps."""
     job, clock, failed = found.job, found.clock, first_failed(flow)
     others = [step for step in _failed(flow) if step is not failed]
     said = first_line(job.error) or first_line(job.reason)
@@ -79,7 +79,7 @@ def failed_flow(found: JobEvidence, flow: FlowInfo) -> Clause:
 
 
 def awaited_event(found: JobEvidence) -> Clause:
-    """Of a step that waits until somebody says something: what, until when, and how to say it."""
+    """Explain a step that waits for an event: which event, until when, and how to emit it."""
     job, clock = found.job, found.clock
     event, key = read_awaited(job.waits_for or "")
     about_it = f" about {key}" if key else ""
@@ -102,7 +102,7 @@ def _under_way(step: StepInfo, clock: LocalClock) -> str:
 
 
 def _held_up(flow: FlowInfo, running: Sequence[StepInfo]) -> list[str]:
-    """What waits for what runs, directly."""
+    """Name the steps that wait directly for the running ones."""
     under_way = {step.number for step in running}
     waiting = [
         step.name
@@ -127,7 +127,7 @@ def _failure(step: StepInfo, clock: LocalClock) -> str:
 
 
 def _see_step(flow: FlowInfo, step: StepInfo | None) -> tuple[SuggestedCommand, ...]:
-    """One that goes over a list is seen by its jobs."""
+    """Return the command that shows a step; a mapped step is shown as a list of its jobs."""
     if step is None or step.job_id is None:
         return ()
     if step.kind == "map":

@@ -1,4 +1,4 @@
-"""Why a job is where it is: a clause for each state, to be put behind "was due … and"."""
+"""Why a job is in its state: a clause for each state, to follow "was due … and"."""
 
 from datetime import timedelta
 from shlex import quote
@@ -49,7 +49,7 @@ def explain_job(found: JobEvidence) -> Explanation:
 
 
 def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each state
-    """What has become of a job whose moment has come."""
+    """Return the clause for the state of a job whose moment has come."""
     match found.job.state:
         case State.SUCCEEDED:
             return _succeeded(found)
@@ -77,7 +77,7 @@ def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each sta
 
 def _succeeded(found: JobEvidence) -> Clause:
     job, clock = found.job, found.clock
-    # What counts is the run that succeeded; those before it are told below.
+    # Lateness is that of the run that succeeded; earlier attempts are listed as evidence.
     started, ended = job.claimed_at or job.due_at, job.ended_at or found.now
     late = max(started - job.due_at, timedelta())
     took = f"took {about(ended - started)}"
@@ -118,7 +118,7 @@ def _running(found: JobEvidence) -> Clause:
 
 
 def _lost(found: JobEvidence) -> str:
-    """How it is known, and what follows from it."""
+    """Say how it is known that the worker is gone, and that the job will run again."""
     runner, clock = found.runner, found.clock
     then = "the job will be taken back and run again"
     if not found.living:
@@ -188,7 +188,7 @@ def _scheduled(found: JobEvidence) -> Clause:
 
 
 def _tried(found: JobEvidence) -> tuple[str, ...]:
-    """The last attempts that did not end it well."""
+    """Return a line for each of the last failed attempts."""
     clock = found.clock
     return tuple(
         f"attempt {one.number}, {clock.near(one.started_at)} to {clock.near(one.ended_at)}: "

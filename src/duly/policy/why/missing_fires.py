@@ -1,4 +1,4 @@
-"""Why the ledger has no row for a time that somebody asks about."""
+"""Why the ledger has no row for the time that a person asks about."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _TIMING = re.compile(r"(?:^|; )(rule|zone|policies): ")
 
 
 class ScheduleChange(NamedTuple):
-    """What was changed about a schedule, when and by whom."""
+    """A change of a schedule: when, by whom, and which fields."""
 
     at: datetime
     who: str
@@ -34,18 +34,18 @@ class ScheduleChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsenceEvidence:
-    """A time for which there is no row; without one, the schedule has no row at all."""
+    """A time without a ledger row; if ``asked`` is None, the schedule has no row at all."""
 
     schedule: StoredSchedule
     now: datetime
     asked: AskedTime | None = None
-    moment: datetime | None = None  # of its rule as it is now, in the stretch that is asked about
-    before: datetime | None = None  # the moments next to it
+    moment: datetime | None = None  # a moment of the current rule in the time asked about
+    before: datetime | None = None  # the nearest moments of the rule
     after: datetime | None = None
     changes: tuple[ScheduleChange, ...] = ()  # the newest first
-    last_decision: datetime | None = None  # of any scheduler
+    last_decision: datetime | None = None  # by any scheduler
     scheduler_is_running: bool = False  # other schedules are fired
-    notes: tuple[str, ...] = ()  # what the clocks on the walls did
+    notes: tuple[str, ...] = ()  # clock changes near that time
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ def _not_due(found: AbsenceEvidence, asked: AskedTime) -> Explanation:
 
 
 def _settled_without_row(found: AbsenceEvidence, moment: datetime) -> Explanation:
-    """Everything up to the cursor was decided, and this was not: it was not due then."""
+    """Explain a moment before the cursor without a row: it was not due then, or its row is gone."""
     later = [change for change in found.changes if change.at > moment]
     retimed = [change for change in later if _TIMING.search(change.what)]
     said, clock = f"{found.name} was not due {found.clock.whole(moment)}", found.clock
@@ -204,7 +204,7 @@ def _paused(found: AbsenceEvidence) -> str:
 
 
 def _moved_by(found: AbsenceEvidence, asked: AskedTime) -> ScheduleChange | None:
-    """The change that took the moment away: by the rule before it, there was one."""
+    """Return the change that removed the moment: the rule before the change has it."""
     plan = found.schedule.plan
     for change in found.changes:
         rule = _RULE.search(change.what)

@@ -1,8 +1,8 @@
-"""The run that was in the way of a moment: what it did then, and what would have helped.
+"""Why a moment was skipped because an earlier run had not ended, and how to prevent it.
 
-What helps depends on what the run did when the moment was decided. One that waited is helped by
-what it waited for, one that ran too long by a limit, and one that always runs longer than its
-schedule leaves it by another schedule.
+The advice depends on what the earlier run did when the moment was decided: if it waited, remove
+what it waited for; if it ran too long, set a timeout; if it always runs longer than the interval of
+its schedule, use a longer interval.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from duly.policy.why.jobs import clause_of
 from duly.rules import Spaced
 
 QUEUE_ONE = SuggestedCommand("prevent it", 'overlap="queue_one" on the schedule: the newest waits')
-# A timeout that somebody would choose, so many times longer than what is usual.
+# The suggested timeout is this many times the usual runtime, rounded up.
 ROOM = 3
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 _ROUND = (
@@ -38,13 +38,13 @@ _ROUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """A moment that was skipped, and the run of its schedule that had not ended."""
+    """A skipped moment, and the run of its schedule that had not ended."""
 
     plan: Plan
     moment: datetime
     decided_at: datetime
     other: JobEvidence
-    zone: str | None = None  # of the whole answer; None: the schedule's own
+    zone: str | None = None  # in which moments are shown; None: the schedule's zone
 
     @property
     def clock(self) -> LocalClock:
@@ -52,14 +52,14 @@ class Overlap:
 
     @property
     def interval(self) -> timedelta | None:
-        """How long the schedule leaves a run before the next moment."""
+        """The time from this moment to the next one."""
         kept = self.plan.kept
         after = None if isinstance(kept, Spaced) else kept.after(self.moment)
         return None if after is None else after - self.moment
 
 
 def why_overlap(found: Overlap) -> tuple[str, tuple[SuggestedCommand, ...]]:
-    """The run in the way, as it is by now; and what can be done about it."""
+    """Describe the earlier run as it is now, and the commands that help."""
     job, clock = found.other.job, found.clock
     lead = f'overlap="skip", and the run of {clock.near(job.due_at, found.moment)} (job {job.id})'
     run = run_it(found.plan.name, what="run it anyway")
@@ -75,7 +75,7 @@ def why_overlap(found: Overlap) -> tuple[str, tuple[SuggestedCommand, ...]]:
 
 
 def _began_later(found: Overlap) -> bool:
-    """When the moment was decided it waited, for a worker or for its next attempt."""
+    """Return whether the run started after the decision: it waited for a worker or a retry."""
     claimed = found.other.job.claimed_at
     return claimed is not None and claimed > found.decided_at
 
@@ -96,7 +96,7 @@ def _stop(found: Overlap) -> tuple[SuggestedCommand, ...]:
 
 
 def _ended(found: Overlap) -> tuple[str, SuggestedCommand]:
-    """What it did when the moment was decided, and what came of it."""
+    """Describe a run that has ended by now, and how to prevent the overlap."""
     other, clock = found.other, found.clock
     job, began = other.job, other.started_at
     if job.ended_at is None or began is None or job.claimed_at is None:
@@ -119,7 +119,7 @@ def _usually(found: Overlap) -> str:
 
 
 def _prevention(found: Overlap) -> SuggestedCommand:
-    """Of a run that ran too long."""
+    """Return advice about a run that took too long."""
     usual, interval = found.other.usual or _took(found), found.interval
     too_often = interval is not None and (
         interval < _ROUND[0] if usual is None else usual >= interval
@@ -139,7 +139,7 @@ def _prevention(found: Overlap) -> SuggestedCommand:
 
 
 def _took(found: Overlap) -> timedelta | None:
-    """How long this one took, if it came to a good end: what is usual is not known yet."""
+    """Return the runtime of this run if it succeeded; used while the usual one is not known."""
     job = found.other.job
     if job.state is not State.SUCCEEDED or job.ended_at is None or job.claimed_at is None:
         return None

@@ -1,4 +1,4 @@
-"""Why a job waits that could run: what it lacks, the most telling first."""
+"""Why a ready or blocked job does not run yet; the most useful cause comes first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -12,7 +12,7 @@ from duly.policy.why.flows import awaited_event
 
 MOST_NAMED = 3
 MOST_COUNTED = 10_000
-# Tasks of duly's own, and what a worker must be told to run them.
+# Built-in tasks, and the --allow word that a worker needs to run them.
 _OFF_UNLESS_ALLOWED = {"duly.shell": "shell", "duly.command": "shell", "duly.http": "http"}
 
 
@@ -23,7 +23,7 @@ class Waits(NamedTuple):
 
 
 def why_waiting(found: JobEvidence) -> Waits:
-    """Of a job that is ready or blocked."""
+    """Explain why a ready or blocked job does not run."""
     job = found.job
     match job.waits:
         case "limit":
@@ -51,7 +51,7 @@ def why_waiting(found: JobEvidence) -> Waits:
 def what_is_missing(
     living: Sequence[WorkerInfo], *, task: str, queue: str, needs: Mapping[str, int]
 ) -> tuple[str, SuggestedCommand | None] | None:
-    """Why no worker that lives can run a task; None: one can."""
+    """Return why no living worker can run a task, and a command that helps; None if one can."""
     listening = [worker for worker in living if queue in worker.queues]
     knowing = [worker for worker in living if task in worker.tasks]
     able = [worker for worker in knowing if worker in listening]
