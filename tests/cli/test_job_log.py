@@ -40,7 +40,10 @@ BESIDE = """
 """
 
 
-@pytest.mark.parametrize("more", [("-v",), ("--log-level", "debug")])
+again = pytest.mark.thorough("repeats with another command")
+
+
+@pytest.mark.parametrize("more", [("-v",), pytest.param(("--log-level", "debug"), marks=again)])
 def test_who_wants_a_line_for_every_job_reads_it_as_text(
     tmp_path: Path, more: tuple[str, ...]
 ) -> None:
@@ -56,7 +59,14 @@ def test_who_wants_a_line_for_every_job_reads_it_as_text(
     assert not {"\x1b", "\x07"} & {*log}
 
 
-@pytest.mark.parametrize("command", ["up", "worker --scheduler", "dev", "dev --no-reload"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "up",
+        "dev",
+        *(pytest.param(one, marks=again) for one in ("worker --scheduler", "dev --no-reload")),
+    ],
+)
 def test_nobody_else_is_told_but_what_is_printed_is_printed(tmp_path: Path, command: str) -> None:
     (tmp_path / "tasks.py").write_text(TASKS.replace("RUN", "pass"))
     with started(tmp_path, *command.split()) as process:

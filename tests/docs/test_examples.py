@@ -142,6 +142,7 @@ def ends_by_itself(demo: "subprocess.Popen[bytes]", folder: Path) -> None:
     assert "stays open" not in said
 
 
+@pytest.mark.thorough("the demo works for ten seconds")
 def test_the_demo_serves_its_dashboard_without_a_terminal_and_says_where_first() -> None:
     asked = {**os.environ, "DULY_WEB": "yes", "DULY_PORT": "0"}
     with subprocess.Popen(

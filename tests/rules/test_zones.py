@@ -88,6 +88,7 @@ def test_the_offset_is_the_same_at_and_just_before_every_change() -> None:
     assert wrong == []
 
 
+@pytest.mark.thorough("every zone, month by month")
 def test_the_offset_is_the_same_in_every_month_and_at_any_time() -> None:
     months = [datetime(1970 + n // 12, n % 12 + 1, 1, tzinfo=UTC) for n in range(230 * 12)]
     dice = Random(1970)

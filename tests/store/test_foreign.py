@@ -69,7 +69,11 @@ def drivers(
     )
 
 
+# Each kind of connection once.
+USUAL = {"psycopg", "asyncpg", "SQLAlchemy Session", "Django", "sqlite3"}
+
 everybody = drivers(postgres=POSTGRES, sqlite=SQLITE)
+usually = drivers(USUAL, postgres=POSTGRES, sqlite=SQLITE)
 everybody_alone = drivers(postgres=POSTGRES_ALONE, sqlite=SQLITE_ALONE)
 
 
@@ -138,7 +142,7 @@ async def test_a_job_is_there_for_the_caller_at_once_and_for_others_after_the_co
     assert job.deadline == job.ready_at + timedelta(minutes=23)
 
 
-@everybody
+@usually
 async def test_a_key_is_replaced_kept_or_refused(caller: Caller, store: SqlStore) -> None:
     first = call(key="invoice", run_after=LATER)
     [number] = await caller.enqueue(first)
@@ -152,7 +156,7 @@ async def test_a_key_is_replaced_kept_or_refused(caller: Caller, store: SqlStore
     assert [(job.id, job.args) for job in await store.jobs.page()] == [(number, '{"moved":1}')]
 
 
-@everybody
+@usually
 async def test_a_batch_with_a_key_that_is_taken_leaves_nothing_behind(
     caller: Caller, store: SqlStore
 ) -> None:
@@ -165,7 +169,7 @@ async def test_a_batch_with_a_key_that_is_taken_leaves_nothing_behind(
     assert {job.id for job in await store.jobs.page() if job.key != "taken"} == {before, after}
 
 
-@everybody
+@usually
 async def test_two_thousand_jobs_are_one_call(caller: Caller, store: SqlStore) -> None:
     numbers = await caller.enqueue(*(call(title=f"the {place}th") for place in range(2_000)))
     await caller.commit()
@@ -174,7 +178,7 @@ async def test_two_thousand_jobs_are_one_call(caller: Caller, store: SqlStore) -
     assert len(jobs) == 2_000
 
 
-@everybody
+@usually
 async def test_after_a_refusal_at_the_door_the_transaction_goes_on(
     caller: Caller, store: SqlStore
 ) -> None:
@@ -186,7 +190,7 @@ async def test_after_a_refusal_at_the_door_the_transaction_goes_on(
     assert [job.id for job in await store.jobs.page()] == [before, after]
 
 
-@everybody
+@usually
 async def test_a_database_without_tables_is_named_as_such_and_the_transaction_goes_on(
     empty_home: Home, calling: Calling
 ) -> None:

@@ -48,6 +48,7 @@ from tests.store.homes import Home
 from tests.store.test_foreign import (  # noqa: F401
     LATER,
     TRICKY,
+    USUAL,
     caller,
     drivers,
     empty_home,
@@ -58,9 +59,6 @@ from tests.store.test_foreign import (  # noqa: F401
 )
 
 TRICKY_NAME = "100% %s %(name)s :name :now $1 ? ' \" \\ ✓ 𝄞"
-
-# Each kind of connection once; all of them enqueue in test_foreign.
-USUAL = {"psycopg", "asyncpg", "SQLAlchemy Session", "Django", "sqlite3"}
 
 everybody = drivers(
     USUAL,

@@ -125,6 +125,7 @@ def test_what_is_said_on_the_page_is_seen_to_start_work(here: Served, browser_pa
     check_with_axe(browser_page)
 
 
+@pytest.mark.thorough("a browser and a server for another look at the same page")
 def test_the_page_of_such_a_schedule_speaks_of_events(here: Served, browser_page: Page) -> None:
     browser_page.goto(f"{here.url}/schedules/reindex")
     expect(browser_page.locator(".sentence")).to_have_text("When doc.changed happens.")
@@ -142,6 +143,7 @@ def test_the_page_of_such_a_schedule_speaks_of_events(here: Served, browser_page
     expect(browser_page.locator(".toast")).to_contain_text("is enqueued")
 
 
+@pytest.mark.thorough("a browser and a server for another look at the same page")
 def test_its_rule_is_edited_with_the_sentence_and_without_moments(
     here: Served, browser_page: Page
 ) -> None:
@@ -179,6 +181,7 @@ def test_what_happened_before_a_schedule_is_replayed_once(here: Served, browser_
     expect(preview).to_contain_text("it has reacted to all that it means")
 
 
+@pytest.mark.thorough("a browser and a server for another look at the same page")
 def test_on_a_phone_nothing_is_wider_than_it(here: Served, browser_page: Page) -> None:
     here.ask("POST", "/api/v1/events", '{"name": "doc.changed", "payload": {"doc_id": 7}}')
     browser_page.set_viewport_size({"width": 360, "height": 740})

@@ -160,6 +160,7 @@ def test_what_failed_is_named_and_gone_on_from(
     expect(browser_page.locator(".toast")).to_contain_text(f"Flow {number} goes on")
 
 
+@pytest.mark.thorough("a browser and a server for another look at the same page")
 def test_on_a_phone_the_steps_are_a_list(here: Served, browser_page: Page) -> None:
     number = enqueue(here, "etl")
     browser_page.set_viewport_size({"width": 360, "height": 740})

@@ -230,7 +230,9 @@ def test_a_search_opens_a_job_by_its_number_and_finds_schedules_by_their_names(
     expect(page).to_have_url(f"{shop.url}/schedules/nightly_report")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "theme", ["light", pytest.param("dark", marks=pytest.mark.thorough("the other theme"))]
+)
 def test_a_primary_button_can_be_read_while_the_pointer_is_on_it(
     open_page: Callable[[str], Page], theme: str
 ) -> None:

@@ -83,6 +83,7 @@ async def test_every_enqueue_that_is_acknowledged_after_a_restore_is_there(
         assert {job.id: job.title for job in await new.jobs.page(limit=2_000)} == titles
 
 
+@pytest.mark.thorough("restarts a server for another loss of the same kind")
 async def test_every_enqueue_that_is_acknowledged_after_a_failover_is_there(
     cluster: Cluster,
 ) -> None:
@@ -136,6 +137,7 @@ async def test_whatever_else_is_acknowledged_after_a_restore_is_there(cluster: C
         assert await new.access.verify_audit() is None
 
 
+@pytest.mark.thorough("restarts a server for another loss of the same kind")
 async def test_a_worker_that_the_database_forgot_does_not_become_another(
     cluster: Cluster,
 ) -> None:
@@ -180,6 +182,7 @@ async def test_a_claim_that_the_database_forgot_cannot_be_finished(cluster: Clus
         assert (await new.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
 
 
+@pytest.mark.thorough("restarts a server for another loss of the same kind")
 async def test_an_unknown_outcome_is_found_undone_in_a_database_that_went_back(
     cluster: Cluster,
 ) -> None:
