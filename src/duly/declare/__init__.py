@@ -1,6 +1,6 @@
-"""What a file of schedules says: read, written, and compared with what is there.
+"""Files of schedules: reading, writing, and comparing them with the store.
 
-Text in, values or text out: nothing here opens a file or asks a store.
+Pure code: nothing here opens a file or talks to a store.
 """
 
 from duly.declare.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile

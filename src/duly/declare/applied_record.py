@@ -1,8 +1,7 @@
-"""What is remembered of a file that was applied: what it said, and what was decided beside it.
+"""The record of an applied file: its content, and the values that tasks decided.
 
-A file may leave a queue or a title to its task. Whether a person has changed that since can only be
-told by what the task decided then, so it is remembered too: in a last line that is a comment to
-whoever reads the rest as a file.
+A file may leave a queue or a title to its task. To notice that a person changed it later, the value
+that the task decided is recorded too, in a last line that is a TOML comment.
 """
 
 import json
@@ -13,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from duly.declare.file_text import read, write
 from duly.declare.schedule_file import ScheduleEntry, ScheduleFile
 
-# What a task decides if the file does not.
+# Fields that the task decides if the file does not set them.
 DECIDED: Final = ("title", "queue", "priority", "timeout", "attempts")
 Decided: TypeAlias = Mapping[str, object]  # by field
 
@@ -26,13 +25,13 @@ class Record:
     decided: Mapping[str, Decided] = field(default_factory=dict)  # by schedule
 
     def applied_as(self, name: str) -> dict[str, Any]:
-        """What of that was applied last, by whoever's word; what nobody knows is not in it."""
+        """Return the applied values of these fields, set by the file or decided by the task."""
         entry = self.sheet.schedules.get(name)
         return {**self.decided.get(name, {}), **({} if entry is None else spoken(entry))}
 
 
 def spoken(entry: ScheduleEntry) -> dict[str, Any]:
-    """What of that the file says itself."""
+    """Return the fields among ``DECIDED`` that the file sets itself."""
     return {name: found for name in DECIDED if (found := getattr(entry, name)) not in (None, "")}
 
 
@@ -48,6 +47,6 @@ def read_record(text: str, *, place: str) -> Record:
 
 
 def said_in(record: str) -> str:
-    """The part of it that the file said."""
+    """Return the part of a record that is the file's content."""
     before, _, line = record.removesuffix("\n").rpartition("\n")
     return f"{before}\n" if line.startswith(_MARK) else record

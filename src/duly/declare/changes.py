@@ -1,4 +1,4 @@
-"""One thing that a plan does, or leaves alone and tells: as values, and as lines for people.
+"""The changes of a plan, as values and as lines of text.
 
 + schedule backup  30 2 * * * Europe/Berlin  shell
 ~ schedule report  rule: "0 2 * * *" -> "0 3 * * *"
@@ -22,29 +22,29 @@ Action: TypeAlias = Literal[
     "change",
     "remove",
     "unchanged",
-    "drift",  # a person edited it, and there is nothing else to change
+    "drift",  # a person edited it, and nothing else differs
     "gone",  # a person removed it
-    "taken",  # somebody else has one of that name
-    "left",  # the file has it no longer, and nobody asked to prune
+    "taken",  # another owner has one of that name
+    "left",  # no longer in the file, and prune was not asked for
 ]
 
 _WORK: Final = ("add", "change", "remove")
-_WINDOW = 60  # of a long value: what is shown around the first difference
+_WINDOW = 60  # characters shown around the first difference of long values
 _BEFORE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A field in which what is there (``old``) and what the file says (``new``) differ."""
+    """A field in which the store (``old``) and the file (``new``) differ."""
 
     field: str
     old: object
     new: object
-    left: bool = False  # what the file does not say itself: it was decided when it was applied
+    left: bool = False  # the file does not set the field; its value was decided when applied
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Both as in the file, without secrets."""
+        """Both values in TOML, without secrets."""
         return _shown(self.field, self.old), _shown(self.field, self.new)
 
     def __str__(self) -> str:
@@ -60,15 +60,15 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
-    """``entry`` is what is there afterwards: the file's, with the fields that a person set."""
+    """A change of one entry; ``entry`` is the result, with the fields that a person set."""
 
     kind: Kind
     name: str
     action: Action
     entry: Thing | None = None
-    differences: tuple[FieldDifference, ...] = ()  # that applying makes good
+    differences: tuple[FieldDifference, ...] = ()  # that the plan applies
     drift: tuple[FieldDifference, ...] = ()  # that stay
-    owner: str = ""  # of one that is taken
+    owner: str = ""  # the other owner, if it is taken
 
     @property
     def is_work(self) -> bool:
@@ -76,7 +76,7 @@ class PlannedChange:
 
     @property
     def has_drift(self) -> bool:
-        """Whether what is there will not be what the file says."""
+        """Whether the result will differ from the file."""
         return bool(self.drift) or self.action in ("gone", "taken")
 
     def lines(self) -> list[str]:
@@ -109,7 +109,7 @@ class PlannedChange:
 
 
 def _told(entry: Thing | None) -> str:
-    """What is added, in a few words."""
+    """Describe an added entry in a few words."""
     if isinstance(entry, ScheduleEntry):
         rule = " ".join(entry.rule.split())
         zone = f" {entry.zone}" if entry.zone and not rule.endswith(entry.zone) else ""
@@ -125,7 +125,7 @@ def _told(entry: Thing | None) -> str:
 
 
 def _word(drift: FieldDifference, new: str) -> str:
-    """What the file has to say about it."""
+    """Say what the file has for a drifted field."""
     if not drift.left:
         return f"says {new}"
     return "leaves it out" if drift.new is None else f"leaves it at {new}"

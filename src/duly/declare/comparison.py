@@ -1,8 +1,18 @@
-"""Two files and the store, compared thing by thing and field by field, by what the words mean.
+"""The plan of a file: the three-way comparison of the file, the last applied file and the store.
 
-What was applied last against what is there: where the two differ, a person has been at it, and
-that stays. It is the same rule for what the file said and for what it left to its task, which
-decided when it was applied; only where nobody remembers what it decided is it left alone.
+The last applied file tells who changed a field. If the store still has the applied value, the file
+has been edited, and its new value is used. If the store has another value, a person edited it, and
+that stays unless it is taken back: it is **drift**, and the plan shows it. The same rule holds for
+a field that the file leaves to the task: its applied value is recorded. Without a record it is left
+alone. Values are compared by meaning: "90s" equals "1m30s".
+
+    in the file   last applied   stored    result
+    yes           -              no        added
+    yes           yes            yes       changed field by field, drifted, or unchanged
+    yes           yes            no        removed by a person: drift, added only if taken back
+    yes           no             yes       changed; of another owner only if taken back
+    no            yes            yes       removed with prune, else kept and listed
+    no            -              -         ignored: it never was in the file
 """
 
 from collections import Counter
@@ -26,21 +36,21 @@ _NOTHING: Final[tuple[object, ...]] = (None, "", (), {})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A kind of thing, and which of its fields are judged together.
+    """A kind of entry, and which of its fields are compared as one unit.
 
-    What runs is one choice in eight fields: half of it from the file and half from a person would
-    be neither's. The same goes for a rule and its zone, and for a pause and its note.
+    Task and arguments are one choice in eight fields: half from the file and half from a person
+    would be wrong. The same holds for a rule and its zone, and for a pause and its note.
     """
 
     kind: Kind
     readers: Mapping[str, Reader]
     units: tuple[Unit, ...]
-    unsaid: Mapping[str, object]  # what it means to leave a field out
-    decided: Unit = ()  # what the task decides if the file does not
+    unsaid: Mapping[str, object]  # the defaults of fields
+    decided: Unit = ()  # fields that the task decides if the file does not set them
 
     def said(self, thing: object, name: str) -> object:
         found = getattr(thing, name)
-        # Why it is paused is nothing to compare while it is not.
+        # The note of a pause is ignored while there is no pause.
         idle = name == "note" and not getattr(thing, "paused", True)
         if isinstance(thing, ScheduleEntry) and thing.rule.startswith(BEGINNING):
             found = _said_of_reaction(thing, name)
@@ -55,7 +65,7 @@ class Shape:
         return self.meant(one, unit) != self.meant(other, unit)
 
     def unspoken(self, unit: Unit, thing: object) -> bool:
-        """Whether the file leaves it to the task."""
+        """Return whether the file leaves the fields to the task."""
         return unit[0] in self.decided and getattr(thing, unit[0]) in _NOTHING
 
 
@@ -76,7 +86,7 @@ class Comparison(Generic[T]):
                 yield self._change(name, "remove" if prune else "left")
 
     def record(self, changes: Iterable[PlannedChange]) -> dict[str, T]:
-        """What the file answers for from now on: what it has, and what it had and left behind."""
+        """Return the entries to record as applied: those of the file, and those it left behind."""
         return {
             change.name: self.file[change.name]
             if change.name in self.file
@@ -104,7 +114,7 @@ class Comparison(Generic[T]):
         return owner != "file" and not (owner == "person" and name in self.last)
 
     def _merged(self, name: str, wanted: T, *, take_back: bool) -> PlannedChange:
-        """The file's new words, and the fields that a person set since the last ones."""
+        """Merge the file's new values with the fields that a person set since the last apply."""
         there, aim = self.live[name], self._aim(name, wanted)
         changed: list[Unit] = []
         drifted: list[Unit] = []
@@ -123,7 +133,7 @@ class Comparison(Generic[T]):
         )
 
     def _aim(self, name: str, wanted: T) -> T:
-        """What the file wants, with what was decided where it says nothing and never did."""
+        """Return the file's entry, with recorded values for fields that it never set."""
         decided: dict[str, Any] = {
             each: value
             for each, value in self.decided.get(name, {}).items()
@@ -132,12 +142,12 @@ class Comparison(Generic[T]):
         return replace(wanted, **decided)
 
     def _is_left(self, unit: Unit, name: str, wanted: T) -> bool:
-        """Whether it is the task's, and nobody remembers what that decided."""
+        """Return whether the fields are left to the task and no decision is recorded."""
         known = self._was_said(unit, name) or unit[0] in self.decided.get(name, {})
         return self.shape.unspoken(unit, wanted) and not known
 
     def _is_edited(self, unit: Unit, name: str) -> bool:
-        """Whether what is there is not what was applied last: a person set it."""
+        """Return whether a person set the fields: the store differs from what was applied last."""
         last = self.last.get(name)
         if last is None:
             return False
@@ -155,7 +165,7 @@ class Comparison(Generic[T]):
     def _differences(
         self, units: Iterable[Unit], aim: T, there: T, *, said: T | None = None
     ) -> tuple[FieldDifference, ...]:
-        """In which fields the two differ; ``said`` is the file's own word on them."""
+        """Return the fields that differ; ``said`` is the entry as the file has it."""
         shape = self.shape
         return tuple(
             FieldDifference(
@@ -174,7 +184,7 @@ class Comparison(Generic[T]):
 
 
 def _said_of_reaction(entry: ScheduleEntry, name: str) -> object:
-    """What is meant where an entry for events says nothing: see ``Plan``, ``reaction_call``."""
+    """Return the value of a field of an ``on …`` schedule, with its defaults."""
     if name == "overlap":
         return entry.overlap or "allow"
     if name == "args":
@@ -215,14 +225,14 @@ LIMITS: Final = Shape(kind="limit", readers=LIMIT, units=(("concurrency", "rate"
 
 @dataclass(frozen=True, slots=True)
 class SheetPlan:
-    """The changes in the order of the file, and what to remember as applied once they are made."""
+    """The changes in the order of the file, and the record to store once they are applied."""
 
     changes: tuple[PlannedChange, ...]
     record: ScheduleFile
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do; there may be drift all the same."""
+        """Whether there is nothing to apply; there may still be drift."""
         return not any(change.is_work for change in self.changes)
 
     @property
@@ -231,13 +241,13 @@ class SheetPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are of each action, and how many ``drifted`` in whole or in part."""
+        """The number of changes of each action, and how many ``drifted`` in whole or in part."""
         counted = Counter(change.action for change in self.changes)
         drifted = sum(change.has_drift for change in self.changes)
         return {action: counted[action] for action in get_args(Action)} | {"drifted": drifted}
 
     def lines(self) -> list[str]:
-        """The plan for people to read; what is unchanged has no line."""
+        """Return the plan as lines of text; unchanged entries have none."""
         return [line for change in self.changes for line in change.lines()]
 
     def summary(self) -> str:
@@ -258,11 +268,11 @@ def plan(
     prune: bool = False,
     take_back: bool = False,
 ) -> SheetPlan:
-    """Compare the three.
+    """Compare the file, the last applied file and the store.
 
-    ``owners`` are those of the live schedules, ``file`` where nothing is said. One that a person
-    owns is the file's all the same if it was applied before. ``decided`` is what tasks and defaults
-    did, of each schedule, where the file that was applied said nothing.
+    ``owners`` are the owners of stored schedules; the default is ``file``. A schedule owned by a
+    person belongs to the file if the file was applied before. ``decided`` holds, for each schedule,
+    the values that tasks and defaults gave to fields which the applied file did not set.
     """
     file, last, live = file.resolved(), (applied or ScheduleFile()).resolved(), live.resolved()
     schedules = Comparison(

@@ -1,7 +1,6 @@
-"""An entry and the plan that the store keeps of it, both ways.
+"""Conversion between an entry of a file and the plan in the store, both ways.
 
-What runs a command, a line for the shell or a request is a task as any other, with arguments;
-a file says it in its own words.
+Commands, shell lines and HTTP requests are run by built-in tasks; a file has its own keys for them.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from duly.model.terms import Terms
 from duly.policy.redaction import hidden_json
 from duly.policy.retry import NEVER, Retry
 
-# What a file calls it, the task behind it, and that task's argument for it.
+# By the key in a file: the built-in task, and the argument that takes the value.
 _BUILTIN: Final = {"shell": ("duly.shell", "line"), "command": ("duly.command", "argv")}
 _HTTP: Final = "duly.http"
 _PROGRAMS: Final = tuple(task for task, _ in _BUILTIN.values())
@@ -26,7 +25,7 @@ _AROUND: Final = ("cwd", "env", "stdin")
 
 
 def call_of(entry: ScheduleEntry) -> tuple[str, dict[str, object]]:
-    """The task that an entry starts, and its arguments: those that were said."""
+    """Return the task of an entry, and the arguments that the entry sets."""
     match entry.kind:
         case "task":
             return str(entry.task), dict(entry.args)
@@ -40,10 +39,10 @@ def call_of(entry: ScheduleEntry) -> tuple[str, dict[str, object]]:
 
 
 def plan_of(entry: ScheduleEntry) -> Plan:
-    """The plan of an entry that stands alone (see ``Sheet.resolved``).
+    """Return the plan of a resolved entry (see ``ScheduleFile.resolved``).
 
-    What it leaves unsaid is as it is for any schedule. A task of the user's own may have been
-    declared otherwise: its app fills that in.
+    Fields that the entry does not set have the defaults of any schedule. The app then fills in what
+    the declaration of the task says.
     """
     task, args = call_of(entry)
     return Plan(
@@ -63,7 +62,7 @@ def plan_of(entry: ScheduleEntry) -> Plan:
 
 
 def entry_of(schedule: StoredSchedule) -> ScheduleEntry:
-    """What a file would say of a schedule that is there: only what is not the default."""
+    """Return the entry for a stored schedule, with only the fields that are not defaults."""
     plan, pause = schedule.plan, schedule.pause
     return ScheduleEntry(
         name=plan.name,
@@ -83,14 +82,14 @@ def entry_of(schedule: StoredSchedule) -> ScheduleEntry:
 
 
 def has_secrets(entry: ScheduleEntry) -> bool:
-    """Whether there is something in it that is hidden from those who only look."""
+    """Return whether the entry holds secrets, which are hidden from viewers."""
     task, args = call_of(entry)
     kept = encode(args)
     return bool(decode(Json(hidden_json(task, kept))) != decode(kept))
 
 
 def decided_of(plan: Plan) -> dict[str, object]:
-    """What is decided of it by its task, or by default, if the file does not."""
+    """Return the fields that the task or a default decides if the file does not."""
     return {
         "title": plan.title,
         "queue": plan.queue,
@@ -101,7 +100,7 @@ def decided_of(plan: Plan) -> dict[str, object]:
 
 
 def attempts_of(plan: Plan) -> int | None:
-    """None is as often as any task; a program once, as nobody knows whether it may run twice."""
+    """Return the attempts; None for the default. A program runs once: it may not be idempotent."""
     if plan.policies.retry is None and plan.task in _PROGRAMS:
         return NEVER.attempts
     return _attempts(plan.policies.retry)

@@ -1,7 +1,7 @@
-"""What the words of a file mean: each key with what it takes, as the values of the model.
+"""The keys of a file of schedules, each with the function that reads and checks its value.
 
-A reading checks every key by it, a plan compares two entries by it ("90s" and "1m30s" are the
-same), and applying an entry takes its policies from here.
+Reading a file checks every key with it, a plan compares the values it returns ("90s" and "1m30s"
+are equal), and applying an entry takes its policies from here.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ Reader: TypeAlias = Callable[[Any], object]
 
 
 def policies(entry: ScheduleEntry) -> Policies:
-    """The policies of an entry that stands alone: see ``Sheet.resolved``."""
+    """Return the policies of a resolved entry (see ``ScheduleFile.resolved``)."""
     said: dict[str, Any] = {
         field.name: SCHEDULE[field.name](value)
         for field in fields(Policies)
@@ -53,7 +53,7 @@ def policies(entry: ScheduleEntry) -> Policies:
 
 
 def meaning(readers: Mapping[str, Reader], key: str, value: object) -> object:
-    """What a value stands for; one that this version cannot read stands for itself."""
+    """Return the value that a key means; a value that cannot be read is returned as it is."""
     try:
         return None if value is None else readers[key](value)
     except DulyError:
@@ -88,17 +88,17 @@ def missed(found: object) -> Missed:
 
 
 def http(found: object) -> Mapping[str, object]:
-    """With what it means to leave a key out."""
+    """Return the table of a request, with defaults."""
     unsaid = {"method": "GET", "headers": {}, "expect": (), "timeout": timedelta(seconds=30)}
     return unsaid | inside(found, _HTTP, needs="url")
 
 
 def arguments(found: object) -> Mapping[str, object]:
-    """A table; or JSON as text, for what TOML has no word for: null."""
+    """Return a table of arguments, given as a table or as JSON text, which can hold null."""
     if isinstance(found, str):
         try:
             found = decode(Json(found))
-        except InvalidValue:  # which repeats the text, and there may be a secret in it
+        except InvalidValue:  # its message repeats the text, which may hold a secret
             raise InvalidValue("it is not JSON; a table is as good: { customer = 7 }") from None
     if not isinstance(found, Mapping):
         raise InvalidValue("a table of arguments by name, as { customer = 7 }")
@@ -114,7 +114,7 @@ def choice(found: object, *, of: object) -> Any:  # noqa: ANN401 - one of the wo
 
 
 def length(found: object) -> timedelta:
-    """A length of time above zero."""
+    """Return a length of time above zero."""
     parsed = parse_duration(found)  # type: ignore[arg-type]  # it refuses what is no text
     if not timedelta() < parsed <= LONGEST:
         raise InvalidValue(f'more than 0s, up to {LONGEST.days:,} days; found "{found}"')
@@ -128,7 +128,7 @@ def whole(found: object, *, most: int) -> int:
 
 
 def inside(found: object, readers: Mapping[str, Reader], *, needs: str) -> dict[str, Any]:
-    """The meaning of a table within a value."""
+    """Return the values of a table, read key by key; the key ``needs`` is required."""
     table = found if isinstance(found, Mapping) else {}
     said = {key: _item(key, value, readers) for key, value in table.items()}
     if needs not in said:
@@ -147,7 +147,7 @@ def _item(key: str, value: object, readers: Mapping[str, Reader]) -> object:
 
 
 def _shown(key: str, value: object) -> str:
-    """A URL may hold a password that nobody would recognise as one."""
+    """Return a value for a message without secrets; a URL may hold a password."""
     if key == "url" and isinstance(value, str):
         return shown(hidden_url(value))
     return shown(hidden({key: value})[key])
@@ -208,7 +208,7 @@ def _texts_by_name(found: object) -> dict[str, str]:
 
 
 def _unseen(name: str, value: object) -> str:
-    """What is wrong with it is said without it: it may well be a secret."""
+    """Return a text; the error message does not repeat it, because it may be a secret."""
     try:
         return text(value)
     except InvalidValue as error:
@@ -307,7 +307,7 @@ def checked_url(url: str) -> str:
     return url
 
 
-# What people write who come from elsewhere.
+# Names that other programs use for these keys.
 _HABITS = {"cron": "rule", "schedule": "rule", "when": "rule", "tz": "zone", "timezone": "zone"} | {
     "cmd": "command", "script": "shell", "url": "http", "retry": "attempts", "retries": "attempts",
     "workdir": "cwd", "environment": "env", "enabled": "paused", "disabled": "paused",

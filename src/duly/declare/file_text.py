@@ -1,7 +1,10 @@
-"""From the text of a file to what it says.
+"""Reading and writing the text of a file of schedules.
 
-Everything that can be known to be wrong without a store is refused here, by table and key, so that
-a file that was read can be applied: ``schedules.toml: [schedules.backup] overlap = "skipp": …``.
+Reading refuses everything that is wrong without asking a store, by table and key, so that a file
+that was read can be applied: ``schedules.toml: [schedules.backup] overlap = "skipp": …``.
+
+Writing has one line for each key that is set, always in the same order, so that diffs are small.
+The note of an entry that is not paused becomes a comment, which is not read back.
 """
 
 import re
@@ -46,9 +49,9 @@ _PLACED = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 
 def read(text: str, *, place: str = "schedules.toml", zone: str | None = None) -> ScheduleFile:
-    """The file's entries; ``place`` is what an error calls the file.
+    """Read a file; ``place`` is its name in error messages.
 
-    ``zone`` is for rules that name none, where the file has no default of its own.
+    ``zone`` is for rules without a zone, if the file has no default zone.
     """
     try:
         return _sheet(_toml(text), zone)
@@ -62,7 +65,7 @@ def _toml(text: str) -> dict[str, Any]:
             f"{len(text):,} characters, and at most {LONGEST:,} are read: make two files of it"
         )
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))  # some editors begin a file with it
+        return tomllib.loads(text.removeprefix("\ufeff"))  # the byte order mark of some editors
     except RecursionError:
         raise InvalidValue("it is nested too deep to be read") from None
     except tomllib.TOMLDecodeError as error:
@@ -174,7 +177,7 @@ def _calendar(name: str, said: Mapping[str, object], zone: str | None) -> str:
     rule: str = found["rule"]
     try:
         days = parse(rule, zone=zone, name=name)
-    except ZoneMissing:  # the schedule that leaves these days out may have one
+    except ZoneMissing:  # the schedule that uses the calendar may have a zone
         return rule
     except RuleError as error:
         raise _wrong(place, "rule", rule, str(error)) from None
@@ -186,7 +189,7 @@ def _calendar(name: str, said: Mapping[str, object], zone: str | None) -> str:
 def _checked(
     place: str, said: Mapping[str, object], readers: Mapping[str, Reader]
 ) -> dict[str, Any]:
-    """What a table says, as it was written, once every key of it could be understood."""
+    """Return the table as it was written, after checking every key."""
     for key, value in said.items():
         if key not in readers:
             raise InvalidValue(f"{place} {_unknown_key(place, key, value, readers)}")
@@ -207,13 +210,13 @@ def _unknown_key(place: str, key: str, value: object, readers: Mapping[str, Read
 
 
 def _wrong(place: str, key: str, value: object, problem: str) -> InvalidValue:
-    # What is wrong within a table says where itself.
+    # An error inside a table names its own key.
     said = f"{key}:" if isinstance(value, Mapping) else f"{key} = {shown(value)}:"
     return InvalidValue(f"{place} {said} {problem}")
 
 
 def _check_timing(entry: ScheduleEntry, sheet: ScheduleFile) -> None:
-    """Whether its rule can be kept: with its zone, its name and what is left out."""
+    """Check that the rule can be evaluated, with its zone, name and exclusion."""
     alone = sheet.resolved_entry(entry)
     try:
         Plan(
@@ -224,7 +227,7 @@ def _check_timing(entry: ScheduleEntry, sheet: ScheduleFile) -> None:
             policies=policies(alone),
         )
     except (InvalidValue, RuleError) as error:
-        # A plan does not say which of its rules it was.
+        # The error of a plan does not say whether the rule or the exclusion is wrong.
         _check_rule(alone, "rule", alone.rule)
         if alone.exclude is not None:
             _check_exclude(entry, alone, tuple(sheet.calendars))
@@ -265,7 +268,7 @@ def write(sheet: ScheduleFile) -> str:
 
 
 def write_entry(kind: str, entry: ScheduleEntry | QueueEntry | LimitEntry) -> str:
-    """One table: ``kind`` is ``schedules``, ``queues`` or ``limits``."""
+    """Return the text of one table; ``kind`` is ``schedules``, ``queues`` or ``limits``."""
     said = [f"{field.name} = {text}" for field in fields(entry) if (text := _text(entry, field))]
     return "\n".join([*_comment(entry), table(kind, entry.name), *said])
 
@@ -281,7 +284,7 @@ def _blocks(sheet: ScheduleFile) -> Iterator[str]:
 
 
 def _text(entry: ScheduleEntry | QueueEntry | LimitEntry, field: Field[object]) -> str:
-    """The value of a key; nothing for what is not said."""
+    """Return the text of a key's value; an empty text for a default."""
     found = getattr(entry, field.name)
     unsaid = field.default_factory() if field.default_factory is not MISSING else field.default
     if field.name == "name" or found == unsaid or (field.name == "note" and _remark(entry)):
@@ -290,7 +293,7 @@ def _text(entry: ScheduleEntry | QueueEntry | LimitEntry, field: Field[object]) 
         return toml_value(found)
     try:
         return toml_value(found)
-    except InvalidValue:  # there is a None in it, for which TOML has no word and JSON has
+    except InvalidValue:  # it contains None: TOML has no null, JSON text has
         return string(encode(dict(found)))
 
 

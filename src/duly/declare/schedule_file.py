@@ -1,7 +1,7 @@
-"""The values of a file of schedules: what each of its tables says, as it was written.
+"""The content of a file of schedules, as it was written.
 
-An entry is checked for its shape alone: one thing to run, and what goes with it. Whether a rule
-can be kept or a policy exists is asked when a file is read; an importer fills in what it found.
+An entry checks only its shape: exactly one thing to run, and the keys that go with it. Rules and
+policies are checked when a file is read.
 """
 
 import unicodedata
@@ -22,11 +22,11 @@ _UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, line 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleEntry:
-    """One ``[schedules.NAME]``: when, what runs, and the choices that were made. None: not said."""
+    """One ``[schedules.NAME]``: rule, what runs, and policies. None: not set."""
 
     name: str
     rule: str  # as it was written: "30 2 * * *", "Mon..Fri 02:00", "every 5m"
-    zone: str | None = None  # None: the rule's own, or that of [defaults], or none is needed
+    zone: str | None = None  # None: in the rule, in [defaults], or not needed
     # What runs: exactly one of the four.
     task: str | None = None  # a Python task by name, with args
     args: Mapping[str, object] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class ScheduleEntry:
     timeout: str | None = None
     attempts: int | None = None
     paused: bool = False
-    note: str = ""  # why it is paused; of one that is not, a remark that becomes a comment
+    note: str = ""  # why it is paused; without a pause, a remark that becomes a comment
 
     def __post_init__(self) -> None:
         check_name("schedules", self.name)
@@ -71,7 +71,7 @@ class ScheduleEntry:
         return self._kinds()[0]
 
     def _kinds(self) -> list[str]:
-        # An empty command is none; an empty line for the shell is one, and refused by its name.
+        # An empty command is not set; an empty shell line is set, and refused below.
         return [kind for kind in KINDS if getattr(self, kind) not in (None, ())]
 
     def _check_what_runs(self) -> None:
@@ -106,9 +106,9 @@ class ScheduleEntry:
                 self._refuse(f"http knows no {shown(key)}; it has {', '.join(HTTP_KEYS)}")
 
     def _placed(self, what: str, moment: datetime) -> datetime:
-        """The same moment by its offset alone.
+        """Return the moment with a fixed offset.
 
-        A moment in a repeated hour of a zone equals none outside it, not even itself, once read.
+        A datetime in the repeated hour of a zone does not compare equal to itself once it is read.
         """
         offset = moment.utcoffset()
         if offset is None:
@@ -153,16 +153,16 @@ class LimitEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleFile:
-    """A whole file, by name and in its order."""
+    """A whole file: its entries by name, in order."""
 
     schedules: Mapping[str, ScheduleEntry] = field(default_factory=dict)
     queues: Mapping[str, QueueEntry] = field(default_factory=dict)
     limits: Mapping[str, LimitEntry] = field(default_factory=dict)
     calendars: Mapping[str, str] = field(default_factory=dict)  # name -> rule, for exclude
-    zone: str | None = None  # [defaults] zone, or that of whoever reads it
+    zone: str | None = None  # [defaults] zone, or the default zone of the reader
 
     def resolved(self) -> "ScheduleFile":
-        """The same with every entry understood alone: no default zone and no calendars."""
+        """Return a copy whose entries do not depend on the default zone and the calendars."""
         return ScheduleFile(
             schedules={name: self.resolved_entry(entry) for name, entry in self.schedules.items()},
             queues=self.queues,
@@ -175,7 +175,7 @@ class ScheduleFile:
 
 
 def check_name(kind: str, name: object) -> None:
-    """Refuse a name that people could not type or tell from another."""
+    """Refuse a name that is empty, too long, or has control characters."""
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise InvalidValue(f"[{kind}] {shown(name)}: a name is 1 to {LONGEST_NAME} characters")
     if any(unicodedata.category(character) in _UNSEEN for character in name):

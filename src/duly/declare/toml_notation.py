@@ -1,6 +1,6 @@
-"""TOML as text: keys, strings, lists and tables, on one line each.
+"""TOML notation of keys, strings, lists and tables, on one line each.
 
-It is also how values are shown in messages, so that what is read there can be pasted back.
+Messages show values in it too, so that they can be pasted into the file.
 """
 
 import re
@@ -28,9 +28,9 @@ def key(name: str) -> str:
 
 
 def string(text: str) -> str:
-    """In double quotes; in single ones if that spares it backslashes.
+    """Return a string in double quotes, or in single quotes if that avoids backslashes.
 
-    What does not print is escaped: TOML takes some of it, and a terminal none.
+    Characters that do not print are escaped, for TOML and for terminals.
     """
     if _QUOTED.search(text) and text.isprintable() and "'" not in text:
         return f"'{text}'"
@@ -38,7 +38,7 @@ def string(text: str) -> str:
 
 
 def toml_value(found: object) -> str:  # noqa: PLR0911 - a kind of value a line
-    """A value in TOML; None is refused, because TOML has no word for it."""
+    """Return a value in TOML; None is refused, because TOML has no null."""
     match found:
         case bool():
             return "true" if found else "false"
@@ -62,12 +62,12 @@ def toml_value(found: object) -> str:  # noqa: PLR0911 - a kind of value a line
 
 
 def shown(found: object, *, longest: int = 60) -> str:
-    """A value for a message: as in the file, without secrets, shortened."""
+    """Return a value for a message: in TOML, without secrets, shortened."""
     return shortened(shown_whole(found), longest=longest)
 
 
 def shown_whole(found: object) -> str:
-    """The same at any length; ``nothing`` where there is nothing."""
+    """Return a value in TOML without secrets, at any length; ``nothing`` for None."""
     safe = hidden(found)
     try:
         return "nothing" if found is None else redacted(toml_value(safe))
@@ -81,7 +81,7 @@ def shortened(text: str, *, longest: int = 60) -> str:
 
 def _moment(moment: datetime) -> str:
     offset = moment.utcoffset()
-    # Offsets had seconds until clocks had zones, and TOML has none.
+    # Historic offsets have seconds, which TOML does not allow.
     in_minutes = offset is None or not offset % _MINUTE
     return (moment if in_minutes else moment.astimezone(UTC)).isoformat()
 

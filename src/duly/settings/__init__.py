@@ -1,4 +1,4 @@
-"""What is configured: one struct, and where each value in it was said."""
+"""The settings: one frozen value, and the origin of each setting in it."""
 
 from duly.settings.loading import load
 from duly.settings.settings import Settings

@@ -1,6 +1,9 @@
-"""What a setting may be: read from a file or from text, checked, and shown again.
+"""The kinds of settings: how a value is read from a file or from text, checked and shown.
 
-A kind refuses with what is possible; whoever asked it says where the value was found.
+A kind raises ``InvalidValue`` with what is possible; the caller adds where the value was found.
+
+Some settings name a location: a store, an app, a file. A relative location in a settings file is
+relative to that file; one from the command line or the environment to the working folder.
 """
 
 import os
@@ -17,15 +20,15 @@ from duly.model.payload import check_text
 
 T = TypeVar("T")
 
-NONE: Final = "none"  # of several names: in a file it is an empty list
+NONE: Final = "none"  # text for an empty list of names
 _TOKEN = re.compile(r"[A-Za-z0-9-]{1,100}")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class Kind(Generic[T]):
-    """``parse`` makes of text what a file would hold; ``read`` checks what a file holds."""
+    """``parse`` turns text into the value a file would hold; ``read`` checks that value."""
 
-    secret = False  # a value of it is never shown as it is
+    secret = False  # whether a value may hold a secret
 
     def parse(self, text: str) -> object:
         return text
@@ -34,7 +37,7 @@ class Kind(Generic[T]):
         raise NotImplementedError
 
     def plain(self, value: T) -> object:
-        """The value as JSON has it, for people and programs to read."""
+        """Return the value in JSON types."""
         return value
 
 
@@ -99,7 +102,7 @@ class OneOf(Kind[str]):
 
 @dataclass(frozen=True, slots=True)
 class Names(Kind[tuple[str, ...]]):
-    """Several names; ``example`` is one of them, and ``least`` how many there are."""
+    """A list of names; ``example`` is used in messages, ``least`` is the minimum number."""
 
     example: str
     least: int = 0
@@ -136,7 +139,7 @@ class Modules(Names):
 
 @dataclass(frozen=True, slots=True)
 class Words(Names):
-    """Names that there are only so many of."""
+    """A list of names out of a fixed set."""
 
     words: Sequence[str] = ()
 
@@ -151,7 +154,7 @@ class Networks(Names):
     __slots__ = ()
 
     def checked(self, name: str) -> str:
-        from ipaddress import ip_network  # noqa: PLC0415 - few have any
+        from ipaddress import ip_network  # noqa: PLC0415 - rarely used
 
         try:
             return str(ip_network(name))
@@ -183,7 +186,7 @@ class Header(Kind[str]):
 
 class ZoneName(Kind[str]):
     def read(self, value: object) -> str:
-        from duly.rules.zone import zone_named  # noqa: PLC0415 - zone data is for who names one
+        from duly.rules.zone import zone_named  # noqa: PLC0415 - loads zone data, rarely used
 
         if not isinstance(value, str):
             raise InvalidValue('a time zone by its name, as "Europe/Berlin"')
@@ -209,15 +212,15 @@ _POSTGRES = ("postgresql://", "postgres://")
 _REMOTE = ("https://", "http://")
 _LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
-# To the last @: who forgot to write a password's own / or @ as %2F or %40 has a secret, too.
+# Up to the last @: a password with an unquoted / or @ must be hidden too.
 _USER = re.compile(r"//([^:@/]*):.*@", re.DOTALL)
-# What psql and libpq take as well: host=… dbname=…
+# The other connection format of libpq: host=… dbname=…
 _WORDS = re.compile(
     r"\s*(?:host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options)\s*=",
     re.IGNORECASE,
 )
-# What is before @ has its own / ? # @ as %2F %3F %23 %40: read otherwise, a part of a password
-# would be the name of a host or a database, and repeated wherever those are.
+# Before the @, the characters / ? # @ must be quoted as %2F %3F %23 %40. Otherwise a part of a
+# password would be taken for a host or a database name, and shown.
 _ADDRESS = re.compile(
     r"//(?:[^@/?#]*@)?(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?"
     r"(?:,(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?)*"
@@ -228,7 +231,7 @@ _PASSWORD = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 
 def check_address(url: str) -> None:
-    """Refuse an address whose password would be taken for something else, and shown."""
+    """Refuse a store address that would be read wrongly or would expose its password."""
     if url.startswith(_POSTGRES) and not _ADDRESS.fullmatch(url, url.index("//")):
         raise InvalidValue(
             "a PostgreSQL store is postgresql://user:password@host:5432/database; in a user or a "
@@ -244,8 +247,8 @@ def check_address(url: str) -> None:
 
 
 def _check_remote(url: str) -> None:
-    """A token is shown with every call: only to who it is for, and read by nobody between."""
-    from urllib.parse import urlsplit  # noqa: PLC0415 - few have any
+    """Refuse a server address over which the token could leak."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - rarely used
 
     refusal = InvalidValue(
         "a duly elsewhere is https://host, https://host:port or https://host/path; its token is in "
@@ -267,7 +270,7 @@ def _check_remote(url: str) -> None:
 
 class Location(Kind[str]):
     def seen_from(self, value: str, folder: Path) -> str:
-        """The place as it is named from anywhere; ``folder`` is where it was said."""
+        """Return the location as an absolute path; relative ones start at ``folder``."""
         return str(folder / value)
 
 
@@ -329,7 +332,7 @@ class SchedulesFile(Location):
         return value
 
 
-# What other programs, or other parts of this one, call it.
+# Names that other programs, or other parts of duly, use for the settings.
 _ELSEWHERE = {
     "store": "url",
     "database": "url",
@@ -348,9 +351,9 @@ _ELSEWHERE = {
 
 
 def refusal(unknown: Iterable[str], known: Collection[str], *, place: str, prefix: str = "") -> str:
-    """What to say of names that are no settings, all of them at once.
+    """Return the message about all unknown settings at once.
 
-    What all names begin with is no likeness, and left out when they are compared.
+    ``prefix``, with which all names begin, is ignored in the comparison.
     """
     bare = {name.removeprefix(prefix).lower(): name for name in known}
     near = {name: meant(name.removeprefix(prefix), bare) for name in unknown}
@@ -360,8 +363,8 @@ def refusal(unknown: Iterable[str], known: Collection[str], *, place: str, prefi
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
-    """The known name that is nearest, or what goes by that name elsewhere."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only who misspells waits for it
+    """Return the closest known name, or the name of this setting here; None if there is none."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only after a misspelling
 
     plain = name.lower()
     for same in (plain, _ELSEWHERE.get(plain)):

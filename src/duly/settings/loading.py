@@ -1,7 +1,8 @@
-"""From everything that was said to the settings that count.
+"""Loading the settings from command-line flags, environment variables and the settings file.
 
-What was typed wins over the environment, the environment over the file, the file over the defaults;
-each setting for itself.
+For each setting, a flag wins over the environment, the environment over the file, and the file over
+the default. The file is ``duly.toml``, or ``[tool.duly]`` in ``pyproject.toml``. It is searched for
+in a folder and then in the folders above; only the nearest file counts.
 """
 
 import os
@@ -17,7 +18,7 @@ from duly.settings.kinds import AppTarget, Location, refusal
 from duly.settings.settings import Key, Settings, key_named, keys
 
 MOST_SHOWN = 60
-# Tables of the file that declares schedules.
+# Tables of a file of schedules, which are refused in a settings file.
 _DECLARED = ("schedules", "limits", "calendars", "defaults")
 
 
@@ -28,9 +29,9 @@ class SettingsFile:
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str], folder: Path) -> Settings:
-    """The settings of a command that is called in ``folder``.
+    """Return the settings of a command that is called in ``folder``.
 
-    ``flags`` has what was typed, by the names of settings; None is for what was not.
+    ``flags`` holds values of flags by the names of settings; None for a flag that was not given.
     """
     said = _Said(
         flags={key_named(name).name: value for name, value in flags.items() if value is not None},
@@ -56,11 +57,11 @@ class _Said:
 
     @property
     def base(self) -> Path:
-        """Where relative places begin, if they were not typed."""
+        """The folder for relative locations that come from the file or a default."""
         return self.file.path.parent if self.file else self.folder
 
     def settled(self, key: Key) -> tuple[object, str]:
-        """The value that counts, and where it comes from; nowhere if it is the default."""
+        """Return the value of a setting and its origin; the origin of a default is empty."""
         if key.name in self.flags:
             value = self.flags[key.name]
             return self._typed(key, value, f"{key.flag} "), key.flag
@@ -75,7 +76,7 @@ class _Said:
     def _typed(self, key: Key, value: object, place: str) -> object:
         asked = key.kind.parse(value) if isinstance(value, str) else value
         found = _read(key, asked, place=place, shown=str(value))
-        # An app is called what it was called, as long as that leads there.
+        # The target of an app stays as it was typed.
         return found if isinstance(key.kind, AppTarget) else _seen_from(self.folder, key, found)
 
     def _written(self, key: Key, file: SettingsFile) -> object:
@@ -85,7 +86,7 @@ class _Said:
 
 
 def _known(file: SettingsFile | None) -> SettingsFile | None:
-    """The file, if it says nothing that there is not."""
+    """Return the file, or refuse it if it has unknown settings."""
     unknown = [name for name in file.values if name not in keys()] if file else []
     if file is None or not unknown:
         return file
@@ -102,7 +103,7 @@ def _read(key: Key, value: object, *, place: str, shown: str) -> object:
     try:
         found: object = key.kind.read(value)
     except InvalidValue as error:
-        # What is wrong with a secret is said without it.
+        # A message about a secret must not contain it.
         said = place.rstrip(" =") if key.kind.secret else place + _short(shown)
         raise InvalidValue(f"{said}: {error}") from None
     return found
@@ -140,7 +141,7 @@ def nearest(folder: Path) -> SettingsFile | None:
 
 
 def _is_shared(folder: Path) -> bool:
-    """Whether it is for everybody, as /tmp is: a stranger's file there must not name our code."""
+    """Return whether everybody may write to a folder, as /tmp: a file there is not trusted."""
     try:
         mode = folder.stat().st_mode
     except OSError:
@@ -162,7 +163,7 @@ def _in(folder: Path) -> SettingsFile | None:
 
 
 def _table_of(project: Path) -> Mapping[str, object] | None:
-    """What ``[tool.duly]`` says; a project that has no such table says nothing."""
+    """Return the table ``[tool.duly]``, or None if the project has none."""
     if not _is_file(project):
         return None
     text = _text(project)
@@ -192,7 +193,7 @@ def _text(path: Path) -> str:
 
 
 def _toml(path: Path, text: str) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - most commands find no file, and need not wait for it
+    import tomllib  # noqa: PLC0415 - most commands find no file
 
     try:
         return tomllib.loads(text)
@@ -202,7 +203,7 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
 
 PREFIX: Final = "DULY_"
 
-# No settings, but names that duly itself gives a meaning to. Whoever adds one says so here.
+# Variables that duly uses internally; they are no settings. New ones must be listed here.
 OTHERS: Final = frozenset({
     "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
     "DULY_STARTED_ANEW",
@@ -218,7 +219,7 @@ OTHERS: Final = frozenset({
     "DULY_WITNESS",
 })  # fmt: skip
 _OTHERS_BEGIN = ("DULY_TEST_",)
-# Kubernetes tells every pod of every service: one called "duly" or "duly-web" arrives as
+# Kubernetes sets variables for every service: for a service "duly" or "duly-web" these are
 # DULY_SERVICE_HOST, DULY_PORT=tcp://10.0.0.1:80, DULY_WEB_PORT_80_TCP_ADDR and so on.
 _OF_SERVICE = re.compile(
     r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -227,9 +228,9 @@ _LINK = re.compile(r"(tcp|udp|sctp)://")
 
 
 def said_in(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings among the variables; an empty one says nothing, and an unknown one is refused.
+    """Return the variables that are settings; empty ones are ignored, unknown ones refused.
 
-    Every name that is not known is told of at once.
+    The error names all unknown variables at once.
     """
     ours = {
         name: value
@@ -250,7 +251,7 @@ def _belongs_to_others(name: str, value: str) -> bool:
 
 
 def machine_zone() -> str | None:
-    """The zone this machine is set to: only ever offered, never assumed."""
+    """Return the time zone of this machine; it is only suggested, never used as a default."""
     from duly.rules import zone_names  # noqa: PLC0415 - few commands need zone data
 
     named = os.environ.get("TZ", "").removeprefix(":")

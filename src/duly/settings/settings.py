@@ -1,4 +1,4 @@
-"""The settings: what they are called, what they may be, and what they are if nobody says."""
+"""The settings: their names, kinds, defaults and descriptions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -29,13 +29,13 @@ from duly.settings.kinds import (
     refusal,
 )
 
-DEFAULT: Final = "default"  # the origin of what nobody has said
+DEFAULT: Final = "default"  # the origin of a setting that was not set
 _KEY = "key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One setting: its name in Python and in files, and what it is called elsewhere."""
+    """One setting: its name in Python and in files, its flag and its environment variables."""
 
     name: str
     kind: Kind[Any]
@@ -47,7 +47,7 @@ class Key:
 
 @cache
 def keys() -> Mapping[str, Key]:
-    """Every setting by its name, in the order in which people read them."""
+    """Return all settings by name, in the order of the documentation."""
     return {
         one.name: _key(one.name, one.default, **one.metadata[_KEY])
         for one in fields(Settings)
@@ -70,10 +70,10 @@ def _about(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is configured for the command and for ``Duly()``.
+    """The settings of the command and of ``Duly()``.
 
-    ``file`` is the one that was read. ``folder`` is the file's, or where nothing was found: modules
-    are looked for there, and relative places in the file begin there.
+    ``file`` is the settings file, if there is one. ``folder`` is its folder, or the working folder:
+    modules are imported from there, and relative paths in the file start there.
     """
 
     app: str | None = field(
@@ -85,8 +85,8 @@ class Settings:
     url: str = field(
         default="duly.db",
         metadata=_about(
-            "Where duly remembers: a path, sqlite:///path or postgresql://…; for commands, also "
-            "https://… of a duly elsewhere.",
+            "Database: a SQLite file, sqlite:///path or postgresql://…; for commands also the "
+            "https://… address of a duly server.",
             StoreAddress(),
             flag="--store",
             also=("DULY_STORE",),
@@ -95,9 +95,7 @@ class Settings:
     )
     token_file: str | None = field(
         default=None,
-        metadata=_about(
-            "The file with the token that a duly elsewhere asks for: its first line.", TokenFile()
-        ),
+        metadata=_about("File whose first line is the token for a duly server.", TokenFile()),
     )
     zone: str | None = field(
         default=None, metadata=_about("The time zone of rules that name none.", ZoneName())
@@ -126,57 +124,55 @@ class Settings:
     lease: timedelta = field(
         default=timedelta(seconds=15),
         metadata=_about(
-            "After so long without a word, a worker's jobs are given to others.",
+            "Lease: after so long without a heartbeat, a worker's jobs go to other workers.",
             Length(timedelta(seconds=2), timedelta(minutes=10)),
         ),
     )
     stop_timeout: timedelta = field(
-        # Kubernetes kills after 30 s; what is stopped has five to end in order.
+        # Kubernetes kills after 30 s; so stopped jobs have five seconds to clean up.
         default=timedelta(seconds=25),
         metadata=_about(
-            "How long running jobs may take to end after the first signal; then they are stopped.",
+            "How long running jobs may finish after the first signal, before they are stopped.",
             Length(timedelta(0), LONGEST),
         ),
     )
     host: str = field(
         default="127.0.0.1",
-        metadata=_about("The address that the web side listens on.", HostName()),
+        metadata=_about("Address that the web server listens on.", HostName()),
     )
     port: int = field(
         default=8400,
         metadata=_about(
-            "The port that the web side listens on; 0 is any free one.", Number(0, 65_535)
+            "Port that the web server listens on; 0 is any free port.", Number(0, 65_535)
         ),
     )
     web: bool = field(
         default=True,
-        metadata=_about("Whether up and dev start the web side, too.", Switch(), flag="--web"),
+        metadata=_about("Whether up and dev also start the web server.", Switch(), flag="--web"),
     )
     hosts: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "Names that the web side answers to, beside those of its own machine.",
+            "Host names that the web server accepts, beside those of its own machine.",
             Names("duly.example.com"),
         ),
     )
     trust_header: str | None = field(
         default=None,
-        metadata=_about(
-            "The header in which a proxy says who somebody is, as X-Forwarded-User.", Header()
-        ),
+        metadata=_about("Header in which a proxy names the user, as X-Forwarded-User.", Header()),
     )
     trust_networks: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "The proxies that are believed, as 10.0.0.2/32: X-Forwarded-For, X-Forwarded-Proto "
-            "and the trust_header.",
+            "Trusted proxies, as 10.0.0.2/32, for X-Forwarded-For, X-Forwarded-Proto and the "
+            "trust_header.",
             Networks("10.0.0.2/32"),
         ),
     )
     trust_role: str = field(
         default="viewer",
         metadata=_about(
-            "What somebody may do whom a proxy names.", OneOf(("viewer", "operator", "admin"))
+            "Role of users whom a proxy names.", OneOf(("viewer", "operator", "admin"))
         ),
     )
     allow: tuple[str, ...] = field(
@@ -213,27 +209,27 @@ class Settings:
     log_level: str = field(
         default="info",
         metadata=_about(
-            "What is told on stderr, from this level on.",
+            "Lowest level of log messages on stderr.",
             OneOf(("debug", "info", "warning", "error")),
         ),
     )
-    verbose: bool = field(default=False, metadata=_about("Whether every job is told of.", Switch()))
+    verbose: bool = field(default=False, metadata=_about("Whether every job is logged.", Switch()))
 
     file: Path | None = None
     folder: Path = field(default_factory=Path)
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def origin(self, name: str) -> str:
-        """Where it was said: ``--queues``, ``DULY_QUEUES``, ``duly.toml``, or ``default``."""
+        """Return where a setting comes from: ``--queues``, ``DULY_QUEUES``, ``duly.toml``."""
         return self.origins.get(key_named(name).name, DEFAULT)
 
     def plain(self, name: str) -> object:
-        """The value as JSON has it, without what nobody should read."""
+        """Return the value in JSON types, without secrets."""
         value = getattr(self, key_named(name).name)
         return None if value is None else key_named(name).kind.plain(value)
 
     def shown(self, name: str) -> str:
-        """The value as people read it; ``-`` is nothing."""
+        """Return the value for display; ``-`` if there is none."""
         match self.plain(name):
             case None | []:
                 return "-"

@@ -1,7 +1,7 @@
-"""From other schedulers: what a crontab, timers, Celery Beat or APScheduler say, as a sheet.
+"""Importers from crontab, systemd timers, Celery Beat and APScheduler to a file of schedules.
 
-Text or plain values in, a sheet and notes out: nothing here opens a file, imports a program or
-unpickles a row. What could not be carried is a note, one sentence with its place and what to do.
+Pure code: nothing here opens a file, imports a program or unpickles a row. Everything that cannot
+be imported becomes a note: one sentence with its place and what to do.
 """
 
 from duly.declare.importers.collector import Imported

@@ -1,8 +1,8 @@
-"""From APScheduler 3: jobs as the scheduler itself describes them.
+"""Import from APScheduler 3.
 
-Its job stores hold pickles, and unpickling a row runs whatever is in it. So a store is never read:
-``PRINT_JOBS``, run inside the program that has the scheduler, prints what is needed, and
-``from_printed`` reads that.
+Its job stores hold pickles, and unpickling a row may run any code. So a store is never read:
+``PRINT_JOBS``, run inside the program with the scheduler, prints the jobs, and ``from_printed``
+reads that.
 
     misfire_grace_time, coalesce    missed and start_within
     max_instances                   overlap
@@ -28,7 +28,7 @@ from duly.declare.schedule_file import ScheduleEntry
 from duly.durations import show_duration
 from duly.errors import InvalidValue, ZoneMissing
 
-# Of a scheduler that was not started yet, jobs do not know all of their options.
+# Before a scheduler is started, its jobs do not know all of their options.
 PRINT_JOBS: Final = """\
 import json  # and before it, scheduler.start(paused=True), if it does not run yet
 def told(trigger):
@@ -46,7 +46,7 @@ for job in scheduler.get_jobs():
         "paused": getattr(job, "next_run_time", job) is None,
     }, default=lambda found: {"python": repr(found)}))
 """
-# APScheduler deletes jobs that it cannot unpickle: in another program, all of them.
+# APScheduler deletes jobs that it cannot unpickle: in another program that is all of them.
 OPEN_STORE: Final = """\
 from apscheduler.schedulers.background import BackgroundScheduler
 scheduler = BackgroundScheduler()
@@ -54,14 +54,14 @@ scheduler.add_jobstore("sqlalchemy", url="sqlite:///copy-of-jobs.sqlite")
 scheduler.start(paused=True)
 """
 
-USUAL_GRACE: Final = 1  # seconds: what APScheduler takes if nobody says otherwise
-_MACHINE_IDS: Final = 32  # characters, if nobody gave one
+USUAL_GRACE: Final = 1  # seconds: the default of APScheduler
+_MACHINE_IDS: Final = 32  # characters of a generated id
 
 
 def from_printed(
     text: str, *, zone: str | None = None, machine_zone: str | None = None
 ) -> Imported:
-    """Read what ``PRINT_JOBS`` printed: a JSON object a line."""
+    """Read the output of ``PRINT_JOBS``: one JSON object per line."""
     try:
         rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     except json.JSONDecodeError as error:
@@ -72,7 +72,7 @@ def from_printed(
 def from_rows(
     rows: Iterable[object], *, zone: str | None = None, machine_zone: str | None = None
 ) -> Imported:
-    """Read descriptions of jobs; ``zone`` is for triggers that name none."""
+    """Read descriptions of jobs; ``zone`` is for triggers without a zone."""
     importer = _JobImporter(known_zone(zone), machine_zone)
     for row in rows:
         if not isinstance(row, Mapping) or "job_state" in row or "trigger" not in row:
@@ -82,7 +82,7 @@ def from_rows(
 
 
 def job_store_refused(place: str) -> InvalidValue:
-    """Why a job store is not read, and what to do instead."""
+    """Return the error that explains why a job store is not read, and what to do instead."""
     return InvalidValue(
         f"{place} is a job store: its jobs are pickles, and to unpickle one is to run whatever is "
         "in it. duly never does. Run this in the program that has the scheduler, and pass on what "
@@ -151,7 +151,7 @@ class _JobImporter:
         return zone
 
     def task(self, name: str, reference: str) -> str:
-        """The function's name, as ``@duly.task`` will call it."""
+        """Return the name of the function, which is the name that ``@duly.task`` gives it."""
         task = reference.rpartition(":")[2].rpartition(".")[2]
         if self.tasks.setdefault(task, reference) != reference:
             self.basket.note(
@@ -196,14 +196,14 @@ class _JobImporter:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    """The id, unless a machine made it up."""
+    """Return the id of a job, or its name if the id was generated."""
     found = str(row.get("id") or "")
     made_up = len(found) == _MACHINE_IDS and all(c in "0123456789abcdef" for c in found)
     return name_of(str(row.get("name") or found) if made_up or not found else found)
 
 
 def _title(row: Mapping[str, Any]) -> str:
-    """The job's name, if it says more than its id or its function do."""
+    """Return the name of a job as title, if it differs from its id and its function."""
     name = str(row.get("name") or "")
     function = str(row.get("func_ref") or "").rpartition(":")[2]
     return "" if name in (function, str(row.get("id"))) else title_of(name)

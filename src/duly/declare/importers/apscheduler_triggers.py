@@ -1,4 +1,4 @@
-"""The triggers of APScheduler 3, by what ``str`` says of them.
+"""The triggers of APScheduler 3, read from their ``str``.
 
     cron[day_of_week='mon-fri', hour='2', minute='30']     a calendar expression
     interval[1 day, 0:05:00]                               every …
@@ -6,8 +6,8 @@
     CalendarIntervalTrigger(months=1, time='09:00:00', …)  every … at …
     or[…, …]                                               joined with |
 
-In its cron, fields before the last one named are ``*``, and those behind it are the least they can
-be; weekdays are counted from Monday, 0; every field must hold.
+In its cron, unset fields before the last one set are ``*``, and those after it have their minimum.
+Weekdays are counted from Monday (0), and every field must match.
 """
 
 import re
@@ -52,7 +52,7 @@ _LENGTH: Final = re.compile(
 )
 _MOMENT: Final = re.compile(r"(?P<day>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d) ?(?P<zone>\S*)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_EVERY_MONTH_HAS: Final = 28  # days; a month without the day is left out, as a recurrence does
+_EVERY_MONTH_HAS: Final = 28  # days; a later day is skipped in some months, as in a recurrence
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _POSITION: Final = re.compile(
     r"(?P<place>1st|2nd|3rd|4th|5th|last) +(?P<weekday>\w+)", re.IGNORECASE
@@ -61,12 +61,12 @@ _POSITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A rule, whether it is in a zone, and whether it says itself when it begins."""
+    """A rule, whether it needs a zone, and whether it has its own start."""
 
     rule: str
     needs_zone: bool = False
     anchored: bool = False
-    zone: str | None = None  # its own, where it has one
+    zone: str | None = None  # of the trigger itself
     lost: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ def read_trigger(row: Mapping[str, Any]) -> Trigger:
 
 
 def last_moment(found: object, zone: str | None) -> datetime | None:
-    """Until when a trigger fires; a calendar's last day is whole."""
+    """Return the end of a trigger; a date means the end of that day."""
     if found in (None, "", "None"):
         return None
     text = str(found)
@@ -118,7 +118,7 @@ def _cron(named: Mapping[str, str]) -> str:
 
 
 def _filled(named: Mapping[str, str]) -> dict[str, str]:
-    """All fields: ``*`` before the last one that is named, the least behind it."""
+    """Fill in unset fields: ``*`` before the last one that is set, the minimum after it."""
     names = list(LEAST)
     last = max((names.index(name) for name in named if name in LEAST), default=-1)
     return {
@@ -128,7 +128,7 @@ def _filled(named: Mapping[str, str]) -> dict[str, str]:
 
 
 def _dates(day: str, weekday: str) -> Iterator[tuple[str, str]]:
-    """Weekdays and a day of the month, for each way in which the day is named."""
+    """Yield weekdays and day of month for each part of the day field."""
     parts = [part.strip() for part in day.split(",")]
     special = [part for part in parts if part.lower() == "last" or _POSITION.fullmatch(part)]
     plain = ",".join(part for part in parts if part not in special)
@@ -176,7 +176,7 @@ def _date(text: str, inside: str, row: Mapping[str, Any]) -> Trigger:
 
 
 def _calendar_interval(options: Mapping[str, str]) -> Trigger:
-    """So many days, weeks, months or years; two of them at once is no rule here."""
+    """Convert an interval of days, weeks, months or years; a mix of them is refused."""
     units = [name for name in ("days", "weeks", "months", "years") if name in options]
     if len(units) != 1:
         raise RuleError(f"{' and '.join(units)} at once is no step that can be carried")
@@ -190,10 +190,10 @@ def _calendar_interval(options: Mapping[str, str]) -> Trigger:
 
 
 def _either(rows: Sequence[Mapping[str, Any]]) -> Trigger:
-    """Several at once, each with its own zone and bounds."""
+    """Join several triggers, each with its own zone and bounds."""
     parts = [(row, read_trigger(row)) for row in rows]
     zones = {part.zone for _, part in parts if part.needs_zone}
-    one_zone = len(zones) < 2  # else each rule names its own, and none may be without
+    one_zone = len(zones) < 2  # otherwise every rule must name its own zone
     if not one_zone and None in zones:
         raise RuleError("some of its triggers name a zone and some do not: choose a rule for each")
     rules = []
@@ -223,7 +223,7 @@ def _zone(row: Mapping[str, Any]) -> str | None:
 
 
 def _divided(inside: str) -> Iterator[str]:
-    """The triggers of a list, each with its own brackets."""
+    """Split a list of triggers at commas outside of brackets."""
     depth, start = 0, 0
     for place, char in enumerate(inside):
         depth += (char == "[") - (char == "]")

@@ -1,8 +1,11 @@
-"""A schedule of Celery Beat as a rule.
+"""Import from Celery Beat: ``app.conf.beat_schedule`` and other sources of periodic tasks.
 
-Schedules are known by how they look, so Celery need not be there: seconds, a ``timedelta``, what
-has ``run_every``, a crontab by its ``_orig_minute`` and fellows, a row with ``minute`` and fellows,
-a moment. What the sun decides is refused.
+Celery is not imported; schedules are recognised by their attributes: seconds, a ``timedelta``, an
+object with ``run_every``, a crontab by its ``_orig_minute`` and so on, a row with ``minute`` and so
+on, a datetime. Solar schedules are refused.
+
+In a crontab of Celery's, day of month *and* weekday must match; a cron line needs only one of them.
+If both are set, the rule becomes a calendar expression.
 """
 
 import re
@@ -34,11 +37,11 @@ from duly.errors import RuleError, ZoneMissing
 
 FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
-_LONG_NAME: Final = re.compile(r"([A-Za-z]{3})[A-Za-z]+")  # Celery looks at three letters
+_LONG_NAME: Final = re.compile(r"([A-Za-z]{3})[A-Za-z]+")  # Celery reads three letters
 
 
 def rule_of(schedule: object, zone: str | None) -> tuple[str, str | None]:
-    """The rule, and the zone it is in: None where it needs none."""
+    """Return the rule of a schedule, and its zone; None for a rule that needs no zone."""
     if schedule is None:
         raise RuleError("it has no schedule: choose a rule")
     if isinstance(schedule, datetime):
@@ -96,7 +99,7 @@ def _cron(fields: Sequence[str]) -> str:
 
 
 def _zone(schedule: object) -> str | None:
-    """Only what the schedule itself was given: a crontab of Celery's asks its app otherwise."""
+    """Return the zone of the schedule itself, without the default of the Celery app."""
     if isinstance(schedule, Mapping):
         return str(schedule["timezone"]) if schedule.get("timezone") else None
     found = getattr(schedule, "__dict__", {}).get("tz")
@@ -110,7 +113,7 @@ def _get(schedule: object, name: str) -> object:
 OWN_TASKS: Final = ("celery.backend_cleanup",)
 KNOWN: Final = ("task", "schedule", "args", "kwargs", "options", "relative", "enabled")
 KNOWN_OPTIONS: Final = ("queue", "expires", "priority")
-ROUTING: Final = ("exchange", "routing_key", "headers")  # what only a broker understands
+ROUTING: Final = ("exchange", "routing_key", "headers")  # options for a broker
 
 
 def from_schedule(
@@ -123,7 +126,7 @@ def from_schedule(
 def from_periodic(
     tasks: "Iterable[Periodic]", *, zone: str | None = None, basket: ImportCollector | None = None
 ) -> Imported:
-    """Read periodic tasks. ``zone`` is for crontabs that name none."""
+    """Read periodic tasks; ``zone`` is for crontabs without a zone."""
     importer = _PeriodicImporter(known_zone(zone), basket or ImportCollector())
     for periodic in tasks:
         importer.take(periodic)
@@ -132,7 +135,7 @@ def from_periodic(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """A periodic task of Celery's, whichever way it was kept."""
+    """A periodic task of Celery, from any source."""
 
     name: str
     task: str
@@ -144,7 +147,7 @@ class Periodic:
     expires: object = None  # seconds after it was sent, or a moment
     start: object = None
     enabled: bool = True
-    once_from: datetime | None = None  # of one that runs once: the first moment from there on
+    once_from: datetime | None = None  # for a task that runs once: from when on
     title: str = ""
     problems: tuple[str, ...] = ()  # with its arguments
     unknown: tuple[str, ...] = ()
@@ -230,7 +233,7 @@ class _PeriodicImporter:
 
 
 def moment(found: object) -> datetime | None:
-    """A moment; one without an offset is in UTC, as Django stores them."""
+    """Return a moment; without an offset it is in UTC, as Django stores it."""
     if isinstance(found, str):
         found = datetime.fromisoformat(found)
     if not isinstance(found, datetime):
@@ -257,7 +260,7 @@ def _described(name: str, row: Mapping[str, Any]) -> Periodic:
 
 
 def _queue(queue: object) -> str | None:
-    """A name, or an object of kombu's that has one."""
+    """Return the name of a queue, given as text or as a kombu object."""
     found = getattr(queue, "name", queue)
     return None if found is None else str(found)
 

@@ -1,4 +1,4 @@
-"""What an importer brings home: a sheet, and notes about what is not in it."""
+"""The result of an import: a file of schedules, and notes about what is not in it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,27 +14,27 @@ from duly.rules import parse
 from duly.rules.rule_text import checked_zone
 
 MOST_NOTES: Final = 20_000
-LONGEST_TITLE: Final = 200  # a job's title is a line in a list
+LONGEST_TITLE: Final = 200  # a title is one line in a list
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The sheet to write, and one sentence for each thing that it does not say."""
+    """The file to write, and one sentence for each thing that could not be imported."""
 
     sheet: ScheduleFile
     notes: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()  # those of them about what could not be read
+    unread: tuple[str, ...] = ()  # the notes about entries that could not be read
 
 
 @dataclass(slots=True)
 class ImportCollector:
-    """What an importer has gathered so far: entries that can be written and read again."""
+    """Collects the entries and notes of an import."""
 
     entries: dict[str, ScheduleEntry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    _taken: Counter[str] = field(default_factory=Counter)  # how many have a name and its numbers
-    _length: int = 0  # of the file
+    _taken: Counter[str] = field(default_factory=Counter)  # how often a name was used
+    _length: int = 0  # characters of the file
 
     def note(self, where: str, sentence: str) -> None:
         if len(self.notes) >= MOST_NOTES:
@@ -45,12 +45,12 @@ class ImportCollector:
         self.notes.append(f"{where}: {sentence}")
 
     def leave_out(self, where: str, problem: object) -> None:
-        """What cannot be read is not in the file, and somebody may count on it."""
+        """Note that an entry cannot be read and is missing in the file."""
         self.note(where, f"{problem}; it is left out")
         self.unread.append(self.notes[-1])
 
     def free_name(self, wanted: str) -> str:
-        """``backup``, and if that is taken ``backup-2``."""
+        """Return ``backup``, or ``backup-2`` if that is taken."""
         wanted = wanted[: LONGEST_NAME - 6]
         taken = self._taken[wanted]
         name = f"{wanted}-{taken + 1}" if taken else wanted
@@ -61,7 +61,7 @@ class ImportCollector:
         return name
 
     def add(self, where: str, entry: ScheduleEntry) -> bool:
-        """Keep the entry, or note why it cannot be kept."""
+        """Add the entry, or note why it cannot be read; return whether it was added."""
         try:
             parse(entry.rule, zone=entry.zone, dst=entry.dst or "cron", name=entry.name)
             text = write(ScheduleFile(schedules={entry.name: entry}))
@@ -83,7 +83,7 @@ class ImportCollector:
 
 
 def known_zone(zone: str | None) -> str | None:
-    """The zone that was asked for, refused now if there is no such place."""
+    """Return the zone, or refuse an unknown one."""
     return checked_zone(zone)
 
 
@@ -105,12 +105,12 @@ def lines(numbers: Sequence[int]) -> str:
 
 
 def name_of(text: str) -> str:
-    """What something was called, as a name: one line of printable characters."""
+    """Return a name of one line of printable characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split()) or "schedule"
 
 
 def title_of(text: str) -> str:
-    """One line, and not too long a one."""
+    """Return a title of one line, shortened."""
     title = " ".join(text.split())
     return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
 
@@ -118,7 +118,7 @@ def title_of(text: str) -> str:
 def carried(
     args: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[dict[str, object], list[str]]:
-    """What can be written, and a sentence for each thing that cannot."""
+    """Return the arguments that TOML can hold, and a sentence for each that it cannot."""
     written: dict[str, object] = {}
     problems = []
     if args:

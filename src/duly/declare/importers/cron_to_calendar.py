@@ -1,7 +1,7 @@
-"""Cron-like fields as a calendar expression, in which every field must hold.
+"""Conversion of cron-like fields to a calendar expression, in which every field must match.
 
-Celery and APScheduler want the day of the month *and* the weekday; a cron line with both wants
-either. The calendar says what they mean.
+In Celery and APScheduler day of month *and* weekday must match; a cron line with both matches
+either. A calendar expression matches both.
 """
 
 import re
@@ -24,7 +24,7 @@ _ITEM: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FieldRange:
-    """The values that a field can have, and what else they are called."""
+    """The numbers that a field can have, and their names."""
 
     name: str
     low: int
@@ -44,7 +44,7 @@ HOUR: Final = FieldRange("hour", 0, 23, {})
 DAY: Final = FieldRange("day of the month", 1, 31, {})
 MONTH: Final = FieldRange("month", 1, 12, {name: place for place, name in enumerate(MONTHS, 1)})
 YEAR: Final = FieldRange("year", 1970, 2199, {})
-# Cron counts from Sunday, 0 or 7; APScheduler from Monday, 0.
+# Cron counts weekdays from Sunday (0 or 7), APScheduler from Monday (0).
 CRON_WEEKDAY: Final = FieldRange(
     "weekday", 0, 7, {name.lower(): (place + 1) % 7 for place, name in enumerate(WEEKDAYS)}
 )
@@ -54,12 +54,12 @@ WEEKDAY: Final = FieldRange(
 
 
 def items(text: str, column: FieldRange) -> str:
-    """``*/5`` as ``00/5``, ``1-5`` as ``01..05``, lists item by item."""
+    """Convert ``*/5`` to ``00/5`` and ``1-5`` to ``01..05``, lists item by item."""
     return ",".join(_item(item, column) for item in text.replace(" ", "").split(","))
 
 
 def weekdays(text: str, column: FieldRange) -> str:
-    """``Mon,Tue``, or nothing for every day."""
+    """Return ``Mon,Tue``, or an empty text for every day."""
     numbers = {
         number for item in text.replace(" ", "").split(",") for number in _values(item, column)
     }
@@ -79,7 +79,7 @@ def _item(item: str, column: FieldRange) -> str:
             return f"{column.low:02d}/{step}"
         return f"{column.low:02d}"
     low = column.number(found["low"])
-    if not found["high"]:  # 5/15: from there on to the end
+    if not found["high"]:  # 5/15: from 5 to the end
         return f"{low:02d}" + (f"/{found['step']}" if found["step"] else "")
     high = column.number(found["high"])
     if high < low:

@@ -1,7 +1,7 @@
-"""From a crontab: of a user (``crontab -l``), or of the system (``/etc/crontab``, ``/etc/cron.d``).
+"""Import from a crontab of a user (``crontab -l``) or of the system (``/etc/crontab``).
 
-Every job becomes a line for the shell, as cron runs it, under a name made from its program. A
-comment directly above it becomes its title. Variables hold for the jobs below them.
+Every job becomes a shell line, named after its program. A comment directly above it becomes its
+title. Variables apply to the jobs below them.
 """
 
 import re
@@ -55,8 +55,8 @@ def from_crontab(
 ) -> Imported:
     """Read a crontab.
 
-    ``zone`` is the one its times are in: required, unless ``CRON_TZ`` says it for every job.
-    ``system``: whether a user stands before each command; if it is None, that is found out.
+    ``zone`` is the zone of its times; it is required unless ``CRON_TZ`` is set for every job.
+    ``system`` says whether each command has a user before it; None: find out.
     """
     reader = _CrontabReader(known_zone(zone), machine_zone)
     for line in read_lines(text, system=has_users(text) if system is None else system):
@@ -67,7 +67,7 @@ def from_crontab(
 
 @dataclass(slots=True)
 class _CrontabReader:
-    """Walks down the lines, with what the ones above have set."""
+    """Reads line by line; variables and comments above a job apply to it."""
 
     zone: str | None
     machine_zone: str | None
@@ -101,7 +101,7 @@ class _CrontabReader:
         self.comment.clear()
 
     def remember(self, text: str) -> None:
-        """Gather what stands above a job; headings and jobs switched off begin anew."""
+        """Collect the comment above a job; headings and disabled jobs reset it."""
         if is_a_job(text) or _HEADING.fullmatch(text):
             self.comment.clear()
         else:
@@ -249,7 +249,7 @@ class _CrontabReader:
 
 
 def _picked_by_name(when: str) -> str:
-    """``0~30 2 * * *`` as ``H(0-30) 2 * * *``."""
+    """Convert ``0~30 2 * * *`` to ``H(0-30) 2 * * *``."""
     return " ".join(
         ",".join(_picked(item, column) for item in text.split(","))
         for text, column in zip(when.split(), FIELDS, strict=False)

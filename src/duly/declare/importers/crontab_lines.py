@@ -1,9 +1,9 @@
-"""The lines of a crontab, as Vixie's cron and cronie read them.
+"""The lines of a crontab, as Vixie cron and cronie read them.
 
 A line is blank, a comment, a variable (``NAME = value``), or a job: five fields or one ``@word``,
-in a system crontab a user, and the rest is a command. There are no continuation lines and no
-comments behind a command. An unescaped ``%`` ends the command, and what follows it is its standard
-input with every further ``%`` a new line; quotation marks do not protect a ``%``, a backslash does.
+in a system crontab a user, and then the command. There are no continuation lines and no comments
+after a command. An unescaped ``%`` ends the command; the text after it is the standard input, in
+which every further ``%`` is a newline. A backslash escapes a ``%``, quotation marks do not.
 """
 
 import re
@@ -31,14 +31,14 @@ _WORDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """Nothing: it ends the comment above it."""
+    """An empty line; it ends the comment above it."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What a person wrote for people."""
+    """A comment."""
 
     number: int
     text: str
@@ -46,7 +46,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What holds for every job below it, until it is set again."""
+    """A variable for the jobs below it, until it is set again."""
 
     number: int
     name: str
@@ -55,7 +55,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class CrontabJob:
-    """When, what, and as whom."""
+    """A job: its time, command, standard input and user."""
 
     number: int
     when: str
@@ -66,7 +66,7 @@ class CrontabJob:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableLine:
-    """What cron itself would refuse."""
+    """A line that cron itself would refuse."""
 
     number: int
     text: str
@@ -81,7 +81,7 @@ def read_lines(text: str, *, system: bool) -> Iterator[Line]:
 
 
 def has_users(text: str) -> bool:
-    """Whether it looks like a system crontab: each job names a user, and one is well known."""
+    """Return whether each job names a user and one of the users is well known."""
     jobs = [line for line in read_lines(text, system=False) if isinstance(line, CrontabJob)]
     named = [found for job in jobs if (found := _WITH_USER.fullmatch(job.command))]
     users = [found["user"] for found in named if _USER.fullmatch(found["user"])]
@@ -89,7 +89,7 @@ def has_users(text: str) -> bool:
 
 
 def is_a_job(text: str) -> bool:
-    """Whether a comment is a job that somebody has switched off."""
+    """Return whether a comment is a disabled job."""
     found = _JOB.fullmatch(text.strip())
     if not found:
         return False
@@ -126,7 +126,7 @@ def _job(number: int, line: str, *, system: bool) -> CrontabJob | UnreadableLine
 
 
 def split_at_percent(rest: str) -> tuple[str, str | None]:
-    r"""The command, and its standard input: ``\%`` is a percent sign, ``%`` the end or a line's."""
+    r"""Split a command from its standard input; ``\%`` is a percent sign."""
     command = re.match(r"(?:[^\\%]|\\.|\\\Z)*", rest, re.DOTALL)
     end = command.end() if command else 0
     stdin = re.sub(r"\\%|%", lambda found: "%" if found[0] == r"\%" else "\n", rest[end + 1 :])
@@ -140,7 +140,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _unquoted(value: str) -> str:
-    """Cron takes off one pair of quotation marks, and looks at nothing inside."""
+    """Remove one pair of quotation marks, as cron does."""
     value = value.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         return value[1:-1]

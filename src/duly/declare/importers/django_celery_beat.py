@@ -1,7 +1,6 @@
-"""From django-celery-beat: the rows of its tables, or what ``manage.py dumpdata`` prints of them.
+"""Import from django-celery-beat: the rows of its tables, or the output of ``manage.py dumpdata``.
 
-The tables grew with the package: a zone for crontabs in 2018, clocked schedules in 2019, and so on.
-A column or a table that is not there is one that nobody used yet.
+Newer versions of the package have more columns and tables. A missing one means an older version.
 """
 
 import re
@@ -18,7 +17,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 APP: Final = "django_celery_beat"
 TASKS: Final = "periodictask"
-# By the word that a task's own column begins with, in the order in which Beat looks at them.
+# By the prefix of the task's column, in the order in which Beat looks at them.
 SCHEDULES: Final = {
     "interval": "intervalschedule",
     "crontab": "crontabschedule",
@@ -35,7 +34,7 @@ _NOTHING: Final = (None, "", "{}")
 def from_tables(
     tables: Mapping[str, Sequence[Row]], *, now: datetime, zone: str | None = None
 ) -> Imported:
-    """Read the rows of ``TABLES``, by table. ``zone`` is for crontabs that name none."""
+    """Read the rows of ``TABLES``, by table; ``zone`` is for crontabs without a zone."""
     basket = ImportCollector()
     rows = list(_joined(tables))
     imported = from_periodic(_left(rows, now, basket), zone=zone, basket=basket)
@@ -73,7 +72,7 @@ def _no_dump(found: str) -> InvalidValue:
 
 
 def _joined(tables: Mapping[str, Iterable[Row]]) -> Iterator[Row]:
-    """Each task with the columns of the schedule that it points to, by name."""
+    """Yield each task with the columns of its schedule, in name order."""
     schedules = {
         word: {row["id"]: row for row in tables.get(table, ())} for word, table in SCHEDULES.items()
     }
@@ -85,7 +84,7 @@ def _joined(tables: Mapping[str, Iterable[Row]]) -> Iterator[Row]:
 
 
 def _left(rows: Iterable[Row], now: datetime, basket: ImportCollector) -> Iterator[Periodic]:
-    """Those that make sense and have something left to do."""
+    """Yield the tasks that can be read and have not ended."""
     for row in rows:
         try:
             if not _is_over(row, now, basket):
@@ -95,7 +94,7 @@ def _left(rows: Iterable[Row], now: datetime, basket: ImportCollector) -> Iterat
 
 
 def _is_over(row: Row, now: datetime, basket: ImportCollector) -> bool:
-    """Whether nothing is left to do for it, which is noted."""
+    """Return whether the task has ended; note it if so."""
     clocked = moment(row.get("clocked_time"))
     if clocked is not None and clocked < now:
         said = f"its moment, {clocked:%Y-%m-%d %H:%M %Z}, has passed"
@@ -169,7 +168,7 @@ def _about_all(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _is_bare(found: object) -> bool:
-    """Whether it is a moment without an offset, as SQLite has them."""
+    """Return whether a moment has no offset, as in SQLite."""
     if isinstance(found, datetime):
         return found.tzinfo is None
     return isinstance(found, str) and not _OFFSET.search(found)

@@ -1,11 +1,10 @@
-"""A name for a line of shell: the program that it is about.
+"""A name for a shell line: its main program.
 
     cd /srv && ./backup.sh --full                 backup
     test -x /usr/bin/certbot && certbot -q renew  certbot
     nice -n 10 flock -n /tmp/x php artisan tidy   tidy
 
-The line is taken apart only to find a word that people would call it by, so a guess that is wrong
-costs a rename and nothing else.
+A wrong guess only costs a rename.
 """
 
 import re
@@ -14,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 NAMELESS: Final = "command"
-LONGEST: Final = 2_000  # of a line that is looked at
+LONGEST: Final = 2_000  # characters of a line that are looked at
 
-# What stands before the program: its options that take a value, and how many words come behind.
+# Programs that run another one: their options with a value, and their number of own arguments.
 _WRAPPERS: Final[dict[str, tuple[frozenset[str], int]]] = {
     "chronic": (frozenset(), 0),
     "cronic": (frozenset(), 0),
@@ -38,13 +37,13 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 _INTERPRETER: Final = re.compile(r"(?:python|php|perl|ruby|node|java|pypy)[\d.]*")
 _TAKES_A_VALUE: Final = frozenset({"-d", "-W", "-X", "-I"})
 _INLINE: Final = frozenset({"-e", "-r", "-c", "-E"})
-# Programs that are called for what they are told to do.
+# Programs whose first argument is the actual command.
 _FRONTS: Final = frozenset(
     {"artisan", "bundle", "console", "make", "manage", "npm", "occ", "poetry", "rake", "run-parts"}
     | {"uv", "yarn"}
 )
 _GO_ON: Final = frozenset({"run", "exec"})
-# What prepares, checks or waits; the line is about something else, if there is anything else.
+# Programs that only prepare, check or wait: another program in the line gives the name.
 _DULL: Final = frozenset(
     {".", ":", "[", "[[", "cat", "cd", "command", "date", "echo", "eval", "exit", "export"}
     | {"false", "mkdir", "printf", "pushd", "set", "sleep", "source", "test", "trap", "true"}
@@ -59,7 +58,7 @@ _EXTENSION: Final = re.compile(r"\.(?:sh|bash|py|pl|rb|php|js|jar|pyz|cgi)\Z", r
 
 
 def program_name(line: str) -> str:
-    """What to call a line: the first program in it that does more than prepare."""
+    """Return a name for a line: the first program in it that does more than prepare."""
     calls = list(_calls(line[:LONGEST]))
     for words in calls:
         name = _name_of(words)
@@ -69,13 +68,13 @@ def program_name(line: str) -> str:
 
 
 def slug(text: str) -> str:
-    """A file name, or whatever else, as a name that can be typed and stand in TOML unquoted."""
+    """Turn a file name or other text into a name that TOML takes without quotes."""
     base = _EXTENSION.sub("", text.rstrip("/").rpartition("/")[2])
     return re.sub(r"[^a-z0-9_]+", "-", base.lower()).strip("-_")[:60] or NAMELESS
 
 
 def _calls(line: str) -> Iterator[list[str]]:
-    """The simple commands of a line, without redirections and assignments."""
+    """Yield the simple commands of a line, without redirections and assignments."""
     call: list[str] = []
     tokens = iter(_tokens(line))
     for token in tokens:
@@ -101,7 +100,7 @@ def _tokens(line: str) -> list[str]:
     lexer.commenters = ""
     try:
         return list(lexer)
-    except ValueError:  # a quotation mark without its fellow
+    except ValueError:  # an unbalanced quotation mark
         return line.split()
 
 
@@ -122,7 +121,7 @@ def _name_of(words: Sequence[str]) -> str | None:
 
 
 def _line_of(words: Sequence[str]) -> str | None:
-    """The line behind ``-c``."""
+    """Return the shell line after ``-c``."""
     for place, word in enumerate(words[1:], 1):
         if re.fullmatch(r"-[a-z]*c", word) and place + 1 < len(words):
             return words[place + 1]
@@ -130,7 +129,7 @@ def _line_of(words: Sequence[str]) -> str | None:
 
 
 def _unwrapped(words: Sequence[str], valued: frozenset[str], behind: int) -> list[str]:
-    """Without the first program, its options and its own words."""
+    """Remove the first program with its options and own arguments."""
     rest = list(words[1:])
     while rest and (rest[0].startswith("-") or _ASSIGNMENT.fullmatch(rest[0])):
         rest = rest[2:] if rest[0] in valued else rest[1:]
@@ -138,7 +137,7 @@ def _unwrapped(words: Sequence[str], valued: frozenset[str], behind: int) -> lis
 
 
 def _told(words: Sequence[str]) -> str | None:
-    """The program, or the script that it interprets, or what that is told to do."""
+    """Return the program, the script that it interprets, or the subcommand of either."""
     program, rest = words[0], list(words[1:])
     base = program.rpartition("/")[2]
     if _INTERPRETER.fullmatch(base) or base in _SHELLS:

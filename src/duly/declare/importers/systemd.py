@@ -1,12 +1,12 @@
-"""From systemd's timers and the services that they start.
+"""Import from systemd timers and the services that they start.
 
     OnCalendar=            the rule; several are joined with |
-    OnUnitActiveSec=       every …; OnUnitInactiveSec= is spaced …
+    OnUnitActiveSec=       every …; OnUnitInactiveSec= becomes spaced …
     RandomizedDelaySec=    jitter; with FixedRandomDelay= a delay picked by the name
     Persistent=            missed = "latest", and without it "skip"
     ExecStart=             command, or shell if there are several
 
-Times are read as systemd reads them when the clock changes: ``dst = "systemd"``.
+Clock changes are handled as in systemd: ``dst = "systemd"``.
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ class _TimerReader:
         return service if service.command or service.shell else None
 
     def rule(self, timer: Unit) -> str | None:
-        """The timer's rules as one text."""
+        """Return the rules of a timer as one text; None if nothing recurs."""
         rules = [" ".join(text.split()) for text in timer.values("Timer", "OnCalendar")]
         rules += self.intervals(timer, alone=not rules)
         if timer.last("Timer", "OnCalendar") or rules:
@@ -176,7 +176,7 @@ class _TimerReader:
             self.note_timer(timer)
 
     def zone_of(self, rule: str) -> str | None:
-        """None if the rule says its own, or counts time that is the same everywhere."""
+        """Return the zone that a rule needs; None if it has one or counts elapsed time."""
         try:
             found = parse(rule, dst="systemd")
         except ZoneMissing:
@@ -191,7 +191,7 @@ class _TimerReader:
         return self.zone
 
     def delays(self, timer: Unit, name: str, *, fixed: bool) -> tuple[str | None, str | None]:
-        """The jitter, or the one delay that the name picks, where a rule can have one."""
+        """Return the jitter, or the fixed delay that the name picks."""
         value = timer.last("Timer", "RandomizedDelaySec") or "0"
         length = read_span(value)
         if not length:

@@ -1,4 +1,9 @@
-"""From a systemd service: what it runs, where, with what, and what is lost on the way."""
+"""Import of a systemd service: its commands, folder and environment, and notes about the rest.
+
+One plain command in ``ExecStart=`` stays a program with its arguments. Several commands, one whose
+failure is ignored, or one with variables become a shell line: systemd splits ``$NAME`` into words
+and does not split ``${NAME}``, as a shell does with ``$NAME`` and ``"${NAME}"``.
+"""
 
 import re
 import shlex
@@ -11,7 +16,7 @@ from duly.durations import show_duration
 from duly.rules.explain import listed
 
 STEPS: Final = ("ExecStartPre", "ExecStart", "ExecStartPost")
-# Where it is heard, how it is stopped, and what only matters to a service that stays.
+# Settings about logging, stopping, and services that keep running: they are ignored.
 OF_NO_MATTER: Final = frozenset(
     {"Type", "RemainAfterExit", "SyslogIdentifier", "StandardOutput", "StandardError", "KillMode"}
     | {"KillSignal", "SendSIGKILL", "TimeoutStopSec", "TimeoutSec", "NotifyAccess", "PIDFile"}
@@ -35,7 +40,7 @@ INSTEAD: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """One program with its arguments, and how systemd was told to treat it."""
+    """A program with its arguments, and the prefixes that tell systemd how to run it."""
 
     prefixes: str
     words: tuple[str, ...]
@@ -67,7 +72,7 @@ class ExecCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceUnit:
-    """What a service runs, in the words of an entry, and what could not be said in them."""
+    """The fields of an entry that come from a service, and notes about the rest."""
 
     command: tuple[str, ...] = ()
     shell: str | None = None
@@ -102,7 +107,7 @@ def read_service(unit: Unit) -> ServiceUnit:
 
 
 def about_any_unit(unit: Unit) -> list[str]:
-    """What systemd checks before it starts a unit, and what only it can fill in."""
+    """Return notes about conditions and unknown specifiers of a unit."""
     notes = []
     checks = [key for key in unit.keys("Unit") if key.startswith(("Condition", "Assert"))]
     if checks:
@@ -113,7 +118,7 @@ def about_any_unit(unit: Unit) -> list[str]:
 
 
 def _commands(unit: Unit) -> list[ExecCommand]:
-    """What goes before, the work itself, what comes after: each only if the one before it could."""
+    """Return the commands of all steps; each runs only if the one before it succeeded."""
     if not unit.values("Service", "ExecStart"):
         return []
     return [command for step in STEPS for command in read_commands(unit.values("Service", step))]
@@ -125,7 +130,7 @@ def _environment(unit: Unit) -> dict[str, str]:
 
 
 def _timeout(unit: Unit) -> str | None:
-    """Until when it must have ended: of a oneshot that is its start."""
+    """Return the timeout; for a oneshot service the start timeout counts too."""
     keys = ["RuntimeMaxSec"]
     if unit.last("Service", "Type") == "oneshot":
         keys.append("TimeoutStartSec")
@@ -213,19 +218,19 @@ _SPECIAL: Final = re.compile(r"([\\\"$`])")
 
 
 def read_commands(values: Iterable[str]) -> Iterator[ExecCommand]:
-    """The commands of several values; ``ValueError`` if a quotation mark is left open."""
+    """Yield the commands; raise ``ValueError`` for an unbalanced quotation mark."""
     for value in values:
         rest = value.lstrip(_PREFIXES)
         prefixes = value[: len(value) - len(rest)]
         for words in _divided(split_words(rest)):
             if "@" in prefixes:
-                del words[1:2]  # the name that the program is to be shown by
+                del words[1:2]  # argv[0]
             if words:
                 yield ExecCommand(prefixes, tuple(words))
 
 
 def what_runs(commands: Sequence[ExecCommand]) -> tuple[tuple[str, ...], str | None]:
-    """Arguments for ``command``, or a line for ``shell``."""
+    """Return arguments for ``command``, or a line for ``shell``."""
     first = commands[0]
     if len(commands) == 1 and not first.may_fail and not first.has_variables:
         return first.argv(), None
@@ -236,7 +241,7 @@ def what_runs(commands: Sequence[ExecCommand]) -> tuple[tuple[str, ...], str | N
 
 
 def split_words(text: str) -> list[str]:
-    """Words as systemd parts them: both quotation marks, and the escapes of C everywhere."""
+    """Split into words as systemd does, with both quotation marks and C escapes."""
     words: list[str] = []
     word: str | None = None
     mark = ""
@@ -255,7 +260,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _divided(words: Iterable[str]) -> Iterator[list[str]]:
-    """A semicolon that is a word of its own parts two commands."""
+    """Split at semicolons that are words of their own."""
     command: list[str] = []
     for word in words:
         if word == ";":

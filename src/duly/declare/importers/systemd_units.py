@@ -1,7 +1,7 @@
-"""systemd's unit files: sections of ``Key=value``, templates, drop-ins, and lengths of time.
+"""systemd unit files: sections of ``Key=value``, templates, drop-ins and time spans.
 
-Units come as texts by file name. A drop-in is named with its folder, ``backup.timer.d/more.conf``,
-and adds to its unit; an empty value takes back what was said before.
+Units are given as texts by file name. A drop-in is named with its folder,
+``backup.timer.d/more.conf``, and adds to its unit; an empty value resets earlier values.
 """
 
 import re
@@ -32,14 +32,14 @@ _SECONDS: Final = {name: length for names, length in _UNITS.items() for name in 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit with everything that its files say, in their order."""
+    """A unit with the settings of all its files, in order."""
 
     name: str
     settings: tuple[tuple[str, str, str], ...]  # section, key, value
-    unfilled: tuple[str, ...] = ()  # the %h and their like: nobody can tell here what they mean
+    unfilled: tuple[str, ...] = ()  # specifiers such as %h whose values are unknown here
 
     def all(self, section: str, *keys: str) -> list[tuple[str, str]]:
-        """The keys and values, in their order, without those that were taken back."""
+        """Return the keys and values in order, without those that were reset."""
         found: list[tuple[str, str]] = []
         for section_, key, value in self.settings:
             if section_ == section and key in keys:
@@ -53,7 +53,7 @@ class Unit:
         return next(reversed(self.values(section, key)), None)
 
     def says(self, section: str, key: str) -> bool:
-        """Whether a switch is on."""
+        """Return whether a boolean setting is on."""
         return (self.last(section, key) or "").lower() in ("1", "yes", "y", "true", "t", "on")
 
     def keys(self, section: str) -> list[str]:
@@ -62,18 +62,18 @@ class Unit:
 
 
 def by_file_name(texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts by the names that systemd knows, whatever folder they came from."""
+    """Return the texts by unit file name, without their folders."""
     return {_file_name(path): text for path, text in texts.items()}
 
 
 def split_shown(text: str) -> dict[str, str]:
-    """What ``systemctl cat`` prints, taken apart by the ``# /path`` above each file."""
+    """Split the output of ``systemctl cat`` at the ``# /path`` above each file."""
     _, *pieces = _SHOWN_PATH.split(text)
     return dict(zip(pieces[::2], pieces[1::2], strict=True))
 
 
 def find_unit(name: str, files: Mapping[str, str]) -> Unit | None:
-    """The unit, or what its template makes of it, with its drop-ins."""
+    """Return a unit, perhaps an instance of a template, with its drop-ins."""
     template = re.sub(r"@.+\.", "@.", name)
     main = next((files[known] for known in (name, template) if known in files), None)
     if main is None:
@@ -100,7 +100,7 @@ def find_unit(name: str, files: Mapping[str, str]) -> Unit | None:
 
 
 def read_span(text: str) -> timedelta | None:
-    """``1h 30min``, ``90`` (seconds); None for what is no length of time, or endless."""
+    """Read ``1h 30min`` or ``90`` (seconds); None for other text, and for infinity."""
     seconds, at, body = 0.0, 0, text.strip()
     while at < len(body) and (found := _SPAN.match(body, at)):
         if (found[2] or "s") not in _SECONDS:
@@ -117,7 +117,7 @@ def _file_name(path: str) -> str:
 
 def _read(text: str) -> list[tuple[str, str, str]]:
     settings, section = [], ""
-    # A comment may stand between the lines of one value.
+    # Comments are allowed between the lines of one value.
     kept = "\n".join(line for line in text.splitlines() if line.lstrip()[:1] not in ("#", ";"))
     for line in re.sub(r"\\\n", " ", kept).splitlines():
         stripped = line.strip()
@@ -130,7 +130,7 @@ def _read(text: str) -> list[tuple[str, str, str]]:
 
 
 def _specifiers(name: str) -> dict[str, str]:
-    """What follows from the unit's own name."""
+    """Return the specifiers that follow from the name of the unit."""
     whole = name.rpartition(".")[0]
     prefix, at, instance = whole.partition("@")
     known = {"%": "%", "n": name, "N": whole, "p": prefix, "P": _unescaped(prefix)}
@@ -139,7 +139,7 @@ def _specifiers(name: str) -> dict[str, str]:
 
 
 def _filler(key: str, known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
-    """How to fill in: words are parted before, so what is filled in parts none, escapes none."""
+    """Return the substitution for specifiers; values inside command lines are escaped."""
     words = key.startswith(("Exec", "Environment"))
 
     def fill(found: re.Match[str]) -> str:
