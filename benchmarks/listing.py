@@ -16,7 +16,7 @@ from duly.app import migrate_store, open_store
 from duly.clock import now
 from duly.instants import to_us
 from duly.model.job_filter import parse_filter
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 MANY, FEW = 1_000_000, 1_000
 DAYS = 14

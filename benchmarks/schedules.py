@@ -25,7 +25,7 @@ from duly.model.job import Call
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.infrastructure.cluster import installed_programs, running_cluster
 
 SCHEDULES = 1_000

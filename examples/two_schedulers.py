@@ -18,7 +18,7 @@ from duly.clock import sleep
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 TICK = Plan(
     name="tick",

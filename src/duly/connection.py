@@ -26,8 +26,8 @@ from duly.store.connect import connect, database, is_postgres, is_remote, place
 from duly.store.database import Migration
 from duly.store.foreign import Verb, Work, awrite_on, write_on
 from duly.store.migrate import Schema, check, migrate, require
-from duly.store.protocol import Retention, Store, StoreProgress
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore, Store
+from duly.store.values import Retention, StoreProgress
 from duly.sync import Portal
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from duly.errors import StoreUnavailable
 from duly.instants import from_us
 from duly.model.job import Call
 from duly.model.payload import encode
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.acceptance.report import Report
 from tests.infrastructure.commands import Forked
 

@@ -11,7 +11,7 @@ from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
 from duly.rules import Rule
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, idle
 from tests.acceptance.report import Report, percentile
 

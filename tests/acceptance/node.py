@@ -20,7 +20,8 @@ from duly.model.claimed import Claimed
 from duly.model.states import Move
 from duly.model.worker import Profile
 from duly.policy.verdict import Verdict
-from duly.store.protocol import CLOCK, SUSPECT, Settlement, Store, Wish
+from duly.store.store import Store
+from duly.store.values import CLOCK, SUSPECT, Settlement, Wish
 from tests.acceptance.opening import opened
 
 TASK = "witness"

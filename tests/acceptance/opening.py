@@ -3,7 +3,7 @@
 from duly.app import open_store
 from duly.clock import sleep
 from duly.errors import StoreUnavailable
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 
 async def opened(url: str) -> Store:

@@ -27,7 +27,7 @@ from duly.model.fire import Outcome, StoredFire
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, StoredSchedule
 from duly.rules import Rule
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.infrastructure.commands import Forked
 
 TASK = "witness"

@@ -13,7 +13,7 @@ from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.access import Actor
 from duly.model.fire import Backfill
 from duly.model.policies import Missed
-from duly.store.protocol import Retention
+from duly.store.values import Retention
 from duly.views.why import why_schedule
 from tests.app.test_why import DAY, MONDAY, keep, night, nightly, postgres, why, world
 from tests.conformance.world import HOUR, MINUTE, World

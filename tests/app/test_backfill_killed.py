@@ -20,7 +20,7 @@ import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.clock import boottime, now
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.factories import plan
 
 MOMENTS = 200

@@ -6,7 +6,7 @@ import pytest
 
 from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.store.protocol import MOST_COUNTED, Depth
+from duly.store.values import MOST_COUNTED, Depth
 from duly.views.capacity import CapacityView, QueueLine, WorkerLine, many
 from duly.views.charts import QueueRates, Series
 

@@ -4,7 +4,7 @@ import pytest
 
 from duly.model.fire import Cause, Outcome
 from duly.model.states import State
-from duly.store.protocol import Tally
+from duly.store.values import Tally
 from duly.views.fires import Counts, Kept, counted, kept_word
 
 SKIPPED, QUEUED, MERGED = Outcome.SKIPPED, Outcome.QUEUED, Outcome.MERGED

@@ -30,7 +30,7 @@ from duly.rehearse import (
 )
 from duly.rehearse.simulation import known_of
 from duly.store.connect import connect
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.testing.clock import VirtualClock
 from tests.factories import plan
 

@@ -5,7 +5,8 @@ from datetime import timedelta
 from duly import Duly
 from duly.clock import now
 from duly.model.worker import Profile
-from duly.store.protocol import JobDone, Store, Wish
+from duly.store.store import Store
+from duly.store.values import JobDone, Wish
 from duly.views.timeline import Timeline, timeline
 
 HOUR = timedelta(hours=1)

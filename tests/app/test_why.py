@@ -17,7 +17,7 @@ from duly.model.policies import Missed
 from duly.model.queue import Queue
 from duly.model.terms import Terms
 from duly.policy.retry import Retry
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from duly.testing.clock import VirtualClock
 from duly.views.why import why_job, why_schedule
 from tests.conformance.world import HOUR, MINUTE, World

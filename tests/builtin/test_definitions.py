@@ -14,7 +14,7 @@ from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.builtin.programs import is_alive, number_in
 from tests.builtin.server import answered, serving
 from tests.engine.workshop import at_work, memory_store

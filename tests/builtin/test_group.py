@@ -19,7 +19,7 @@ from duly.builtin.process import shell
 from duly.clock import boottime, now, sleep
 from duly.model.payload import encode
 from duly.model.states import State
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.builtin.programs import is_alive, is_dead, number_in
 from tests.engine.workshop import opened, until
 from tests.factories import call

@@ -26,7 +26,7 @@ from duly.app import connect
 from duly.cli.main import main
 from duly.model.job import Job
 from duly.policy.firing import decide
-from duly.store.protocol import CLOCK
+from duly.store.values import CLOCK
 from duly.testing.clock import VirtualClock
 from tests.app.fixtures import programs
 from tests.app.programs import Programs

@@ -12,7 +12,7 @@ from duly.app import Store
 from duly.cli import main
 from duly.cli.limits import limits
 from duly.model.limit import Lane, Rate
-from duly.store.protocol import CAREFUL, Wish
+from duly.store.values import CAREFUL, Wish
 from tests.cli.test_schedules import on, store
 from tests.factories import call, profile
 

@@ -26,7 +26,7 @@ from duly.model.outcome import Succeeded
 from duly.model.worker import Profile
 from duly.policy.firing import decide
 from duly.policy.verdict import Tried, judge
-from duly.store.protocol import CLOCK, Settlement, Wish
+from duly.store.values import CLOCK, Settlement, Wish
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ each. Some look below the store, at the ``Database`` of a ``SqlStore``; other st
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.testing.clock import VirtualClock
 from tests.conformance import (
     access,

@@ -5,7 +5,7 @@ from typing import Any
 
 from duly.errors import InvalidValue, NotFound, PayloadError, WrongState
 from duly.model.access import LONGEST_NAME, Actor, NewToken, Token, hash_of
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

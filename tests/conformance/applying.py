@@ -12,16 +12,9 @@ from duly.policy.firing import decide
 from duly.store.applying import Application, apply
 from duly.store.database import Operation, T
 from duly.store.ids import Ids
-from duly.store.protocol import (
-    LaneRule,
-    LimitStep,
-    QueueStep,
-    ScheduleStep,
-    Step,
-    StoredDefinitions,
-)
 from duly.store.schedule_change import Editor
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
 from tests.conformance.expect import equal, refused
 from tests.conformance.fairness import Taker, of_tenants
 from tests.conformance.losing import LosingAnswers

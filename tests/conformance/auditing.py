@@ -12,8 +12,8 @@ from duly.model.limit import Rate
 from duly.model.outcome import Raised
 from duly.model.queue import Queue
 from duly.model.states import State
-from duly.store.protocol import QueueStep, ScheduleStep, Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore, Store
+from duly.store.values import QueueStep, ScheduleStep
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.fire import CLOCK, Backfill, StoredFire
 from duly.model.policies import Missed, Overlap
-from duly.store.protocol import Retention
+from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World

@@ -8,7 +8,7 @@ from duly.store.backfilling import BackfillRequest, backfill
 from duly.store.database import Operation
 from duly.store.ids import Ids
 from duly.store.schedule_change import Editor
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.conformance.backfilling import (
     AFTER,
     DAY,

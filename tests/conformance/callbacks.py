@@ -21,9 +21,9 @@ from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER, Retry
 from duly.store.database import Operation, T
 from duly.store.ids import Ids
-from duly.store.protocol import Settled
 from duly.store.settling import settle
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import Settled
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

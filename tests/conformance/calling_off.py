@@ -10,8 +10,8 @@ from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, judge
 from duly.store import schedule_change
 from duly.store.database import Ask, Operation, Value
-from duly.store.protocol import Settlement
 from duly.store.rows import ScheduleRow, read
+from duly.store.values import Settlement
 from tests.conformance.events import emit, fires, react
 from tests.conformance.expect import equal
 from tests.conformance.reactions import DAY, SECOND, cancelled, only, reminder, scheduled

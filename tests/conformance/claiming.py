@@ -10,7 +10,7 @@ from duly.model.limit import Lane, Rate
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.model.queue import Queue
 from duly.policy.retry import Retry
-from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT
+from duly.store.values import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import LEASE, MINUTE, START, World

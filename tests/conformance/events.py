@@ -9,8 +9,8 @@ from duly.model.access import Actor
 from duly.model.event import Emitted
 from duly.model.fire import Cause, Outcome
 from duly.model.payload import encode
-from duly.store.protocol import Retention
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

@@ -7,7 +7,7 @@ from duly.model.fire import Cause, Outcome
 from duly.model.outcome import Mismatched, Raised, Succeeded
 from duly.model.policies import Missed
 from duly.model.states import State
-from duly.store.protocol import RunTimes
+from duly.store.values import RunTimes
 from tests.conformance.expect import equal
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World

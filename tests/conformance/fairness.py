@@ -8,8 +8,8 @@ from duly.model.claimed import Claimed
 from duly.model.outcome import Raised
 from duly.model.queue import Queue
 from duly.store import work
-from duly.store.protocol import CAREFUL, NORMAL
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import CAREFUL, NORMAL
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import lane, limited
 from tests.conformance.losing import LosingAnswers

@@ -5,7 +5,7 @@ from datetime import timedelta
 from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.model.states import LIVE, State
 from duly.store.database import Start, T
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.conformance.expect import equal, holds
 from tests.conformance.finding import OOPS, ended, found, one_of_each
 from tests.conformance.losing import LosingAnswers

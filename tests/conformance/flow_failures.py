@@ -8,7 +8,7 @@ from duly.model.outcome import Opened, Raised, Stopped, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
-from duly.store.protocol import Retention
+from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.flow_plans import (
     begun,

@@ -12,9 +12,9 @@ from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.database import Ask, alone
-from duly.store.protocol import JobDone
 from duly.store.rows import packed
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import JobDone
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.flow_plans import (
     begun,

@@ -7,7 +7,7 @@ from duly.model.outcome import Outcome, Raised, Succeeded
 from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.conformance.expect import equal, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

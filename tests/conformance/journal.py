@@ -17,8 +17,8 @@ from duly.model.journal import (
 from duly.model.outcome import Raised
 from duly.model.payload import encode
 from duly.policy.retry import Retry
-from duly.store.protocol import Retention
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import Retention
 from tests.conformance.expect import Broken, equal, holds
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

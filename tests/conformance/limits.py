@@ -8,7 +8,7 @@ from duly.model.job import Call, Job
 from duly.model.limit import Lane, Rate
 from duly.model.outcome import Raised
 from duly.policy.retry import Retry
-from duly.store.protocol import LaneInfo
+from duly.store.values import LaneInfo
 from tests.conformance.expect import equal
 from tests.conformance.registry import check
 from tests.conformance.world import MINUTE, World

@@ -7,8 +7,8 @@ from duly.errors import WrongState
 from duly.model.access import Actor
 from duly.model.event import Emitted
 from duly.model.states import State
-from duly.store.protocol import Retention
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

@@ -3,7 +3,7 @@
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.policy.limits import PATIENCE
 from duly.store.limits import MOST_FREED
-from duly.store.protocol import JobDone, Retention
+from duly.store.values import JobDone, Retention
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import RETRY, filled, info, lane, limited, states
 from tests.conformance.registry import check

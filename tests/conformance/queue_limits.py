@@ -6,7 +6,7 @@ from duly.model.job import Job
 from duly.model.limit import Rate
 from duly.model.outcome import Raised
 from duly.model.queue import Queue
-from duly.store.protocol import LOW, NORMAL, Claims
+from duly.store.values import LOW, NORMAL, Claims
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import RETRY, SECOND, lane, limited
 from tests.conformance.registry import check

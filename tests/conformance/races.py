@@ -14,8 +14,8 @@ from duly.rules import zone_data_version
 from duly.store import ledger, schedules
 from duly.store.database import Operation
 from duly.store.ids import Ids
-from duly.store.protocol import FiringResult
 from duly.store.schedule_change import Editor
+from duly.store.values import FiringResult
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from duly.model.limit import Rate
 from duly.policy.limits import PATIENCE
-from duly.store.protocol import Retention
+from duly.store.values import Retention
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import SECOND, lane, limited
 from tests.conformance.registry import check

@@ -5,7 +5,7 @@ from datetime import timedelta
 from duly.model.fire import Cause
 from duly.model.payload import encode
 from duly.model.states import State
-from duly.store.protocol import ReplayResult, Retention
+from duly.store.values import ReplayResult, Retention
 from tests.conformance.events import DOC, emit, fires, react
 from tests.conformance.expect import equal
 from tests.conformance.reactions import DAY, SECOND, cancelled, only, reminder, scheduled

@@ -3,7 +3,7 @@
 from duly.errors import NotFound, WrongState
 from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.model.states import ENDED, LIVE, State
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.conformance.expect import equal, refused
 from tests.conformance.finding import OOPS, ended, one_of_each
 from tests.conformance.journal import line, note

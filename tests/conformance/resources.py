@@ -2,7 +2,7 @@
 
 from duly.model.queue import Queue
 from duly.store.claims import MOST_CANDIDATES
-from duly.store.protocol import CAREFUL
+from duly.store.values import CAREFUL
 from tests.conformance.expect import equal
 from tests.conformance.limits import filled, lane, limited, states
 from tests.conformance.registry import check

@@ -9,8 +9,8 @@ from duly.model.job_filter import Filter
 from duly.model.outcome import Raised
 from duly.model.states import State
 from duly.store.database import Start, T
-from duly.store.protocol import CAREFUL, IDLE, LOW, NORMAL
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import CAREFUL, IDLE, LOW, NORMAL
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

@@ -2,7 +2,7 @@
 
 from duly.model.policies import Missed
 from duly.rules import zone_data_version
-from duly.store.protocol import Orphans, WantedTask
+from duly.store.values import Orphans, WantedTask
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, LEASE, MINUTE, START, World

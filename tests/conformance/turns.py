@@ -14,8 +14,8 @@ from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Ids
-from duly.store.protocol import SUSPECT, JobDone, Retention, Turn
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import SUSPECT, JobDone, Retention, Turn
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check

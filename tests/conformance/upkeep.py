@@ -8,7 +8,7 @@ from duly.model.policies import Missed
 from duly.policy.retry import Retry
 from duly.store.database import Ask, Operation
 from duly.store.ids import Ids
-from duly.store.protocol import Retention
+from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World

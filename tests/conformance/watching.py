@@ -8,7 +8,7 @@ from duly.model.limit import Lane
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
 from duly.model.states import State
-from duly.store.protocol import LENGTHS, Depth
+from duly.store.values import LENGTHS, Depth
 from tests.conformance.expect import equal
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from duly.model.outcome import Returned
 from duly.policy.verdict import Verdict
-from duly.store.protocol import LostJob
+from duly.store.values import LostJob
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import (

@@ -8,7 +8,7 @@ from duly.model.outcome import Returned
 from duly.model.states import State
 from duly.model.worker import Host, Profile, WorkerInfo
 from duly.policy.verdict import HAUNTED, POISON
-from duly.store.protocol import Beat
+from duly.store.values import Beat
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import LEASE, MARGIN, MINUTE, START, World

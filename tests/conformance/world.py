@@ -16,7 +16,8 @@ from duly.policy.retry import NEVER
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.database import Database, Operation, T
 from duly.store.ids import Ids, reserve
-from duly.store.protocol import (
+from duly.store.store import SqlStore, Store
+from duly.store.values import (
     SHELVES,
     Decide,
     Dispatched,
@@ -26,12 +27,10 @@ from duly.store.protocol import (
     LostJob,
     Settled,
     Settlement,
-    Store,
     TakenBack,
     Turn,
     Wish,
 )
-from duly.store.sql_store import SqlStore
 from duly.testing.clock import VirtualClock
 from tests.conformance.expect import NotApplicable
 from tests.factories import profile

@@ -15,7 +15,7 @@ from duly.engine.executors.threads import ThreadExecutor
 from duly.engine.run import StopReason
 from duly.events import JobEnded, JobStarted
 from duly.model.states import Move, State
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.engine.workshop import Bench, WorkingWorker, at_work, memory_store, until
 
 

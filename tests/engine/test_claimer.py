@@ -20,7 +20,8 @@ from duly.model.job import Call
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
-from duly.store.protocol import QUEUES, JobDone, Settlement, Store, Wish
+from duly.store.store import Store
+from duly.store.values import QUEUES, JobDone, Settlement, Wish
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,

@@ -23,7 +23,8 @@ from duly.engine.reaper import Reaper
 from duly.events import Event, WorkerDied
 from duly.model.states import State
 from duly.model.worker import Host
-from duly.store.protocol import Store, Wish
+from duly.store.store import Store
+from duly.store.values import Wish
 from tests.engine.test_heartbeat import Ward
 from tests.engine.workshop import LONG_LEASE, memory_store, opened, until
 from tests.factories import call, profile

@@ -11,7 +11,8 @@ from duly.events import Event, JobsReadied
 from duly.model.outcome import Mismatched
 from duly.model.states import State
 from duly.policy.verdict import Tried, judge
-from duly.store.protocol import WORKERS, Settlement, Store, Wish
+from duly.store.store import Store
+from duly.store.values import WORKERS, Settlement, Wish
 from tests.engine.workshop import LONG_LEASE, memory_store
 from tests.factories import call, profile
 

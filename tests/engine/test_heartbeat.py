@@ -20,7 +20,8 @@ from duly.events import (
     WorkerFenced,
     WorkerRegistered,
 )
-from duly.store.protocol import Beat, Store
+from duly.store.store import Store
+from duly.store.values import Beat
 from tests.engine.workshop import Line, memory_store, opened, raising, until
 from tests.factories import profile
 

@@ -18,7 +18,7 @@ from duly.model.journal import Entry, LogEntry
 from duly.policy.retry import Retry
 from duly.registry.context import Context, current, entered
 from duly.registry.definition import define
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.engine.workshop import Bench, Fault, Line, at_work, memory_store, raising, until
 
 AT = 1_700_000_000_000_000

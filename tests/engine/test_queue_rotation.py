@@ -3,7 +3,7 @@
 import pytest
 
 from duly.engine.claim_planner import QueueRotation, QueueShelf
-from duly.store.protocol import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, ReadyShelf
+from duly.store.values import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT, ReadyShelf
 
 
 def looks(

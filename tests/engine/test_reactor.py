@@ -9,7 +9,8 @@ from duly.engine.reactor import LOOKING, NO_REST, Reactor
 from duly.errors import Busy
 from duly.events import Event, EventsHandled
 from duly.model.event import Emitted
-from duly.store.protocol import EVENTS, Reacted, Store
+from duly.store.store import Store
+from duly.store.values import EVENTS, Reacted
 from duly.testing.clock import VirtualClock
 from tests.conformance.flow_events import APPROVAL, waiting
 from tests.conformance.flow_plans import states

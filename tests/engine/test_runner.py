@@ -23,7 +23,7 @@ from duly.model.terms import Callback, Terms
 from duly.policy.retry import Retry
 from duly.registry.context import Context, current
 from duly.registry.definition import define
-from duly.store.protocol import Settlement
+from duly.store.values import Settlement
 from tests.engine.workshop import Bench, Task, memory_store, until, until_cancelled
 
 SOON = timedelta(seconds=0.05)

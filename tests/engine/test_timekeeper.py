@@ -10,7 +10,7 @@ from duly.clock import boottime, now
 from duly.engine.pruner import DELETING
 from duly.engine.timekeeper import LEASES, ORDINARY, Caution, Timekeeper
 from duly.events import ClockDistrusted, ClockTrusted, Event
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.engine.workshop import memory_store
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

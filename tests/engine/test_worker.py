@@ -26,7 +26,8 @@ from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.registry.context import Context, current
 from duly.registry.definition import define
-from duly.store.protocol import JobDone, Store, Wish
+from duly.store.store import Store
+from duly.store.values import JobDone, Wish
 from tests.engine.workshop import (
     LONG_LEASE,
     PAUSE,

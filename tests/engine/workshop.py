@@ -25,7 +25,8 @@ from duly.model.states import ENDED, State
 from duly.registry.context import current
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
-from duly.store.protocol import Store, Wish
+from duly.store.store import Store
+from duly.store.values import Wish
 from duly.testing.clock import VirtualClock
 from tests.factories import call, profile
 

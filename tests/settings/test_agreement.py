@@ -11,7 +11,7 @@ from duly.errors import InvalidValue
 from duly.runtime.workers import MOST_SLOTS, WorkerOptions
 from duly.settings import Settings, load
 from duly.store.connect import connect
-from duly.store.protocol import Retention
+from duly.store.values import Retention
 
 SOURCE = Path(duly.__file__).parent
 VARIABLE = re.compile(r"\bDULY_[A-Z_]+\b")

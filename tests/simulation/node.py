@@ -20,8 +20,8 @@ from duly.engine.runner import ALONE
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Caution, Timekeeper
 from duly.engine.worker import Setup, Worker
-from duly.store.nouns.work import SqlWork
-from duly.store.sql_store import SqlStore
+from duly.store.nouns.work import WorkStore
+from duly.store.store import SqlStore
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.ears import Ears
 from tests.simulation.stage import Stage
@@ -99,7 +99,7 @@ class Node:
         """Until it dies, or is asked to end."""
         world, knobs = self._world, self._world.knobs
         store = SqlStore(SimulatedDatabase(world, host))
-        store.work = cast(SqlWork, Witness(world, host, store.work))
+        store.work = cast(WorkStore, Witness(world, host, store.work))
         stops, halt = Stops(), asyncio.Event()
         ears = Ears(world, host)
         worker = self._worker(store, host, stops, ears)

@@ -6,15 +6,15 @@ from typing import Any
 
 from duly.model.states import State
 from duly.model.worker import Profile, WorkerInfo
-from duly.store.nouns.work import SqlWork
-from duly.store.protocol import JobDone, Settled, Settlement, Turn, Wish
+from duly.store.nouns.work import WorkStore
+from duly.store.values import JobDone, Settled, Settlement, Turn, Wish
 from tests.simulation.world import Host, World
 
 
 class Witness:
     """Between a worker and the store; everything else goes through as it is."""
 
-    def __init__(self, world: World, host: Host, work: SqlWork) -> None:
+    def __init__(self, world: World, host: Host, work: WorkStore) -> None:
         self._world = world
         self._host = host
         self._work = work

@@ -23,7 +23,7 @@ from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.model.states import LIVE, State
 from duly.model.worker import Order
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.ledger import Life
 from tests.simulation.plans import CUSTOMERS, KEYS, LIMITS, rolled_call, rolled_plan

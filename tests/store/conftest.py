@@ -17,8 +17,7 @@ from psycopg.sql import SQL, Identifier
 from duly.store.connect import database
 from duly.store.database import Database
 from duly.store.migrate import migrate
-from duly.store.protocol import Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore, Store
 from duly.testing.clock import VirtualClock
 from tests.conformance import Make
 from tests.infrastructure.cluster import Cluster

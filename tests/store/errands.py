@@ -7,7 +7,7 @@ from duly.errors import InvalidValue
 from duly.model.access import Actor
 from duly.model.fire import StoredFire
 from duly.model.schedule import Plan, StoredSchedule
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 WHO = "the guest"
 ACTOR = Actor(WHO, "program")

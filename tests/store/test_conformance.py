@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from duly.model.job import Call
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.testing.clock import VirtualClock
 from tests.conformance import Broken, Check, Make, check_store, checks, run
 

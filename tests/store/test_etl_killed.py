@@ -17,7 +17,7 @@ from duly.model.job import Job
 from duly.model.outcome import Opened, Outcome, Raised, Succeeded
 from duly.model.states import State
 from duly.store.database import Ask, Database, Dialect, Migration, Operation, Row, Start, T
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from duly.testing.clock import VirtualClock
 from tests.conformance import Make
 from tests.conformance.world import START, World

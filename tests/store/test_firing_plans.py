@@ -22,10 +22,10 @@ from duly.model.policies import Missed
 from duly.policy.firing import decide
 from duly.store.connect import database
 from duly.store.migrate import migrate, migrations
-from duly.store.protocol import FiringResult
-from duly.store.sql_store import SqlStore
 from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
+from duly.store.store import SqlStore
+from duly.store.values import FiringResult
 from duly.testing.clock import VirtualClock
 from tests.factories import plan
 from tests.store.test_plans import (

@@ -22,7 +22,7 @@ from duly.model.payload import Json, encode
 from duly.model.states import State
 from duly.store.connect import connect
 from duly.store.foreign import aenqueue_on, enqueue_on
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.factories import call, distinct_call
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.postgres import GivenServer

@@ -26,8 +26,8 @@ from duly.policy.firing import decide
 from duly.store.foreign import Verb, awrite_on, write_on
 from duly.store.foreign.talk import DIALECTS
 from duly.store.postgres.database import POSTGRES as OUR_POSTGRES
-from duly.store.sql_store import SqlStore
 from duly.store.sqlite.database import SQLITE as OUR_SQLITE
+from duly.store.store import SqlStore
 from tests.factories import call, distinct_plan, plan
 from tests.store import callers
 from tests.store.callers import Caller, Calling

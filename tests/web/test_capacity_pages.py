@@ -11,7 +11,8 @@ from duly import Duly, Job, Limit
 from duly.app import Task
 from duly.model.access import Role
 from duly.model.worker import Profile, WorkerInfo
-from duly.store.protocol import JobDone, Store, Wish
+from duly.store.store import Store
+from duly.store.values import JobDone, Wish
 from tests.infrastructure.web import Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'

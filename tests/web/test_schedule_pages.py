@@ -20,7 +20,8 @@ from duly.model.access import Role
 from duly.model.job import Owner
 from duly.model.worker import Profile
 from duly.rules import Rule, Spaced, parse
-from duly.store.protocol import JobDone, Store, WantedSchedule, Wish
+from duly.store.store import Store
+from duly.store.values import JobDone, WantedSchedule, Wish
 from tests.infrastructure.moments import every_hour
 from tests.infrastructure.web import Site, site
 

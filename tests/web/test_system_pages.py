@@ -15,7 +15,7 @@ from duly.doctor.examination import Rounds
 from duly.model.access import Actor, Deed, Role
 from duly.model.job import Call
 from duly.settings import Settings
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.web import Authenticator, make_application
 from tests.infrastructure.web import ORIGIN, Site, site
 

@@ -19,7 +19,7 @@ from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
 from duly.runtime.worker_options import WorkerWords, worker_options
 from duly.runtime.workers import allow_builtin
 from duly.store.connect import connect, is_postgres, is_remote, place
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 __all__ = [
     "SAID_BY_OPERATOR",

@@ -26,7 +26,7 @@ from duly.model.access import (
     hash_of,
 )
 from duly.registry.option_values import When, when_of
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 LIFE = "90d"  # of a token of which nothing else is said
 RANDOM_BYTES = 32

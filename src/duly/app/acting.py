@@ -21,7 +21,7 @@ from duly.engine.http_worker import HttpWorkers
 from duly.model.access import PREFIX, Actor, How, Token, User, hash_of
 from duly.registry.registry import Registry
 from duly.settings import Settings
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.charts import Charts, QueueRateMeter
 from duly.views.today import Today
 

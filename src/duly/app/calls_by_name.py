@@ -28,7 +28,7 @@ from duly.registry.definition import Definition
 from duly.registry.option_values import length_of, priority_of, when_of
 from duly.registry.registry import UNSET, Registry
 from duly.rules.event_rule import BEGINNING
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.fires import Fire
 from duly.views.schedules import Schedule
 from duly.views.tenancy import own_call, own_job

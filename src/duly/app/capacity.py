@@ -11,7 +11,8 @@ from duly.model.queue import Queue
 from duly.model.worker import Order, WorkerInfo
 from duly.registry.registry import UNSET, Unset
 from duly.runtime.workers import MOST_SLOTS
-from duly.store.protocol import LaneInfo, Store
+from duly.store.store import Store
+from duly.store.values import LaneInfo
 from duly.views.capacity import known_queues
 
 KEEP: Final = UNSET  # what is not said stays as it is

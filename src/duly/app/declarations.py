@@ -26,7 +26,7 @@ from duly.model.job import Owner
 from duly.model.schedule import Plan
 from duly.registry.option_values import name_of, names_of
 from duly.rules import parse
-from duly.store.protocol import WantedSchedule
+from duly.store.values import WantedSchedule
 
 S = TypeVar("S", bound=Startable)
 

@@ -14,7 +14,8 @@ from duly.model.payload import LONGEST_ARGS, Json, decode
 from duly.registry.argument_errors import check_storable
 from duly.registry.codecs import ENCODER
 from duly.store.foreign import aemit_on, emit_on
-from duly.store.protocol import ReplayResult, Store
+from duly.store.store import Store
+from duly.store.values import ReplayResult
 from duly.views.fires import Fire
 
 NOTHING: Mapping[str, Any] = {}

@@ -16,7 +16,8 @@ from duly.model import job as model
 from duly.model.job import Attempt
 from duly.model.job_filter import Filter, parse_filter
 from duly.registry.registry import Registry
-from duly.store.protocol import Page, Store
+from duly.store.store import Store
+from duly.store.values import Page
 from duly.views.failures import FailureGroup, failures
 from duly.views.job_list import within
 from duly.views.tenancy import own_job

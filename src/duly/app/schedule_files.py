@@ -34,15 +34,8 @@ from duly.model.queue import Queue
 from duly.model.schedule import Plan, StoredSchedule
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
-from duly.store.protocol import (
-    LaneRule,
-    LimitStep,
-    QueueStep,
-    ScheduleStep,
-    Step,
-    Store,
-    StoredDefinitions,
-)
+from duly.store.store import Store
+from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
 
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
 _LABEL: Final = ("rule", "zone", "title", "queue", "priority", "tags")

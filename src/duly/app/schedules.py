@@ -15,7 +15,7 @@ from duly.model.schedule_filter import parse_schedule_filter
 from duly.policy.backfill import check_stretch
 from duly.registry.option_values import When, when_of
 from duly.store.foreign import Verb, Work
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.fires import Fire, history
 from duly.views.schedules import PAGE, Schedule, found, listed, preview
 from duly.views.why import why_schedule

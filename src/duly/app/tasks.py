@@ -33,7 +33,7 @@ from duly.registry.context import Context, current
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
 from duly.store.foreign import Verb, Work, aenqueue_on, enqueue_on
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

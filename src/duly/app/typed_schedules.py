@@ -19,7 +19,8 @@ from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.option_values import name_of, priority_of
-from duly.store.protocol import LaneInfo, Store
+from duly.store.store import Store
+from duly.store.values import LaneInfo
 from duly.views.schedules import Schedule, listed
 
 __all__ = [

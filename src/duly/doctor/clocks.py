@@ -12,7 +12,7 @@ from duly.policy.why import about
 from duly.policy.why.answer import plural
 from duly.rules import zone_data_version
 from duly.store.connect import is_postgres, is_remote
-from duly.store.protocol import OVERDUE, StoreProgress
+from duly.store.values import OVERDUE, StoreProgress
 
 ROUND_TRIPS: Final = 5
 SKEW_SEEN: Final = timedelta(seconds=1)

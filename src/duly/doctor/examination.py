@@ -18,8 +18,7 @@ from duly.doctor.finding import Finding, Patient, problem
 from duly.errors import DulyError, InvalidValue, StoreUnavailable
 from duly.rules import zone_data_version
 from duly.store.connect import connect, is_postgres, is_remote, place
-from duly.store.protocol import Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore, Store
 from duly.version import __version__
 
 Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]

@@ -6,8 +6,7 @@ from typing import Literal
 
 from duly.store.connect import place
 from duly.store.database import Database
-from duly.store.protocol import Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore, Store
 
 Level = Literal["ok", "warning", "problem"]
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.store.migrate import Schema, check
-from duly.store.protocol import BadDay
+from duly.store.values import BadDay
 
 DAYS_AHEAD = 3  # a scheduler makes thirty; whoever has fewer than these has had none for weeks
 URGENT = timedelta(days=1)  # what is today, or begins within a day

@@ -9,7 +9,7 @@ from duly.engine.reaper import MARGIN
 from duly.model.worker import WorkerInfo
 from duly.policy.why import about, what_is_missing
 from duly.policy.why.answer import plural
-from duly.store.protocol import Orphans, WantedTask
+from duly.store.values import Orphans, WantedTask
 from duly.views.workers import present
 
 # A worker renews its lease after a fifth of it, and stops its jobs after two thirds.

@@ -18,7 +18,8 @@ from duly.engine.loop import EVERYBODY
 from duly.engine.runner import ALONE, Runner
 from duly.model.claimed import Claimed
 from duly.model.queue import Queue
-from duly.store.protocol import (
+from duly.store.store import Store
+from duly.store.values import (
     CAREFUL,
     CLOCK,
     IDLE,
@@ -30,7 +31,6 @@ from duly.store.protocol import (
     SUSPECT,
     Claims,
     ReadyShelf,
-    Store,
     Wish,
 )
 

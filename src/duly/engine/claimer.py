@@ -15,7 +15,7 @@ from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf
 from duly.engine.outbox import ENOUGH_FOR_TWO
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, ignore_event
-from duly.store.protocol import CAREFUL, NO_FLOOR, Claims, JobDone, Settlement, Turn, Wish
+from duly.store.values import CAREFUL, NO_FLOOR, Claims, JobDone, Settlement, Turn, Wish
 
 POLL = timedelta(milliseconds=500)
 SETTLEMENTS = 200  # in one transaction, which locks what waits for them

@@ -24,7 +24,8 @@ from duly.engine.loop import EVERYBODY
 from duly.engine.process_identity import PROC, namespaces, process_stat, shows_number
 from duly.events import Emit, WorkerDied, ignore_event
 from duly.model.worker import Host, WorkerInfo
-from duly.store.protocol import WORKERS, Store
+from duly.store.store import Store
+from duly.store.values import WORKERS
 
 EVERY = timedelta(milliseconds=500)
 LOOK_SECONDS = 2.0

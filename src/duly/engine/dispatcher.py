@@ -13,7 +13,8 @@ from datetime import timedelta
 from duly.clock import boottime
 from duly.engine.timekeeper import LEASES, ORDINARY, Timekeeper
 from duly.events import Emit, JobsExpired, JobsReadied, ignore_event
-from duly.store.protocol import JOBS, WORKERS, Store
+from duly.store.store import Store
+from duly.store.values import JOBS, WORKERS
 
 BATCH = 1_000
 A_MINUTE = timedelta(minutes=1)

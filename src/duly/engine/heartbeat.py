@@ -35,7 +35,8 @@ from duly.events import (
     ignore_event,
 )
 from duly.model.worker import Profile
-from duly.store.protocol import WORKERS, Beat, Store
+from duly.store.store import Store
+from duly.store.values import WORKERS, Beat
 
 LISTEN_SECONDS = 1.0
 # How soon what failed is tried again.

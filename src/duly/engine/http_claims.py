@@ -9,7 +9,8 @@ from duly.engine.claim_planner import ClosedQueues, QueueRotation, QueueShelf
 from duly.errors import StoreUnavailable, WrongState
 from duly.model.claimed import Claimed
 from duly.model.worker import WorkerInfo
-from duly.store.protocol import CAREFUL, SHELVES, SUSPECT, Claims, Store, Wish
+from duly.store.store import Store
+from duly.store.values import CAREFUL, SHELVES, SUSPECT, Claims, Wish
 
 POLL_SECONDS: Final = 0.5
 

@@ -25,7 +25,8 @@ from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import LONGEST_WAIT
 from duly.policy.verdict import Tried, judge
 from duly.registry.option_values import length_of
-from duly.store.protocol import Settlement, Store
+from duly.store.store import Store
+from duly.store.values import Settlement
 
 MOST_ENDINGS: Final = 200  # in one transaction, which locks what waits for them
 MOST_LINES: Final = 1_000

@@ -23,7 +23,7 @@ from duly.model.journal import Entry, LogEntry, ProgressEntry
 from duly.model.payload import Json
 from duly.policy.redaction import redacted_for
 from duly.registry.context import current_or_none
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 EVERY = timedelta(milliseconds=250)
 NO_REST = timedelta(0)

@@ -13,7 +13,7 @@ from duly.model.outcome import Completed, Opened, Outcome, Returned, Succeeded
 from duly.model.states import ENDED
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.registry.definition import Definition
-from duly.store.protocol import JobDone, Settlement
+from duly.store.values import JobDone, Settlement
 
 # One claimer is told of the first job that is over, and another one when there are so many.
 ENOUGH_FOR_TWO = 50

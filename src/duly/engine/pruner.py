@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from duly.engine.timekeeper import ORDINARY, Caution, Timekeeper
 from duly.events import Emit, Pruned, ignore_event
-from duly.store.protocol import Retention, Store
+from duly.store.store import Store
+from duly.store.values import Retention
 
 BATCH = 5_000
 EVERY = timedelta(minutes=5)

@@ -14,7 +14,8 @@ from duly.clock import boottime
 from duly.engine.timekeeper import ORDINARY, Timekeeper
 from duly.errors import DulyError
 from duly.events import Emit, EventsHandled, ignore_event
-from duly.store.protocol import EVENTS, Store
+from duly.store.store import Store
+from duly.store.values import EVENTS
 
 BATCH: Final = 200
 NO_REST: Final = timedelta(0)

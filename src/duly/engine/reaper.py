@@ -14,7 +14,8 @@ from duly.engine.timekeeper import LEASES, Caution, Timekeeper
 from duly.events import Emit, JobsTakenBack, ignore_event
 from duly.model.outcome import Lost
 from duly.policy.verdict import Tried, Verdict, judge
-from duly.store.protocol import WORKERS, LostJob, Store
+from duly.store.store import Store
+from duly.store.values import WORKERS, LostJob
 
 BATCH = 500
 # A renewal may be judged just before the expiry and committed just after it: longer than this it

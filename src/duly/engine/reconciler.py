@@ -18,7 +18,8 @@ from duly.events import (
     SchedulesDeclared,
     ignore_event,
 )
-from duly.store.protocol import Declared, Store, WantedSchedule
+from duly.store.store import Store
+from duly.store.values import Declared, WantedSchedule
 
 EVERY = timedelta(seconds=10)
 

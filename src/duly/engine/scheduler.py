@@ -11,8 +11,9 @@ from duly.clock import boottime
 from duly.engine.timekeeper import ORDINARY, Timekeeper
 from duly.events import Emit, ScheduleFaulted, SchedulesFired, ignore_event
 from duly.policy.firing import decide
-from duly.store.protocol import SCHEDULES, Store
-from duly.store.protocol import FiringResult as Pass
+from duly.store.store import Store
+from duly.store.values import SCHEDULES
+from duly.store.values import FiringResult as Pass
 
 # So many schedules in one transaction: large enough to be fast, small enough that the rows behind
 # do not wait long, and that a crash repeats little.

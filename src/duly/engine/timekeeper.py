@@ -35,7 +35,8 @@ from duly.clock import boottime
 from duly.engine.lease import LEASE
 from duly.events import ClockDistrusted, ClockTrusted, Emit, ignore_event
 from duly.instants import EPOCH
-from duly.store.protocol import Store, Trust
+from duly.store.store import Store
+from duly.store.values import Trust
 
 EVERY: Final = timedelta(seconds=1)
 # A smaller change of the difference is drift.

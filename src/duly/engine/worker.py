@@ -31,7 +31,8 @@ from duly.model.claimed import Claimed
 from duly.model.worker import Host, Profile
 from duly.registry.definition import Definition
 from duly.registry.registry import JobTransaction, Registry
-from duly.store.protocol import Beat, Store
+from duly.store.store import Store
+from duly.store.values import Beat
 
 # How long what runs is given to end when the worker stops cold.
 COLD_SECONDS = 5.0

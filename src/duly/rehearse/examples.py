@@ -16,7 +16,7 @@ from duly.model.schedule import Plan
 from duly.policy.why import LocalClock, about
 from duly.rehearse import Outage, Story, WhatIf, simulate
 from duly.rules import Rule
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.schedules import own_zone
 
 SHOWN: Final = 6  # moments in an example

@@ -23,7 +23,7 @@ from duly.rehearse.world import World, WorldClock
 from duly.rules import Spaced
 from duly.rules.zone import zone_named
 from duly.store.connect import connect
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 # Each takes about a millisecond.
 MOST_MOMENTS: Final = 5_000

@@ -21,7 +21,8 @@ from duly.policy.firing import Facts, Firing, decide
 from duly.policy.verdict import Tried, judge
 from duly.rehearse.story import StoryAttempt, Unended, WhatIf
 from duly.rules import Spaced
-from duly.store.protocol import Settlement, Store, Wish
+from duly.store.store import Store
+from duly.store.values import Settlement, Wish
 
 BATCH: Final = 1_000
 PLENTY: Final = 2**31 - 1

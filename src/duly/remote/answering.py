@@ -21,7 +21,7 @@ from duly.remote.calls import RemoteCall, Verb, call_of
 from duly.remote.reading import reader
 from duly.remote.writing import writer
 from duly.rules import Budget
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.version import __version__
 
 FORM: Final = 1  # of what goes to and fro: another number is another language

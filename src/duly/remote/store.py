@@ -22,32 +22,21 @@ from duly.errors import (
 from duly.model.access import Actor
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.answering import FORM
-from duly.remote.calls import CALLS, NOUNS, RemoteCall, verbs_of
+from duly.remote.calls import CALLS, RemoteCall
 from duly.remote.http import LONG_PATIENCE, PATIENCE, HttpClient, Question, Reply
 from duly.remote.problems import MEDIA_TYPE, error_of
 from duly.remote.reading import reader
 from duly.remote.token import RemoteToken, read_token
 from duly.remote.writing import writer
-from duly.store.protocol import (
-    Access,
-    Events,
-    Evidence,
-    Jobs,
-    Journal,
-    Ledger,
-    Limits,
-    Schedules,
-    Surroundings,
-    Upkeep,
-    Work,
-)
+from duly.store.store import NOUNS, Store
+from duly.store.verbs import verbs_of
 
 PATH: Final = "/api/v1/store"
 TRIES: Final = 5  # to change a schedule that others change at the same time
 _OK, _REDIRECTS, _BAD, _UNKNOWN, _FORBIDDEN, _OURS = 200, 300, 400, 401, 403, 500
 
 
-class RemoteStore:
+class RemoteStore(Store):
     """``token_file`` is where the secret is; it is read anew for every call."""
 
     def __init__(
@@ -60,27 +49,18 @@ class RemoteStore:
     ) -> None:
         self._token_file = token_file
         self._line = line or HttpClient(url, self._token)
-        self.actor = actor
-        self.schedules = cast("Schedules", RemoteSchedules("schedules", self._asked))
-        self.ledger = cast("Ledger", Noun("ledger", self._asked))
-        self.jobs = cast("Jobs", Noun("jobs", self._asked))
-        self.work = cast("Work", Noun("work", self._asked))
-        self.limits = cast("Limits", Noun("limits", self._asked))
-        self.journal = cast("Journal", Noun("journal", self._asked))
-        self.upkeep = cast("Upkeep", Noun("upkeep", self._asked))
-        self.events = cast("Events", Noun("events", self._asked))
-        self.evidence = cast("Evidence", Noun("evidence", self._asked))
-        self.surroundings = cast("Surroundings", Noun("surroundings", self._asked))
-        self.access = cast("Access", Noun("access", self._asked))
+        self._actor = actor
+        for name in NOUNS:
+            kind = RemoteSchedules if name == "schedules" else RemoteNoun
+            setattr(self, name, kind(name, self._asked))
 
     @property
     def place(self) -> str:
         return self._line.place
 
     @property
-    def who(self) -> str:
-        """The name under which changes are recorded; empty without an actor."""
-        return "" if self.actor is None else self.actor.who
+    def actor(self) -> Actor | None:
+        return self._actor
 
     def acting(self, actor: Actor, /) -> "RemoteStore":
         """The same: in whose name it is changed there, the token says."""
@@ -159,7 +139,7 @@ class RemoteStore:
         return read_token(self._token_file, place=self.place)
 
 
-class Noun:
+class RemoteNoun:
     """The verbs of one noun, each asked over HTTP."""
 
     def __init__(
@@ -184,7 +164,7 @@ class Noun:
         return asked
 
 
-class RemoteSchedules(Noun):
+class RemoteSchedules(RemoteNoun):
     async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
         """A function is not sent: what it makes of the plan is, for as long as the plan is that."""
         edited = CALLS["schedules", "edit"]

@@ -22,7 +22,8 @@ from duly.engine.timekeeper import Timekeeper
 from duly.engine.worker import Worker
 from duly.errors import StoreUnavailable
 from duly.events import Emit, ignore_event
-from duly.store.protocol import WORKERS, Retention, Store
+from duly.store.store import Store
+from duly.store.values import WORKERS, Retention
 
 # A service whose last good tick is older does not make progress.
 LAGGING = timedelta(seconds=30)

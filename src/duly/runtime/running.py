@@ -27,7 +27,8 @@ from duly.runtime.console import job_count, job_log, level_of, sentence
 from duly.runtime.node import Node
 from duly.runtime.workers import WorkerOptions, make_worker
 from duly.store.connect import is_remote, place
-from duly.store.protocol import Retention, Store
+from duly.store.store import Store
+from duly.store.values import Retention
 from duly.sync import Portal
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

@@ -28,7 +28,8 @@ from duly.registry.definition import Definition
 from duly.registry.registry import JobTransaction, Registry
 from duly.store.completing import open_completion
 from duly.store.connect import connect
-from duly.store.protocol import Settlement, Store
+from duly.store.store import Store
+from duly.store.values import Settlement
 from duly.version import __version__
 
 MOST_SLOTS = 10_000

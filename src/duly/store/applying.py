@@ -14,15 +14,8 @@ from duly.model.queue import Queue
 from duly.model.schedule import Pause, StoredSchedule
 from duly.store import limits, rows, schedules, work
 from duly.store.database import Ask, Operation
-from duly.store.protocol import (
-    LaneRule,
-    LimitStep,
-    QueueStep,
-    ScheduleStep,
-    Step,
-    StoredDefinitions,
-)
 from duly.store.schedule_change import Editor, held, note
+from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
 
 AGAIN = "plan again"
 

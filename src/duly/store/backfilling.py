@@ -16,8 +16,8 @@ from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.protocol import Decide
 from duly.store.schedule_change import Editor, held, note, unknown
+from duly.store.values import Decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

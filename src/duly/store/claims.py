@@ -21,8 +21,8 @@ from duly.model.states import State
 from duly.policy.limits import LaneUsage, believable, enter, opens_at, room
 from duly.store import limits, rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.protocol import CAREFUL, JobDone, ReadyShelf, Turn, Wish
 from duly.store.settling import done_before
+from duly.store.values import CAREFUL, JobDone, ReadyShelf, Turn, Wish
 
 # How many jobs with limits or needs are looked at to find some that may run.
 MOST_CANDIDATES = 200

@@ -12,9 +12,9 @@ from pathlib import Path
 from duly.clock import now
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.store.database import Ask, Database, Dialect, Operation
-from duly.store.sql_store import SqlStore
 from duly.store.sqlite.database import DEADLINE as SQLITE_DEADLINE
 from duly.store.sqlite.database import SqliteDatabase
+from duly.store.store import SqlStore
 
 POSTGRES_DEADLINE = timedelta(seconds=10)
 _POSTGRES = ("postgresql://", "postgres://")

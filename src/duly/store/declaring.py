@@ -28,9 +28,9 @@ from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.store import rows, schedules
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids
-from duly.store.protocol import Decide, Declared, WantedSchedule
 from duly.store.rows import ScheduleRow
 from duly.store.schedule_change import Editor, unknown
+from duly.store.values import Decide, Declared, WantedSchedule
 
 # So long after its last word, a set has nobody any more who holds it.
 SILENCE = timedelta(seconds=30)

@@ -25,9 +25,9 @@ from duly.policy.reaction import is_meant, reaction
 from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids, KeptIds
-from duly.store.protocol import Reacted, StoredEventPage, Trust
 from duly.store.reactions import carry_out
 from duly.store.rows import BEGINNING, EventCursor, ScheduleRow, read, span
+from duly.store.values import Reacted, StoredEventPage, Trust
 
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
 

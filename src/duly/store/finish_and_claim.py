@@ -11,8 +11,8 @@ import msgspec
 from duly.model.claimed import Claimed
 from duly.store import claims
 from duly.store.database import Ask
-from duly.store.protocol import JobDone, Turn, Wish
 from duly.store.transactions import Transactions
+from duly.store.values import JobDone, Turn, Wish
 
 _NUMBERS = msgspec.json.Decoder(list[int])
 _JOBS = msgspec.json.Decoder(list[Claimed])

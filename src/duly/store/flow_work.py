@@ -29,8 +29,8 @@ from duly.model.states import State
 from duly.store import retrying, rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, all_new
-from duly.store.protocol import EVENTS, JOBS, WORKERS
 from duly.store.rows import JobEnding
+from duly.store.values import EVENTS, JOBS, WORKERS
 
 AT_ONCE = 5_000  # jobs in one statement
 

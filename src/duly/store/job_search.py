@@ -23,9 +23,9 @@ from duly.model.job_filter import Filter
 from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
 from duly.store.database import Ask, Operation
-from duly.store.protocol import LONGEST_TAIL, Failure, Page
 from duly.store.retrying import RetryCursor
 from duly.store.schedule_change import unknown
+from duly.store.values import LONGEST_TAIL, Failure, Page
 
 MOST = 10_000
 # Rows of one table for one page. Measured on PostgreSQL with a million of them: each is 10 to

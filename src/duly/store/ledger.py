@@ -32,8 +32,8 @@ from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids, all_new
-from duly.store.protocol import Decide, FiringResult, Trust
 from duly.store.rows import ScheduleRow
+from duly.store.values import Decide, FiringResult, Trust
 
 # A schedule that cannot be decided is tried again as long after as it has been overdue, between:
 SOONEST_AGAIN, LATEST_AGAIN = 60_000_000, 3_600_000_000

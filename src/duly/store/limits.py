@@ -35,8 +35,8 @@ from duly.policy.limits import (
 )
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.protocol import LaneInfo, Wish
 from duly.store.rows import HeldRow
+from duly.store.values import LaneInfo, Wish
 
 # How many are set free at once: they are decided about again when somebody claims.
 MOST_FREED = 100

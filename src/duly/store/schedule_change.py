@@ -18,8 +18,8 @@ from duly.rules import zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids
-from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
+from duly.store.values import Decide
 
 # So many portions of settled moments are gone through before a change; a scheduler does the rest.
 MOST_PORTIONS = 50

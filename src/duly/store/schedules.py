@@ -23,7 +23,6 @@ from duly.rules import Budget, Spaced, zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids
-from duly.store.protocol import Decide
 from duly.store.rows import ScheduleRow
 from duly.store.schedule_change import (
     Editor,
@@ -37,6 +36,7 @@ from duly.store.schedule_change import (
     values_of,
     write_change,
 )
+from duly.store.values import Decide
 
 
 def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[StoredSchedule]]:

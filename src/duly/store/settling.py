@@ -26,8 +26,8 @@ from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.flow_work import Advanced
 from duly.store.ids import CONFIRMED, Ids, all_new
-from duly.store.protocol import Settled, Settlement
 from duly.store.rows import HeldRow, JobEnding, ScheduleRow
+from duly.store.values import Settled, Settlement
 
 
 def call_back(

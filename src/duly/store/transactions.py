@@ -25,8 +25,8 @@ from duly.store.ids import (
     numbered,
     reserve_many,
 )
-from duly.store.protocol import READY
 from duly.store.schedule_change import Editor
+from duly.store.values import READY
 
 T = TypeVar("T")
 

@@ -15,7 +15,9 @@ from duly.policy.verdict import SUSPECT
 from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row, Value, as_of
 from duly.store.ids import Ids
-from duly.store.protocol import (
+from duly.store.rows import BEGINNING, JobEnding
+from duly.store.settling import EndedJobs, after_awaited, end, settle
+from duly.store.values import (
     AHEAD,
     Judge,
     LostJob,
@@ -25,8 +27,6 @@ from duly.store.protocol import (
     TakenBack,
     Trust,
 )
-from duly.store.rows import BEGINNING, JobEnding
-from duly.store.settling import EndedJobs, after_awaited, end, settle
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.ids import KeptIds
-from duly.store.protocol import Beat
+from duly.store.values import Beat
 
 MILLISECOND = 1_000  # in microseconds
 # How many jobs are told at once that their queue is fair.

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from duly.clock import boottime
 from duly.errors import InvalidValue
 from duly.instants import FIRST_US, LAST_US, from_us
-from duly.store.protocol import Happening, Store
+from duly.store.store import Store
+from duly.store.values import Happening
 
 __all__ = ["ActivityWatch", "Happening"]
 

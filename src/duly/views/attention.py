@@ -12,7 +12,8 @@ from duly.instants import EPOCH
 from duly.model.access import Matter
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_scheduler
-from duly.store.protocol import OVERDUE, NotKept, Store, StoreProgress
+from duly.store.store import Store
+from duly.store.values import OVERDUE, NotKept, StoreProgress
 from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import removed_schedules
 from duly.views.why import answer_moment, silent_until

@@ -10,7 +10,8 @@ from duly.model.queue import Queue
 from duly.model.worker import WorkerInfo
 from duly.policy.why import about
 from duly.policy.why.answer import plural
-from duly.store.protocol import MOST_COUNTED, Depth, LaneInfo, Store
+from duly.store.store import Store
+from duly.store.values import MOST_COUNTED, Depth, LaneInfo
 from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
 from duly.views.workers import is_gone

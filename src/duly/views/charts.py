@@ -16,7 +16,8 @@ from typing import TypeAlias
 from duly.clock import boottime
 from duly.errors import InvalidValue
 from duly.instants import floored
-from duly.store.protocol import LENGTHS, MOST_COUNTED, Depth, EndedStats, Store
+from duly.store.store import Store
+from duly.store.values import LENGTHS, MOST_COUNTED, Depth, EndedStats
 
 BUDGET = 0.15  # seconds of a look that are spent on what is over
 GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it was begun at

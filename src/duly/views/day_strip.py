@@ -14,7 +14,7 @@ from itertools import groupby
 
 from duly.clock import boottime
 from duly.instants import floored
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.fires import LATE, Counts, Kept, counted
 from duly.views.overdue import HOURS_AHEAD, OverdueRuns, UpcomingRuns, ahead, find_overdue
 

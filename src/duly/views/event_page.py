@@ -13,7 +13,8 @@ from typing import Any
 from duly.errors import NotFound
 from duly.model.event import Emitted, Event
 from duly.policy.redaction import hidden, redacted
-from duly.store.protocol import ReplayResult, Store
+from duly.store.store import Store
+from duly.store.values import ReplayResult
 from duly.views.fires import Fire, with_run
 from duly.views.tenancy import HIGHEST_NUMBER
 

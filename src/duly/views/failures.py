@@ -15,7 +15,8 @@ from typing import Final
 from duly.model.job_filter import Filter, parse_filter
 from duly.model.states import State
 from duly.policy.redaction import HIDDEN, redacted
-from duly.store.protocol import LONGEST_TAIL, Failure, Store
+from duly.store.store import Store
+from duly.store.values import LONGEST_TAIL, Failure
 
 MOST_GROUPED: Final = 2_000  # jobs, the newest
 MOST_GROUPS: Final = 100

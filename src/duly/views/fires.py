@@ -10,7 +10,8 @@ from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
 from duly.rules.event_rule import BEGINNING
-from duly.store.protocol import RunTimes, Store, Tally
+from duly.store.store import Store
+from duly.store.values import RunTimes, Tally
 
 Kept: TypeAlias = Literal["kept", "late", "under way", "overdue", "not kept", "none"]
 

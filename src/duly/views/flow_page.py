@@ -15,7 +15,7 @@ from duly.model.flow import FlowInfo, FlowProgress, PartInfo, StepInfo, StepStat
 from duly.model.job import Job
 from duly.model.states import State
 from duly.policy.why import Lineage, first_failed, how_far, parts_done
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.tenancy import own_job
 
 MOST_LOOKED_INTO: Final = 20  # of the steps under way, whose jobs say more

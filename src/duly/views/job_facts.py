@@ -12,7 +12,7 @@ from duly.model.job import Attempt, Job
 from duly.model.job_filter import parse_filter
 from duly.model.journal import LogLine, ProgressNote
 from duly.policy.why import Explanation
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.job_list import within
 from duly.views.tenancy import own_job
 from duly.views.why import answer_job

@@ -15,7 +15,7 @@ from duly.model.job import Job
 from duly.model.job_filter import Filter
 from duly.model.states import ENDED, LIVE, Move, State, sources
 from duly.policy.why import first_line
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.failures import FailureGroup, failures
 from duly.views.flow_page import told_far
 

@@ -9,7 +9,7 @@ from duly.model.job import Attempt, Job
 from duly.model.journal import LogLine, ProgressNote
 from duly.model.states import ENDED, State
 from duly.policy.why import Explanation, Lineage
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.flow_page import Awaits, FlowSeen, flow_seen, lineage_of
 from duly.views.schedules import own_zone
 from duly.views.tenancy import HIGHEST_NUMBER, own_job

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from duly.store.protocol import OVERDUE, Depth, Store, StoreProgress
+from duly.store.store import Store
+from duly.store.values import OVERDUE, Depth, StoreProgress
 from duly.version import __version__
 from duly.views.workers import present
 

@@ -16,7 +16,7 @@ from duly.model.schedule import PROMPT, StoredSchedule
 from duly.policy.why import LocalClock, SuggestedCommand
 from duly.policy.why.answer import plural, start_scheduler
 from duly.rules import Budget, Rule
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.schedules import upcoming
 
 HOURS_AHEAD = 12

@@ -17,7 +17,7 @@ from duly.errors import NotFound, RuleError
 from duly.model.schedule import Pause, Plan
 from duly.policy.why import LocalClock, SuggestedCommand
 from duly.rules import Spaced, clock_change_notes, local_time
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.fires import Fire, history
 from duly.views.schedules import Schedule, beyond, in_words, own_zone, policies_in_words, preview
 

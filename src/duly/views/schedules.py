@@ -19,7 +19,8 @@ from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter, parse_sch
 from duly.policy.firing import moment_after_end
 from duly.policy.why import LocalClock
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, parse
-from duly.store.protocol import RunTimes, Store
+from duly.store.store import Store
+from duly.store.values import RunTimes
 from duly.views.fires import LATE, Fire, Kept, kept_word, reacts, with_run
 
 MOST_PREVIEWED = 1_000

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from duly.errors import NotAllowed, NotFound
 from duly.model.job import Call, Job
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 HIGHEST_NUMBER = 2**63 - 1  # that a store can be asked for
 OURS = "duly."  # tasks of our own, which run what they are told: no tenant's

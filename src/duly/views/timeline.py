@@ -18,7 +18,7 @@ from duly.model.job_filter import Filter
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.rules import Rule
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.schedules import own_zone
 
 MOST_JOBS: Final = 600

@@ -14,7 +14,7 @@ from duly.model.fire import StoredFire
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
 from duly.policy.why import LocalClock, first_line
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.attention import Need, needs
 from duly.views.day_strip import DayStrip, StripView
 from duly.views.fires import LATE, Counts, counted

@@ -7,7 +7,7 @@ from duly.durations import show_duration
 from duly.model.job import Job
 from duly.model.states import State
 from duly.policy.why import what_is_missing
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.views.workers import present
 
 

@@ -29,7 +29,8 @@ from duly.policy.why import (
 )
 from duly.policy.why.answer import plural
 from duly.rules import Spaced, clock_change_notes
-from duly.store.protocol import AHEAD, Store
+from duly.store.store import Store
+from duly.store.values import AHEAD
 from duly.views.flow_page import lineage_of
 from duly.views.overdue import find_overdue, runs_due
 from duly.views.schedules import schedule_named, upcoming_one

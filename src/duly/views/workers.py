@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from duly.engine.death_watch import is_dead_here, this_process
 from duly.model.worker import WorkerInfo
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 
 def is_gone(worker: WorkerInfo) -> bool:

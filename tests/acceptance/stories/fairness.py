@@ -7,7 +7,7 @@ from pathlib import Path
 from duly.clock import boottime, now, sleep
 from duly.model.job import Call
 from duly.model.queue import Queue
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, Line, calls, common, fleet, until
 from tests.acceptance.report import Report
 

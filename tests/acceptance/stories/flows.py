@@ -7,7 +7,7 @@ from pathlib import Path
 
 from duly.clock import boottime, sleep
 from duly.model.states import State
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.acceptance.fleet import calls, common, fleet, idle, until
 from tests.acceptance.report import Report
 from tests.acceptance.stories.kills import kill_one

@@ -11,7 +11,7 @@ from duly.clock import boottime, sleep
 from duly.model.job import Call
 from duly.model.queue import Queue
 from duly.model.states import State
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, Span, calls, common, fleet, idle, until
 from tests.acceptance.report import Report
 from tests.acceptance.stories.kills import kill_one

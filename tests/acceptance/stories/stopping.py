@@ -7,7 +7,7 @@ from pathlib import Path
 
 from duly.clock import sleep
 from duly.model.states import State
-from duly.store.protocol import Store
+from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, Member, calls, common, enlisted, fleet, idle, until
 from tests.acceptance.report import Report
 

@@ -173,7 +173,7 @@ async def test_a_question_that_is_none_is_refused_with_its_argument(
     ("noun", "verb"), [("work", "claim"), ("upkeep", "prune"), ("jobs", "__class__"), ("x", "get")]
 )
 async def test_what_is_not_in_the_table_is_not_there(noun: str, verb: str) -> None:
-    with pytest.raises(NotFound, match=f"^{noun}.{verb} is nothing that can be asked from afar"):
+    with pytest.raises(NotFound, match=f"^{noun}.{verb} is not offered over HTTP"):
         await answer(None, noun, verb, b"{}", user=User("ada", "admin"))  # type: ignore[arg-type]
 
 

@@ -1,5 +1,6 @@
 """Everything that a store is asked, and everything it answers, arrives as it was sent."""
 
+import inspect
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,12 +13,12 @@ from duly.errors import InvalidValue
 from duly.model.job import Call, Job
 from duly.model.payload import Json
 from duly.model.schedule import Plan, StoredSchedule
-from duly.remote.calls import CALLS, NOT_REMOTE, NOUNS, RemoteCall, Verb, verbs_of
+from duly.remote.calls import CALLS, RemoteCall
 from duly.remote.reading import reader
 from duly.remote.shapes import ANYTHING, hints_of, members, plain_kind, shape_of
 from duly.remote.writing import writer
-from duly.store.protocol import Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import NOUNS, SqlStore, Store
+from duly.store.verbs import Noun, verbs_of
 from duly.testing.clock import VirtualClock
 from tests.app.remote.through_json import ThroughJson, sent_over
 from tests.conformance import Make, check_store, checks
@@ -28,25 +29,18 @@ TYPED = ("a_place_that_no_page_gave_is_refused",)
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def decided() -> list[Verb]:
-    remote = list(CALLS)
-    near = [(n, v) for nouns in NOT_REMOTE.values() for n, vs in nouns.items() for v in vs.split()]
-    return [*remote, *near]
-
-
-def test_of_every_verb_it_is_decided_whether_it_may_be_asked_from_afar() -> None:
-    every = {(noun, verb) for noun, kind in NOUNS.items() for verb in verbs_of(kind)}
-    assert every - set(decided()) == set(), "say so in CALLS, or in NOT_REMOTE with a reason"
-    assert set(decided()) - every == set(), "there is no such verb"
-    assert len(decided()) == len(set(decided())), "it is decided twice"
+def test_every_public_method_of_a_noun_is_declared_as_a_verb() -> None:
+    """So of each it is decided whether it is offered over HTTP, and to whom."""
+    for kind in NOUNS.values():
+        methods = {name for name, _ in inspect.getmembers(kind, inspect.isfunction)}
+        assert verbs_of(kind).keys() == {name for name in methods if name[0] != "_"}
 
 
 def test_every_noun_of_the_store_is_there() -> None:
-    nouns = {name for name, value in vars(Store).items() if isinstance(value, property)}
-    assert nouns - {"actor", "who"} == set(NOUNS)
+    assert all(issubclass(kind, Noun) for kind in NOUNS.values())
+    assert len(NOUNS) == 11
 
 
-@pytest.mark.thorough("repeats the checks of the store, each value through JSON")
 @pytest.mark.parametrize("noun", sorted({check.noun for check in checks()}))
 async def test_a_store_keeps_its_promises_when_all_of_it_goes_over_the_wire(
     noun: str, sqlite_memory: Make

@@ -8,27 +8,27 @@ import msgspec
 
 from duly.model.access import Actor
 from duly.remote.answering import _edit
-from duly.remote.calls import CALLS, NOUNS, RemoteCall, Verb
+from duly.remote.calls import CALLS, RemoteCall, Verb
 from duly.remote.reading import reader
 from duly.remote.store import RemoteSchedules, _body
 from duly.remote.writing import writer
 from duly.store.database import Database
-from duly.store.sql_store import SqlStore
+from duly.store.store import NOUNS, SqlStore
 from duly.store.transactions import Transactions
 
 ASKED: Counter[Verb] = Counter()
 
 
 class ThroughJson(SqlStore):
-    def __init__(self, database: Database, *, room: Transactions | None = None) -> None:
-        super().__init__(database, room=room)
-        self.near = SqlStore(database, room=self._room)
+    def __init__(self, database: Database, *, db: Transactions | None = None) -> None:
+        super().__init__(database, db=db)
+        self.near = SqlStore(database, db=self._db)
         for name in NOUNS:
             kind = Schedules if name == "schedules" else Noun
             setattr(self, name, kind(name, self.near))
 
     def acting(self, actor: Actor, /) -> "ThroughJson":
-        return ThroughJson(self.database, room=self._room.acting(actor))
+        return ThroughJson(self.database, db=self._db.acting(actor))
 
 
 class Noun:

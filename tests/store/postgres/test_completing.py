@@ -33,8 +33,8 @@ from duly.store.completing import open_completion
 from duly.store.completing.completion import JobCompletion
 from duly.store.connect import connect
 from duly.store.migrate import migrate
-from duly.store.protocol import Settlement, Wish
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import Settlement, Wish
 from tests.factories import call, plan, profile
 from tests.infrastructure.proxy import Network, Proxy
 from tests.store.postgres.notes import end_process, notes_in

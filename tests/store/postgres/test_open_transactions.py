@@ -21,8 +21,8 @@ from duly.policy.verdict import Verdict
 from duly.store.connect import connect
 from duly.store.foreign import aenqueue_on
 from duly.store.migrate import migrate
-from duly.store.protocol import CAREFUL, NORMAL, Settlement, Wish
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import CAREFUL, NORMAL, Settlement, Wish
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import World
 from tests.factories import plan, profile

@@ -7,7 +7,7 @@ from duly.app import migrate_store
 from duly.errors import InvalidValue
 from duly.model.worker import Profile
 from duly.store.connect import connect
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 LEASE = timedelta(seconds=30)
 

@@ -16,8 +16,8 @@ from duly.model.access import Actor, Deed
 from duly.model.event import Emitted
 from duly.store.connect import connect
 from duly.store.migrate import migrate
-from duly.store.protocol import JobDone, Wish
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
+from duly.store.values import JobDone, Wish
 from tests.factories import call, plan, profile
 from tests.infrastructure.cluster import Cluster, running_cluster
 from tests.infrastructure.postgres import CHOSEN
@@ -190,13 +190,13 @@ async def test_an_unknown_outcome_is_found_undone_in_a_database_that_went_back(
     await backed_up(cluster)
     async with process(cluster) as old, process(cluster) as new:
         await old.jobs.enqueue([call(title="before")])
-        ids, numbers = await old._room.numbers(1)
+        ids, numbers = await old._db.numbers(1)
         cluster.restore()
         for store in (old, new):
             await reached(store)
         theirs = await new.jobs.enqueue([call(title=f"new {n}") for n in range(5)])
         assert set(theirs) > set(numbers), "the number is another job's"
-        kept = old._room.kept_from(ids, numbers)
+        kept = old._db.kept_from(ids, numbers)
         [found] = await old.jobs._enqueue([call(title="old")], kept)
         titles = {job.id: job.title for job in await new.jobs.page()}
         assert titles == {**{n: f"new {at}" for at, n in enumerate(theirs)}, found: "old"}

@@ -13,7 +13,7 @@ from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.model.event import Emitted
 from duly.store import transactions
 from duly.store.connect import connect
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore
 from tests.factories import call, plan
 from tests.infrastructure.proxy import Network, Proxy
 from tests.store.homes import furnish

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duly.store import watching
+from duly.store.nouns import evidence
 from tests.app.test_why import opened
 from tests.conformance.world import MINUTE, World
 from tests.factories import plan
@@ -24,7 +24,7 @@ async def test_blocked_jobs_that_were_not_all_looked_at_are_not_the_whole(
         await world.fire_after(MINUTE)
     [depth] = await world.store.evidence.depths()
     assert (depth.ready, depth.blocked, depth.whole) == (1, 3, True)
-    monkeypatch.setattr(watching, "MOST_COUNTED", 2)
-    monkeypatch.setattr(watching, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(evidence, "MOST_COUNTED", 2)
+    monkeypatch.setattr(evidence, "MOST_LOOKED_AT", 3)
     [depth] = await world.store.evidence.depths()
     assert (depth.ready, depth.blocked, depth.whole) == (1, 2, False)

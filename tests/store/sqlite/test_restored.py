@@ -9,7 +9,7 @@ from pathlib import Path
 from duly.model.access import Actor, NewToken
 from duly.model.event import Emitted
 from duly.store.connect import connect
-from duly.store.protocol import JobDone, Wish
+from duly.store.values import JobDone, Wish
 from tests.factories import call, plan, profile
 from tests.store.homes import furnish
 

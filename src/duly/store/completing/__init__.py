@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.model.payload import Json
 from duly.store.connect import is_postgres, place, spoken
-from duly.store.protocol import Settlement
+from duly.store.values import Settlement
 
 if TYPE_CHECKING:
     from duly.store.completing.completion import JobCompletion

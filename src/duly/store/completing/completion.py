@@ -26,9 +26,9 @@ from duly.store.ids import BLOCK, Dry, Ids, reserve
 from duly.store.postgres import faults
 from duly.store.postgres.connections import pause
 from duly.store.postgres.transaction import AsyncTransaction, Opener, Transaction, rest
-from duly.store.protocol import READY, SCHEDULES, HeldJob, Settled, Settlement
 from duly.store.settling import done_before, settle
 from duly.store.transactions import ready_in
+from duly.store.values import READY, SCHEDULES, HeldJob, Settled, Settlement
 
 Found: TypeAlias = Literal["done", "open", "lost"]
 

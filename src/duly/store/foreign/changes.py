@@ -24,8 +24,7 @@ from duly.store.foreign.talk import (
     named,
     reserved,
 )
-from duly.store.protocol import Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import SqlStore, Store
 
 T = TypeVar("T")
 

@@ -23,7 +23,6 @@ from duly.store.database import Ask, Dialect, Operation, Value
 from duly.store.foreign.drivers import STYLES, Connection, Driver, Style, Values, recognised
 from duly.store.ids import BLOCK, Ids
 from duly.store.postgres.text import with_places
-from duly.store.sqlite.driver import LIBRARY, sqlite3
 from duly.store.statements import statements
 
 T = TypeVar("T")
@@ -135,6 +134,8 @@ class Talk:
 
 def _refuse_other_sqlite(module: str) -> None:
     """Refuse a connection of another SQLite library than the one that duly uses here."""
+    from duly.store.sqlite.driver import LIBRARY, sqlite3  # noqa: PLC0415 - only for SQLite
+
     library = "pysqlite3" if module.startswith("pysqlite3") else "sqlite3"
     if library != LIBRARY:
         raise InvalidValue(

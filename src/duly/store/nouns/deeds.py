@@ -15,7 +15,7 @@ from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.policy.redaction import redacted
 from duly.store import rows
-from duly.store.protocol import LimitStep, QueueStep, ScheduleStep, Settled, Settlement, Step
+from duly.store.values import LimitStep, QueueStep, ScheduleStep, Settled, Settlement, Step
 
 LONGEST: Final = 500
 SHORTER: Final = 40  # so long may all of them be, and it is little in all

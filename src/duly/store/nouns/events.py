@@ -12,43 +12,49 @@ from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.store import events as operations
 from duly.store import replaying
-from duly.store.database import Ask, Start
+from duly.store.database import Ask, Operation, Start
 from duly.store.events import Look
 from duly.store.jobs import Once, done_once
 from duly.store.nouns import deeds
-from duly.store.protocol import EVENTS, JOBS, Reacted, ReplayResult, StoredEventPage, Trust
 from duly.store.replaying import ReplayBatch, ReplayRequest
 from duly.store.rows import BEGINNING, EventCursor, place_of
-from duly.store.transactions import Transactions, ready_in
+from duly.store.transactions import ready_in
+from duly.store.values import EVENTS, JOBS, Reacted, ReplayResult, StoredEventPage, Trust
+from duly.store.verbs import Noun, reads, verb
 
 # Each is waited for a twentieth of a second: a look around takes five at most.
 MOST_BUSY: Final = 100
 
 
-class SqlEvents:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
-
+class EventStore(Noun):
+    @verb("operator")
     async def emit(self, events: Sequence[Emitted]) -> list[int]:
+        """Remember what happened: all of it, or nothing. The numbers, in the order given."""
         if not events:
             return []
-        numbers = await self._room.insist(self._audited(events))
-        self._room.nudge(EVENTS)
+        numbers = await self._db.insist(self._audited(events))
+        self._db.nudge(EVENTS)
         return numbers
 
+    @verb("operator")
     async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
-        once = Once(self._room.who, check_text(key, "key"), check_text(mark, "mark"))
+        """The same under a key, as jobs are: see ``Jobs.enqueue_once``."""
+        once = Once(self._db.who, check_text(key, "key"), check_text(mark, "mark"))
         start = self._audited(events)
-        found = await self._room.insist(lambda: done_once(once, start))
-        self._room.nudge(EVENTS)
+        found = await self._db.insist(lambda: done_once(once, start))
+        self._db.nudge(EVENTS)
         return found
 
-    async def get(self, number: int) -> Event:
-        return await self._room.read(lambda: operations.get(number))
+    @reads("viewer")
+    def get(self, number: int) -> Operation[Event]:
+        return operations.get(number)
 
-    async def find(self, numbers: Sequence[int]) -> list[Event]:
-        return await self._room.read(lambda: operations.find(numbers))
+    @reads("viewer")
+    def find(self, numbers: Sequence[int]) -> Operation[list[Event]]:
+        """Those of the events that are remembered."""
+        return operations.find(numbers)
 
+    @verb("viewer", changes=False)
     async def page(
         self,
         *,
@@ -60,6 +66,7 @@ class SqlEvents:
         after: str | None = None,
         limit: int = 100,
     ) -> StoredEventPage:
+        """The newest first; ``after`` is what the page before gave."""
         search = operations.EventSearch(
             pattern=pattern,
             key=key,
@@ -69,10 +76,12 @@ class SqlEvents:
             after=after,
             limit=limit,
         )
-        return await self._room.read(lambda: operations.page(search))
+        return await self._db.read(lambda: operations.page(search))
 
+    @verb(None)
     async def react(self, *, limit: int, trust: Trust | None = None) -> Reacted:
-        if not await self._room.write_one(Ask("any_unseen")):
+        """Look at events that nobody has looked at, and start what is to be started."""
+        if not await self._db.write_one(Ask("any_unseen")):
             return Reacted()
         try:
             done = await self._look(Look(limit=limit, trust=trust))
@@ -83,6 +92,7 @@ class SqlEvents:
         self._tell(done)
         return done
 
+    @verb("operator", long=True)
     async def replay(
         self,
         schedule: str,
@@ -92,13 +102,17 @@ class SqlEvents:
         pattern: str | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
+        """Let a schedule react to what happened, from ``since`` up to ``until``, without it.
+
+        Not one transaction but a row of them. What it has reacted to before it leaves alone.
+        """
         request = ReplayRequest(name=schedule, since=since, until=until, pattern=pattern)
-        foreseen = await self._room.read(lambda: replaying.foresee(request))
+        foreseen = await self._db.read(lambda: replaying.foresee(request))
         if dry_run:
             return ReplayResult(
                 schedule=schedule, events=foreseen.events, skipped=foreseen.skipped, dry_run=True
             )
-        await self._room.announce(
+        await self._db.announce(
             deeds.deed(
                 "events.replay", deeds.schedule(schedule), start=since, end=until, pattern=pattern
             )
@@ -119,22 +133,25 @@ class SqlEvents:
         )
 
     async def _replay(self, request: ReplayRequest, place: EventCursor) -> ReplayBatch:
-        return await self._room.insist(
-            lambda: replaying.replay(request, place, self._room.editor())
-        )
+        return await self._db.insist(lambda: replaying.replay(request, place, self._db.editor()))
 
-    async def reactions(self, numbers: Sequence[int]) -> list[tuple[str, StoredFire]]:
-        return await self._room.read(lambda: operations.reactions(numbers))
+    @reads("viewer")
+    def reactions(self, numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]:
+        """What each schedule that reacts to events made of some: its name, and the ledger's row.
+
+        By the names; the ``series`` of a row is the event.
+        """
+        return operations.reactions(numbers)
 
     async def _look(self, look: Look) -> Reacted:
-        return await self._room.write(lambda: operations.react(look, ids=self._room.attempt()))
+        return await self._db.write(lambda: operations.react(look, ids=self._db.attempt()))
 
     async def _look_around(self, limit: int, trust: Trust | None) -> Reacted:
         """At one event at a time: those about what somebody else holds are left for later."""
         found: list[Reacted] = []
         held, busy, place = set[str](), 0, BEGINNING
         while True:
-            events = await self._room.read(partial(operations.unseen, limit, place))
+            events = await self._db.read(partial(operations.unseen, limit, place))
             for event in events:
                 if event.name in held:
                     continue
@@ -153,14 +170,14 @@ class SqlEvents:
             place = place_of(events[-1])
 
     def _audited(self, events: Sequence[Emitted]) -> Start[list[int]]:
-        kept = self._room.kept()
-        return self._room.audited(
+        kept = self._db.kept()
+        return self._db.audited(
             lambda: operations.emitted(events, ids=kept), lambda _: deeds.emitted(events)
         )
 
     def _tell(self, done: Reacted | ReplayBatch) -> None:
         later = [JOBS] if done.later else []
-        self._room.nudge(*ready_in(done.queues), *later)
+        self._db.nudge(*ready_in(done.queues), *later)
 
 
 def _together(found: Sequence[Reacted], limit: int) -> Reacted:

@@ -1,13 +1,20 @@
 """Evidence, for whoever wants to know why."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from duly.model.fire import StoredFire
+from duly.instants import from_us, to_us
+from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Job
 from duly.model.schedule import StoredSchedule
-from duly.store import evidence, watching
-from duly.store.protocol import (
+from duly.model.states import State
+from duly.store import rows
+from duly.store.database import Ask, Operation, Row
+from duly.store.values import (
+    LENGTHS,
+    MOST_COUNTED,
     Depth,
     EndedStats,
     FailedTask,
@@ -18,89 +25,354 @@ from duly.store.protocol import (
     Tally,
     WaitingKind,
 )
-from duly.store.transactions import Transactions
+from duly.store.verbs import Noun, reads
 
 
-class SqlEvidence:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
+class EvidenceStore(Noun):
+    @reads("viewer")
+    def schedule(self, number: int) -> Operation[StoredSchedule | None]:
+        found = rows.schedules((yield Ask("numbered_schedule", {"id": number})))
+        return rows.schedule(found[0]) if found else None
 
-    async def schedule(self, number: int) -> StoredSchedule | None:
-        return await self._room.read(lambda: evidence.schedule(number))
+    @reads("viewer")
+    def run_in_the_way(self, schedule: int, moment: datetime) -> Operation[Job | None]:
+        """The oldest job of a schedule that was there at a moment and had not ended."""
+        values = {"schedule_id": schedule, "moment": to_us(moment)}
+        found = yield Ask("run_in_the_way", values)
+        return rows.job(found[0]) if found else None
 
-    async def run_in_the_way(self, schedule: int, moment: datetime) -> Job | None:
-        return await self._room.read(lambda: evidence.run_in_the_way(schedule, moment))
+    @reads("viewer")
+    def past_runs(self, schedule: int, *, limit: int = 20) -> Operation[list[timedelta]]:
+        """How long the last runs took that ended well."""
+        found = yield Ask("past_runs", {"schedule_id": schedule, "limit": limit})
+        return [timedelta(microseconds=length) for (length,) in found]
 
-    async def past_runs(self, schedule: int, *, limit: int = 20) -> list[timedelta]:
-        return await self._room.read(lambda: evidence.past_runs(schedule, limit))
+    @reads("viewer")
+    def runs_of(self, jobs: Sequence[int]) -> Operation[dict[int, RunTimes]]:
+        """When these jobs ran; without those that have been forgotten."""
+        found = yield Ask("runs_of", {"ids": list(jobs)})
+        return {
+            number: RunTimes(
+                state=State(state),
+                first_at=rows.moment(first),
+                started_at=rows.moment(started),
+                ended_at=rows.moment(ended),
+            )
+            for number, state, first, started, ended in found
+        }
 
-    async def runs_of(self, jobs: Sequence[int]) -> dict[int, RunTimes]:
-        return await self._room.read(lambda: evidence.runs_of(jobs))
+    @reads("viewer")
+    def run_after(self, schedule: int, moment: datetime) -> Operation[StoredFire | None]:
+        """The first moment behind another that got a job."""
+        found = yield Ask("run_after", {"schedule_id": schedule, "moment": to_us(moment)})
+        return rows.fire(found[0]) if found else None
 
-    async def run_after(self, schedule: int, moment: datetime) -> StoredFire | None:
-        return await self._room.read(lambda: evidence.run_after(schedule, moment))
+    @reads("viewer")
+    def last_decision(self, before: datetime) -> Operation[datetime | None]:
+        """When a scheduler last decided anything, about any schedule."""
+        found = yield Ask("last_decision", {"before": to_us(before)})
+        return from_us(found[0][0]) if found else None
 
-    async def last_decision(self, before: datetime) -> datetime | None:
-        return await self._room.read(lambda: evidence.last_decision(before))
+    @reads("viewer")
+    def count_ahead(self, job: int) -> Operation[int]:
+        """How many jobs are claimed before this one, which is ready; 10,001: even more."""
+        [(count,)] = yield Ask("count_ahead", {"id": job})
+        return int(count)
 
-    async def count_ahead(self, job: int) -> int:
-        return await self._room.read(lambda: evidence.count_ahead(job))
+    @reads("viewer")
+    def running_in(self, queue: str) -> Operation[int]:
+        [(count,)] = yield Ask("running_in_queue", {"queue": queue})
+        return int(count)
 
-    async def running_in(self, queue: str) -> int:
-        return await self._room.read(lambda: evidence.running_in(queue))
+    @reads("viewer")
+    def asked_to_stop(self, job: int) -> Operation[str | None]:
+        """Why a job that runs was asked to end, if it was."""
+        found = yield Ask("asked_to_stop", {"id": job})
+        return str(found[0][0]) if found else None
 
-    async def asked_to_stop(self, job: int) -> str | None:
-        return await self._room.read(lambda: evidence.asked_to_stop(job))
-
-    async def tallies(
+    @reads("viewer")
+    def tallies(
         self, since: datetime, *, until: datetime | None = None, late: timedelta
-    ) -> list[Tally]:
-        return await self._room.read(lambda: evidence.tallies(since, until, late))
+    ) -> Operation[list[Tally]]:
+        """What became of the moments of the clock since then, and before ``until``, counted.
 
-    async def hour_tallies(
+        Those count as late that began later than ``late`` after their moment.
+        """
+        values = {
+            "since": to_us(since),
+            "until": EVER,
+            "first": to_us(since),
+            "last": _end(until),
+            "late": rows.microseconds(late),
+        }
+        return [
+            Tally(
+                outcome=Outcome(outcome),
+                cause=_cause(cause),
+                state=_state(state),
+                moments=moments,
+                late=overdue,
+            )
+            for outcome, cause, state, moments, overdue in (yield Ask("count_moments", values))
+        ]
+
+    @reads("viewer")
+    def hour_tallies(
         self, since: datetime, *, until: datetime, due_since: datetime, late: timedelta
-    ) -> list[HourTally]:
-        return await self._room.read(
-            lambda: evidence.hour_tallies(since, until, due_since=due_since, late=late)
-        )
+    ) -> Operation[list[HourTally]]:
+        """The same of what was decided between two instants, by the hour in which it was due."""
+        values = {
+            "since": to_us(since),
+            "until": to_us(until),
+            "first": to_us(due_since),
+            "last": EVER,
+            "late": rows.microseconds(late),
+        }
+        return [
+            HourTally(
+                hour=from_us(hour * HOUR),
+                outcome=Outcome(outcome),
+                cause=_cause(cause),
+                state=_state(state),
+                moments=moments,
+                late=overdue,
+            )
+            for hour, outcome, cause, state, moments, overdue in (
+                yield Ask("count_moments_by_hour", values)
+            )
+        ]
 
-    async def late_moments(
+    @reads("viewer")
+    def late_moments(
         self, since: datetime, until: datetime, *, late: timedelta, limit: int = 10
-    ) -> list[StoredFire]:
-        return await self._room.read(
-            lambda: evidence.late_moments(since, until, late=late, limit=limit)
+    ) -> Operation[list[StoredFire]]:
+        """Moments decided between two instants that were kept, and late; the last ones first."""
+        values = {
+            "since": to_us(since),
+            "until": to_us(until),
+            "late": late // timedelta(microseconds=1),
+            "limit": limit,
+        }
+        return [rows.fire(row) for row in (yield Ask("late_moments", values))]
+
+    @reads("viewer")
+    def not_kept(self, since: datetime, *, limit: int = 100) -> Operation[list[NotKept]]:
+        """Moments since then that no choice explains and nobody has acknowledged, the newest first.
+
+        What it stands for in ``access.acknowledge`` is the schedule, the cause or state, ``last``.
+        """
+        found = yield Ask("moments_not_kept", {"since": to_us(since), "limit": limit})
+        return [
+            NotKept(
+                schedule=name,
+                due_at=from_us(due),
+                first=from_us(first),
+                last=from_us(last),
+                moments=moments,
+                cause=_cause(cause),
+                state=_state(state),
+                reason=reason,
+                job_id=job_id,
+                error=error,
+            )
+            for name, due, cause, reason, job_id, state, error, moments, first, last in found
+        ]
+
+    @reads("viewer")
+    def failed_tasks(self, since: datetime, *, limit: int = 100) -> Operation[list[FailedTask]]:
+        """Without those that somebody has acknowledged."""
+        found = yield Ask("failed_tasks", {"since": to_us(since), "limit": limit})
+        return [
+            FailedTask(
+                task=task,
+                job_id=number,
+                ended_at=from_us(ended),
+                jobs=jobs,
+                reason=reason,
+                error=error,
+            )
+            for task, number, ended, reason, error, jobs in found
+        ]
+
+    @reads("viewer")
+    def waiting(self, *, patience: timedelta, limit: int = 1_000) -> Operation[list[WaitingKind]]:
+        """What has been waiting for a worker for longer than that, the oldest first.
+
+        Without what somebody has acknowledged.
+        """
+        values = {"patience": rows.microseconds(patience), "limit": limit}
+        return [
+            WaitingKind(
+                queue=queue,
+                task=task,
+                waits=waits,
+                needs=json.loads(needs) if needs else {},
+                jobs=jobs,
+                since=from_us(since),
+                last=from_us(last),
+                job_id=number,
+                reason=reason,
+            )
+            for queue, task, waits, needs, jobs, since, number, reason, last in (
+                yield Ask("waiting_kinds", values)
+            )
+        ]
+
+    @reads("viewer")
+    def running(self, *, limit: int = 10) -> Operation[list[Job]]:
+        """The jobs that run, those first that have run longest."""
+        return [rows.job(row) for row in (yield Ask("running_jobs", {"limit": limit}))]
+
+    @reads("viewer")
+    def awaiting(self, *, limit: int = 10) -> Operation[list[Job]]:
+        """The steps that wait for an event, those first that wait no longer soonest."""
+        return [rows.job(row) for row in (yield Ask("awaiting_jobs", {"limit": limit}))]
+
+    @reads("viewer")
+    def due_before(
+        self, before: datetime, *, limit: int = 1_000
+    ) -> Operation[list[StoredSchedule]]:
+        """Return the schedules that are due before then, those that are overdue first."""
+        found = yield Ask("schedules_due_before", {"before": to_us(before), "limit": limit})
+        return [rows.schedule(row) for row in rows.schedules(found)]
+
+    @reads("viewer")
+    def happened(
+        self, since: datetime, *, until: datetime | None = None, limit: int = 1_000
+    ) -> Operation[list[Happening]]:
+        """Moments decided, jobs begun that still run, and jobs ended: the last of them, in order.
+
+        A row may become visible later than the instant in it says.
+        """
+        values = {**_between(since, until), "limit": limit}
+        return [_happening(row) for row in reversed((yield Ask("happened", values)))]
+
+    @reads("viewer")
+    def count_happened(self, since: datetime, *, until: datetime | None = None) -> Operation[int]:
+        [(count,)] = yield Ask("count_happened", _between(since, until))
+        return int(count)
+
+    @reads("viewer")
+    def minutes(
+        self, since: datetime, until: datetime, *, step: timedelta = timedelta(minutes=1)
+    ) -> Operation[list[EndedStats]]:
+        """What ended, by queue and by stretches of time that long, counted from 1970."""
+        width = rows.microseconds(step) or 1
+        found = yield Ask("ended_by_step", {**_between(since, until), "step": width})
+        counters: dict[tuple[int, str], _Counter] = {}
+        for place, queue, state, *lengths, count in found:
+            counters.setdefault((place, queue), _Counter()).add(state, lengths, count)
+        return [
+            counter.as_ended(from_us(place * width), queue)
+            for (place, queue), counter in sorted(counters.items())
+        ]
+
+    @reads("viewer")
+    def depths(self) -> Operation[list[Depth]]:
+        """What is in each queue that is not empty, by name."""
+        most = {"most": MOST_LOOKED_AT}
+        ready = yield Ask("count_ready_by_queue", {**most, "oldest": MOST_OLDEST})
+        running = yield Ask("count_running_by_queue", most)
+        scheduled = yield Ask("count_scheduled_by_queue", most)
+        blocked = yield Ask("count_blocked_by_queue", most)
+        found: dict[str, Depth] = {}
+        for queue, count, oldest in ready:
+            found[queue] = Depth(queue=queue, ready=count, oldest_ready_at=rows.moment(oldest))
+        for queue, count in running:
+            found[queue] = replace(_of(found, queue), running=count)
+        for queue, count in scheduled:
+            found[queue] = replace(_of(found, queue), scheduled=count)
+        for queue, count, *_ in blocked:
+            if count:
+                found[queue] = replace(_of(found, queue), blocked=count)
+        whole = _all_seen(count for _, count in scheduled) and all(
+            _all_seen(row[place] for row in blocked) for place in (2, 3)
+        )
+        return [replace(found[queue], whole=whole) for queue in sorted(found)]
+
+
+EVER = 2**63 - 1
+HOUR = 3_600_000_000
+
+
+def _end(until: datetime | None) -> int:
+    return EVER if until is None else to_us(until)
+
+
+def _cause(word: str | None) -> Cause | None:
+    return None if word is None else Cause(word)
+
+
+def _state(word: str) -> State | None:
+    return State(word) if word else None
+
+
+EVER = 2**63 - 1
+MOST_LOOKED_AT = MOST_COUNTED + 1
+# What is claimed first has mostly waited longest; a few more are looked at for those that have not.
+MOST_OLDEST = 1_000
+
+
+def _between(since: datetime, until: datetime | None) -> dict[str, int]:
+    return {"since": to_us(since), "until": EVER if until is None else to_us(until)}
+
+
+def _happening(row: Row) -> Happening:
+    at, kind, number, job, schedule, task, title, queue, tenant, state, reason, due = row
+    return Happening(
+        at=from_us(at),
+        kind=kind,
+        number=number,
+        job_id=job,
+        schedule=schedule or "",
+        task=task or "",
+        title=title or "",
+        queue=queue or "",
+        tenant=tenant or "",
+        state=state,
+        reason=reason,
+        due_at=from_us(due),
+    )
+
+
+def _no_lengths() -> list[int]:
+    return [0] * (len(LENGTHS) + 1)
+
+
+@dataclass(slots=True)
+class _Counter:
+    """What ended in a queue within a stretch, as its rows come in."""
+
+    states: dict[str, int] = field(default_factory=dict)
+    waiting: list[int] = field(default_factory=_no_lengths)
+    running: list[int] = field(default_factory=_no_lengths)
+    lateness: list[int] = field(default_factory=_no_lengths)
+
+    def add(self, state: str, lengths: Sequence[int | None], count: int) -> None:
+        self.states[state] = self.states.get(state, 0) + count
+        histograms = (self.waiting, self.running, self.lateness)
+        for counts, place in zip(histograms, lengths, strict=True):
+            if place is not None:
+                counts[min(max(place, 0), len(LENGTHS))] += count
+
+    def as_ended(self, start: datetime, queue: str) -> EndedStats:
+        succeeded = self.states.get(State.SUCCEEDED, 0)
+        failed = self.states.get(State.FAILED, 0)
+        return EndedStats(
+            start=start,
+            queue=queue,
+            succeeded=succeeded,
+            failed=failed,
+            others=sum(self.states.values()) - succeeded - failed,
+            waiting=tuple(self.waiting),
+            running=tuple(self.running),
+            lateness=tuple(self.lateness),
         )
 
-    async def not_kept(self, since: datetime, *, limit: int = 100) -> list[NotKept]:
-        return await self._room.read(lambda: evidence.not_kept(since, limit))
 
-    async def failed_tasks(self, since: datetime, *, limit: int = 100) -> list[FailedTask]:
-        return await self._room.read(lambda: evidence.failed_tasks(since, limit))
+def _of(found: dict[str, Depth], queue: str) -> Depth:
+    return found.get(queue) or Depth(queue=queue)
 
-    async def waiting(self, *, patience: timedelta, limit: int = 1_000) -> list[WaitingKind]:
-        return await self._room.read(lambda: evidence.waiting(patience, limit))
 
-    async def running(self, *, limit: int = 10) -> list[Job]:
-        return await self._room.read(lambda: evidence.running(limit))
-
-    async def awaiting(self, *, limit: int = 10) -> list[Job]:
-        return await self._room.read(lambda: evidence.awaiting(limit))
-
-    async def due_before(self, before: datetime, *, limit: int = 1_000) -> list[StoredSchedule]:
-        return await self._room.read(lambda: evidence.due_before(before, limit))
-
-    async def happened(
-        self, since: datetime, *, until: datetime | None = None, limit: int = 1_000
-    ) -> list[Happening]:
-        return await self._room.read(lambda: watching.happened(since, until, limit))
-
-    async def count_happened(self, since: datetime, *, until: datetime | None = None) -> int:
-        return await self._room.read(lambda: watching.count_happened(since, until))
-
-    async def minutes(
-        self, since: datetime, until: datetime, *, step: timedelta = timedelta(minutes=1)
-    ) -> list[EndedStats]:
-        return await self._room.read(lambda: watching.minutes(since, until, step))
-
-    async def depths(self) -> list[Depth]:
-        return await self._room.read(watching.depths)
+def _all_seen(counts: Iterable[int]) -> bool:
+    return sum(counts) <= MOST_COUNTED

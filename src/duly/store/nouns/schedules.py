@@ -6,25 +6,25 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from duly.instants import EPOCH
+from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
 from duly.model.access import Deed
-from duly.model.fire import Backfill, StoredFire
+from duly.model.fire import Backfill, Cause, StoredFire
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.firing import Firing, decide
-from duly.rules import zone_data_version
+from duly.rules import Spaced, zone_data_version
 from duly.store import (
     applying,
     backfilling,
     declaring,
-    fires,
     ledger,
+    rows,
     schedule_change,
     schedules,
     work,
 )
-from duly.store.database import Start
+from duly.store.database import Ask, Operation, Start
 from duly.store.nouns import deeds
-from duly.store.protocol import (
+from duly.store.values import (
     JOBS,
     QUEUES,
     READY,
@@ -37,28 +37,32 @@ from duly.store.protocol import (
     Trust,
     WantedSchedule,
 )
-from duly.store.transactions import Transactions
+from duly.store.verbs import Noun, reads, verb
 
 T = TypeVar("T")
 
 
-class SqlSchedules:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
-
+class ScheduleStore(Noun):
+    @verb("operator")
     async def add(self, plans: Sequence[Plan]) -> list[StoredSchedule]:
-        start = self._room.numbered(len(plans), lambda numbers: schedules.add(plans, numbers))
-        added = await self._room.insist(self._room.audited(start, lambda _: deeds.added(plans)))
-        self._room.nudge(SCHEDULES)
+        """Remember new schedules: all of them, or ``ScheduleExists`` and none."""
+        start = self._db.numbered(len(plans), lambda numbers: schedules.add(plans, numbers))
+        added = await self._db.insist(self._db.audited(start, lambda _: deeds.added(plans)))
+        self._db.nudge(SCHEDULES)
         return added
 
-    async def get(self, name: str) -> StoredSchedule:
-        return await self._room.read(lambda: schedule_change.get(name))
+    @reads("viewer")
+    def get(self, name: str) -> Operation[StoredSchedule]:
+        return schedule_change.get(name)
 
-    async def page(self, *, after: str = "", limit: int = 100) -> list[StoredSchedule]:
-        return await self._room.read(lambda: schedules.listed(after, limit))
+    @reads("viewer")
+    def page(self, *, after: str = "", limit: int = 100) -> Operation[list[StoredSchedule]]:
+        """By name, behind the name ``after``."""
+        return schedules.listed(after, limit)
 
+    @verb("operator")
     async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
+        """Change a plan. What was due before is decided by the old one; nothing becomes missed."""
         seen: list[tuple[Plan, Plan]] = []
 
         def noted(old: Plan) -> Plan:
@@ -66,10 +70,11 @@ class SqlSchedules:
             return seen[0][1]
 
         return await self._changed(
-            lambda: schedules.edit(name, noted, self._room.editor()),
+            lambda: schedules.edit(name, noted, self._db.editor()),
             lambda _: deeds.edited(name, *seen[0]),
         )
 
+    @verb("operator")
     async def pause(
         self,
         name: str,
@@ -78,9 +83,9 @@ class SqlSchedules:
         note: str = "",
         catch_up: bool = False,
     ) -> StoredSchedule:
-        wanted = Pause(since=EPOCH, until=until, by=self._room.who, note=note, catch_up=catch_up)
+        wanted = Pause(since=EPOCH, until=until, by=self._db.who, note=note, catch_up=catch_up)
         return await self._changed(
-            lambda: schedules.pause(name, wanted, self._room.editor()),
+            lambda: schedules.pause(name, wanted, self._db.editor()),
             deeds.constant(
                 "schedules.pause",
                 deeds.schedule(name),
@@ -90,56 +95,66 @@ class SqlSchedules:
             ),
         )
 
+    @verb("operator")
     async def resume(self, name: str) -> StoredSchedule:
         return await self._changed(
-            lambda: schedules.resume(name, self._room.editor()),
+            lambda: schedules.resume(name, self._db.editor()),
             deeds.constant("schedules.resume", deeds.schedule(name)),
         )
 
+    @verb("operator")
     async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
+        """Enter the next moments that are not skipped into the ledger as such, ahead of time."""
         schedules.check_skipped(count)
-        start = self._room.audited(
-            self._room.numbered(
+        start = self._db.audited(
+            self._db.numbered(
                 count,
-                lambda numbers: schedules.skip_next(name, numbers, self._room.editor()),
+                lambda numbers: schedules.skip_next(name, numbers, self._db.editor()),
             ),
             lambda moments: deeds.deed(
                 "schedules.skip_next", deeds.schedule(name), moments=moments
             ),
         )
-        moments = await self._room.insist(start)
-        self._room.nudge(SCHEDULES)
+        moments = await self._db.insist(start)
+        self._db.nudge(SCHEDULES)
         return moments
 
+    @verb("operator")
     async def unskip(self, name: str) -> list[datetime]:
-        start = self._room.audited(
-            lambda: schedules.unskip(name, self._room.editor()),
+        """Take back every moment ahead that was skipped in advance; return these moments."""
+        start = self._db.audited(
+            lambda: schedules.unskip(name, self._db.editor()),
             lambda moments: deeds.deed("schedules.unskip", deeds.schedule(name), moments=moments),
         )
-        moments = await self._room.insist(start)
-        self._room.nudge(SCHEDULES)
+        moments = await self._db.insist(start)
+        self._db.nudge(SCHEDULES)
         return moments
 
+    @verb("admin")
     async def rewind(self, name: str, *, to: datetime) -> StoredSchedule:
+        """Set the cursor back: the cure after a clock ran ahead. Nothing is fired twice."""
         return await self._changed(
-            lambda: schedules.rewind(name, to, self._room.editor()),
+            lambda: schedules.rewind(name, to, self._db.editor()),
             deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
         )
 
+    @verb("operator")
     async def run(self, name: str) -> StoredFire:
-        start = self._room.audited(
-            self._room.numbered(
+        """Fire once, now, beside the clock, under the schedule's own overlap policy."""
+        start = self._db.audited(
+            self._db.numbered(
                 1,
-                lambda numbers: schedules.run(name, numbers[0], self._room.editor()),
+                lambda numbers: schedules.run(name, numbers[0], self._db.editor()),
             ),
             lambda fire: deeds.deed(
                 "schedules.run", deeds.schedule(name), outcome=fire.outcome, job=fire.job_id
             ),
         )
-        fire = await self._room.insist(start)
-        self._room.nudge(SCHEDULES, READY)
+        fire = await self._db.insist(start)
+        self._db.nudge(SCHEDULES, READY)
         return fire
 
+    @verb("operator")
     async def backfill(
         self,
         name: str,
@@ -149,31 +164,38 @@ class SqlSchedules:
         again: bool = False,
         dry_run: bool = False,
     ) -> Backfill:
+        """Make a job for each moment from ``since`` up to ``until`` that has had none, or for all.
+
+        All of them or none; they are the rule's as it is now, and have passed.
+        """
         wanted = backfilling.BackfillRequest(name=name, since=since, until=until, again=again)
         if dry_run:
-            return await self._room.read(lambda: backfilling.foresee(wanted, decide=decide))
-        start = self._room.audited(
-            self._room.numbered(
+            return await self._db.read(lambda: backfilling.foresee(wanted, decide=decide))
+        start = self._db.audited(
+            self._db.numbered(
                 1,
                 lambda numbers: backfilling.backfill(
-                    replace(wanted, number=numbers[0]), self._room.editor()
+                    replace(wanted, number=numbers[0]), self._db.editor()
                 ),
             ),
             lambda done: deeds.backfilled(done, again=again),
         )
-        done = await self._room.insist(start)
-        self._room.nudge(SCHEDULES, READY)
+        done = await self._db.insist(start)
+        self._db.nudge(SCHEDULES, READY)
         return done
 
+    @verb("operator")
     async def remove(self, name: str) -> None:
         await self._changed(
-            lambda: schedules.remove(name, self._room.editor()),
+            lambda: schedules.remove(name, self._db.editor()),
             deeds.constant("schedules.remove", deeds.schedule(name)),
         )
 
-    async def changes(self, name: str, *, limit: int = 100) -> list[tuple[datetime, str, str]]:
-        return await self._room.read(lambda: schedules.changes(name, limit))
+    @reads("viewer")
+    def changes(self, name: str, *, limit: int = 100) -> Operation[list[tuple[datetime, str, str]]]:
+        return schedules.changes(name, limit)
 
+    @verb(None)
     async def declare(
         self,
         app: str,
@@ -183,7 +205,12 @@ class SqlSchedules:
         whole: bool = True,
         held: bool = False,
     ) -> Declared:
-        declared = await self._room.insist(
+        """Say again and again which set of schedules an app's code has; the newest is written.
+
+        Unless it is ``whole``, others may know more: it yields to them, and pauses nothing. Whoever
+        has ``held`` the word before takes it back from an older set.
+        """
+        declared = await self._db.insist(
             lambda: declaring.declare(
                 app,
                 mark,
@@ -191,56 +218,68 @@ class SqlSchedules:
                 whole=whole,
                 held=held,
                 decide=decide,
-                ids=self._room.attempt(),
+                ids=self._db.attempt(),
             )
         )
         if declared.written:
-            self._room.nudge(SCHEDULES)
+            self._db.nudge(SCHEDULES)
         return declared
 
-    async def in_code(self, name: str) -> tuple[str, Plan] | None:
-        return await self._room.read(lambda: declaring.in_code(name))
+    @reads("viewer")
+    def in_code(self, name: str) -> Operation[tuple[str, Plan] | None]:
+        """The app whose code declares a schedule, and as what; None: no code does."""
+        return declaring.in_code(name)
 
-    async def removed(self) -> list[tuple[str, str]]:
-        return await self._room.read(declaring.removed)
+    @reads("viewer")
+    def removed(self) -> Operation[list[tuple[str, str]]]:
+        """The schedules, each with its app, that code declares and that somebody has removed."""
+        return declaring.removed()
 
-    async def applied(self, file: str) -> str | None:
-        return await self._room.read(lambda: applying.applied(file))
+    @reads("operator")
+    def applied(self, file: str) -> Operation[str | None]:
+        """The text that was last applied under this name."""
+        return applying.applied(file)
 
-    async def standing(self, names: Sequence[str]) -> StoredDefinitions:
-        return await self._room.read(lambda: applying.standing(names))
+    @reads("operator")
+    def standing(self, names: Sequence[str]) -> Operation[StoredDefinitions]:
+        """The schedules of these names, and all queues and limits that were set."""
+        return applying.standing(names)
 
+    @verb("operator")
     async def apply(
         self, file: str, *, expected: str | None, record: str, steps: Sequence[Step]
     ) -> None:
+        """Take all the steps, and remember ``record`` as applied; or ``WrongState``, and nothing.
+
+        ``expected`` is the text that was applied last when the steps were planned.
+        """
         wanted = applying.Application(file, 0, expected=expected, record=record, steps=steps)
-        start = self._room.audited(
-            self._room.numbered(
+        start = self._db.audited(
+            self._db.numbered(
                 1,
                 lambda numbers: applying.apply(
-                    replace(wanted, number=numbers[0]), self._room.editor()
+                    replace(wanted, number=numbers[0]), self._db.editor()
                 ),
             ),
             lambda _: deeds.applied(file, steps),
         )
-        await self._room.insist(start)
-        self._room.nudge(SCHEDULES, QUEUES, READY)
+        await self._db.insist(start)
+        self._db.nudge(SCHEDULES, QUEUES, READY)
         for queue in wanted.turned:
             after: int | None = 0
             while after is not None:
-                after = await self._room.insist(partial(work.set_fair, queue, after=after))
+                after = await self._db.insist(partial(work.set_fair, queue, after=after))
 
     async def _changed(self, start: Start[T], tell: Callable[[T], Deed]) -> T:
-        changed = await self._room.write(self._room.audited(start, tell))
-        self._room.nudge(SCHEDULES)
+        changed = await self._db.write(self._db.audited(start, tell))
+        self._db.nudge(SCHEDULES)
         return changed
 
 
-class SqlLedger:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
-
+class LedgerStore(Noun):
+    @verb(None)
     async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> FiringResult:
+        """Claim due schedules, decide, and write fires, jobs and next moments in one go."""
         fired = await self._fire(decide, limit=limit, trust=trust)
         if fired.settled and not fired.distrusted:
             # In a transaction of its own: it may be slow, and the others are written already.
@@ -251,48 +290,90 @@ class SqlLedger:
         self, decide: Decide, *, limit: int, trust: Trust, settled: bool = False
     ) -> FiringResult:
         release = zone_data_version()
-        fired = await self._room.write(
+        fired = await self._db.write(
             lambda: ledger.fire(
                 decide,
                 limit=limit,
                 zone_data=release,
-                ids=self._room.attempt(),
+                ids=self._db.attempt(),
                 trust=trust,
                 settled=settled,
             )
         )
         if fired.later:
-            self._room.nudge(JOBS)
+            self._db.nudge(JOBS)
         if fired.jobs > fired.later:
-            self._room.nudge(READY)
+            self._db.nudge(READY)
         return fired
 
-    async def foresee(self, name: str, decide: Decide) -> Firing:
-        return await self._room.read(lambda: schedules.foresee(name, decide))
+    @reads(None)
+    def foresee(self, name: str, decide: Decide) -> Operation[Firing]:
+        """What firing now would do, without doing it."""
+        return schedules.foresee(name, decide)
 
+    @verb(None)
     async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
-        return await self._room.write(lambda: schedules.refresh(after, limit))
+        """Work next moments out anew that older zone data gave: where to go on, or None."""
+        return await self._db.write(lambda: schedules.refresh(after, limit))
 
-    async def fires(
+    @reads("viewer")
+    def fires(
         self,
         name: str,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 100,
-    ) -> list[StoredFire]:
-        return await self._room.read(lambda: fires.listed(name, since, until, limit))
+    ) -> Operation[list[StoredFire]]:
+        """The newest first."""
+        number = yield from schedule_change.number_of(name)
+        found = yield Ask(
+            "list_fires",
+            {
+                "schedule_id": number,
+                "since": to_us(since) if since else FIRST_US,
+                "until": to_us(until) if until else LAST_US,
+                "limit": limit,
+            },
+        )
+        return [rows.fire(row) for row in found]
 
-    async def latest(self, numbers: Sequence[int]) -> dict[int, StoredFire]:
-        return await self._room.read(lambda: fires.latest(numbers))
+    @reads("viewer")
+    def latest(self, numbers: Sequence[int]) -> Operation[dict[int, StoredFire]]:
+        """Of each of these schedules, the moment that was dealt with last."""
+        found = [rows.fire(row) for row in (yield Ask("latest_fires", {"ids": list(numbers)}))]
+        return {fire.schedule_id: fire for fire in found}
 
-    async def recent(
+    @reads("viewer")
+    def recent(
         self, numbers: Sequence[int], *, limit: int = 20
-    ) -> dict[int, list[StoredFire]]:
-        return await self._room.read(lambda: fires.recent(numbers, limit))
+    ) -> Operation[dict[int, list[StoredFire]]]:
+        """Of each of them the last few, the newest first; an empty list where there are none."""
+        found: dict[int, list[StoredFire]] = {number: [] for number in numbers}
+        for row in (yield Ask("recent_fires", {"ids": list(numbers), "limit": limit})):
+            fire = rows.fire(row)
+            found[fire.schedule_id].append(fire)
+        return {number: fires[:limit] for number, fires in found.items()}
 
-    async def skipped_ahead(self, numbers: Sequence[int]) -> dict[int, frozenset[datetime]]:
-        return await self._room.read(lambda: fires.skipped_ahead(numbers))
+    @reads("viewer")
+    def skipped_ahead(self, numbers: Sequence[int]) -> Operation[dict[int, frozenset[datetime]]]:
+        """Of those of these schedules that have any, the moments to come that are skipped."""
+        found: dict[int, set[datetime]] = {}
+        for number, moment in (yield Ask("skipped_ahead", {"ids": list(numbers)})):
+            found.setdefault(number, set()).add(from_us(moment))
+        return {number: frozenset(moments) for number, moments in found.items()}
 
-    async def covering(self, name: str, moment: datetime) -> StoredFire | None:
-        return await self._room.read(lambda: fires.covering(name, moment))
+    @reads("viewer")
+    def covering(self, name: str, moment: datetime) -> Operation[StoredFire | None]:
+        """The row that accounts for a due moment."""
+        schedule = yield from schedule_change.get(name)
+        values = {"schedule_id": schedule.id, "moment": to_us(moment)}
+        found = [rows.fire(row) for row in (yield Ask("covering_fires", values))]
+        own = [fire for fire in found if fire.due_at == moment]
+        if own:
+            return own[0]
+        kept = schedule.plan.kept
+        excluded = not isinstance(kept, Spaced) and kept.at_or_before(moment) != moment
+        same_kind = [fire for fire in found if (fire.cause is Cause.EXCLUDED) is excluded]
+        # The rule may have been another one when the moment was due.
+        return next(iter(same_kind or found), None)

@@ -4,8 +4,10 @@ from datetime import timedelta
 from functools import partial
 
 from duly.store import limits, settling, upkeep
-from duly.store.database import Ask, Start
-from duly.store.protocol import (
+from duly.store.database import Ask, Operation, Start
+from duly.store.rows import JobEnding
+from duly.store.transactions import ready_in
+from duly.store.values import (
     JOBS,
     READY,
     SCHEDULES,
@@ -17,18 +19,16 @@ from duly.store.protocol import (
     TakenBack,
     Trust,
 )
-from duly.store.rows import JobEnding
-from duly.store.transactions import Transactions, ready_in
+from duly.store.verbs import Noun, reads, verb
 
 NOW = timedelta(0)
 
 
-class SqlUpkeep:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
-
+class UpkeepStore(Noun):
+    @verb(None)
     async def dispatch(self, *, limit: int, trust: Trust | None = None) -> Dispatched:
-        waiting = upkeep.looked(await self._room.write_one(Ask("look")))
+        """Make due jobs ready, expire or hurry those that are late."""
+        waiting = upkeep.looked(await self._db.write_one(Ask("look")))
         queues: list[str] = []
         late = upkeep.OverdueJobs()
         distrusted = False
@@ -36,27 +36,27 @@ class SqlUpkeep:
         async def moved(start: Start[list[str]]) -> None:
             """Run an operation by which jobs become ready, if the clock is to be believed."""
             nonlocal distrusted
-            found = await self._room.write(lambda: upkeep.believed(start, trust))
+            found = await self._db.write(lambda: upkeep.believed(start, trust))
             distrusted = distrusted or found is None
             queues.extend(found or ())
 
         if waiting.due is not None and waiting.due <= NOW:
             await moved(lambda: upkeep.ready(limit))
         if waiting.told or (waiting.late is not None and waiting.late < NOW):
-            late = await self._room.write(
-                lambda: upkeep.overdue(limit, ids=self._room.attempt(), trust=trust)
+            late = await self._db.write(
+                lambda: upkeep.overdue(limit, ids=self._db.attempt(), trust=trust)
             )
             distrusted = distrusted or late.distrusted
             await self._stop_flows(late)
         if waiting.opening is not None and waiting.opening <= NOW:
             await moved(lambda: limits.open_lanes(limit))
-            waiting = upkeep.looked(await self._room.write_one(Ask("look")))
+            waiting = upkeep.looked(await self._db.write_one(Ask("look")))
         elif queues or late.hurried or late.expired:
-            waiting = upkeep.looked(await self._room.write_one(Ask("look")))
-        self._room.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
-        self._room.nudge(*sorted(late.tells))
+            waiting = upkeep.looked(await self._db.write_one(Ask("look")))
+        self._db.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
+        self._db.nudge(*sorted(late.tells))
         if late.expired:
-            self._room.nudge(SCHEDULES, READY)
+            self._db.nudge(SCHEDULES, READY)
         return Dispatched(
             ready=len(queues),
             hurried=len(late.hurried),
@@ -74,51 +74,61 @@ class SqlUpkeep:
             late.expired += 1
 
     async def _stopped(self, number: int, ending: JobEnding) -> settling.EndedJobs:
-        return await self._room.write(
-            lambda: settling.stop_flow(number, ending, ids=self._room.attempt())
+        return await self._db.write(
+            lambda: settling.stop_flow(number, ending, ids=self._db.attempt())
         )
 
+    @verb(None)
     async def answer(self, *, limit: int) -> int:
-        if not await self._room.write_one(Ask("any_unanswered")):
+        """End the steps that waited for something that has happened. How many."""
+        if not await self._db.write_one(Ask("any_unanswered")):
             return 0
         answered = 0
         # Events that cannot be reacted to, because somebody holds a schedule, answer all the same.
-        await self._room.write(lambda: upkeep.compare_unseen(limit))
+        await self._db.write(lambda: upkeep.compare_unseen(limit))
         compared = limit
         while compared == limit:
-            ended, compared = await self._room.write(
-                lambda: upkeep.answer(limit, ids=self._room.attempt())
+            ended, compared = await self._db.write(
+                lambda: upkeep.answer(limit, ids=self._db.attempt())
             )
-            self._room.nudge(SCHEDULES, *sorted(ended.tells), *ready_in(ended.freed))
+            self._db.nudge(SCHEDULES, *sorted(ended.tells), *ready_in(ended.freed))
             answered += len(ended.ids)
         return answered
 
+    @verb(None)
     async def sweep(self, *, limit: int) -> int:
-        found = await self._room.write(lambda: upkeep.sweep(limit))
-        mended = await self._room.write(
-            lambda: settling.mend_flows(limit, ids=self._room.attempt())
-        )
+        """The nets: free what waits behind nothing. How many were found."""
+        found = await self._db.write(lambda: upkeep.sweep(limit))
+        mended = await self._db.write(lambda: settling.mend_flows(limit, ids=self._db.attempt()))
         if found or mended.ids:
-            self._room.nudge(SCHEDULES, READY, *sorted(mended.tells))
+            self._db.nudge(SCHEDULES, READY, *sorted(mended.tells))
         return found + len(mended.ids)
 
+    @verb(None)
     async def hold_unknown(
         self, *, patience: timedelta, limit: int, trust: Trust | None = None
     ) -> int:
-        held = await self._room.write(
+        """Set jobs aside whose task no living worker knows, so that they hide nobody."""
+        held = await self._db.write(
             lambda: upkeep.believed(
                 lambda: upkeep.hold_unknown(patience=patience, limit=limit), trust
             )
         )
         return held or 0
 
+    @verb(None)
     async def free_unfit(self, *, limit: int) -> int:
-        if not await self._room.write_one(Ask("any_unfit")):
+        """Set those free that wait for a worker who lives now, knowing their task or another form.
+
+        How many; as many as the limit: there are more.
+        """
+        if not await self._db.write_one(Ask("any_unfit")):
             return 0
-        freed = await self._room.write(lambda: upkeep.free_unfit(limit))
-        self._room.nudge(*ready_in(freed))
+        freed = await self._db.write(lambda: upkeep.free_unfit(limit))
+        self._db.nudge(*ready_in(freed))
         return len(freed)
 
+    @verb(None)
     async def take_back(
         self,
         judge: Judge,
@@ -128,37 +138,46 @@ class SqlUpkeep:
         limit: int,
         trust: Trust | None = None,
     ) -> TakenBack:
-        if not await self._room.write_one(upkeep.lost(after=after, margin=margin)):
+        """Take jobs back from workers whose lease has expired, or was ended for them.
+
+        By a clock that is not believed no lease has expired; one that was ended is over anyway.
+        """
+        if not await self._db.write_one(upkeep.lost(after=after, margin=margin)):
             return TakenBack()
-        taken = await self._room.write(
+        taken = await self._db.write(
             lambda: upkeep.take_back(
                 judge,
                 after=after,
                 margin=margin,
                 limit=limit,
-                ids=self._room.attempt(),
+                ids=self._db.attempt(),
                 trust=trust,
             )
         )
         if taken.lost:
-            self._room.nudge(READY, SCHEDULES)
+            self._db.nudge(READY, SCHEDULES)
         if taken.poisoned:  # the rest of its flow may have been asked to end
-            self._room.nudge(JOBS, WORKERS)
+            self._db.nudge(JOBS, WORKERS)
         return taken
 
+    @verb(None)
     async def make_days(self, *, trust: Trust | None = None) -> None:
         # One day at a time: the lock that makes or drops one is held until the commit.
-        for parent, instant in await self._room.read(lambda: upkeep.missing_days(trust)):
-            await self._room.write(partial(upkeep.make_day, parent, instant))
+        """Make room for the days to come."""
+        for parent, instant in await self._db.read(lambda: upkeep.missing_days(trust)):
+            await self._db.write(partial(upkeep.make_day, parent, instant))
 
+    @verb(None)
     async def prune(self, retention: Retention, *, limit: int, trust: Trust | None = None) -> int:
-        gone = await self._room.write(lambda: upkeep.prune_keys(limit))
-        now = await self._room.read(lambda: upkeep.judged(trust))
+        """Forget what is old. How many rows went; as many as the limit: there are more."""
+        gone = await self._db.write(lambda: upkeep.prune_keys(limit))
+        now = await self._db.read(lambda: upkeep.judged(trust))
         if now is None:
             return gone
         for statement, before in upkeep.prunable(retention, now):
-            gone += await self._room.write(partial(upkeep.prune, statement, before, limit))
+            gone += await self._db.write(partial(upkeep.prune, statement, before, limit))
         return gone
 
-    async def progress(self) -> StoreProgress:
-        return await self._room.read(upkeep.progress)
+    @reads("viewer")
+    def progress(self) -> Operation[StoreProgress]:
+        return upkeep.progress()

@@ -13,9 +13,11 @@ from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store import claims, journal, limits, work
 from duly.store import finish_and_claim as turning
-from duly.store.database import Ask
+from duly.store.database import Ask, Operation
 from duly.store.nouns import deeds
-from duly.store.protocol import (
+from duly.store.settling import settle
+from duly.store.transactions import ready_in
+from duly.store.values import (
     CAREFUL,
     JOBS,
     LOG,
@@ -33,151 +35,189 @@ from duly.store.protocol import (
     Turn,
     Wish,
 )
-from duly.store.settling import settle
-from duly.store.transactions import Transactions, ready_in
+from duly.store.verbs import Noun, reads, verb
 
 MOST_TAILS = 10  # what more jobs than these say at once, nobody reads as it comes
 
 
-class SqlWork:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
-
+class WorkStore(Noun):
+    @verb(None)
     async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
-        [(now,)] = await self._room.write_one(Ask("now"))
-        kept = self._room.kept()
-        info = await self._room.insist(lambda: work.enlist(profile, lease=lease, now=now, ids=kept))
-        self._room.nudge(WORKERS)
+        """Begin a lease."""
+        [(now,)] = await self._db.write_one(Ask("now"))
+        kept = self._db.kept()
+        info = await self._db.insist(lambda: work.enlist(profile, lease=lease, now=now, ids=kept))
+        self._db.nudge(WORKERS)
         return info
 
+    @verb(None)
     async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
-        return await self._room.write(lambda: work.renew(worker, lease, running=running))
+        """Prolong a lease that is alive. None: this worker is dead, and must begin anew."""
+        return await self._db.write(lambda: work.renew(worker, lease, running=running))
 
-    async def listen_to(self, worker: int) -> Beat | None:
-        return await self._room.read(lambda: work.listen_to(worker))
+    @reads(None)
+    def listen_to(self, worker: int) -> Operation[Beat | None]:
+        """The same words, without prolonging anything."""
+        return work.listen_to(worker)
 
+    @verb(None)
     async def end_lease(self, worker: int) -> None:
-        await self._room.write(lambda: work.end_lease(worker))
-        self._room.nudge(WORKERS)
+        """Nothing of this worker runs any more: what it held may be taken back at once."""
+        await self._db.write(lambda: work.end_lease(worker))
+        self._db.nudge(WORKERS)
 
-    async def workers(self) -> list[WorkerInfo]:
-        return await self._room.read(work.workers)
+    @reads("viewer")
+    def workers(self) -> Operation[list[WorkerInfo]]:
+        return work.workers()
 
+    @verb("viewer", changes=False)
     async def living(self) -> list[WorkerInfo]:
-        return work.found(await self._room.write_one(Ask("living_workers")))
+        """Those whose lease has not ended."""
+        return work.found(await self._db.write_one(Ask("living_workers")))
 
+    @verb("operator")
     async def tell(self, worker: str | int, order: Order, *, slots: int | None = None) -> int:
-        start = self._room.audited(
+        """Give an order to the workers of a name, or to one by its number: how many there are."""
+        start = self._db.audited(
             lambda: work.tell(worker, order, slots=slots),
             deeds.constant("workers.tell", f"worker:{worker}", order=order, slots=slots),
         )
-        told = await self._room.write(start)
-        self._room.nudge(WORKERS)
+        told = await self._db.write(start)
+        self._db.nudge(WORKERS)
         return told
 
+    @verb(None)
     async def turn(self, done: Sequence[JobDone], wish: Wish | None = None) -> Turn:
+        """Finish what is done, and take what is wished, in one go where the database can.
+
+        Only from a queue that is plain: not paused, limited or fair. After ``OutcomeUnknown``, what
+        is done may be given again, and ``held`` tells what was taken.
+        """
         if wish is not None and wish.shelf == CAREFUL:
             wish = None  # nothing that has limits or needs resources is claimed in passing
-        if self._room.database.dialect.turns and wish is not None and not wish.among:
-            return await turning.turn(self._room, done, wish)
-        return await self._room.write(lambda: claims.turn(done, wish))
+        if self._db.database.dialect.turns and wish is not None and not wish.among:
+            return await turning.turn(self._db, done, wish)
+        return await self._db.write(lambda: claims.turn(done, wish))
 
+    @verb(None)
     async def claim(self, wish: Wish) -> Claims:
-        taken = await self._room.write(lambda: claims.take(wish))
+        """Take jobs to run, the most urgent first, under the limits of their queue and their own.
+
+        After ``OutcomeUnknown``, ask ``held``.
+        """
+        taken = await self._db.write(lambda: claims.take(wish))
         if taken.freed:
-            self._room.nudge(*ready_in(taken.freed))
+            self._db.nudge(*ready_in(taken.freed))
         if taken.opens:
-            self._room.nudge(JOBS)
+            self._db.nudge(JOBS)
         return Claims(jobs=taken.jobs, full=taken.full, opens_in=taken.opens_in)
 
+    @verb(None)
     def has_room(self, queues: Sequence[str]) -> None:
+        """Tell others that jobs of these queues have ended, and the next may enter."""
         if queues:
-            self._room.nudge(*ready_in(queues))
+            self._db.nudge(*ready_in(queues))
 
+    @verb(None)
     async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[ReadyShelf]:
-        return claims.places(await self._room.write_one(claims.ready(queues, tasks)))
+        """Return the queues and shelves that have a job for a worker that knows these tasks."""
+        return claims.places(await self._db.write_one(claims.ready(queues, tasks)))
 
-    async def held(self, worker: int) -> list[Claimed]:
-        return await self._room.read(lambda: work.held(worker))
+    @reads(None)
+    def held(self, worker: int) -> Operation[list[Claimed]]:
+        """The jobs that this worker has claimed and not settled."""
+        return work.held(worker)
 
+    @verb(None)
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        start = self._room.audited(
-            lambda: settle(settlements, ids=self._room.attempt()), deeds.settled(settlements)
+        """Write what became of jobs, in one go, each under the fence of its claim."""
+        start = self._db.audited(
+            lambda: settle(settlements, ids=self._db.attempt()), deeds.settled(settlements)
         )
-        settled = await self._room.write(start)
+        settled = await self._db.write(start)
         if any(s.job.schedule_id is not None for s in settlements):
-            self._room.nudge(SCHEDULES, READY)
+            self._db.nudge(SCHEDULES, READY)
         elif any(s.verdict.state is State.READY for s in settlements):
-            self._room.nudge(READY)
-        self._room.nudge(JOBS, *sorted(settled.tells), *ready_in(settled.freed))
+            self._db.nudge(READY)
+        self._db.nudge(JOBS, *sorted(settled.tells), *ready_in(settled.freed))
         return settled
 
+    @verb("operator")
     async def set_queue(self, queue: Queue) -> None:
         changed = await self._set_queue(queue)
-        self._room.nudge(QUEUES, READY)
+        self._db.nudge(QUEUES, READY)
         after: int | None = 0 if changed else None
         while after is not None:
-            after = await self._room.insist(partial(work.set_fair, queue, after=after))
+            after = await self._db.insist(partial(work.set_fair, queue, after=after))
 
     async def _set_queue(self, queue: Queue) -> bool:
         """Whether it became fair, or is no more; if the answer was lost, it may have."""
-        start = self._room.audited(lambda: work.set_queue(queue), deeds.queue_set(queue))
+        start = self._db.audited(lambda: work.set_queue(queue), deeds.queue_set(queue))
         try:
-            return await self._room.write(start)
+            return await self._db.write(start)
         except OutcomeUnknown as unknown:
-            await self._room.insist(start, unknown=unknown)
+            await self._db.insist(start, unknown=unknown)
             return True
 
-    async def queues(self) -> list[Queue]:
-        return await self._room.read(work.queues)
+    @reads("viewer")
+    def queues(self) -> Operation[list[Queue]]:
+        return work.queues()
 
 
-class SqlLimits:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
+class LimitStore(Noun):
+    @reads("viewer")
+    def listed(self, *, limit: int = 1_000) -> Operation[list[LaneInfo]]:
+        """The limits that jobs have met, the last used first."""
+        return limits.listed(limit)
 
-    async def listed(self, *, limit: int = 1_000) -> list[LaneInfo]:
-        return await self._room.read(lambda: limits.listed(limit))
-
+    @verb("operator")
     async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
-        start = self._room.audited(
+        """Say what counts for a limit, by its name or its template, whatever code says."""
+        start = self._db.audited(
             lambda: limits.set_rule(name, concurrency, rate),
             deeds.constant("limits.set", f"limit:{name}", concurrency=concurrency, rate=rate),
         )
-        await self._room.write(start)
-        self._room.nudge(READY)
+        await self._db.write(start)
+        self._db.nudge(READY)
 
+    @verb("operator")
     async def unset(self, name: str) -> None:
-        start = self._room.audited(
+        start = self._db.audited(
             lambda: limits.drop_rule(name), deeds.constant("limits.reset", f"limit:{name}")
         )
-        await self._room.write(start)
-        self._room.nudge(READY)
+        await self._db.write(start)
+        self._db.nudge(READY)
 
 
-class SqlJournal:
-    def __init__(self, room: Transactions) -> None:
-        self._room = room
-
+class JournalStore(Noun):
+    @verb(None)
     async def write(self, entries: Sequence[Entry]) -> None:
+        """Write down what jobs have said, in one go, each only if it is run under the fence.
+
+        What a worker that lost its lease has to say is dropped, and what is too much for one job.
+        """
         if not entries:
             return
         spoke = await self._write(entries)
         if len(spoke) <= MOST_TAILS:
-            self._room.nudge(*(f"{LOG}:{job_id}" for job_id in sorted(spoke)))
+            self._db.nudge(*(f"{LOG}:{job_id}" for job_id in sorted(spoke)))
 
     async def _write(self, entries: Sequence[Entry]) -> set[int]:
         """Insist, with the same numbers, until it is known that each line is there once."""
         begun: journal.Begun = {}
         try:
-            return await self._room.write(lambda: journal.write(entries, begun))
+            return await self._db.write(lambda: journal.write(entries, begun))
         except OutcomeUnknown as unknown:
-            return await self._room.insist(
+            return await self._db.insist(
                 lambda: journal.write(entries, begun, again=True), unknown=unknown
             )
 
-    async def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
-        return await self._room.read(lambda: journal.logs(job_id, after, limit))
+    @reads("viewer")
+    def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> Operation[list[LogLine]]:
+        """The lines behind the number ``after``."""
+        return journal.logs(job_id, after, limit)
 
-    async def note(self, job_id: int) -> ProgressNote | None:
-        return await self._room.read(lambda: journal.note(job_id))
+    @reads("viewer")
+    def note(self, job_id: int) -> Operation[ProgressNote | None]:
+        """How far a job says it is."""
+        return journal.note(job_id)

@@ -9,7 +9,7 @@ from duly.errors import InvalidValue, SignatureChanged
 from duly.model import job as model
 from duly.model.job_filter import Filter
 from duly.model.payload import Json, decode
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 PAGE = 1_000
 MOST_SHOWN = 20

@@ -6,7 +6,7 @@ from duly.durations import parse_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.policies import check_moment
 from duly.policy.firing import decide
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.testing.clock import VirtualClock
 from duly.views.fires import Fire, fires, made_by_events
 

@@ -16,8 +16,7 @@ from duly.connection import LazyStore, migrate_tables
 from duly.errors import InvalidValue
 from duly.model.access import Actor
 from duly.store.connect import connect
-from duly.store.protocol import Store
-from duly.store.sql_store import SqlStore
+from duly.store.store import NOUNS, SqlStore, Store
 from duly.sync import Portal
 from duly.testing.clock import VirtualClock
 
@@ -100,17 +99,12 @@ class StoreProxy:
         self._store = store
         self._loop = loop
         self._heard = True
-
-    def __getattr__(self, noun: str) -> "_NounProxy":
-        return _NounProxy(getattr(self._store, noun), self._loop)
+        for name in NOUNS:
+            setattr(self, name, _NounProxy(getattr(store, name), loop))
 
     @property
     def actor(self) -> Actor | None:
         return self._store.actor
-
-    @property
-    def who(self) -> str:
-        return self._store.who
 
     def acting(self, actor: Actor, /) -> "StoreProxy":
         return StoreProxy(self._store.acting(actor), self._loop)

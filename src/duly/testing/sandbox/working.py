@@ -25,7 +25,7 @@ from duly.model.outcome import Completed, Outcome, Raised
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
 from duly.runtime.running import to_the_log
-from duly.store.protocol import Store
+from duly.store.store import Store
 
 LEASE: Final = timedelta(days=36_500)  # nobody dies here
 PAGE = 1_000

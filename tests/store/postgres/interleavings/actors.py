@@ -23,7 +23,8 @@ from duly.store import finish_and_claim as turning
 from duly.store.database import Dialect, Operation
 from duly.store.ids import Ids
 from duly.store.jobs import NumberedCall
-from duly.store.protocol import (
+from duly.store.settling import settle
+from duly.store.values import (
     CLOCK,
     NORMAL,
     FiringResult,
@@ -35,7 +36,6 @@ from duly.store.protocol import (
     Turn,
     Wish,
 )
-from duly.store.settling import settle
 from tests.factories import profile
 from tests.interleaving.interleave import Explored, Order, Sessions, explore
 from tests.interleaving.stage import Stage

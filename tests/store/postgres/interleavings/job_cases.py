@@ -11,7 +11,7 @@ from duly.model.policies import Late
 from duly.model.states import State
 from duly.store import upkeep
 from duly.store.jobs import EndedAlready
-from duly.store.protocol import SUSPECT, Settled, TakenBack, Turn
+from duly.store.values import SUSPECT, Settled, TakenBack, Turn
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (

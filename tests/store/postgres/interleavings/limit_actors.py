@@ -12,7 +12,7 @@ from duly.model.job import Call
 from duly.model.limit import Lane, Rate, lanes_as_json
 from duly.store import claims, limits
 from duly.store.database import Ask, Operation, Row, alone
-from duly.store.protocol import CAREFUL, NO_FLOOR, NORMAL, Wish
+from duly.store.values import CAREFUL, NO_FLOOR, NORMAL, Wish
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order
 from tests.store.postgres.interleavings.actors import (

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from duly.model.queue import Queue
 from duly.store import work
-from duly.store.protocol import NORMAL
+from duly.store.values import NORMAL
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (

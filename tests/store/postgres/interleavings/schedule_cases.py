@@ -8,8 +8,8 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
 from duly.store import schedules
-from duly.store.protocol import CLOCK
 from duly.store.schedule_change import Editor
+from duly.store.values import CLOCK
 from tests.factories import plan
 from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (

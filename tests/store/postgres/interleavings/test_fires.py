@@ -14,8 +14,8 @@ from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
 from duly.store import jobs, schedules, upkeep
 from duly.store import schedules as steering
-from duly.store.protocol import CLOCK
 from duly.store.schedule_change import Editor
+from duly.store.values import CLOCK
 from tests.factories import plan
 from tests.interleaving.interleave import Order, once
 from tests.interleaving.stage import START

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from duly.store.protocol import Retention
 from duly.store.upkeep import prunable
+from duly.store.values import Retention
 from tests.interleaving.interleave import Explored
 from tests.store.postgres.interleavings import lane_cases, prune_cases
 from tests.store.postgres.interleavings.actors import Scene

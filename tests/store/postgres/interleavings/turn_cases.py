@@ -1,6 +1,6 @@
 """Cases about finishing and claiming in one statement, and what must hold in every order."""
 
-from duly.store.protocol import SUSPECT, Turn
+from duly.store.values import SUSPECT, Turn
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (

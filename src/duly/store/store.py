@@ -1,0 +1,98 @@
+"""The store: every noun, on one database.
+
+All calls may be made from any number of processes at once; each is one transaction, unless its
+docstring says otherwise, and each may be repeated after ``OutcomeUnknown``. The time is the
+store's own clock.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Final, get_type_hints
+
+from duly.model.access import Actor
+from duly.store.database import Database
+from duly.store.ids import Ids
+from duly.store.nouns.access import AccessStore
+from duly.store.nouns.events import EventStore
+from duly.store.nouns.evidence import EvidenceStore
+from duly.store.nouns.jobs import JobStore
+from duly.store.nouns.schedules import LedgerStore, ScheduleStore
+from duly.store.nouns.surroundings import SurroundingsStore
+from duly.store.nouns.upkeep import UpkeepStore
+from duly.store.nouns.work import JournalStore, LimitStore, WorkStore
+from duly.store.transactions import Transactions
+from duly.store.verbs import Noun
+
+
+class Store(ABC):
+    """What the engine and the application ask, wherever the database is."""
+
+    schedules: ScheduleStore
+    ledger: LedgerStore
+    jobs: JobStore
+    work: WorkStore
+    limits: LimitStore
+    journal: JournalStore
+    upkeep: UpkeepStore
+    events: EventStore
+    evidence: EvidenceStore
+    surroundings: SurroundingsStore
+    access: AccessStore
+
+    @property
+    @abstractmethod
+    def actor(self) -> Actor | None:
+        """In whose name the store is changed."""
+
+    @property
+    def who(self) -> str:
+        """The name under which changes are recorded; empty without an actor."""
+        return "" if self.actor is None else self.actor.who
+
+    @abstractmethod
+    def acting(self, actor: Actor, /) -> "Store":
+        """Return the same store for an actor: the audit log records changes under their name."""
+
+    @abstractmethod
+    def listen(self, listener: Callable[[str], None], /) -> None:
+        """Call with a topic when something changed, here or in another process. Only a hint."""
+
+    @abstractmethod
+    async def open(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+NOUNS: Final[Mapping[str, type[Noun]]] = get_type_hints(Store)
+
+
+class SqlStore(Store):
+    """A store in a database. ``ids`` are numbers that were reserved.
+
+    ``db`` is that of another store on the same database, with which this one shares everything.
+    """
+
+    def __init__(
+        self, database: Database, *, ids: Ids | None = None, db: Transactions | None = None
+    ) -> None:
+        self.database = database
+        self._db = db or Transactions(database, ids)
+        for name, noun in NOUNS.items():
+            setattr(self, name, noun(self._db))
+
+    @property
+    def actor(self) -> Actor | None:
+        return self._db.actor
+
+    def acting(self, actor: Actor, /) -> "SqlStore":
+        return SqlStore(self.database, db=self._db.acting(actor))
+
+    def listen(self, listener: Callable[[str], None], /) -> None:
+        self._db.listen(listener)
+
+    async def open(self) -> None:
+        await self.database.open()
+
+    async def close(self) -> None:
+        await self.database.close()

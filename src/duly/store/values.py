@@ -1,0 +1,571 @@
+"""What the engine and the application may ask of a store, whatever database is below.
+
+Each noun has its protocol. All calls may be made from any number of processes at once; each is one
+transaction, and each may be repeated after ``OutcomeUnknown``. The time is the store's own: nobody
+tells it what time it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from duly.instants import to_us
+from duly.model.claimed import Claimed
+from duly.model.event import Event
+from duly.model.fire import Cause, Outcome
+from duly.model.flow import FlowPlan
+from duly.model.job import Job, Waits
+from duly.model.limit import Rate
+from duly.model.queue import Queue
+from duly.model.schedule import Plan, StoredSchedule
+from duly.model.states import State
+from duly.model.worker import Order
+from duly.policy.firing import Facts, Firing
+from duly.policy.verdict import Verdict
+
+# The two decisions that are made while the store holds the rows they are about.
+Decide = Callable[[Facts, datetime], Firing]
+
+# Whether the moment that the database's clock shows is to be believed.
+Trust: TypeAlias = Callable[[datetime], bool]
+
+# What has been overdue for so long is nobody's business by now.
+OVERDUE = timedelta(seconds=30)
+# A cursor that is further in the future was left there by a clock that was ahead.
+AHEAD = timedelta(minutes=5)
+
+# What a nudge is about.
+SCHEDULES = "schedules"  # a schedule may be due earlier than it was
+JOBS = "jobs"  # a job may be due earlier than any was
+EVENTS = "events"  # something happened
+READY = "ready"  # a job can be claimed: "ready:" and its queue
+WORKERS = "workers"  # a worker is told something, or one of its jobs is asked to end
+QUEUES = "queues"  # a queue was paused, limited or set free
+LOG = "log"  # a job has said something: "log:" and its number
+
+# Where a worker looks. See the migration that makes the column.
+SHELVES = range(6)
+NORMAL, LOW, IDLE, CAREFUL, SUSPECT, CLOCK = SHELVES
+NO_FLOOR = -(2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringResult:
+    """What one pass over the due schedules came to."""
+
+    schedules: int = 0
+    fires: int = 0
+    jobs: int = 0
+    later: int = 0  # … of which so many are to wait for their moment
+    faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
+    lateness: timedelta = timedelta(0)  # of the most overdue
+    rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
+    distrusted: bool = False  # some were due, and the clock was not believed
+    settled: bool = False  # some are due still whose ledger has rows behind the cursor
+
+    def __add__(self, later: "FiringResult") -> "FiringResult":
+        """Return what two passes came to, one after the other."""
+        return FiringResult(
+            schedules=self.schedules + later.schedules,
+            fires=self.fires + later.fires,
+            jobs=self.jobs + later.jobs,
+            later=self.later + later.later,
+            faults=[*self.faults, *later.faults],
+            lateness=max(self.lateness, later.lateness),
+            rest=later.rest,
+            distrusted=self.distrusted or later.distrusted,
+            settled=later.settled,
+        )
+
+
+class WantedSchedule(NamedTuple):
+    """A schedule that code declares, and the names it had before."""
+
+    plan: Plan
+    aliases: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What became of a set of schedules that code declares."""
+
+    since: datetime  # from when on the set that holds does
+    superseded: bool = False  # somebody holds a newer one: nothing was written
+    written: bool = False
+    added: Sequence[str] = ()
+    changed: Sequence[str] = ()
+    renamed: Sequence[tuple[str, str]] = ()
+    paused: Sequence[str] = ()  # they are not declared any more
+    resumed: Sequence[str] = ()
+    drift: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what people have edited
+    refused: Mapping[str, str] = field(default_factory=dict)  # and why
+    removed: Sequence[str] = ()  # declared, and removed by a person
+
+
+class LaneRule(NamedTuple):
+    """What counts for a limit, by its name or its template, whatever code says."""
+
+    name: str
+    concurrency: int | None
+    rate: Rate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDefinitions:
+    """What is there of all that a file may speak of, by name."""
+
+    schedules: Mapping[str, StoredSchedule]
+    queues: Mapping[str, Queue]
+    limits: Mapping[str, LaneRule]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStep:
+    """A schedule as it is to be; it is refused if what is there is not what was ``seen``."""
+
+    name: str
+    seen: StoredSchedule | None  # None: there was none
+    plan: Plan | None  # None: it is removed
+    paused: bool | None = None  # None: that stays as it is
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStep:
+    seen: Queue | None
+    queue: Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStep:
+    seen: LaneRule | None
+    rule: LaneRule
+    dropped: bool = False  # code's word counts again
+
+
+Step: TypeAlias = ScheduleStep | QueueStep | LimitStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatched:
+    """What one pass over the waiting jobs came to."""
+
+    ready: int = 0
+    hurried: int = 0
+    expired: int = 0
+    rest: timedelta | None = None  # until the next job is due or late
+    distrusted: bool = False  # some were due or late, and the clock was not believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenBack:
+    """What one pass over lost jobs came to."""
+
+    lost: int = 0
+    poisoned: int = 0
+    last: int = 0  # where the next page begins
+
+
+class HeldJob(Protocol):
+    """What must be known of a job to settle it: as it was claimed, or as it was found lost."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def schedule_id(self) -> int | None: ...
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def step(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What a job that was run is to become. Written only if the fence still holds."""
+
+    job: HeldJob
+    verdict: Verdict
+    outcome: str  # the word for the attempt's record
+    result: str | None = None
+    keep_result: timedelta | None = None
+    opens: FlowPlan | None = None  # it is a flow, and goes on with these steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Which settlements were written, and which were refused because the job is not held."""
+
+    kept: Sequence[int] = ()
+    refused: Sequence[int] = ()
+    before: Sequence[int] = ()  # those of the kept that had been written before
+    freed: Sequence[str] = ()  # queues of others who are ready now: they waited, or they follow
+    tells: frozenset[str] = frozenset()  # topics: flows ask jobs to end, or wait for events
+
+
+class ReadyShelf(NamedTuple):
+    """A shelf of a queue with something to claim for a worker."""
+
+    queue: str
+    shelf: int
+    among: tuple[str, ...] = ()  # where others' jobs wait too: the tasks of this worker that do
+
+
+class JobDone(NamedTuple):
+    """A job that succeeded and that nothing waits for."""
+
+    id: int
+    fence: int
+    result: str | None = None
+    keep: int | None = None  # how long the result is kept, in microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a worker would like to run next."""
+
+    worker: int
+    queue: str
+    tasks: Sequence[str]
+    limit: int
+    shelf: int = NORMAL
+    floor: int = NO_FLOOR  # nothing below this rank is looked for
+    among: Sequence[str] = ()  # where others' jobs wait too: those of the tasks that are there
+    after: str = ""  # on a fair queue: the tenant that was served last
+    free: Mapping[str, int] = field(default_factory=dict)  # resources that are not in use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What was written of what is done, and what is to be run next."""
+
+    jobs: Sequence[Claimed] = ()
+    kept: Sequence[int] = ()
+    refused: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What is to be run next, and whether the limits of the queue are why there is no more."""
+
+    jobs: Sequence[Claimed] = ()
+    full: bool = False  # as many run of this queue, or have begun, as may
+    opens_in: timedelta | None = None  # when its rate lets the next through; None: when one ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """What a worker hears when it says that it is alive."""
+
+    order: Order
+    slots: int | None = None
+    signals: Mapping[int, str] = field(default_factory=dict)  # jobs asked to end, and why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneInfo:
+    """A limit under one rendered name, and who is there."""
+
+    name: str
+    template: str
+    concurrency: int | None
+    rate: Rate | None
+    running: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreProgress:
+    """What is due and not done. Health is this, not whether a process is up."""
+
+    now: datetime
+    oldest_unfired: datetime | None  # the due moment that has waited longest for a scheduler
+    oldest_undispatched: datetime | None
+    ready: int
+    running: int
+    faulty: Sequence[str] = ()  # schedules that stand still until somebody mends them
+    ahead: Sequence[str] = ()  # schedules that rest until a clock that was ahead is there again
+
+    @property
+    def unfired_for(self) -> timedelta:
+        return self.now - self.oldest_unfired if self.oldest_unfired else timedelta(0)
+
+    @property
+    def problem(self) -> str | None:
+        """What is overdue so long that nobody can be working on it."""
+        if self.oldest_unfired and self.now - self.oldest_unfired > OVERDUE:
+            return (
+                f"a moment has been due since {self.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC and "
+                "nobody has fired it: is a scheduler running?"
+            )
+        if self.oldest_undispatched and self.now - self.oldest_undispatched > OVERDUE:
+            return (
+                f"a job has been due since {self.oldest_undispatched:%Y-%m-%d %H:%M:%S} UTC and "
+                "nobody has made it ready: is a scheduler running?"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long what has ended is kept."""
+
+    history: timedelta = timedelta(days=14)
+    fires: timedelta = timedelta(days=90)
+    failed: timedelta = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostJob:
+    """A running job whose worker has no lease."""
+
+    id: int
+    fence: int
+    attempt: int
+    crashes: int
+    retry: str | None
+    worker: int | None
+    schedule_id: int | None = None
+    task: str = ""
+    key: str | None = None
+    parent: int | None = None
+    step: int | None = None
+    alone: bool = False  # it had crashed before, and ran in a process of its own
+    worker_name: str = ""  # empty: nothing is known of the worker any more
+    has_ended: bool = False  # the worker did not fall silent: it is known to have ended
+
+
+Judge = Callable[[LostJob, datetime], Verdict]
+
+
+LONGEST_TAIL = 400  # characters of an error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Jobs that match, and where to go on.
+
+    A page ends when it is full, or when it has looked at enough: then it may hold few jobs, or none
+    at all, and yet not be the last.
+    """
+
+    jobs: Sequence[Job]
+    after: str | None = None  # what the next page is asked for with; None: there is none
+    searched_to: datetime | None = None  # what ended since then was looked at, if not everything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A job that has failed, as far as it takes to see what failed alike."""
+
+    id: int
+    task: str
+    queue: str
+    ended_at: datetime
+    reason: str
+    error: str  # the end of it, no more than LONGEST_TAIL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many moments came to the same."""
+
+    outcome: Outcome
+    cause: Cause | None
+    state: State | None  # of the job that stands for them; None: there is none, or none any more
+    moments: int
+    late: int = 0  # so many of them were kept, and late
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourTally(Tally):
+    """The same, of those that were due within an hour."""
+
+    hour: datetime  # its beginning, a whole hour of UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotKept:
+    """Moments of a schedule that were not kept, all in the same way: the last, and how many."""
+
+    schedule: str
+    due_at: datetime
+    first: datetime
+    last: datetime  # when the last of it happened: was decided, or ended
+    moments: int
+    cause: Cause | None
+    state: State | None
+    reason: str
+    job_id: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTask:
+    """Jobs of a task that failed and that no schedule has made: the last, and how many."""
+
+    task: str
+    job_id: int
+    ended_at: datetime
+    jobs: int
+    reason: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingKind:
+    """Jobs that wait for a worker, and what it must have for them."""
+
+    queue: str
+    task: str
+    jobs: int
+    since: datetime
+    last: datetime  # since when the last of them waits
+    job_id: int  # one of them
+    waits: Waits | None = None
+    needs: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimes:
+    """When a job ran."""
+
+    state: State
+    first_at: datetime | None = None  # when it was begun for the first time
+    started_at: datetime | None = None  # when its last run began
+    ended_at: datetime | None = None
+
+
+HappeningKind = Literal["moment", "began", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """Something that happened to a moment or to a job."""
+
+    at: datetime
+    kind: HappeningKind
+    number: int  # of the fire, or of the job
+    job_id: int | None
+    schedule: str  # its name; empty: there is none, or none any more
+    task: str
+    title: str
+    queue: str
+    tenant: str
+    state: str  # of the job, or the outcome of the moment
+    reason: str
+    due_at: datetime
+
+    @property
+    def id(self) -> str:
+        """The moment and the number, as ``1700000000000000-42``."""
+        return f"{to_us(self.at)}-{self.number}"
+
+
+# Lengths are counted between these, in microseconds: 1, 2, 5, 10, … ms, and 5,000 s or more.
+LENGTHS: tuple[int, ...] = tuple(step * 10**digits for digits in range(3, 10) for step in (1, 2, 5))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedStats:
+    """What ended in a queue within a stretch of time, and how long it took.
+
+    Of each histogram, the first number counts lengths below the first of ``LENGTHS``, and each
+    other those that have reached one more of them.
+    """
+
+    start: datetime
+    queue: str
+    succeeded: int
+    failed: int
+    others: int
+    waiting: Sequence[int]
+    running: Sequence[int]
+    lateness: Sequence[int]  # of what schedules made
+
+
+# So many jobs are counted of a queue; one more says that there are even more.
+MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """What is in a queue. Any of the numbers above ``MOST_COUNTED`` means: more than that."""
+
+    queue: str
+    ready: int = 0
+    scheduled: int = 0
+    blocked: int = 0
+    running: int = 0
+    oldest_ready_at: datetime | None = None  # of those that are claimed first
+    whole: bool = True  # else there are so many that some scheduled or blocked were not counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedTask:
+    """A task that jobs wait for, or schedules will want, and what a worker must have for it."""
+
+    task: str
+    queue: str
+    jobs: int = 0
+    schedules: int = 0
+    needs: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """Jobs that run, as the store has it, and whose worker has no lease or is known to be dead."""
+
+    worker: int
+    name: str  # empty: nothing else is known of the worker
+    jobs: int
+    ended_at: datetime | None  # when its lease ran out; None: it was ended, or is not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadDay:
+    """A day of a table that is kept by the day, and that cannot take rows."""
+
+    table: str
+    day: datetime
+    state: Literal["missing", "detached"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEventPage:
+    """Events that match, the newest first, and where to go on."""
+
+    events: Sequence[Event]
+    after: str | None = None  # what the next page is asked for with; None: there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reacted:
+    """What one look at new events came to."""
+
+    events: int = 0  # that were looked at
+    jobs: int = 0  # that were made, or moved
+    skipped: int = 0  # reactions that were due and came to no job
+    withdrawn: int = 0  # jobs that were called off
+    queues: Sequence[str] = ()  # where jobs can be claimed now
+    later: int = 0  # jobs that are to wait for their moment
+    more: bool = False  # others have not been looked at
+    distrusted: bool = False  # there were some, and the clock was not believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """What became of events that a schedule had not reacted to."""
+
+    schedule: str
+    events: int = 0
+    jobs: Sequence[int] = ()  # that were made, or moved
+    skipped: int = 0
+    dry_run: bool = False  # it is what would be done
