@@ -1,4 +1,4 @@
-"""The .sql files of both dialects say the same things, and nothing that is not asked."""
+"""One folder of SQL serves both dialects, and contains nothing that is not used."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 from duly.store.database import Dialect
 from duly.store.migrate import migrations
 from duly.store.sqlite.database import SQLITE
-from duly.store.statements import statements
+from duly.store.statements import WORDS, Word, read_blocks, statements
 
 STORE = Path(__file__).parents[2] / "src/duly/store"
 POSTGRES = Dialect("postgres")
@@ -37,6 +37,41 @@ def asked() -> set[str]:
 def test_a_dialect_has_every_statement_and_no_other(dialect: Dialect) -> None:
     missing = ONLY_POSTGRES if dialect is SQLITE else set()
     assert set(statements(dialect)) == asked() - missing
+
+
+def test_every_part_is_used_and_has_not_the_name_of_a_word() -> None:
+    used = {word for block in read_blocks() for word in re.findall(r"\{(\w+)\}", block.text)}
+    parts = {block.name for block in read_blocks() if block.kind == "part"}
+    assert parts - used == set()
+    assert {part for part in parts for word in WORDS if re.fullmatch(word.inside, part)} == set()
+
+
+@pytest.mark.parametrize("word", WORDS, ids=[word.inside for word in WORDS])
+def test_every_word_is_used_and_a_statement_with_an_unknown_one_does_not_load(
+    word: Word, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tuple(other for other in WORDS if other is not word)
+    monkeypatch.setattr("duly.store.statements.WORDS", others)
+    with pytest.raises(ValueError, match="is neither a part nor a word"):
+        statements.__wrapped__(POSTGRES)
+
+
+def test_a_dialect_has_a_text_of_its_own_only_where_it_differs() -> None:
+    texts: dict[tuple[str, str], list[str]] = {}
+    for block in read_blocks():
+        texts.setdefault((block.kind, block.name), []).append(" ".join(block.text.split()))
+    assert [name for name, own in texts.items() if len(set(own)) < len(own)] == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=["sqlite", "postgres", "without features"])
+def test_no_word_is_left_in_a_statement(dialect: Dialect) -> None:
+    left = {name for name, text in statements(dialect).items() if re.search(r"[{}]|/\*\[", text)}
+    assert left == set()
+
+
+def test_a_statement_for_sqlite_has_no_cast_and_no_schema() -> None:
+    named = {name for name, text in statements(SQLITE).items() if re.search(r"::|\bduly\.\w", text)}
+    assert named == set()
 
 
 @pytest.mark.parametrize("name", sorted(statements(SQLITE)))

@@ -1,51 +1,186 @@
-"""The statements of a dialect, read from its ``.sql`` files.
+"""Load the SQL of a dialect from the ``.sql`` files in ``store/sql``.
 
-A file holds statements, each below a line ``-- name: …`` and the reason for its shape. A block
-below ``-- part: …`` is a piece of text that statements of the same dialect include as ``{name}``.
-A text between ``/*[flag]`` and ``[flag]*/`` is there only if the dialect has that feature, and with
-``!flag`` only if it does not.
+A statement stands below a line ``-- name: claim``. Most statements are the same for both databases.
+Where a database needs a text of its own, the line ends with it: ``-- name: claim for sqlite``. A
+block below ``-- part: job`` is text that statements include as ``{job}``.
+
+The text is PostgreSQL's SQL. For SQLite, a table ``duly.job`` becomes ``duly_job as job``, casts
+(``:id::bigint``) are left out, and so is the table in ``returning job.id``. Everything else that
+differs is a word in braces; ``WORDS`` is the list, with what each becomes.
+
+Text between ``/*[flag]`` and ``[flag]*/`` is included only if the dialect has that feature, and
+with ``!flag`` only if it does not.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple, TypeAlias
 
 from duly.store.database import Dialect
 
-_HEAD = re.compile(r"^-- (name|part): (\w+)\s*$", re.MULTILINE)
-_PART = re.compile(r"\{(\w+)\}")
+Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
+
+
+class Word(NamedTuple):
+    """What may stand in braces (a regular expression), and what it becomes."""
+
+    inside: str
+    postgres: Replacement
+    sqlite: Replacement
+
+
+def _extracted(found: re.Match[str]) -> str:
+    """Turn ``rows :rows as ended (id bigint, state text)`` into a query on SQLite."""
+    rows, alias, columns = found.groups()
+    names = [column.split()[0] for column in columns.split(",")]
+    chosen = ", ".join([f"value ->> '{name}' as {name}" for name in names])
+    return f"(select {chosen} from json_each({rows})) as {alias}"  # noqa: S608 - our own text
+
+
+WORDS = (
+    # The server's clock. A time that is given is a test's. In a query of its own, so that it is
+    # read once and not for every row, and may be compared with an index.
+    Word("now", "(select coalesce(:now::bigint, duly.now_us()))", ":now"),
+    # The same as a table with one row, for statements that must use the same time twice.
+    Word(
+        "clock",
+        "(select coalesce(:now::bigint, duly.now_us()) as now offset 0) as clock",
+        "(select :now as now) as clock",
+    ),
+    # Membership: in a query, which PostgreSQL evaluates first and then finds the rows by primary
+    # key; in a field of a JSON array of objects; in a list.
+    Word(r"in (\(.*\))", r"= any(array\1)", r"in \1"),
+    Word(
+        r"in (:\w+) ->> ('\w+'|\d)::(\w+)",
+        r"= any(array(select (one ->> \2)::\3 from json_array_elements(\1::json) as one))",
+        r"in (select value ->> \2 from json_each(\1))",
+    ),
+    Word(r"in (:\S+)", r"= any(\1)", r"in (select value from json_each(\1))"),
+    Word(r"not in (:\S+)", r"<> all(\1)", r"not in (select value from json_each(\1))"),
+    # A condition that is true anyway and makes PostgreSQL use the primary key.
+    Word(r"hint (\S+ )(in .*)", r"\1{\2}", "true"),
+    # A JSON array of objects as a table; a JSON array or a list as a table of one column.
+    Word(r"rows (:\w+) as (\w+) \((.*)\)", r"json_to_recordset(\1::json) as \2 (\3)", _extracted),
+    Word(
+        r"each (:\w+::json) as (\w+) \((\w+)\)",
+        r"json_array_elements(\1) as \2 (\3)",
+        r"(select value as \3 from json_each(\1)) as \2",
+    ),
+    Word(
+        r"each (:\w+::\w+\[\]) as (\w+) \((\w+)\)",
+        r"unnest(\1) as \2 (\3)",
+        r"(select value as \3 from json_each(\1)) as \2",
+    ),
+    # The first rows of a table with a column id, for each row of the tables before it.
+    Word(
+        r"lateral (duly\.\w+) as (\w+)\s+(.*)",
+        r"cross join lateral (select * from \1 \3) as \2",
+        r"cross join \1 as \2 on \2.id in (select id from \1 \3)",
+    ),
+    # Row locks. SQLite has one writer.
+    Word("for (.*)", r"for \1", ""),
+    # The index that SQLite's planner would not choose.
+    Word(r"indexed by (\w+)", "", r"indexed by duly_\1"),
+    # A name in which * stands for any text.
+    Word(
+        r"like (:\S+)",
+        r"like (select replace(replace(replace(replace(said, '\\', '\\\\'), '%', '\\%'), "
+        r"'_', '\\_'), '*', '%') from (select \1 as said) as asked)",
+        r"glob replace(replace(\1, '[', '[[]'), '?', '[?]')",
+    ),
+    Word("greatest", "greatest", "max"),
+    Word("least", "least", "min"),
+    Word("strpos", "strpos", "instr"),
+    Word("chr", "chr", "char"),
+    Word("rowid", "ctid", "rowid"),
+    Word("bytewise", 'collate "C"', "collate binary"),
+    # Anything else that one of the two has.
+    Word("postgres (.*)", r"\1", ""),
+    Word("sqlite (.*)", "", r"\1"),
+)
+
+_HEAD = re.compile(r"^-- (name|part): (\w+)(?: for (postgres|sqlite))?[ ]*$", re.MULTILINE)
+_BRACES = re.compile(r"\{([^{}]*)\}")
 _FEATURE = re.compile(r"/\*\[(!?)(\w+)\](.*?)\[\1\2\]\*/", re.DOTALL)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+
+# For SQLite, one after the other.
+_REWRITES = (
+    (re.compile(r"\bduly\.(\w+)\b(?!\s+as\s)"), r"duly_\1 as \1"),
+    (re.compile(r"\bduly\.(\w+)\b"), r"duly_\1"),
+    (re.compile(r"\breturning \w+\.(\w+)"), r"returning \1"),
+    (re.compile(r"::\w+(\[\])?"), ""),
+)
+
+
+class Block(NamedTuple):
+    """A statement ("name") or a part, for one dialect or (None) for both."""
+
+    kind: str
+    name: str
+    dialect: str | None
+    text: str
 
 
 @cache
 def statements(dialect: Dialect) -> Mapping[str, str]:
-    """Every statement of the dialect, by name, ready to be sent."""
-    folder = files("duly.store").joinpath(dialect.name, "sql")
-    found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        blocks = _HEAD.split(file.read_text(encoding="utf-8"))[1:]
-        for kind, name, text in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
-            if name in found[kind]:
-                raise ValueError(f"{file.name}: there are two statements named {name}")
-            found[kind][name] = _COMMENT.sub("", text).strip().rstrip(";")
+    """Return every statement of the dialect by its name, ready to be sent."""
+    blocks = {"name": dict[str, str](), "part": dict[str, str]()}
+    # The dialect's own blocks come last and replace the common ones.
+    for block in sorted(read_blocks(), key=lambda block: block.dialect is not None):
+        if block.dialect in (None, dialect.name):
+            blocks[block.kind][block.name] = block.text
     return {
-        name: with_features(_with_parts(text, found["part"]), dialect)
-        for name, text in found["name"].items()
+        name: _for_dialect(_expanded(text, blocks["part"], dialect.name), dialect)
+        for name, text in blocks["name"].items()
     }
 
 
-def _with_parts(text: str, parts: Mapping[str, str]) -> str:
-    """The text with its parts in it, and their parts in them."""
-    while (whole := _PART.sub(lambda part: parts[part[1]], text)) != text:
+@cache
+def read_blocks() -> list[Block]:
+    """Read every block of the folder, without its comments."""
+    found: dict[tuple[str, str, str | None], Block] = {}
+    for file in sorted(files("duly.store").joinpath("sql").iterdir(), key=lambda file: file.name):
+        pieces = _HEAD.split(file.read_text(encoding="utf-8"))[1:]
+        for kind, name, owner, text in zip(*(pieces[place::4] for place in range(4)), strict=True):
+            if (kind, name, owner) in found:
+                raise ValueError(f"{file.name}: there are two blocks -- {kind}: {name}")
+            block = Block(kind, name, owner, _COMMENT.sub("", text).strip().rstrip(";"))
+            found[kind, name, owner] = block
+    return list(found.values())
+
+
+def _expanded(text: str, parts: Mapping[str, str], dialect: str) -> str:
+    """Replace words and parts, the innermost braces first."""
+
+    def replaced(found: re.Match[str]) -> str:
+        inside = found[1].strip()
+        if inside in parts:
+            return parts[inside]
+        for word in WORDS:
+            if match := re.fullmatch(word.inside, inside, re.DOTALL):
+                becomes = word.sqlite if dialect == "sqlite" else word.postgres
+                return match.expand(becomes) if isinstance(becomes, str) else becomes(match)
+        raise ValueError(f"{{{inside}}} is neither a part nor a word of the .sql files")
+
+    while (whole := _BRACES.sub(replaced, text)) != text:
         text = whole
     return text
 
 
+def _for_dialect(text: str, dialect: Dialect) -> str:
+    text = with_features(text, dialect)
+    if dialect.name == "sqlite":
+        for pattern, becomes in _REWRITES:
+            text = pattern.sub(becomes, text)
+    return text
+
+
 def with_features(text: str, dialect: Dialect) -> str:
-    """The text as it is for this dialect: ``/*[partitions] … [partitions]*/`` stays or goes."""
+    """Keep or drop ``/*[partitions] … [partitions]*/`` as the dialect has the feature or not."""
     known = {field.name for field in fields(dialect)}
 
     def choose(found: re.Match[str]) -> str:

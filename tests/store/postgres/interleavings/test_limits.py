@@ -54,7 +54,7 @@ async def test_limits_that_are_wanted_in_two_orders_are_not_waited_for_in_a_ring
     assert found.waits > 0
 
 
-PLAIN = """and not exists (select
+PLAIN = """and not exists (select 1
                      from duly.queue
                     where name = :queue
                       and (paused or fair or concurrency is not null or rate_count is not null))"""

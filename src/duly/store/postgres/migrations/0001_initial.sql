@@ -1,17 +1,16 @@
--- Schedules, the ledger of their due moments, and the jobs that come from them.
--- An instant is a whole number: microseconds since 1970-01-01T00:00Z. No column has a default that
--- reads a clock.
+-- A time is a whole number: microseconds since 1970-01-01T00:00Z. No column has a default that reads a
+-- clock.
 
 create schema if not exists duly;
 
--- The database's own time, moving within a transaction too.
+-- The database's clock, which advances within a transaction.
 create function duly.now_us() returns bigint
     language sql volatile parallel safe
     as $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
 
 create sequence duly.id_block;
 
--- Who counts in a block of numbers that was given out: see confirm_ids.
+-- Processes that use a reserved block of numbers: see confirm_ids.
 create table duly.reservation (
     holder text collate "C" primary key,
     block  bigint not null,
@@ -42,7 +41,10 @@ create table duly.schedule (
     pause         text,
     awaiting      bigint,
     fault         text,
-    zone_data     text collate "C" not null
+    zone_data     text collate "C" not null,
+    limits        text,
+    needs         text,
+    terms         text
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 create index schedule_next on duly.schedule (next_at) where next_at is not null;
@@ -51,7 +53,7 @@ create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not
 create index schedule_fault on duly.schedule (name) where fault is not null;
 create index schedule_zone_data on duly.schedule (zone_data) include (id);
 
--- What was changed about a schedule, when and by whom.
+-- Changes of a schedule: when, and by whom.
 create table duly.change (
     schedule_id bigint not null,
     at          bigint not null,
@@ -64,7 +66,7 @@ create index change_schedule on duly.change (schedule_id, at);
 create index change_name on duly.change (name, at);
 create index change_at on duly.change (at);
 
--- The key is the promise: one row for a due moment of a schedule, whoever writes it.
+-- The ledger. The primary key makes a schedule fire once for each due time.
 create table duly.fire (
     schedule_id bigint not null,
     due_at      bigint not null,
@@ -82,6 +84,8 @@ create table duly.fire (
 
 create index fire_decided on duly.fire (decided_at);
 
+-- The shelf decides in which order workers look for jobs: 0 normal, 1 low, 2 idle, 3 with limits or
+-- resources, 4 crashed with its worker and runs alone, 5 fired by the clock.
 create table duly.job (
     id          bigint primary key,
     task        text collate "C" not null,
@@ -111,19 +115,45 @@ create table duly.job (
     fire_id     bigint,
     reason      text not null,
     rank        bigint not null,
-    request     bigint not null  -- the call that last said what it is: its own number, or that of a move
+    request     bigint not null,  -- the call that defined it: its own number, or a later call's
+    limits      text,
+    needs       text,
+    terms       text,
+    fair        boolean not null default false,
+    waits       text collate "C",
+    waits_for   text collate "C",
+    shelf       smallint not null default 0,
+    parent      bigint,
+    step        int,
+    part        int
 ) with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
         autovacuum_vacuum_cost_delay = 0);
 
--- Each index holds only the jobs in the state that is asked for through it.
-create index job_ready on duly.job (queue, rank, id) where state = 'ready';
+-- Each index contains only the jobs that are searched through it.
 create index job_due on duly.job (ready_at) where state = 'scheduled';
 create index job_moved on duly.job (request) where request <> id;
 create index job_schedule on duly.job (schedule_id, due_at, id) where schedule_id is not null;
--- … without what somebody asked for: a backfill makes thousands of jobs that a fire need not look at.
+-- Without backfilled jobs, which a fire need not read.
 create index job_clock on duly.job (schedule_id, due_at, id) where schedule_id is not null and request = id;
+create index job_ready on duly.job (queue, shelf, rank, id) where state = 'ready';
+-- For a worker that can run only some of the ready jobs.
+create index job_task on duly.job (queue, shelf, task, rank, id) where state = 'ready';
+create index job_needs on duly.job (
+    queue, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), rank, id)
+    where state = 'ready' and shelf = 3;
+create index job_fair on duly.job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
+-- Jobs that a worker runs. Flows are running too, but have no worker.
+create index job_running on duly.job (queue, id) where worker is not null;
+create index job_flow on duly.job (claimed_at, id) where waits = 'steps';
+-- Deadlines that can still be missed.
+create index job_deadline on duly.job (deadline)
+    where deadline is not null and (state <> 'running' or waits = 'steps');
+create index job_unblocked on duly.job (schedule_id, due_at, id)
+    where schedule_id is not null and (state <> 'blocked' or waits is not null);
+create index job_waits on duly.job (waits, waits_for, rank, id) where waits is not null;
+create index job_unfit on duly.job (task, waits, waits_for, id) where waits in ('worker', 'signature');
 
--- Who holds a key: its row is locked by whoever asks for the key, before the job is looked at.
+-- The job that holds an idempotency key. The row is locked before the job is read.
 create table duly.job_key (
     task   text collate "C" not null,
     key    text collate "C" not null,
@@ -131,40 +161,46 @@ create table duly.job_key (
     primary key (task, key)
 );
 
--- What has ended, apart from what lives: the hot table stays small, and old rows are cheap to drop.
-
+-- Ended jobs are kept apart: the hot table stays small, and old rows are cheap to drop.
 create table duly.history (
-    id          bigint not null,
-    task        text not null,
-    args        text not null,
-    queue       text collate "C" not null,
-    priority    smallint not null,
-    tenant      text not null,
-    submitter   text not null,
-    title       text not null,
-    tags        text not null,
-    owner       text not null,
-    version     int not null,
-    key         text,
-    state       text collate "C" not null,
-    created_at  bigint not null,
-    due_at      bigint not null,
-    ready_at    bigint not null,
-    deadline    bigint,
-    late        text not null,
-    retry       text,
-    attempt     int not null,
-    crashes     int not null,
-    worker      bigint,
-    fence       bigint not null,
-    claimed_at  bigint,
-    schedule_id bigint,
-    fire_id     bigint,
-    reason      text not null,
-    ended_at    bigint not null,
-    result      text,
-    error       text,
-    request     bigint not null
+    id           bigint not null,
+    task         text not null,
+    args         text not null,
+    queue        text collate "C" not null,
+    priority     smallint not null,
+    tenant       text not null,
+    submitter    text not null,
+    title        text not null,
+    tags         text not null,
+    owner        text not null,
+    version      int not null,
+    key          text,
+    state        text collate "C" not null,
+    created_at   bigint not null,
+    due_at       bigint not null,
+    ready_at     bigint not null,
+    deadline     bigint,
+    late         text not null,
+    retry        text,
+    attempt      int not null,
+    crashes      int not null,
+    worker       bigint,
+    fence        bigint not null,
+    claimed_at   bigint,
+    schedule_id  bigint,
+    fire_id      bigint,
+    reason       text not null,
+    ended_at     bigint not null,
+    result       text,
+    error        text,
+    request      bigint not null,
+    limits       text,
+    needs        text,
+    terms        text,
+    result_until bigint,
+    parent       bigint,
+    step         int,
+    part         int
 ) /*[partitions] partition by range (ended_at) [partitions]*/;
 
 create index history_id on duly.history (id);
@@ -172,45 +208,13 @@ create index history_moved on duly.history (request) where request <> id;
 create index history_ended on duly.history (ended_at);
 create index history_schedule on duly.history (schedule_id, ended_at) where schedule_id is not null;
 
--- The dead letters: kept longer, and given another chance by moving them back.
-create table duly.failed (
-    id          bigint primary key,
-    task        text not null,
-    args        text not null,
-    queue       text collate "C" not null,
-    priority    smallint not null,
-    tenant      text not null,
-    submitter   text not null,
-    title       text not null,
-    tags        text not null,
-    owner       text not null,
-    version     int not null,
-    key         text,
-    state       text collate "C" not null,
-    created_at  bigint not null,
-    due_at      bigint not null,
-    ready_at    bigint not null,
-    deadline    bigint,
-    late        text not null,
-    retry       text,
-    attempt     int not null,
-    crashes     int not null,
-    worker      bigint,
-    fence       bigint not null,
-    claimed_at  bigint,
-    schedule_id bigint,
-    fire_id     bigint,
-    reason      text not null,
-    ended_at    bigint not null,
-    result      text,
-    error       text,
-    request     bigint not null
-);
+-- Dead letters. A retry moves the row back to the job table.
+create table duly.failed (like duly.history, primary key (id));
 
 create index failed_moved on duly.failed (request) where request <> id;
 create index failed_ended on duly.failed (ended_at);
 
--- Attempts that did not end their job well. One that did is the job's own row in the history.
+-- Attempts that failed. A successful attempt is the job's row in the history.
 create table duly.attempt (
     job_id     bigint not null,
     number     int not null,
@@ -232,10 +236,22 @@ create table duly.worker (
     queues      text not null,
     tasks       text not null,
     started_at  bigint not null,
-    lease_until bigint not null
+    lease_until bigint not null,
+    signatures  text not null default '{}',
+    slots       int not null default 0,
+    resources   text not null default '{}',
+    isolates    boolean not null default false,
+    host        text not null default '{}',
+    version     text not null default '',
+    app         text not null default '',
+    holder      text not null default '',
+    running     int not null default 0,
+    beat_at     bigint not null default 0,
+    told        text not null default 'run',
+    told_slots  int
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
--- What a worker is told about a job that it runs. Never an update of the job's own row.
+-- Messages to the worker that runs a job, such as cancel.
 create table duly.signal (
     job_id bigint primary key,
     what   text not null,
@@ -244,20 +260,24 @@ create table duly.signal (
 );
 
 create table duly.queue (
-    name   text collate "C" primary key,
-    paused boolean not null,
-    note   text not null
+    name        text collate "C" primary key,
+    paused      boolean not null,
+    note        text not null,
+    concurrency int,
+    rate_count  int,
+    rate_period bigint,
+    arrival     bigint not null default 0,
+    fair        boolean not null default false
 );
 
 /*[partitions]
--- The name of a day of a table that is kept by the day.
+-- The name of a day partition.
 create function duly.day_name(parent text, instant bigint) returns text
     language sql immutable
     as $$ select parent || '_' || to_char(date '1970-01-01' + floor(instant / 86400000000.0)::int, 'YYYYMMDD') $$;
 
--- Makes a day: beside its table, and then attaches it, because that stops nobody who reads or
--- writes. There is no default day, because with one, attaching would.
--- Whoever may write rows may have a day made for them, without the right to make tables.
+-- Create a day partition as a table and attach it, which blocks no reader or writer. With a default
+-- partition it would, so there is none. A role that may write rows needs no right to create tables.
 create function duly.make_day(parent text, instant bigint) returns void
     language plpgsql security definer set search_path = duly, pg_temp
     as $$
@@ -277,16 +297,16 @@ begin
     execute format('alter table duly.%I drop constraint day', child);
 exception
     when duplicate_table or unique_violation or duplicate_object then
-        return;  -- somebody else made it meanwhile
+        return;  -- another process created it
 end
 $$;
 
--- The first days, so that the first fire need not make its own.
+-- The first days.
 select duly.make_day(parent, duly.now_us() + ahead * 86400000000)
   from unnest(array['fire', 'history']) as parent, generate_series(0, 7) as ahead;
 
--- Drops the days of a table in which nothing is younger than it should be. Does not wait for
--- readers for long: what is not dropped now is dropped the next time.
+-- Drop day partitions that contain only old rows. Waits for readers for 200 ms at most; what is not
+-- dropped now is dropped the next time.
 create function duly.drop_days(parent text, age text, before bigint, at_most int)
     returns setof text
     language plpgsql security definer set search_path = duly, pg_temp
@@ -314,7 +334,7 @@ begin
             when lock_not_available then
                 return;
         end;
-        -- Whoever was waited for may have written a row: a moment of long ago that is decided today.
+        -- The transaction that held the lock may have written a new row, as a backfill does.
         execute format('select exists (select from %s where %I >= %s)', child, age, before) into young;
         continue when young;
         execute format('drop table %s', child);
@@ -324,9 +344,9 @@ begin
 end
 $$;
 
--- Makes the place that a row is missing: its day, or, for a day that has passed, all that is missing
--- there up to the next one that is there. Somebody who backfills ten years must not leave thousands
--- of tables behind. It is named like its last day, and dropped like that.
+-- Create the missing partition for a row: its day, or, for a day in the past, one partition for the
+-- whole gap, so that a backfill of ten years does not create thousands of tables. It has the name of
+-- its last day.
 create function duly.make_place(parent text, instant bigint, now bigint) returns void
     language plpgsql security definer set search_path = duly, pg_temp
     as $$
@@ -355,79 +375,21 @@ begin
                    parent, child, coalesce(begins::text, 'minvalue'), ends);
 exception
     when duplicate_table or unique_violation or duplicate_object or invalid_object_definition then
-        return;  -- somebody else made it meanwhile
+        return;  -- another process created it
 end
 $$;
 [partitions]*/
 
--- What workers go by: limits, resources, turns among tenants, who they are and what they are told;
--- and a place for what jobs say while they run.
-
-alter table duly.schedule
-    add column limits text,
-    add column needs text,
-    add column terms text;
-
--- The shelf is where a worker looks: 0 normal, 1 low, 2 idle, 3 what has limits or needs resources
--- and is claimed with care, 4 what crashed with its worker and is run alone, 5 moments of schedules.
-alter table duly.job
-    add column limits text,
-    add column needs text,
-    add column terms text,
-    add column fair boolean not null default false,
-    add column waits text collate "C",
-    add column waits_for text collate "C",
-    add column shelf smallint not null default 0;
-
-alter table duly.history
-    add column limits text,
-    add column needs text,
-    add column terms text,
-    add column result_until bigint;
-
-alter table duly.failed
-    add column limits text,
-    add column needs text,
-    add column terms text,
-    add column result_until bigint;
-
-drop index duly.job_ready;
-create index job_ready on duly.job (queue, shelf, rank, id) where state = 'ready';
--- The same by task, and by what is needed: for a worker that can run only some of what waits.
-create index job_task on duly.job (queue, shelf, task, rank, id) where state = 'ready';
-create index job_needs on duly.job (
-    queue, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), rank, id)
-    where state = 'ready' and shelf = 3;
-create index job_fair on duly.job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
--- Jobs that a worker runs. Not flows: they are running too, for weeks perhaps, and only their steps
--- are run by workers.
-create index job_running on duly.job (queue, id) where worker is not null;
-create index job_flow on duly.job (claimed_at, id) where waits = 'steps';
--- Deadlines that can still be missed: of jobs that have not begun, and of flows.
-create index job_deadline on duly.job (deadline)
-    where deadline is not null and (state <> 'running' or waits = 'steps');
-create index job_unblocked on duly.job (schedule_id, due_at, id)
-    where schedule_id is not null and (state <> 'blocked' or waits is not null);
-create index job_waits on duly.job (waits, waits_for, rank, id) where waits is not null;
-create index job_unfit on duly.job (task, waits, waits_for, id) where waits in ('worker', 'signature');
-
-alter table duly.queue
-    add column concurrency int,
-    add column rate_count int,
-    add column rate_period bigint,
-    add column arrival bigint not null default 0,
-    add column fair boolean not null default false;
-
--- A limit under one rendered name. Its row is the lock for whoever enters or leaves it; how many
--- are in it is counted from the holdings, after the lock was given.
+-- A limit with one rendered name. The row is locked when a job enters or leaves, and the jobs inside
+-- are counted from the holdings.
 create table duly.lane (
     name        text collate "C" primary key,
     template    text collate "C" not null,
     concurrency int,
     rate_count  int,
     rate_period bigint,
-    arrival     bigint not null,  -- when the last job that was let through would have come, at an even pace
-    opens_at    bigint,           -- when the next may enter, if some wait for that
+    arrival     bigint not null,  -- theoretical arrival time of the last job (GCRA)
+    opens_at    bigint,           -- when the next job may enter, if jobs wait
     used_at     bigint not null
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
@@ -442,27 +404,13 @@ create table duly.holding (
 
 create index holding_job on duly.holding (job_id);
 
--- What the operator said about a limit, by its name or its template; it counts for more than code.
+-- The operator's rule for a limit, by name or template; it overrides the code.
 create table duly.lane_rule (
     name        text collate "C" primary key,
     concurrency int,
     rate_count  int,
     rate_period bigint
 );
-
-alter table duly.worker
-    add column signatures text not null default '{}',
-    add column slots int not null default 0,
-    add column resources text not null default '{}',
-    add column isolates boolean not null default false,
-    add column host text not null default '{}',
-    add column version text not null default '',
-    add column app text not null default '',
-    add column holder text not null default '',
-    add column running int not null default 0,
-    add column beat_at bigint not null default 0,
-    add column told text not null default 'run',
-    add column told_slots int;
 
 create table duly.log (
     job_id  bigint not null,
@@ -476,7 +424,7 @@ create table duly.log (
 
 create index log_at on duly.log (at);
 
--- How far a job says it is.
+-- The progress that a job reports.
 create table duly.note (
     job_id  bigint primary key,
     attempt int not null,
@@ -488,26 +436,24 @@ create table duly.note (
 
 create index note_at on duly.note (at);
 
--- What applications declare in their code: who speaks for each of them, and what was said last.
-
--- The set of schedules that holds for an app, and since when. Its row is the lock of all the rest.
+-- The set of declared schedules that is in force for an app. The row is the lock for declaring.
 create table duly.app (
     name  text collate "C" primary key,
     mark  text not null,
     since bigint not null
 );
 
--- Every set that was ever announced for an app, and when somebody last did.
+-- Every set that nodes have announced for an app.
 create table duly.declaration (
     app        text collate "C" not null,
     mark       text not null,
     first_seen bigint not null,
     seen_at    bigint not null,
-    since      bigint not null, -- announced without a pause
+    since      bigint not null, -- announced without a gap
     primary key (app, mark)
 );
 
--- Schedules as code declared them last: what a person has changed since is the difference.
+-- Schedules as the code last declared them, to detect changes by operators.
 create table duly.declared (
     name text collate "C" primary key,
     app  text collate "C" not null,
@@ -516,8 +462,8 @@ create table duly.declared (
 
 create index declared_app on duly.declared (app, name);
 
--- Files as they were applied last: what a person has changed since is the difference. The row is the
--- lock of whoever applies one, and the number tells an application that is repeated.
+-- Files as they were last applied, to detect changes by operators. The row is the lock for applying,
+-- and the number identifies a repeated call.
 create table duly.applied (
     file   text collate "C" primary key,
     sheet  text,
@@ -526,9 +472,7 @@ create table duly.applied (
     who    text not null
 );
 
--- Who may use the HTTP side, who did what, and what somebody has said is not a problem.
-
--- Of the secret only its hash is kept. A name is free again when its token was revoked.
+-- API tokens. Only the hash of the secret is kept.
 create table duly.token (
     id           bigint primary key,
     name         text collate "C" not null,
@@ -544,16 +488,15 @@ create table duly.token (
 
 create unique index token_name on duly.token (name) where revoked_at is null;
 
--- A browser that signed in. The holder is the hash of the secret that it signed in with: a token's,
--- or that of the link which a server printed when it started.
+-- Browser sessions. The holder is the hash of the secret used to sign in: a token, or the server's
+-- launch link.
 create table duly.session (
     hash       text collate "C" primary key,
     holder     text collate "C" not null,
     expires_at bigint not null
 );
 
--- Who did what. Each hash is made of the row and of the hash before it; the deed is the number under
--- which a write that is repeated is known.
+-- The audit log. Each hash covers the row and the previous hash. The deed identifies a repeated write.
 create table duly.audit (
     number   bigint primary key,
     at       bigint not null,
@@ -570,8 +513,7 @@ create table duly.audit (
 create index audit_subject on duly.audit (subject, number);
 create index audit_who on duly.audit (who, number);
 
--- The end of the chain, in one row. Who writes the next entry holds it, so the chain never forks; and
--- entries that vanish from the end are missed.
+-- The end of the hash chain. It is locked to add an entry, and reveals entries removed from the end.
 create table duly.audit_head (
     id     int primary key,
     number bigint not null,
@@ -592,7 +534,7 @@ create trigger audit_stays before update or delete on duly.audit
 create trigger audit_stays_whole before truncate on duly.audit
     for each statement execute function duly.refuse_audit_change();
 
--- What needs somebody and has been seen, as far as it had gone then.
+-- Problems that somebody has acknowledged, up to a time.
 create table duly.acknowledgement (
     subject text collate "C" not null,
     kind    text collate "C" not null,
@@ -603,8 +545,7 @@ create table duly.acknowledgement (
     primary key (subject, kind)
 );
 
--- Under which key jobs were enqueued, by whom, and which they are: who asks again gets the same.
--- The mark tells what was asked.
+-- Idempotency keys of callers, and the jobs they created. The mark is a digest of the request.
 create table duly.once (
     who  text collate "C" not null,
     key  text collate "C" not null,
@@ -616,32 +557,16 @@ create table duly.once (
 
 create index once_at on duly.once (at);
 
--- What a job belongs to or came from; and of a step its place there: which step, which of its parts.
-alter table duly.job
-    add column parent bigint,
-    add column step int,
-    add column part int;
-
-alter table duly.history
-    add column parent bigint,
-    add column step int,
-    add column part int;
-
-alter table duly.failed
-    add column parent bigint,
-    add column step int,
-    add column part int;
-
--- Flows that run, and those that have ended until they are forgotten. Whoever touches anything in a
--- flow, or in the flows within it, holds the row of the outermost.
+-- Running flows, and ended ones until they are pruned. The row of the outermost flow is the lock for
+-- everything inside it.
 create table duly.flow (
-    id        bigint primary key,  -- of the job that it is
-    root      bigint not null,     -- the outermost flow that it is in, or itself
-    result    int,                 -- the step whose result is its own
+    id        bigint primary key,  -- the flow's job
+    root      bigint not null,     -- the outermost flow, or itself
+    result    int,                 -- the step whose result is the flow's
     steps     int not null,
     remaining int not null,        -- steps that have not ended
-    failed    int not null,        -- steps that were to succeed and did not
-    ending    text collate "C",    -- what it becomes when nothing of it runs any more …
+    failed    int not null,        -- steps that had to succeed and did not
+    ending    text collate "C",    -- its state when no step runs any more …
     reason    text not null,       -- … and why
     opened_at bigint not null,
     ended_at  bigint
@@ -650,21 +575,21 @@ create table duly.flow (
 create index flow_ended on duly.flow (ended_at) where ended_at is not null;
 create index flow_running on duly.flow (id) where ended_at is null;
 
--- A step is one job, or one for each item of a list. What it waits for is counted here, so that an
--- end costs as much as there are steps behind it, and not as many as there are in the flow.
+-- A step is one job, or one job for each item of a list. Counters keep the cost of an end independent
+-- of the size of the flow.
 create table duly.step (
     flow       bigint not null,
     number     int not null,
     name       text not null,
     task       text not null,
     plan       text not null,
-    follows    text not null,  -- the steps before it, and behind it
+    follows    text not null,  -- the steps before it and after it
     leads_to   text not null,
     runs_when  text not null,
     if_failed  text not null,
     kind       text not null,
-    wanted     int not null,   -- its result is taken by others
-    rescue     int not null,   -- it is there for when something fails, or behind what is
+    wanted     int not null,   -- other steps use its result
+    rescue     int not null,   -- it runs only after a failure
     state      text collate "C" not null,
     waiting    int not null,   -- steps before it that have not ended
     unmet      int not null,   -- … that have ended and not succeeded
@@ -679,7 +604,7 @@ create table duly.step (
     primary key (flow, number)
 );
 
--- The jobs of a step, and the results that are waited for behind it.
+-- The jobs of a step, and the results that later steps use.
 create table duly.part (
     flow   bigint not null,
     step   int not null,
@@ -690,7 +615,7 @@ create table duly.part (
     primary key (flow, step, part)
 );
 
--- What happened, as somebody said. Each row is looked at once by whoever starts jobs for it.
+-- Emitted events. The reactor handles each once.
 create table duly.event (
     id        bigint primary key,
     name      text collate "C" not null,
@@ -707,20 +632,18 @@ create index event_name on duly.event (name, at);
 create index event_key on duly.event (name, key, at) where key is not null;
 create index event_at on duly.event (at);
 
--- Steps that wait for an event and are to be compared with the events that are written down: those
--- that have just begun to wait (event 0), and those for which an event has come. A step is written
--- here together with itself, and an event when it is seen: whichever of the two is committed later
--- finds the other.
+-- Waiting steps to compare with recorded events: those that have just begun to wait (event 0), and
+-- those whose event was handled. Whichever of step and event is committed later finds the other.
 create table duly.unanswered (
     job_id   bigint not null,
     event_id bigint not null,
     primary key (job_id, event_id)
 );
 
--- One looks at events at a time: whoever holds the row.
+-- The lock of the reactor: one process handles events at a time.
 create table duly.reactor (
     place int primary key
 );
 
--- Those that events make due: found without reading all the others.
-create index schedule_reacting on duly.schedule (id) where left(rule, 3) = 'on ';
+-- Schedules that react to events.
+create index schedule_reacting on duly.schedule (id) where substr(rule, 1, 3) = 'on ';

@@ -1,32 +1,34 @@
 -- name: hold_speakers
--- Those of the jobs that are still run under the fence. Nobody takes them back before this ends, and
--- of two writes about one job the second begins to count when the first is done.
+-- Lock the jobs that still run under the fencing token: they cannot be taken back meanwhile, and two
+-- writers of one log do not count lines at the same time.
 select job.id, job.fence
   from duly.job
-  join jsonb_to_recordset(:rows::jsonb) as mine (id bigint, fence bigint)
+  join {rows :rows as mine (id bigint, fence bigint)}
     on job.id = mine.id and job.fence = mine.fence
- where job.id = {numbered} and job.state = 'running'
+ where {hint job.id in :rows ->> 'id'::bigint} and job.state = 'running'
  order by job.id
-   for no key update of job;
+   {for no key update of job};
 
 -- name: log_lengths
-select job_id, max(seq), sum(octet_length(text))::bigint
+select job_id, max(seq), sum(length(cast(text as {postgres bytea} {sqlite blob})))::bigint
   from duly.log
- where job_id = any(:ids::bigint[])
+ where job_id {in :ids::bigint[]}
  group by job_id;
 
 -- name: keep_lines
 insert into duly.log (job_id, seq, attempt, at, level, text)
 select job_id, seq, attempt, at, level, text
-  from jsonb_to_recordset(:rows::jsonb) as said (
-           job_id bigint, seq bigint, attempt int, at bigint, level text, text text)
+  from {rows :rows as said (
+           job_id bigint, seq bigint, attempt int, at bigint, level text, text text)}
+ where true
     on conflict (job_id, seq) do nothing;
 
 -- name: keep_notes
 insert into duly.note (job_id, attempt, at, percent, message, meta)
 select job_id, attempt, {now}, percent, message, meta
-  from jsonb_to_recordset(:rows::jsonb) as said (
-           job_id bigint, attempt int, percent double precision, message text, meta text)
+  from {rows :rows as said (
+           job_id bigint, attempt int, percent double precision, message text, meta text)}
+ where true
     on conflict (job_id) do update
    set attempt = excluded.attempt, at = excluded.at, percent = excluded.percent,
        message = excluded.message, meta = excluded.meta;
@@ -53,8 +55,8 @@ delete from duly.log
 returning job_id;
 
 -- name: prune_notes
--- A job that goes on writes its note again: the age is compared with the row that is deleted.
+-- The age is checked again, because a running job may have rewritten its note meanwhile.
 delete from duly.note
- where job_id = any(array(select job_id from duly.note where at < :before order by at limit :limit))
+ where job_id {in (select job_id from duly.note where at < :before order by at limit :limit)}
    and at < :before
 returning job_id;

@@ -1,11 +1,17 @@
--- What is asked only when somebody wants to know whether the store stands on firm ground.
-
 -- name: newest_writing
--- Only columns that no plan and no person chooses: none of them may lie in the future.
-select greatest((select max(decided_at) from duly.fire), (select max(beat_at) from duly.worker));
+-- The latest time that the database's clock wrote. It must not be in the future.
+select max(at)
+  from (select max(decided_at) as at from duly.fire
+         union all
+        select max(beat_at) from duly.worker) as written;
 
--- name: database_settings
--- Asked before there are tables, too.
+-- name: database_settings for sqlite
+select 'sqlite_version', sqlite_version()
+ union all
+select 'journal_mode', journal_mode from pragma_journal_mode;
+
+-- name: database_settings for postgres
+-- Must also work before the tables exist.
 select name, setting
   from pg_settings
  where name in ('server_version', 'server_version_num', 'fsync', 'full_page_writes',
@@ -14,7 +20,7 @@ select name, setting
  union all
 select 'in_recovery', pg_is_in_recovery()::text
  union all
-select 'connections', sum(numbackends)::text  -- for everybody to see, as others' sessions are not
+select 'connections', sum(numbackends)::text
   from pg_stat_database
  union all
 select 'role', current_user::text
@@ -27,15 +33,15 @@ select 'tables_not_writable', string_agg(relname, ', ' order by relname)
             and has_table_privilege(oid, 'update') and has_table_privilege(oid, 'delete'));
 
 -- name: bad_days
--- A day may be there by its name and be no part of its table: then nobody makes another one.
+-- Day partitions that are missing, or exist but are not attached to their table.
 /*[partitions]
 select parent, instant, case when child is null then 'missing' else 'detached' end
-  from (select {now} as now offset 0) as clock,
+  from {clock},
        unnest(array['fire', 'history']) as parent,
        generate_series(0, :days::int) as ahead,
        lateral (select (clock.now / 86400000000 + ahead) * 86400000000 as instant) as day,
        lateral (select to_regclass('duly.' || duly.day_name(parent, instant)) as child) as known
- where not exists (select
+ where not exists (select 1
                      from pg_inherits
                     where inhrelid = child and inhparent = ('duly.' || parent)::regclass
                       and not inhdetachpending)
@@ -60,19 +66,20 @@ select task, queue, needs, sum(jobs)::bigint, sum(schedules)::bigint
          union all
         select task, queue, needs, 0, count(*)
           from duly.schedule
-         where pause is null and fault is null and (next_at is not null or awaiting is not null or left(rule, 3) = 'on ')
+         where pause is null and fault is null 
+           and (next_at is not null or awaiting is not null or substr(rule, 1, 3) = 'on ')
          group by task, queue, needs) as caller
  group by task, queue, needs
  order by 4 desc, 5 desc, task, queue
  limit :limit;
 
 -- name: orphaned_jobs
--- Of workers without a lease, and of those that somebody knows to be dead.
+-- Running jobs of workers whose lease has expired or that are known to be dead.
 select job.worker, coalesce(worker.name, ''), worker.lease_until, count(*)
   from duly.job
   left join duly.worker on worker.id = job.worker
  where job.worker is not null
-   and (coalesce(worker.lease_until, 0) <= {now} or job.worker = any(:dead::bigint[]))
+   and (coalesce(worker.lease_until, 0) <= {now} or job.worker {in :dead::bigint[]})
  group by job.worker, worker.name, worker.lease_until
  order by 4 desc, 1
  limit :limit;

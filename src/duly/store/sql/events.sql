@@ -1,15 +1,14 @@
--- What happened, and what is done about it.
-
 -- part: event
 id, name, payload, key, at, submitter, tenant
 
 -- name: emit_events
--- Numbers are made by the caller, so that a repeated call after a lost answer says nothing twice.
+-- The caller chooses the numbers, so that a call repeated after a lost answer emits nothing twice.
 insert into duly.event (id, name, key, payload, submitter, tenant, at, seen)
 select id, name, key, payload, submitter, tenant, clock.now, false
-  from json_to_recordset(:batch::json) as said (
-           id bigint, name text, key text, payload text, submitter text, tenant text),
-       (select {now} as now offset 0) as clock
+  from {rows :batch as said (
+           id bigint, name text, key text, payload text, submitter text, tenant text)},
+       {clock}
+ where true
     on conflict (id) do nothing
 returning id;
 
@@ -19,16 +18,18 @@ select 1
  where not seen
  limit 1;
 
--- name: hold_reactor
--- One reactor at a time, so that events are looked at in their order. The row is the lock: the first
--- one ever makes it.
+-- name: hold_reactor for sqlite
+select {now};
+
+-- name: hold_reactor for postgres
+-- Lock the row that lets one reactor run at a time, so that events are handled in order.
 insert into duly.reactor (place)
 values (1)
     on conflict (place) do update set place = 1
 returning {now};
 
 -- name: be_brief
--- From here on, for who has other work: what somebody else holds is left to the next time.
+-- Wait at most 50 ms for locks from here on: the reactor leaves locked rows to its next turn.
 /*[skip_locked]
 select set_config('lock_timeout', '50', true)
 [skip_locked]*/
@@ -46,29 +47,28 @@ select {event}
 -- name: see_events
 update duly.event
    set seen = true
- where id = any(:ids::bigint[]);
+ where id {in :ids::bigint[]};
 
 -- name: reacting_schedules
--- By the index that has only those.
 select {schedule}, {now}
   from duly.schedule
- where left(rule, 3) = 'on '
+ where substr(rule, 1, 3) = 'on '
  order by id;
 
 -- name: later_events
--- What may have called off what is about to be started: of what nobody has looked at, the nearest.
+-- Events that may cancel a pending reaction: handled ones, and the next :ahead unhandled ones. SQLite
+-- must not search by name: there may be millions of events of one name.
 select {event}
   from duly.event
- where name >= :low::text and name <= :high::text and at >= :since::bigint
+ where {sqlite +}name >= :low::text and {sqlite +}name <= :high::text and at >= :since::bigint
    and (seen or at <= coalesce((select ahead.at from duly.event as ahead where not ahead.seen
                                  order by ahead.at, ahead.id
                                  limit 1 offset :ahead::bigint), event.at))
  order by at, id;
 
 -- name: replayable_events
--- Those behind a place in a stretch of time for which a schedule has no row in its ledger, or one
--- that says that nothing was done while it could not be. The row of a job that waits long may have
--- been forgotten before the job begins.
+-- Events after a cursor to which a schedule has not reacted: without a fire, or skipped because the
+-- schedule was paused or refused. A fire may be pruned while its job still waits, so jobs count too.
 select {event},
        (select fire.id
           from duly.fire
@@ -77,12 +77,12 @@ select {event},
   from duly.event
  where name >= :low::text and name <= :high::text and (at, id) > (:at::bigint, :id::bigint)
    and at < :until::bigint
-   and not exists (select
+   and not exists (select 1
                      from duly.fire
                     where fire.schedule_id = :schedule_id::bigint and fire.due_at = event.at
                       and fire.series = event.id
                       and not (fire.outcome = 'skipped' and fire.cause in ('refused', 'paused')))
-   and not exists (select
+   and not exists (select 1
                      from duly.job
                     where job.schedule_id = :schedule_id::bigint and job.request = event.id
                       and job.request <> job.id)
@@ -90,29 +90,28 @@ select {event},
  limit :limit;
 
 -- name: key_holders
--- What the keys stand for, and which event has made it so, as far as that is remembered.
+-- The jobs that hold the keys, and the events that created them if they are not pruned.
 select job_key.task, job_key.key, job.id, job.state, job.schedule_id, job.fire_id, job.tenant,
        job.attempt, event.id, event.at
-  from jsonb_to_recordset(:rows::jsonb) as asked (task text, key text)
+  from {rows :rows as asked (task text, key text)}
   join duly.job_key on job_key.task = asked.task and job_key.key = asked.key
   join duly.job on job.id = job_key.job_id
   left join duly.event on event.id = job.request;
 
 -- name: adopt_jobs
--- Jobs that were moved stand for another event now, perhaps of another schedule.
+-- Assign replaced jobs to the fires of the events that replaced them.
 update duly.job
    set schedule_id = newer.schedule_id, fire_id = newer.fire_id
-  from jsonb_to_recordset(:rows::jsonb) as newer (id bigint, schedule_id bigint, fire_id bigint)
- where job.id = {numbered} and job.id = newer.id;
+  from {rows :rows as newer (id bigint, schedule_id bigint, fire_id bigint)}
+ where {hint job.id in :rows ->> 'id'::bigint} and job.id = newer.id;
 
 -- name: revise_fires
--- What became of events is not always what was thought: another event took their place, or called
--- them off.
+-- Correct fires whose event was replaced or cancelled by a later one.
 update duly.fire
    set outcome = known.outcome, cause = known.cause, reason = known.reason, job_id = known.job_id
-  from jsonb_to_recordset(:rows::jsonb) as known (
+  from {rows :rows as known (
            schedule_id bigint, due_at bigint, id bigint, outcome text, cause text, reason text,
-           job_id bigint)
+           job_id bigint)}
  where fire.schedule_id = known.schedule_id
    and fire.due_at = known.due_at
    and fire.id = known.id;
@@ -120,10 +119,10 @@ update duly.fire
 -- name: get_events
 select {event}
   from duly.event
- where id = any(:ids::bigint[]);
+ where id {in :ids::bigint[]};
 
 -- name: page_events
--- The newest first, behind a place.
+-- The newest first, starting after a cursor.
 select {event}
   from duly.event
  where name >= :low::text and name <= :high::text and at >= :since::bigint and at < :until::bigint
@@ -134,26 +133,27 @@ select {event}
  limit :limit;
 
 -- name: reactions_to
--- The rows of the ledger for some events, of schedules that are there and react to events.
+-- The fires of these events. SQLite's cross join keeps the order of the tables.
 select schedule.name, {reacted}
   from duly.event
-  join duly.schedule on left(schedule.rule, 3) = 'on '
-  join duly.fire on fire.schedule_id = schedule.id
+  {sqlite cross} join duly.schedule on substr(schedule.rule, 1, 3) = 'on '
+  {sqlite cross} join duly.fire on fire.schedule_id = schedule.id
                 and fire.due_at = event.at and fire.series = event.id
- where event.id = any(:ids::bigint[]);
+ where event.id {in :ids::bigint[]};
 
 -- part: reacted
 fire.id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id, series
 
 -- name: prune_events
--- What nobody has looked at stays, however old it is; and so does what a job waits to react to.
+-- Events that are not handled stay, and events whose reaction has not ended.
 delete from duly.event
- where id = any(array(select id
-                        from duly.event
-                       where at < :before and seen
-                         and not exists (select
-                                           from duly.job
-                                          where job.request = event.id and job.request <> job.id)
-                       order by at
-                       limit :limit))
+ where id {in (
+           select id
+             from duly.event
+            where at < :before and seen
+              and not exists (select 1
+                                from duly.job
+                               where job.request = event.id and job.request <> job.id)
+            order by at
+            limit :limit)}
 returning id;

@@ -1,5 +1,5 @@
 -- name: hold_app
--- The row of an app, held: whoever speaks for it does so alone.
+-- Lock the row of an app, so that two nodes cannot declare its schedules at once.
 insert into duly.app (name, mark, since)
 values (:app, '', 0)
     on conflict (name) do update set name = excluded.name
@@ -8,7 +8,7 @@ returning mark, since, {now};
 -- name: known_declarations
 select mark, first_seen, seen_at, since
   from duly.declaration
- where app = :app and mark = any(:marks::text[]);
+ where app = :app and mark {in :marks::text[]};
 
 -- name: announce_declaration
 insert into duly.declaration (app, mark, first_seen, seen_at, since)
@@ -19,32 +19,33 @@ values (:app, :mark, {now}, {now}, :since)
 update duly.app set mark = :mark, since = {now} where name = :app;
 
 -- name: declared_plans
--- What an app has declared, and what others have under the same names.
+-- The declarations of an app, and those of other apps under the same names.
 select name, app, plan
   from duly.declared
- where app = :app or name = any(:names::text[])
+ where app = :app or name {in :names::text[]}
  order by name;
 
 -- name: removed_declared
--- Schedules that code declares and that somebody has removed: of one app, or of all.
+-- Schedules that code declares and that somebody has removed; of all apps if :app is empty.
 select name, app
   from duly.declared as declared
- where (cast(:app as text) = '' or app = :app)
+ where (:app::text = '' or app = :app)
    and not exists (select 1 from duly.schedule as there where there.name = declared.name)
  order by name
  limit :limit;
 
 -- name: keep_declared
 insert into duly.declared (name, app, plan)
-select one ->> 'name', :app, one ->> 'plan'
-  from jsonb_array_elements(:rows::jsonb) as one
+select given.name, :app, given.plan
+  from {rows :rows as given (name text, plan text)}
+ where true
     on conflict (name) do update set app = excluded.app, plan = excluded.plan;
 
 -- name: forget_declared
-delete from duly.declared where app = :app and name = any(:names::text[]);
+delete from duly.declared where app = :app and name {in :names::text[]};
 
 -- name: rename_schedule
 update duly.schedule
    set name = :name, revision = revision + 1
- where name = :old and not exists (select from duly.schedule as other where other.name = :name)
+ where name = :old and not exists (select 1 from duly.schedule as other where other.name = :name)
 returning id;

@@ -1,17 +1,14 @@
--- What a backfill must know of the ledger.
-
 -- name: queued_fires
--- The rows of these moments that have got a job, from the clock or from whoever asked. The bounds
--- are theirs: they spare looking where none of them is.
+-- Fires at these moments that have a job. The bounds (the first and last moment) exclude partitions.
 select {fire}
   from duly.fire
  where schedule_id = :schedule_id and due_at >= :first and due_at <= :last
-   and due_at = any(:moments::bigint[])
+   and due_at {in :moments::bigint[]}
    and outcome = 'queued'
  order by due_at, series;
 
 -- name: oldest_fire
--- The first row of the clock that is still remembered.
+-- The oldest regular fire that has not been pruned.
 select {fire}
   from duly.fire
  where schedule_id = :schedule_id and series = 0

@@ -1,8 +1,8 @@
--- What somebody asks again and again while they look on: each is bounded, and found by an index.
+-- Statements that a page repeats while it is open: each is bounded and uses an index.
 
 -- name: happened
--- What happened between two instants: the last of it, the newest first. Each kind is found through
--- the index of its instants; only jobs that workers run have none, and are few.
+-- What happened between two instants, the newest first. Each kind has an index on its time, except
+-- running jobs, which are few.
 select at, kind, number, job_id, name, task, title, queue, tenant, word, reason, due_at
   from (select *
           from (select decided_at as at, 'moment' as kind, fire.id as number, job_id, schedule.name,
@@ -73,17 +73,17 @@ select sum(happenings)::bigint
          where ended_at >= :since and ended_at < :until and ended_at <= {now}) as kind;
 
 -- name: ended_by_step
--- What ended, by stretches of time: how it ended, how long it had waited, run, and been late. A
--- length is given by its place among steps of 1, 2, 5, 10, 20, … milliseconds, which its digits tell.
+-- Ended jobs by period: outcome, wait, duration and lateness. A duration is given as its place among the
+-- steps 1, 2, 5, 10, 20, … milliseconds, computed from its digits.
 select step, queue, state,
        3 * length(waited) - case when waited < '2' then 11 when waited < '5' then 10 else 9 end,
        3 * length(ran) - case when ran < '2' then 11 when ran < '5' then 10 else 9 end,
        3 * length(late) - case when late < '2' then 11 when late < '5' then 10 else 9 end,
        count(*)
   from (select ended_at / :step as step, queue, state,
-               case when waited < 1000 then '0' else cast(waited as text) end collate "C" as waited,
-               case when ran < 1000 then '0' else cast(ran as text) end collate "C" as ran,
-               case when late < 1000 then '0' else cast(late as text) end collate "C" as late
+               case when waited < 1000 then '0' else cast(waited as text) end {bytewise} as waited,
+               case when ran < 1000 then '0' else cast(ran as text) end {bytewise} as ran,
+               case when late < 1000 then '0' else cast(late as text) end {bytewise} as late
           from (select ended_at, queue, state, claimed_at - ready_at as waited,
                        ended_at - claimed_at as ran,
                        case when schedule_id is not null then claimed_at - due_at end as late
@@ -98,9 +98,9 @@ select step, queue, state,
  group by 1, 2, 3, 4, 5, 6;
 
 -- name: count_ready_by_queue
--- Of each queue as many as :most, in the order in which they are claimed.
+-- Ready jobs of each queue, up to :most, and the ready time of the oldest in claim order.
 with recursive line (queue) as (
-    (select min(queue) from duly.job where state = 'ready')
+    select min(queue) from duly.job where state = 'ready'
      union all
     select (select min(job.queue) from duly.job as job where state = 'ready' and job.queue > line.queue)
       from line
@@ -117,7 +117,7 @@ select queue,
  where queue is not null;
 
 -- name: count_running_by_queue
--- Not flows: their steps run.
+-- Without flows, whose steps are counted.
 select queue, count(*)
   from (select queue from duly.job
          where worker is not null
@@ -125,14 +125,14 @@ select queue, count(*)
  group by queue;
 
 -- name: count_scheduled_by_queue
--- Of all of them as many as :most, those that are due first.
+-- The :most jobs that are due first.
 select queue, count(*)
   from (select queue from duly.job where state = 'scheduled' order by ready_at limit :most) as coming
  group by queue;
 
 -- name: count_blocked_by_queue
--- Some wait for something, the others for the job of their schedule before them: those are looked
--- for among the jobs of schedules. At most :most are looked at either way, and how many were is told.
+-- Some wait for a limit, an event or a worker, the others for an earlier job of their schedule. At most
+-- :most jobs of each kind are read, and the number read is returned.
 select queue, sum(blocked)::bigint, sum(waiting)::bigint, sum(following)::bigint
   from (select queue, case when state = 'blocked' then 1 else 0 end as blocked, 1 as waiting,
                0 as following

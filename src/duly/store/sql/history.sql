@@ -1,8 +1,8 @@
 -- name: missing_days
--- Days are made ahead, so that nobody has to make one in the middle of something else.
+-- Day partitions that have to be created. They are created ahead, so that no insert has to wait.
 /*[partitions]
 select parent, instant
-  from (select {now} as now offset 0) as clock,
+  from {clock},
        unnest(array['fire', 'history']) as parent,
        generate_series(0, :days::int) as ahead,
        lateral (select clock.now + ahead * 86400000000 as instant) as day
@@ -14,27 +14,28 @@ select null::text, null::bigint where false
 [!partitions]*/
 
 -- name: make_day
-select duly.make_place(:parent::text, :instant::bigint, {now});
+/*[partitions] select duly.make_place(:parent::text, :instant::bigint, {now}) [partitions]*/
+/*[!partitions] select null [!partitions]*/
 
 -- name: prune_history
 /*[partitions]
-select gone from duly.drop_days('history', 'ended_at', :before::bigint, least(1, :limit::int)) as gone
+select gone from duly.drop_days('history', 'ended_at', :before::bigint, {least}(1, :limit::int)) as gone
 [partitions]*/
 /*[!partitions]
 delete from duly.history
- where id = any(array(select id from duly.history where ended_at < :before order by ended_at limit :limit))
+ where id {in (select id from duly.history where ended_at < :before order by ended_at limit :limit)}
 returning id
 [!partitions]*/
 
 -- name: prune_failed
 delete from duly.failed
- where id = any(array(select id from duly.failed where ended_at < :before order by ended_at limit :limit))
+ where id {in (select id from duly.failed where ended_at < :before order by ended_at limit :limit)}
 returning id;
 
 -- name: prune_fires
--- By when they were decided: a moment of last year that was decided today stays for its time.
+-- By the time of decision: a backfilled fire of last year was decided today and is kept.
 /*[partitions]
-select gone from duly.drop_days('fire', 'decided_at', :before::bigint, least(1, :limit::int)) as gone
+select gone from duly.drop_days('fire', 'decided_at', :before::bigint, {least}(1, :limit::int)) as gone
 [partitions]*/
 /*[!partitions]
 delete from duly.fire
@@ -57,28 +58,28 @@ returning job_id;
 
 -- name: prune_changes
 delete from duly.change
- where ctid in (select ctid from duly.change where at < :before limit :limit)
+ where {rowid} in (select {rowid} from duly.change where at < :before limit :limit)
 returning schedule_id;
 
 -- name: remove_history
 delete from duly.history
- where id = any(:ids::bigint[])
+ where id {in :ids::bigint[]}
 returning id;
 
 -- name: remove_failed
--- What is given another chance meanwhile is not here any more when its lock is free, and stays.
+-- A job that is retried at the same time has left the table when its lock is released.
 delete from duly.failed
- where id = any(:ids::bigint[])
+ where id {in :ids::bigint[]}
 returning id;
 
 -- name: remove_attempts
 delete from duly.attempt
- where job_id = any(:ids::bigint[]);
+ where job_id {in :ids::bigint[]};
 
 -- name: remove_log
 delete from duly.log
- where job_id = any(:ids::bigint[]);
+ where job_id {in :ids::bigint[]};
 
 -- name: remove_notes
 delete from duly.note
- where job_id = any(:ids::bigint[]);
+ where job_id {in :ids::bigint[]};

@@ -1,5 +1,5 @@
 -- name: hold_applied
--- The row of a file, held: whoever applies it does so alone.
+-- Lock the row of a file, so that two processes cannot apply it at once.
 insert into duly.applied (file, sheet, number, at, who)
 values (:file, null, 0, {now}, '')
     on conflict (file) do update set file = excluded.file
@@ -16,7 +16,7 @@ update duly.applied
  where file = :file;
 
 -- name: list_lane_rules
--- What operators and files said about limits, whether or not a job has met them.
+-- The limits that operators and files have set, including those that no job has used yet.
 select name, concurrency, rate_count, rate_period
   from duly.lane_rule
  order by name;

@@ -1,5 +1,8 @@
--- name: lock_registration
--- Until the end of the transaction: of two workers that register at once, one sees the other.
+-- name: lock_registration for sqlite
+select 1;
+
+-- name: lock_registration for postgres
+-- Held until the transaction ends: of two workers that register at once, one sees the other.
 select pg_advisory_xact_lock(hashtextextended('duly.worker', 0));
 
 -- name: register_worker
@@ -7,26 +10,27 @@ insert into duly.worker (id, name, queues, tasks, signatures, slots, resources, 
                          app, holder, running, beat_at, told, told_slots, started_at, lease_until)
 select :id, :name, :queues, :tasks, :signatures, :slots, :resources, :isolates::int::boolean, :host,
        :version, :app, :holder, 0, now, 'run', null, now, now + :lease::bigint
-  from (select {now} as now offset 0) as clock
+  from {clock}
+ where true
     on conflict (id) do nothing
 returning id;
 
 -- name: renew_lease
--- A lease that has expired is never renewed: somebody may be taking its jobs back.
+-- An expired lease is never renewed: another process may be taking the jobs back.
 update duly.worker
    set lease_until = {now} + :lease::bigint, beat_at = {now}, running = :running
  where id = :id and lease_until > {now}
 returning told, told_slots;
 
 -- name: end_lease
--- At once, and without a margin: whoever says so knows that nothing of the worker runs any more.
+-- At once and without a margin: the caller knows that the worker runs no job any more.
 update duly.worker
    set lease_until = 0
  where id = :id
 returning id;
 
 -- name: tell_workers
--- What workers of a name, or a worker, are to do.
+-- Set the command (run, drain, …) for workers of a name, or for one worker.
 update duly.worker
    set told = :told, told_slots = coalesce(:slots::int, told_slots)
  where (name = :name or id = :id) and lease_until > {now}
@@ -51,16 +55,16 @@ select id, name, queues, signatures, slots, resources, isolates, host, version, 
  order by id;
 
 -- name: lost_jobs
--- Jobs whose worker has no lease, or no row. By absence, so that a claim which commits after its
--- worker's row is gone is found too; paged by number, so that no row can hide those behind it. The
--- sums keep the planner from walking the primary key, past every job that waits.
+-- Jobs whose worker has no valid lease, or no row: a claim may commit after its worker's row is
+-- deleted. Paged by number, so that no job hides those behind it. The sums keep PostgreSQL from walking
+-- the primary key past every waiting job.
 select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.schedule_id, job.task,
        job.key, coalesce(holder.isolates, false), coalesce(holder.name, ''),
        coalesce(holder.lease_until, 1) = 0, job.parent, job.step
-  from duly.job
+  from duly.job {indexed by job_running}
   left join duly.worker as holder on holder.id = job.worker
  where job.worker is not null and job.id + 0 > :after
-   and not exists (select
+   and not exists (select 1
                      from duly.worker
                     where worker.id = job.worker
                       and worker.lease_until + :margin::bigint > {now})
@@ -70,25 +74,25 @@ select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.s
 -- name: forget_workers
 delete from duly.worker
  where lease_until < :before
-   and not exists (select from duly.job where job.worker = worker.id and state = 'running')
+   and not exists (select 1 from duly.job where job.worker = worker.id and state = 'running')
 returning id;
 
 -- name: unknown_jobs
--- The head of a queue, as far as it has waited for long and no living worker knows the tasks.
+-- Jobs at the head of a queue that have waited for long and whose task no living worker knows.
 select id, task
   from (select id, task, ready_at
           from duly.job
          where state = 'ready' and queue = :queue
          order by shelf, rank, id
          limit :limit) as head
- where ready_at < {now} - :patience::bigint and task <> all(:tasks::text[])
+ where ready_at < {now} - :patience::bigint and task {not in :tasks::text[]}
  order by id;
 
 -- name: hold_unknown_jobs
 update duly.job
    set state = 'blocked', waits = 'worker', waits_for = task,
        reason = 'no worker that is running knows the task ' || task
- where id = any(:ids::bigint[]) and {still_ready}
+ where id {in :ids::bigint[]} and {still_ready}
 returning id;
 
 -- part: unfit
@@ -96,35 +100,33 @@ waits in ('worker', 'signature')
 
 -- name: any_unfit
 select 1
-  from duly.job
+  from duly.job {indexed by job_unfit}
  where {unfit}
  limit 1;
 
 -- name: free_unfit_jobs
--- Somebody lives who knows the task, or knows another form of it. They keep their rank: the wait was
--- not their fault. Those that cannot be freed are not even looked at, however many there are.
+-- Unblock jobs whose task a living worker knows. They keep their rank. Jobs that cannot be unblocked
+-- are not read.
 update duly.job
    set state = 'ready', waits = null, waits_for = null, reason = ''
- where id = any(array(
+ where id {in (
            select fit.id
-             from jsonb_to_recordset(:known::jsonb) as known (
-                      task text, waits text, low text, high text)
-            cross join lateral (select id
-                                  from duly.job
-                                 where {unfit} and state = 'blocked'
-                                   and job.task = known.task and job.waits = known.waits
-                                   and waits_for >= known.low and waits_for < known.high
-                                 order by waits_for, id
-                                 limit :limit
-                                   {skipping}) as fit
-            limit :limit))
+             from {rows :known as known (task text, waits text, low text, high text)}
+           {lateral duly.job as fit {indexed by job_unfit}
+             where {unfit} and state = 'blocked'
+               and job.task = known.task and job.waits = known.waits
+               and waits_for >= known.low and waits_for < known.high
+             order by waits_for, id
+             limit :limit
+               {skipping}}
+            limit :limit)}
    and state = 'blocked'
 returning queue;
 
 -- name: busy_queues
--- Where something is ready: a step of the index for each queue.
+-- Queues with ready jobs: one index step for each queue.
 with recursive line (queue) as (
-    (select queue from duly.job where state = 'ready' order by queue, shelf, rank, id limit 1)
+    select (select queue from duly.job where state = 'ready' order by queue, shelf, rank, id limit 1)
      union all
     select (select job.queue
               from duly.job
@@ -147,20 +149,19 @@ values (:name, :paused::int::boolean, :note, :concurrency, :rate_count, :rate_pe
        rate_count = excluded.rate_count, rate_period = excluded.rate_period, fair = excluded.fair;
 
 -- name: set_fair
--- Jobs that wait already take turns from now on, or take none any more.
--- So many at a time, by number; those that somebody holds are left as they are, and so are all if the
+-- Set the flag on waiting jobs, :limit at a time by number. Locked jobs are skipped, and all jobs if the
 -- queue was changed again meanwhile.
 update duly.job
    set fair = :fair::int::boolean
- where id = any(array(
+ where id {in (
            select id
              from duly.job
             where id > :after and queue = :name and state in ('scheduled', 'blocked', 'ready')
               and fair <> :fair::int::boolean
             order by id
             limit :limit
-              {skipping}))
-   and exists (select from duly.queue where name = :name and fair = :fair::int::boolean)
+              {skipping})}
+   and exists (select 1 from duly.queue where name = :name and fair = :fair::int::boolean)
 returning id;
 
 -- name: list_queues

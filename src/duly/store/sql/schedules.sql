@@ -3,13 +3,8 @@ id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, 
        version, created_at, cursor, next_at, settled_until, revision, pause, awaiting, fault, zone_data,
        limits, needs, terms
 
--- part: now
--- The database is the clock. A time that is given is a test's. In a query of its own, so that it is
--- asked for once and not for every row: reading a clock may cost more than writing the row.
-(select coalesce(:now::bigint, duly.now_us()))
-
 -- name: add_schedules
--- A name that is there already gives no row: the caller sees which are missing.
+-- A name that exists returns no row: the caller sees which are missing.
 insert into duly.schedule (id, name, task, args, rule, zone, policies, queue, priority, tenant,
                            submitter, title, tags, owner, version, created_at, cursor, next_at,
                            settled_until, revision, pause, awaiting, fault, zone_data,
@@ -17,66 +12,77 @@ insert into duly.schedule (id, name, task, args, rule, zone, policies, queue, pr
 select id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags,
        owner, version, created_at, created_at, next_at, null, 0, null, null, null, zone_data,
        limits, needs, terms
-  from jsonb_to_recordset(:rows::jsonb) as asked (
+  from {rows :rows as asked (
            id bigint, name text, task text, args text, rule text, zone text, policies text,
            queue text, priority smallint, tenant text, submitter text, title text, tags text,
            owner text, version int, created_at bigint, next_at bigint, zone_data text, limits text,
-           needs text, terms text)
+           needs text, terms text)}
+ where true
     on conflict do nothing
 returning id;
 
 -- name: named_schedules
 select {schedule}
   from duly.schedule
- where name = any(:names::text[])
+ where name {in :names::text[]}
  order by id;
 
 -- name: hold_named_schedules
 select {schedule}, {now}
   from duly.schedule
- where name = any(:names::text[])
+ where name {in :names::text[]}
  order by id
-   for no key update;
+   {for no key update};
 
 -- part: raise_revisions
+-- Without SKIP LOCKED, due schedules are read without a lock: raising the revision voids decisions
+-- made meanwhile.
 update duly.schedule
    set revision = revision + 1
- where id = any(array(select id from duly.schedule where id = any(:ids::bigint[]) order by id for update))
+ where id {in (select id from duly.schedule where id {in :ids::bigint[]} order by id {for update})}
 returning {schedule}, {now}
 
 -- name: hold_schedules
--- The row is the lock: whoever decides about a schedule, or ends one of its jobs, holds it. Where
--- due schedules are read without a lock, the revision rises instead, and their decision is void.
+-- Lock the schedules. Everything that decides about a schedule or ends one of its jobs takes this
+-- lock.
 /*[skip_locked]
 select {schedule}, {now}
   from duly.schedule
- where id = any(:ids::bigint[])
+ where id {in :ids::bigint[]}
  order by id
-   for no key update
+   {for no key update}
 [skip_locked]*/
-/*[!skip_locked]
-{raise_revisions}
-[!skip_locked]*/
+/*[!skip_locked] {raise_revisions} [!skip_locked]*/
 
--- name: hold_schedules_briefly
--- The same, for who has other work: a transaction of an application may hold one for long.
+-- name: hold_schedules for sqlite
+select {schedule}, {now}
+  from duly.schedule
+ where id {in :ids::bigint[]}
+ order by id;
+
+-- name: hold_schedules_briefly for sqlite
+select {schedule}, {now}
+  from duly.schedule
+ where id {in :ids::bigint[]}
+ order by id;
+
+-- name: hold_schedules_briefly for postgres
+-- The same with a timeout, because a transaction of an application may hold a schedule for long.
 /*[skip_locked]
 with patience as materialized (select set_config('lock_timeout', '500', true))
 select {schedule}, {now}
   from duly.schedule, patience
- where id = any(:ids::bigint[])
+ where id {in :ids::bigint[]}
  order by id
-   for no key update of schedule
+   {for no key update of schedule}
 [skip_locked]*/
-/*[!skip_locked]
-{raise_revisions}
-[!skip_locked]*/
+/*[!skip_locked] {raise_revisions} [!skip_locked]*/
 
 -- name: similar_schedules
--- For "did you mean": names that begin alike.
+-- For "did you mean": names with the same beginning.
 select name
   from duly.schedule
- where starts_with(name, :start::text)
+ where substr(name, 1, length(:start::text)) = :start::text
  order by name
  limit 200;
 
@@ -91,8 +97,7 @@ select {schedule}
  limit :limit;
 
 -- name: due_schedules
--- Those with newer zone data are left to the nodes that have it, unless none of them comes. The
--- moment is asked for once, in a query of its own: a function that changes is no key for an index.
+-- Schedules with newer zone data are left to the nodes that have it, for as long as :patience.
 select {schedule}, {now}
   from duly.schedule
  where next_at <= {now}
@@ -100,13 +105,11 @@ select {schedule}, {now}
    and (settled_until > cursor) is not true
  order by next_at
  limit :limit
-/*[skip_locked]
-   for no key update skip locked
-[skip_locked]*/
+   {skipping};
 
 -- name: due_with_settled
--- Due schedules whose ledger has rows behind the cursor: after a rewind there may be very many, and
--- reading them must not hold up the others.
+-- Due schedules with recorded fires after the cursor: after a rewind there may be very many, and
+-- reading them must not delay other schedules.
 select {schedule}, {now}
   from duly.schedule
  where next_at <= {now}
@@ -114,18 +117,16 @@ select {schedule}, {now}
    and settled_until > cursor
  order by next_at
  limit :limit
-/*[skip_locked]
-   for no key update skip locked
-[skip_locked]*/
+   {skipping};
 
 -- name: next_due
--- How long until the next schedule is due, below zero if one is overdue; and whether one is due whose
--- ledger has rows behind the cursor.
+-- Microseconds until the next schedule is due (negative if overdue), and whether a schedule with
+-- recorded fires after its cursor is due.
 select (select next_at from duly.schedule where next_at is not null order by next_at limit 1) - {now},
-       exists (select from duly.schedule where next_at <= {now} and settled_until > cursor);
+       exists (select 1 from duly.schedule where next_at <= {now} and settled_until > cursor);
 
 -- name: stale_schedules
--- Schedules whose next moment was computed with older zone data.
+-- Schedules whose next fire was computed with older zone data.
 select {schedule}, {now}
   from duly.schedule
  where zone_data < :zone_data::text and id > :after::bigint
@@ -133,19 +134,19 @@ select {schedule}, {now}
  limit :limit;
 
 -- name: advance_schedules
--- Compare and set: a decision is written only on the revision it was made on.
+-- Compare and set: a decision is written only if the revision is still the one it was made on.
 update duly.schedule
-   set cursor = greatest(schedule.cursor, decided.cursor),
+   set cursor = {greatest}(schedule.cursor, decided.cursor),
        next_at = decided.next_at,
        awaiting = decided.awaiting,
        fault = decided.fault,
        pause = decided.pause,
        zone_data = decided.zone_data,
        revision = schedule.revision + 1
-  from jsonb_to_recordset(:rows::jsonb) as decided (
+  from {rows :rows as decided (
            id bigint, revision bigint, cursor bigint, next_at bigint, awaiting bigint, fault text,
-           pause text, zone_data text)
- where schedule.id = {numbered}
+           pause text, zone_data text)}
+ where {hint schedule.id in :rows ->> 'id'::bigint}
    and schedule.id = decided.id
    and schedule.revision = decided.revision
 returning schedule.id;
@@ -155,38 +156,37 @@ update duly.schedule
    set task = :task, args = :args, rule = :rule, zone = :zone, policies = :policies, queue = :queue,
        priority = :priority, tenant = :tenant, submitter = :submitter, title = :title, tags = :tags,
        owner = :owner, version = :version, limits = :limits, needs = :needs, terms = :terms,
-       cursor = greatest(cursor, :cursor::bigint),
+       cursor = {greatest}(cursor, :cursor::bigint),
        next_at = :next_at, settled_until = :settled_until, pause = :pause, awaiting = :awaiting,
        fault = :fault, zone_data = :zone_data, revision = revision + 1
  where id = :id;
 
 -- name: rewind_schedule
--- The one way in which a cursor goes back. What is in the ledger is not fired again.
+-- The only statement that moves a cursor back. Recorded moments do not fire again.
 update duly.schedule
    set cursor = :cursor, next_at = :next_at, settled_until = :settled_until, fault = null,
        revision = revision + 1
  where id = :id;
 
 -- name: free_schedules
--- The end of the awaited job starts the delay. Comparing with the job makes a repeated end
--- harmless.
+-- The end of the awaited job starts the delay.
 update duly.schedule
    set next_at = ended.next_at, awaiting = null, revision = revision + 1
-  from jsonb_to_recordset(:rows::jsonb) as ended (id bigint, job_id bigint, next_at bigint)
- where schedule.id = {numbered}
+  from {rows :rows as ended (id bigint, job_id bigint, next_at bigint)}
+ where {hint schedule.id in :rows ->> 'id'::bigint}
    and schedule.id = ended.id
    and coalesce(schedule.awaiting, 0) = ended.job_id
 returning schedule.id;
 
 -- name: stranded_schedules
--- A net: fixed delays whose awaited job is gone.
+-- A safety net: fixed delays whose awaited job is gone.
 select {schedule}, {now}
   from duly.schedule
  where awaiting is not null
-   and not exists (select from duly.job where job.id = schedule.awaiting)
+   and not exists (select 1 from duly.job where job.id = schedule.awaiting)
  order by id
  limit :limit
-   for no key update;
+   {for no key update};
 
 -- name: settle_until
 update duly.schedule
@@ -210,7 +210,7 @@ select at, who, what
  limit :limit;
 
 -- name: removed_schedule
--- Who had the name last.
+-- The schedule that had the name last.
 select schedule_id
   from duly.change
  where name = :name

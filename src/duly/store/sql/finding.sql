@@ -1,87 +1,86 @@
--- part: like
--- A name in which * stands for anything, as this database says it; reckoned once for all rows.
-replace(replace(replace(replace(said, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
-
 -- part: wanted
--- What was said about every job, wherever it is kept. Letters are compared as SQLite does it: of
--- ASCII, capitals are the same as small ones. What costs more than a comparison is not even begun
--- for who did not ask for it: a page looks at thousands of rows.
+-- The conditions on jobs in every table. ASCII letters are compared regardless of case. Conditions that
+-- cost more than a comparison are guarded, because a page reads thousands of rows.
 (:task::text is null or job.task = :task::text)
-   and (:task_like::text is null
-        or job.task like (select {like} from (select :task_like::text as said) as asked))
+   and (:task_like::text is null or job.task {like :task_like::text})
    and (:queue::text is null or job.queue = :queue::text)
-   and (:queue_like::text is null
-        or job.queue like (select {like} from (select :queue_like::text as said) as asked))
+   and (:queue_like::text is null or job.queue {like :queue_like::text})
    and (:tenant::text is null or job.tenant = :tenant::text)
-   and (:tenant_like::text is null
-        or job.tenant like (select {like} from (select :tenant_like::text as said) as asked))
+   and (:tenant_like::text is null or job.tenant {like :tenant_like::text})
    and (:key::text is null or job.key = :key::text)
-   and (:key_like::text is null
-        or job.key like (select {like} from (select :key_like::text as said) as asked))
+   and (:key_like::text is null or job.key {like :key_like::text})
    and (:flow::bigint is null or (job.parent = :flow::bigint and job.step is not null))
-   and (cardinality(:tags::text[]) = 0 or job.tags::jsonb ?& :tags::text[])
+   and ({postgres cardinality(:tags::text[]) = 0 or job.tags::jsonb ?& :tags::text[]}
+        {sqlite not exists (select 1
+                              from json_each(:tags) as asked
+                             where asked.value not in (select value from json_each(job.tags)))})
+
+-- part: texts_in
+job.task || {chr}(10) || job.title || {chr}(10) || coalesce(job.key, '') || {chr}(10) || job.reason
 
 -- part: wanted_alive
--- What has not ended says what is wrong with it in its reason.
+-- A job that has not ended has its last error in its reason.
 {wanted}
    and job.created_at >= :since and job.created_at < :before
    and (:error::text is null
-        or strpos(lower(job.reason collate "C"), lower(:error::text collate "C")) > 0)
-   and (cardinality(:texts::text[]) = 0 or not exists (select
-                     from unnest(:texts::text[]) as asked
-                    where strpos(lower(concat_ws(e'\n', job.task, job.title, coalesce(job.key, ''),
-                                                 job.reason) collate "C"),
-                                 lower(asked collate "C")) = 0))
+        or {strpos}(lower(job.reason {bytewise}), lower(:error::text {bytewise})) > 0)
+   and ({postgres cardinality(:texts::text[]) = 0 or}
+        not exists (select 1
+                      from {each :texts::text[] as asked (word)}
+                     where {strpos}(lower(({texts_in}) {bytewise}),
+                                    lower(asked.word {bytewise})) = 0))
 
 -- part: wanted_ended
 {wanted}
    and (:error::text is null
-        or strpos(lower(job.error collate "C"), lower(:error::text collate "C")) > 0
-        or strpos(lower(job.reason collate "C"), lower(:error::text collate "C")) > 0)
-   and (cardinality(:texts::text[]) = 0 or not exists (select
-                     from unnest(:texts::text[]) as asked
-                    where strpos(lower(concat_ws(e'\n', job.task, job.title, coalesce(job.key, ''),
-                                                 job.reason, coalesce(job.error, '')) collate "C"),
-                                 lower(asked collate "C")) = 0))
+        or {strpos}(lower(job.error {bytewise}), lower(:error::text {bytewise})) > 0
+        or {strpos}(lower(job.reason {bytewise}), lower(:error::text {bytewise})) > 0)
+   and ({postgres cardinality(:texts::text[]) = 0 or}
+        not exists (select 1
+                      from {each :texts::text[] as asked (word)}
+                     where {strpos}(lower(({texts_in} || {chr}(10) || coalesce(job.error, ''))
+                                          {bytewise}),
+                                    lower(asked.word {bytewise})) = 0))
 
 -- part: among_live
 from duly.job as job
  where {wanted_alive}
-   and job.state = any(:states::text[])
+   and job.state {in :states::text[]}
 
 -- part: among_running
--- Jobs that workers run have an index, and flows have one.
+-- One index has the jobs of workers and another has the flows.
 from duly.job as job
  where {wanted_alive}
-   and job.id = any(array(select id from duly.job where worker is not null
-                           union all
-                          select id from duly.job where waits = 'steps'))
+   and job.id {in (select id from duly.job {indexed by job_running} where worker is not null
+                    union all
+                   select id from duly.job {indexed by job_flow} where waits = 'steps')}
    and job.state = 'running'
 
 -- part: among_live_of_schedule
-from duly.job as job
+from duly.job as job {indexed by job_schedule}
  where {wanted_alive}
-   and job.state = any(:states::text[])
-   and job.schedule_id = any(:schedules::bigint[])
+   and job.state {in :states::text[]}
+   and job.schedule_id {in :schedules::bigint[]}
 
 -- part: among_history
-from duly.history as job
+-- Without the index named, SQLite would sort all jobs that ever ended.
+from duly.history as job {indexed by history_ended}
  where {wanted_ended}
    and job.ended_at >= :since and job.ended_at < :before
-   and job.state = any(:states::text[])
+   and job.state {in :states::text[]}
 
 -- part: among_history_of_schedule
-from duly.history as job
+from duly.history as job {indexed by history_schedule}
  where {wanted_ended}
    and job.ended_at >= :since and job.ended_at < :before
-   and job.state = any(:states::text[])
-   and job.schedule_id = any(:schedules::bigint[])
+   and job.state {in :states::text[]}
+   and job.schedule_id {in :schedules::bigint[]}
 
 -- part: among_failed
-from duly.failed as job
+from duly.failed as job {indexed by failed_ended}
  where {wanted_ended}
    and job.ended_at >= :since and job.ended_at < :before
-   and (:schedules::bigint[] is null or job.schedule_id = any(:schedules::bigint[]))
+   and (:schedules::bigint[] is null or job.schedule_id {in :schedules::bigint[]})
 
 -- name: find_live
 select {job}, waits, waits_for, null::bigint, null::text, null::text
@@ -123,10 +122,17 @@ select {job}, null::text, null::text, ended_at, {result}, error
 -- name: count_history
 select count(*) from (select 1 {among_history} limit :limit) as found;
 
--- name: find_history_of_schedule
--- One schedule at a time: only so does its index give them in order, and the planner take it.
+-- name: find_history_of_schedule for sqlite
+select {job}, null, null, ended_at, {result}, error
+  {among_history_of_schedule}
+   and (job.ended_at, id) < (:behind, :behind_id)
+ order by job.ended_at desc, id desc
+ limit :limit;
+
+-- name: find_history_of_schedule for postgres
+-- One schedule at a time: its index returns the jobs in order.
 select found.*
-  from unnest(:schedules::bigint[]) as asked (schedule),
+  from {each :schedules::bigint[] as asked (schedule)},
        lateral (select {job}, null::text, null::text, ended_at, {result}, error
                   {among_history}
                    and job.schedule_id = asked.schedule
@@ -150,19 +156,26 @@ select {job}, null::text, null::text, ended_at, {result}, error
 select count(*) from (select 1 {among_failed} limit :limit) as found;
 
 -- name: edge_of_live
--- How far a page looks: at so many rows, whether or not they are what was asked for.
+-- The lower bound of a page's search: :look rows on, whether or not they match.
 select id from duly.job where id < :after order by id desc limit 1 offset :look;
 
 -- name: edge_of_history
 select ended_at
-  from duly.history
+  from duly.history {indexed by history_ended}
  where ended_at >= :since and ended_at < :before
  order by ended_at desc
  limit 1 offset :look;
 
--- name: edge_of_history_of_schedule
+-- name: edge_of_history_of_schedule for sqlite
 select ended_at
-  from unnest(:schedules::bigint[]) as asked (schedule),
+  from duly.history {indexed by history_schedule}
+ where schedule_id {in :schedules} and ended_at >= :since and ended_at < :before
+ order by ended_at desc
+ limit 1 offset :look;
+
+-- name: edge_of_history_of_schedule for postgres
+select ended_at
+  from {each :schedules::bigint[] as asked (schedule)},
        lateral (select ended_at
                   from duly.history
                  where schedule_id = asked.schedule and ended_at >= :since and ended_at < :before
@@ -173,20 +186,21 @@ select ended_at
 
 -- name: edge_of_failed
 select ended_at
-  from duly.failed
+  from duly.failed {indexed by failed_ended}
  where ended_at >= :since and ended_at < :before
  order by ended_at desc
  limit 1 offset :look;
 
 -- name: failures
--- The end of an error is what says most.
-select id, task, queue, job.ended_at, reason, right(coalesce(error, ''), :tail::int)
+-- With the last characters of the error, which say most.
+select id, task, queue, job.ended_at, reason,
+       {postgres right(coalesce(error, ''), :tail::int)} {sqlite substr(coalesce(error, ''), -:tail)}
   {among_failed}
  order by job.ended_at desc, id desc
  limit :limit;
 
 -- name: failed_numbers
--- What failed first comes first, behind the one that was given before.
+-- The oldest failures first, starting after a cursor.
 select id, ended_at
   {among_failed}
    and job.ended_at <= :until
@@ -198,8 +212,8 @@ select id, ended_at
 select id from duly.schedule where name = :name;
 
 -- name: former_schedule_numbers
--- Of schedules that went by the name, and are gone or are called otherwise now.
+-- Schedules that had this name before they were removed or renamed.
 select distinct schedule_id from duly.change where name = :name;
 
 -- name: schedule_names
-select id, name from duly.schedule where id = any(:ids::bigint[]);
+select id, name from duly.schedule where id {in :ids::bigint[]};

@@ -1,71 +1,68 @@
--- What is asked only when somebody wants to know why, or how things stand.
-
 -- name: numbered_schedule
 select {schedule}
-  from duly_schedule
+  from duly.schedule
  where id = :id;
 
 -- name: run_in_the_way
--- The oldest job of a schedule that was there at a moment and had not ended; rather one that stood
--- in the way of others than one that waited for them.
+-- The oldest job of a schedule that existed and had not ended at a moment; one that blocked others
+-- before one that was blocked.
 select *
-  from (select {job}, waits, waits_for, null as ended_at, null as result, null as error
-          from duly_job
+  from (select {job}, waits, waits_for, null::bigint as ended_at, null::text as result,
+               null::text as error
+          from duly.job
          where schedule_id = :schedule_id and created_at <= :moment
          union all
-        select {job}, null, null, ended_at, null, error
-          from duly_history
+        select {job}, null::text, null::text, ended_at, null::text, error
+          from duly.history
          where schedule_id = :schedule_id and ended_at > :moment and created_at <= :moment
          union all
-        select {job}, null, null, ended_at, null, error
-          from duly_failed
+        select {job}, null::text, null::text, ended_at, null::text, error
+          from duly.failed
          where schedule_id = :schedule_id and ended_at > :moment and created_at <= :moment) as there
  order by state = 'blocked', due_at, id
  limit 1;
 
 -- name: past_runs
--- How long the last runs of a schedule took that ended well.
+-- The durations of a schedule's last successful jobs.
 select ended_at - claimed_at
-  from duly_history
+  from duly.history
  where schedule_id = :schedule_id and state = 'succeeded' and claimed_at is not null
  order by ended_at desc
  limit :limit;
 
 -- name: runs_of
--- Of each of these jobs, its state, when it was begun first, when its last run began, and its end.
-select id, state, coalesce((select min(started_at) from duly_attempt where job_id = id), claimed_at),
+-- Of each of these jobs: its state, the starts of its first and last attempts, and its end.
+select id, state, coalesce((select min(started_at) from duly.attempt where job_id = id), claimed_at),
        claimed_at, ended_at
-  from (select id, state, claimed_at, null as ended_at from duly_job
-         where id in (select value from json_each(:ids))
+  from (select id, state, claimed_at, null::bigint as ended_at from duly.job
+         where id {in :ids::bigint[]}
          union all
-        select id, state, claimed_at, ended_at from duly_history
-         where id in (select value from json_each(:ids))
+        select id, state, claimed_at, ended_at from duly.history where id {in :ids::bigint[]}
          union all
-        select id, state, claimed_at, ended_at from duly_failed
-         where id in (select value from json_each(:ids))) as job;
+        select id, state, claimed_at, ended_at from duly.failed where id {in :ids::bigint[]}) as job;
 
 -- name: run_after
--- The first moment behind another that got a job: what was merged, it was merged into that.
+-- The first fire after a moment that got a job: a merged moment was merged into that one.
 select {fire}
-  from duly_fire
+  from duly.fire
  where schedule_id = :schedule_id and due_at > :moment and series = 0 and outcome = 'queued'
  order by due_at
  limit 1;
 
 -- name: last_decision
--- When a scheduler last decided anything before an instant. What people asked for is not its work.
+-- When a scheduler last decided a fire before an instant; backfills do not count.
 select decided_at
-  from duly_fire
+  from duly.fire
  where decided_at < :before and series = 0 and coalesce(cause, '') <> 'asked'
  order by decided_at desc
  limit 1;
 
 -- name: count_ahead
--- Jobs that are claimed before this one, up to 10,001. The low and the idle come behind all others.
+-- The number of jobs that are claimed before this one, up to 10,001.
 select count(*)
   from (select 1
-          from duly_job as mine
-          join duly_job as other
+          from duly.job as mine
+          join duly.job as other
             on other.state = 'ready' and other.queue = mine.queue
            and ((other.shelf = mine.shelf and (other.rank, other.id) < (mine.rank, mine.id))
                 or (mine.shelf in (1, 2) and other.shelf < mine.shelf))
@@ -74,105 +71,102 @@ select count(*)
 
 -- name: asked_to_stop
 select reason
-  from duly_signal
+  from duly.signal
  where job_id = :id and what = 'cancel';
 
 -- part: moments
--- The moments of the clock that were decided and due between these instants, and what became of
--- their jobs. One that was merged shares the fate of the next that got a job. Most have ended long
--- ago: where they ended is asked first, and elsewhere only if they are not there. Materialized, or
--- all of that is asked again wherever it is spoken of.
+-- The clock's moments that were decided and due in a period, with the outcome of their jobs. A merged
+-- moment has the outcome of the next one that got a job. Most jobs have ended, so the history is read
+-- first. Materialized, or each lookup is repeated at every use.
 with decided as materialized (
     select due_at, outcome, cause, coalesce(count, 1) as moments,
            case when outcome = 'merged' and job_id is null
                 then (select later.job_id
-                        from duly_fire as later
-                       where later.schedule_id = duly_fire.schedule_id and later.due_at > duly_fire.due_at
+                        from duly.fire as later
+                       where later.schedule_id = fire.schedule_id and later.due_at > fire.due_at
                          and later.series = 0 and later.outcome = 'queued'
                        order by later.due_at
                        limit 1)
                 else job_id end as run
-      from duly_fire
+      from duly.fire
      where decided_at >= :since and decided_at < :until and series = 0
-       and due_at >= :first and due_at < :last and due_at <= :now),
+       and due_at >= :first and due_at < :last and due_at <= {now}),
 moment as materialized (
     select due_at, outcome, cause, moments,
            coalesce((select case when state = 'succeeded' and claimed_at - due_at > :late then 'late'
                                  else state end
-                       from duly_history
-                      where id = run and ended_at >= :since and ended_at <= :now),
-                    (select state from duly_job where id = run),
-                    (select state from duly_failed where id = run), '') as fate
+                       from duly.history
+                      where id = run and ended_at >= :since and ended_at <= {now}),
+                    (select state from duly.job where id = run),
+                    (select state from duly.failed where id = run), '') as fate
       from decided)
 
 -- name: count_moments
--- What became of the moments of the clock, counted; and how many were kept late.
+-- The number of moments by outcome, and how many started late.
 {moments}
 select outcome, cause, case fate when 'late' then 'succeeded' else fate end as state,
-       sum(moments), sum(case when fate = 'late' then 1 else 0 end)
+       sum(moments)::bigint, sum(case when fate = 'late' then 1 else 0 end)
   from moment
  group by 1, 2, 3
  order by 1, 2, 3;
 
 -- name: count_moments_by_hour
--- The same, by the hour in which they were due.
+-- The same by the hour of the due time.
 {moments}
 select due_at / 3600000000, outcome, cause, case fate when 'late' then 'succeeded' else fate end,
-       sum(moments), sum(case when fate = 'late' then 1 else 0 end)
+       sum(moments)::bigint, sum(case when fate = 'late' then 1 else 0 end)
   from moment
  group by 1, 2, 3, 4
  order by 1, 2, 3, 4;
 
 -- name: late_moments
--- Moments that were kept, and late: the last of them. A moment is late by when its job was begun.
+-- The latest moments whose jobs succeeded but started late.
 select {fire}
-  from duly_fire
+  from duly.fire
  where decided_at >= :since and decided_at < :until and series = 0 and outcome = 'queued'
    and exists (select 1
-                 from duly_history as ended
+                 from duly.history as ended
                 where ended.id = job_id and ended.state = 'succeeded'
                   and ended.claimed_at - ended.due_at > :late and ended.ended_at >= :since)
  order by due_at desc
  limit :limit;
 
 -- name: moments_not_kept
--- Of each schedule, and of each way in which its moments were not kept, the last one, and how many.
--- A moment counts by when it was decided, and a job by when it ended: an outage of three days is
--- told on the day after, and so is what was tried for three days. A moment that was backfilled is its
--- new job's matter, and what was acknowledged is nobody's.
+-- Of each schedule and kind of failure: the last missed moment, and how many there are. A moment counts
+-- by the time of its decision and a job by its end. Backfilled and acknowledged moments do not count.
 select name, due_at, cause, reason, job_id, state, error, moments, first, last
-  from (select duly_schedule.name, bad.due_at, bad.cause, bad.reason, bad.job_id, bad.state, bad.error,
-               sum(coalesce(bad.count, 1)) over alike as moments,
+  from (select schedule.name, bad.due_at, bad.cause, bad.reason, bad.job_id, bad.state, bad.error,
+               (sum(coalesce(bad.count, 1)) over alike)::bigint as moments,
                min(bad.covers_from) over alike as first,
                max(bad.happened) over alike as last,
                row_number() over (partition by bad.schedule_id, bad.cause, bad.state
                                       order by bad.due_at desc, bad.id desc) as place
-          from (select schedule_id, due_at, id, cause, reason, null as job_id, '' as state,
-                       null as error, count, covers_from,
+          from (select schedule_id, due_at, id, cause, reason, null::bigint as job_id, '' as state,
+                       null::text as error, count, covers_from,
                        decided_at as happened
-                  from duly_fire
+                  from duly.fire
                  where decided_at >= :since and outcome = 'skipped'
                    and cause in ('overlap', 'late', 'exhausted', 'refused')
-                   and (count is not 1
+                   and (coalesce(count, 0) <> 1
                         or not exists (select 1
-                                         from duly_fire as asked
-                                        where asked.schedule_id = duly_fire.schedule_id
-                                          and asked.due_at = duly_fire.due_at
+                                         from duly.fire as asked
+                                        where asked.schedule_id = fire.schedule_id
+                                          and asked.due_at = fire.due_at
                                           and asked.series <> 0 and asked.cause = 'asked'))
                  union all
                 select fire.schedule_id, fire.due_at, fire.id, null, gone.reason, gone.id, gone.state,
                        null, fire.count, fire.covers_from, gone.ended_at
-                  from duly_fire as fire
-                  join duly_history as gone on gone.id = fire.job_id
+                  from duly.fire as fire
+                  join duly.history as gone on gone.id = fire.job_id
                  where fire.decided_at >= :since and fire.outcome = 'queued'
                    and gone.ended_at >= :since and gone.state = 'expired'
                  union all
                 select schedule_id, due_at, id, null, reason, id, state, error, 1, due_at, ended_at
-                  from duly_failed
+                  from duly.failed
                  where ended_at >= :since and schedule_id is not null) as bad
-          join duly_schedule on duly_schedule.id = bad.schedule_id
-          left join duly_acknowledgement as known
-            on known.subject = 'schedule:' || duly_schedule.name
+          join duly.schedule on schedule.id = bad.schedule_id
+          left join duly.acknowledgement as known
+            on known.subject = 'schedule:' || schedule.name
            and known.kind = coalesce(bad.cause, bad.state)
          where known.until is null or bad.happened > known.until
         window alike as (partition by bad.schedule_id, bad.cause, bad.state)) as told
@@ -181,13 +175,12 @@ select name, due_at, cause, reason, job_id, state, error, moments, first, last
  limit :limit;
 
 -- name: failed_tasks
--- Jobs that failed and that no schedule has made, by their task: the last one, and how many. A step
--- that failed is its flow's matter.
+-- Failed jobs without a schedule, by task: the last one, and how many. Steps of flows do not count.
 select task, id, ended_at, reason, error, jobs
   from (select task, id, ended_at, reason, error, count(*) over (partition by task) as jobs,
                row_number() over (partition by task order by ended_at desc, id desc) as place
-          from duly_failed
-          left join duly_acknowledgement as known
+          from duly.failed
+          left join duly.acknowledgement as known
             on known.subject = 'task:' || task and known.kind = 'failed'
          where ended_at >= :since and schedule_id is null and step is null
            and (known.until is null or ended_at > known.until)) as one
@@ -196,30 +189,30 @@ select task, id, ended_at, reason, error, jobs
  limit :limit;
 
 -- name: waiting_kinds
--- Jobs that wait for a worker, by what a worker must have for them. Only those that have waited.
+-- Jobs that have waited longer than :patience for a worker, by what the worker must have.
 select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason), max(ready_at)
-  from duly_job
-  left join duly_acknowledgement as known
+  from duly.job
+  left join duly.acknowledgement as known
     on known.subject = 'task:' || task
    and known.kind = case when waits = 'signature' then 'signature' else 'no worker' end
- where (state = 'ready' or waits in ('worker', 'signature')) and ready_at <= :now - :patience
+ where (state = 'ready' or waits in ('worker', 'signature')) and ready_at <= {now} - :patience
    and (known.until is null or ready_at > known.until)
  group by queue, task, waits, needs
  order by 6, 1, 2
  limit :limit;
 
 -- name: running_jobs
--- Of the flows that are open, those that have been longest are enough.
+-- Of the flows, the oldest are enough.
 select {job}, waits, waits_for, null, null, null
-  from duly_job
- where id in (select id from duly_job where worker is not null
+  from duly.job
+ where id {in (select id from duly.job where worker is not null
                union all
               select id
                 from (select id
-                        from duly_job
+                        from duly.job
                        where waits = 'steps'
                        order by claimed_at, id
-                       limit :limit) as opened)
+                       limit :limit) as opened)}
    and state = 'running'
  order by claimed_at, id
  limit :limit;
@@ -227,15 +220,15 @@ select {job}, waits, waits_for, null, null, null
 -- name: awaiting_jobs
 -- Found by what they wait for, and sorted: people answer them, so there are not many.
 select {job}, waits, waits_for, null, null, null
-  from duly_job
+  from duly.job
  where waits = 'event' and state = 'blocked'
  order by deadline nulls last, id
  limit :limit;
 
 -- name: schedules_due_before
--- Those that are due before an instant, or should have been.
+-- Schedules that are due before an instant, including overdue ones.
 select {schedule}
-  from duly_schedule
+  from duly.schedule
  where next_at < :before and pause is null and fault is null
  order by next_at, name
  limit :limit;

@@ -1,0 +1,369 @@
+-- part: schedule_name
+(select name from duly.schedule where schedule.id = schedule_id)
+
+-- part: fence
+-- The fencing token rises with every claim of the job: a worker that lost its lease holds a lower
+-- one. It is a time, because a database restored from a backup would hand out counters again.
+{greatest}(job.fence + 1, {now})
+
+-- part: claimed
+update duly.job
+   set state = 'running', attempt = attempt + 1, worker = :worker, fence = {fence},
+       claimed_at = {now}, reason = ''
+
+-- part: alive
+-- The worker's lease has not expired.
+exists (select 1 from duly.worker where id = :worker and lease_until > {now})
+
+-- part: still_ready
+-- For jobs found by their numbers. Written so that no partial index matches and the planner uses the
+-- primary key.
+state || '' = 'ready'
+
+-- part: claimable
+{still_ready}
+   and {alive}
+
+-- part: plain
+-- The queue is not paused, limited or fair: those need the lock of hold_queue.
+not exists (select 1
+                     from duly.queue
+                    where name = :queue
+                      and (paused or fair or concurrency is not null or rate_count is not null))
+
+-- part: skipping
+/*[skip_locked] {for no key update skip locked} [skip_locked]*/
+
+-- name: claim
+-- Claim jobs of the tasks that the worker knows, the most urgent first. The array keeps the plan on
+-- the index, whatever the statistics say. rank is a time: the search begins at the floor, to skip the
+-- dead index entries of jobs claimed before.
+{claimed}
+ where id {in (
+           select id
+             from duly.job
+            where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+              and rank >= :floor::bigint and task {in :tasks::text[]}
+            order by rank, id
+            limit :limit
+              {skipping})}
+   and {claimable}
+   and queue = :queue
+   and {plain}
+returning {job}, rank, {schedule_name};
+
+-- name: claim_held
+-- The same for a worker that has locked the queue and checked its limits.
+{claimed}
+ where id {in (
+           select id
+             from duly.job
+            where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+              and task {in :tasks::text[]}
+            order by rank, id
+            limit :limit
+              {skipping})}
+   and {claimable}
+   and queue = :queue
+returning {job}, rank, {schedule_name};
+
+-- name: claim_of_tasks
+-- Claim the first jobs of each of these tasks, without reading the ready jobs of other tasks.
+-- :held is 1 if the queue is locked and its limits are checked.
+{claimed}
+ where id {in (
+           select picked.id
+             from {each :among::text[] as known (task)}
+           {lateral duly.job as picked
+             where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+               and job.task = known.task
+             order by rank, id
+             limit :share
+               {skipping}}
+            order by picked.rank, picked.id
+            limit :limit)}
+   and {claimable}
+   and queue = :queue
+   and (:held::int = 1 or {plain})
+returning {job}, rank, {schedule_name};
+
+-- part: fits for postgres
+-- The worker has enough free of every resource that the job needs.
+(needs is null
+    or not exists (select 1
+                     from jsonb_each_text(needs::jsonb) as need (name, amount)
+                    where amount::bigint > coalesce((:free::jsonb ->> name)::bigint, 0)))
+
+-- part: fits for sqlite
+(needs is null
+    or not exists (select 1
+                     from json_each(needs) as need
+                    where need.value > coalesce((select here.value
+                                                   from json_each(:free) as here
+                                                  where here.key = need.key), 0)))
+
+-- part: fair_here
+state = 'ready' and fair and queue = :queue and shelf = :shelf::smallint and task {in :tasks::text[]}
+
+-- name: waiting_tenants
+-- The next tenants with ready jobs, starting at :start: one index step for each tenant. A row with
+-- null if the oldest job belongs to no tenant's turn.
+with recursive turn (tenant, place) as (
+    select (select tenant
+              from duly.job
+             where {fair_here} and {fits} and tenant >= :start::text
+             order by tenant
+             limit 1), 1
+     union all
+    select (select job.tenant
+              from duly.job
+             where {fair_here} and {fits} and job.tenant > turn.tenant
+             order by job.tenant
+             limit 1),
+           place + 1
+      from turn
+     where turn.tenant is not null and place < :limit)
+select tenant
+  from turn
+ where tenant is not null
+ union all
+select null
+  from (select fair
+          from duly.job
+         where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+           and task {in :tasks::text[]}
+         order by rank, id
+         limit 1) as oldest
+ where not fair
+ order by 1;
+
+-- name: claim_of_tenants
+-- Claim up to :share jobs of each tenant, the tenants in the given order.
+{claimed}
+ where id {in (
+           select picked.id
+             from {postgres unnest(:tenants::text[]) with ordinality as turn (value, key)}
+                  {sqlite json_each(:tenants) as turn}
+           {lateral duly.job as picked {indexed by job_fair}
+             where {fair_here} and job.tenant = turn.value
+             order by rank, id
+             limit :share
+               {skipping}}
+            order by turn.key
+            limit :limit)}
+   and {claimable}
+   and queue = :queue
+returning {job}, rank, {schedule_name};
+
+-- part: kind
+-- Whether the job has limits, and the resources it needs. An index is made of this expression.
+(case when limits is null then '' else '+' end || coalesce(needs, ''))
+
+-- part: careful_here
+state = 'ready' and shelf = 3 and queue = :queue
+
+-- name: kinds
+-- The kinds of ready jobs that have limits or need resources: one index step for each kind of each
+-- task.
+with recursive line (task, kind) as (
+    select known.task, (select {kind}
+                          from duly.job {indexed by job_needs}
+                         where {careful_here} and job.task = known.task
+                         order by {kind}
+                         limit 1)
+      from {each :tasks::text[] as known (task)}
+     union all
+    select line.task, (select {kind}
+                         from duly.job {indexed by job_needs}
+                        where {careful_here} and job.task = line.task and {kind} > line.kind
+                        order by {kind}
+                        limit 1)
+      from line
+     where line.kind is not null)
+select task, kind
+  from line
+ where kind is not null
+ order by 1, 2;
+
+-- name: candidates
+-- Lock ready jobs of these kinds in claim order, so that a decision about their limits stays true
+-- until it is written.
+select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
+  from {rows :kinds as asked (task text, kind text)}
+{lateral duly.job as mine {indexed by job_needs}
+  where {careful_here} and job.task = asked.task and {kind} = asked.kind
+  order by rank, id
+  limit :share
+    {for no key update /*[skip_locked] skip locked [skip_locked]*/}}
+ order by mine.rank, mine.id
+ limit :limit;
+
+-- name: candidates_of_tenants
+-- The same, up to :share jobs of each tenant.
+select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
+  from {each :tenants::text[] as turn (tenant)}
+{lateral duly.job as mine {indexed by job_fair}
+  where state = 'ready' and fair and queue = :queue and job.tenant = turn.tenant
+    and shelf = 3 and task {in :tasks::text[]} and {fits}
+  order by rank, id
+  limit :share
+    {for no key update /*[skip_locked] skip locked [skip_locked]*/}}
+ limit :limit;
+
+-- name: passed_limits
+-- The limits of jobs that this worker cannot run: jobs parked at those limits may run instead.
+select mine.limits
+  from {rows :kinds as asked (task text, kind text)}
+{lateral duly.job as mine {indexed by job_needs}
+  where {careful_here} and job.task = asked.task and {kind} = asked.kind
+  order by rank, id
+  limit :share}
+ order by mine.rank, mine.id
+ limit :limit;
+
+-- name: claim_chosen
+{claimed}
+ where id {in :ids::bigint[]}
+   and {claimable}
+returning {job}, rank, {schedule_name};
+
+-- name: hold_queue
+-- Lock the queue's row: claims from a limited or fair queue happen one after the other.
+select paused::int, concurrency, rate_count, rate_period, arrival, fair::int, {now}
+  from duly.queue
+ where name = :queue
+   {for update};
+
+-- name: running_in_queue
+-- A statement of its own after hold_queue, so that it sees every earlier claim.
+select count(*)
+  from duly.job
+ where worker is not null and queue = :queue;
+
+-- name: spend_queue
+update duly.queue
+   set arrival = :arrival
+ where name = :queue;
+
+-- name: ready_shelves for postgres
+-- The shelves of these queues with ready jobs of these tasks: one index step for each task on each
+-- shelf of each queue. The third column lists the worker's tasks if other tasks wait there too.
+with recursive place (queue, shelf, task) as (
+    select asked.queue, head.shelf, head.task
+      from {each :queues::text[] as asked (queue)}
+     cross join lateral (select shelf, task
+                           from duly.job
+                          where state = 'ready' and job.queue = asked.queue
+                          order by shelf, task
+                          limit 1) as head
+     union all
+    select place.queue, next.shelf, next.task
+      from place
+     cross join lateral (select shelf, task
+                           from duly.job
+                          where state = 'ready' and job.queue = place.queue
+                            and (job.shelf, job.task) > (place.shelf, place.task)
+                          order by shelf, task
+                          limit 1) as next)
+select queue, shelf,
+       case when bool_and(task {in :tasks::text[]}) then '[]'
+            else (json_agg(task order by task) filter (where task {in :tasks::text[]}))::text
+       end
+  from place
+ group by queue, shelf
+having bool_or(task {in :tasks::text[]})
+ order by 1, 2;
+
+-- name: ready_shelves for sqlite
+with recursive place (number) as (
+    select (select id
+              from duly.job
+             where state = 'ready' and queue = asked.value
+             order by shelf, task
+             limit 1)
+      from json_each(:queues) as asked
+     union all
+    select coalesce((select id
+                       from duly.job
+                      where state = 'ready' and queue = here.queue and shelf = here.shelf
+                        and task > here.task
+                      order by task
+                      limit 1),
+                    (select id
+                       from duly.job
+                      where state = 'ready' and queue = here.queue and shelf > here.shelf
+                      order by shelf, task
+                      limit 1))
+      from place
+     cross join duly.job as here on here.id = place.number)
+select queue, shelf,
+       case when min(mine) then '[]' else json_group_array(task) filter (where mine) end
+  from (select queue, shelf, task, task {in :tasks} as mine
+          from place
+         cross join duly.job on job.id = place.number
+         order by task) as seen
+ group by queue, shelf
+having max(mine)
+ order by 1, 2;
+
+-- part: succeeded
+{ended_columns}
+select mine.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       'succeeded', created_at, due_at, ready_at, deadline, late, retry, attempt, 0, worker, fence,
+       claimed_at, schedule_id, fire_id, 'succeeded at attempt ' || attempt, clock.now, mine.result,
+       null, request, limits, needs, terms, clock.now + mine.keep, parent, step, part
+
+-- name: keep_plain
+-- Copy jobs that succeeded, and that no other row waits for, into the history …
+insert into duly.history {succeeded}
+  from (select (one ->> 0)::bigint as id, one ->> 1 as result, (one ->> 2)::bigint as keep
+          from {each :rows::json as given (one)}) as mine
+  join duly.job on job.id = mine.id
+ cross join {clock}
+ where {hint job.id in :rows ->> 0::bigint}
+   and job.fence = :fence and job.state = 'running'
+   {for update of job};
+
+-- name: finish_plain
+-- … and delete them from the hot table.
+delete from duly.job
+ where id {in :ids::bigint[]} and fence = :fence and state = 'running'
+returning id;
+
+-- name: turn for postgres
+-- Finish jobs and claim the next ones in one round trip and one commit. The claim does not see what the
+-- finish has freed; no other row waits for the jobs finished here.
+with done as (
+    delete from duly.job
+     where id {in :ids::bigint[]} and state = 'running'
+       and fence = (:fences::bigint[])[array_position(:ids::bigint[], id)]
+    returning {job}, request),
+kept as (
+    insert into duly.history {succeeded}
+      from done
+      join unnest(:ids::bigint[], :results::text[], :keeps::bigint[]) as mine (id, result, keep)
+        on mine.id = done.id
+     cross join {clock}),
+taken as (
+    {claimed}
+     where id {in (
+               select id
+                 from duly.job
+                where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+                  and rank >= :floor::bigint and task {in :tasks::text[]}
+                order by rank, id
+                limit :limit
+                  {skipping})}
+       and {claimable}
+       and queue = :queue
+       and {plain}
+    returning {job}, rank)
+select (select json_agg(id)::text from done),
+       (select json_agg(json_build_array({job}, rank, {schedule_name}) order by rank, id)::text
+          from taken);
+
+-- name: held_jobs
+select {job}, rank, {schedule_name}
+  from duly.job
+ where worker = :worker
+ order by id + 0;
