@@ -1,7 +1,7 @@
 """Finish and claim in one statement, where the database can do both at once.
 
-The batch comes back as one JSON text: decoding it costs a third of decoding rows. It is a statement
-on its own, so it is sent without a transaction around it: one round trip instead of three.
+The claimed jobs come back as one JSON text: decoding it costs a third of decoding rows. The
+statement is sent without a transaction around it: one round trip instead of three.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,5 +49,5 @@ def ask(done: Sequence[JobDone], wish: Wish) -> Ask:
 
 
 def _array(numbers: Iterable[int]) -> str:
-    """As the database writes it. A driver that is asked to do so looks at every number twice."""
+    """Return the database's text of an array; a driver would look at every number twice."""
     return f"{{{','.join(map(str, numbers))}}}"

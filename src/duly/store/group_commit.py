@@ -1,8 +1,7 @@
-"""Jobs that are asked for at the same time are written together.
+"""Group commit: jobs that are enqueued at the same time are written together.
 
-What comes while a batch is being written is the next batch: one caller waits for nobody, and a
-hundred callers pay for one commit. Only for calls without a key, which cannot get in each other's
-way.
+Calls that arrive while a batch is written form the next batch: a single caller does not wait, and a
+hundred callers share one commit. Only for calls without a key, which cannot conflict.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ class GroupCommit:
         self._writer: asyncio.Task[None] | None = None
 
     async def add(self, calls: Sequence[Call]) -> list[int]:
-        """Return their numbers when they are written, or raise what prevented it."""
+        """Return the numbers of the jobs when they are written, or raise the reason why not."""
         written: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
         self._waiting.append((calls, written))
         if self._writer is None:
@@ -41,7 +40,7 @@ class GroupCommit:
             self._writer = None
 
     def _next(self) -> list[Asked]:
-        """As many as fit into one statement; who has gone away is not written."""
+        """Return as many calls as fit into one statement; cancelled ones are left out."""
         batch: list[Asked] = []
         count = 0
         while self._waiting and (not batch or count + len(self._waiting[0][0]) <= MOST):

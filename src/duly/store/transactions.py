@@ -1,6 +1,6 @@
-"""What the nouns of a store share: the database, numbers for new rows, and those who listen.
+"""How the verbs of a store run their operations: transactions, numbers for new rows, nudges.
 
-And in whose name they change things, if it is somebody's.
+And the actor under whose name changes are recorded, if there is one.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ class Transactions:
 
     @property
     def ids(self) -> Ids:
-        """The reservation in force."""
+        """The current reservation of numbers."""
         return self._pool[0]
 
     def acting(self, actor: Actor) -> "Transactions":
-        """The same room, numbers and listeners and all, in somebody's name."""
+        """Return the same, sharing numbers and listeners, for an actor."""
         other = copy(self)
         other.actor = actor
         return other
@@ -63,11 +63,11 @@ class Transactions:
         return "" if self.actor is None else self.actor.who
 
     def editor(self) -> Editor:
-        """The actor as the editor of a schedule, with numbers for one run of an operation."""
+        """Return the actor as the editor of a schedule, with numbers for one run."""
         return Editor(self.who, decide, self.attempt())
 
     async def write(self, start: Start[T]) -> T:
-        """Run an operation; run it again when it needs more numbers, or others."""
+        """Run an operation; run it again if it needs more numbers, or others."""
         taken = 0
         while True:
             try:
@@ -83,15 +83,14 @@ class Transactions:
                 self.drop(self.ids)
 
     async def write_one(self, ask: Ask) -> list[Row]:
-        """A statement that is a transaction by itself."""
+        """Run a statement that is a transaction by itself."""
         return await self.database.write_one(ask)
 
     async def insist(self, start: Start[T], *, unknown: OutcomeUnknown | None = None) -> T:
-        """Run an operation that finds out by itself whether it was done before.
+        """Run an operation that detects by itself whether it was done before, until it is answered.
 
-        From the first run whose outcome is unknown until one is answered, nobody can say that
-        nothing was done: not even if the database cannot be reached any more. ``unknown`` is the
-        outcome of a run before this call.
+        Once the outcome of a run is unknown, nobody can say that nothing was done, even if the
+        database cannot be reached any more. ``unknown`` is the outcome of a run before this call.
         """
         lost, gives_up = 0, 0.0
         why: StoreUnavailable
@@ -116,9 +115,9 @@ class Transactions:
         return numbered(self.kept(), count, work)
 
     def audited(self, start: Start[T], tell: Callable[[T], Deed]) -> Start[T]:
-        """The same, and its entry in the audit log, if it is done in somebody's name.
+        """Add the entry in the audit log to an operation, if there is an actor.
 
-        However often the whole is run, there is one entry: its number stays the same.
+        However often the operation is run, there is one entry: its number stays the same.
         """
         actor = self.actor
         if actor is None:
@@ -127,7 +126,7 @@ class Transactions:
         return lambda: access.audited(start, tell, actor=actor, ids=kept)
 
     async def announce(self, deed: Deed) -> None:
-        """Enter what is about to be done, in more than one transaction."""
+        """Write the audit entry of a change that takes more than one transaction."""
         if self.actor is not None:
             await self.entered(self.actor, deed)
 
@@ -140,7 +139,7 @@ class Transactions:
         return await self.database.read(start)
 
     async def numbers(self, count: int) -> tuple[Ids, list[int]]:
-        """Numbers, and the reservation that they are from, which has to be confirmed."""
+        """Return numbers, and their reservation, which has to be confirmed."""
         while True:
             ids = self.ids
             try:
@@ -149,19 +148,19 @@ class Transactions:
                 await self.more(count)
 
     def attempt(self) -> RunIds:
-        """Numbers for one run of an operation: asked for anew each time that it is run."""
+        """Return numbers for one run of an operation: others for each run."""
         return self.ids.attempt()
 
     def kept(self) -> KeptIds:
-        """Numbers for all runs of an operation."""
+        """Return numbers for all runs of an operation."""
         return KeptIds(lambda: self.ids)
 
     def kept_from(self, ids: Ids, numbers: list[int]) -> KeptIds:
-        """The same, for an operation that may have been done under these numbers."""
+        """Return numbers for an operation that may have been done under these numbers."""
         return KeptIds.again_from(ids, numbers, lambda: self.ids)
 
     def drop(self, ids: Ids) -> None:
-        """Never again use the numbers of a reservation."""
+        """Never use the numbers of a reservation again."""
         if self.ids is ids:
             self._pool[0] = Ids.held()
 
@@ -191,5 +190,5 @@ class Transactions:
 
 
 def ready_in(queues: Iterable[str]) -> list[str]:
-    """Topics for the workers of these queues."""
+    """Return the topics of the workers of these queues."""
     return [f"{READY}:{queue}" for queue in sorted(set(queues))]

@@ -1,4 +1,9 @@
-"""Tokens, the audit log, acknowledgements."""
+"""Tokens, the audit log and acknowledgements.
+
+Every change through ``store.acting(actor)`` is in the audit log, in one transaction with the
+change; a change of many jobs, which takes several transactions, is there before the first of them.
+Enqueueing is not: a job has its submitter.
+"""
 
 from datetime import timedelta
 
@@ -22,7 +27,7 @@ NOBODY = Actor("", "program")
 
 
 class AccessStore(Noun):
-    """What is changed here is in the audit log, whoever does it."""
+    """Changes made here are always in the audit log, even without an actor."""
 
     def __init__(self, room: Transactions) -> None:
         self._db = room
@@ -31,7 +36,7 @@ class AccessStore(Noun):
 
     @verb("admin")
     async def create_token(self, wanted: NewToken) -> Token:
-        """Remember a token; ``WrongState`` if one of that name has not been revoked."""
+        """Add a token; ``WrongState`` if one of that name has not been revoked."""
         start = self._named.audited(
             self._db.numbered(
                 1, lambda numbers: access.create_token(wanted, *numbers, who=self._actor.who)
@@ -42,9 +47,9 @@ class AccessStore(Noun):
 
     @verb(None)
     async def find_token(self, hash_of_secret: str) -> Token | None:
-        """The token of that hash, if it is neither revoked nor expired: now, not a while ago.
+        """Return the token with this hash unless it is revoked or expired at this moment.
 
-        One look into an index, whatever is asked. When it was last used is noted once a minute.
+        One index lookup. The time of last use is recorded at most once a minute.
         """
         found = await self._db.read(lambda: access.find_token(hash_of_secret))
         if found is None:
@@ -55,7 +60,7 @@ class AccessStore(Noun):
 
     @reads("admin")
     def tokens(self, *, revoked: bool = False) -> Operation[list[Token]]:
-        """By name: those that have not been revoked; or all, those that have been behind."""
+        """Return the tokens by name; with ``revoked``, the revoked ones too, after the others."""
         return access.tokens(revoked=revoked)
 
     @verb("admin")
@@ -65,12 +70,12 @@ class AccessStore(Noun):
 
     @verb(None)
     async def begin_session(self, hash_of_secret: str, *, holder: str, length: timedelta) -> None:
-        """Remember that a browser signed in with the secret whose hash is ``holder``."""
+        """Record that a browser signed in with the secret whose hash is ``holder``."""
         await self._db.write(lambda: access.begin_session(hash_of_secret, holder, length))
 
     @reads(None)
     def session_holder(self, hash_of_secret: str) -> Operation[str | None]:
-        """The hash of the secret that a session was begun with, while the session lasts."""
+        """Return the hash of the secret that began a session, while the session lasts."""
         return access.session_holder(hash_of_secret)
 
     @verb(None)
@@ -79,7 +84,7 @@ class AccessStore(Noun):
 
     @verb(None)
     async def append_audit(self, actor: Actor, deed: Deed) -> AuditEntry:
-        """Add to the audit log what is no change in the store: that somebody signed in."""
+        """Add an entry for an action that changes nothing in the store, such as a sign-in."""
         return await self._db.entered(actor, deed)
 
     @reads("admin")
@@ -92,12 +97,12 @@ class AccessStore(Noun):
         who: str | None = None,
         subject: str | None = None,
     ) -> Operation[list[AuditEntry]]:
-        """The newest first, of those between the numbers ``after`` and ``before``."""
+        """Return the entries with numbers between ``after`` and ``before``, the newest first."""
         return access.audit(after, before, limit, who=who, subject=subject)
 
     @verb("admin", changes=False, long=True)
     async def verify_audit(self) -> int | None:
-        """The number of the first entry that is not as it was written, or is gone; None: none."""
+        """Return the number of the first altered or missing entry, or None if there is none."""
         seen = access.ChainCheck(0, "")
         while not seen.is_last and seen.broken is None:
             number, previous = seen.number, seen.hash
@@ -108,7 +113,7 @@ class AccessStore(Noun):
 
     @verb("operator")
     async def acknowledge(self, matter: Matter, *, note: str = "") -> Acknowledgement:
-        """Say that a matter is not a problem, as far as it has gone; it needs nobody any more."""
+        """Mark a problem as known, up to its present extent; it no longer needs attention."""
         start = self._named.audited(
             lambda: access.acknowledge(matter, who=self._actor.who, note=note), deeds.acknowledged
         )
@@ -116,12 +121,12 @@ class AccessStore(Noun):
 
     @reads("viewer")
     def acknowledged(self) -> Operation[list[Acknowledgement]]:
-        """The newest first."""
+        """Return the acknowledgements, the newest first."""
         return access.acknowledged()
 
     @verb("operator")
     async def forget_acknowledgement(self, subject: str, kind: str) -> bool:
-        """Whether there was one to take back."""
+        """Remove an acknowledgement; return whether there was one."""
         start = self._named.audited(
             lambda: access.forget_acknowledgement(subject, kind),
             lambda _: deeds.deed("needs.forget", subject, kind=kind),

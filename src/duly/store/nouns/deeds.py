@@ -1,6 +1,6 @@
-"""What the audit log says of a change: short, and without what is named like a secret.
+"""Entries of the audit log: one short description for each kind of change, without secrets.
 
-A change must never fail because there is much to say about it: what is long is cut.
+A change must not fail because its description is long: long values are cut.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _OF_A_PLAN = ("rule", "zone", "task", "owner")
 
 
 def deed(action: str, subject: str, **details: object) -> Deed:
-    """``None``, and texts and lists that are empty, are not worth a word."""
+    """Return an entry; details that are ``None``, empty texts and empty lists are left out."""
     said = {name: value for name, value in details.items() if value not in (None, "", [])}
     try:
         return Deed(action, subject, {name: _short(said[name], LONGEST) for name in said})
@@ -34,7 +34,10 @@ def deed(action: str, subject: str, **details: object) -> Deed:
 
 
 def constant(action: str, subject: str, **details: object) -> Callable[[object], Deed]:
-    """The same whatever comes of it; made when it is done, so that who refuses it is its doer."""
+    """Return a function that makes the same entry whatever the change returned.
+
+    The entry is made when the change is done: if it cannot be made, the change is refused.
+    """
     return lambda _: deed(action, subject, **details)
 
 
@@ -60,7 +63,7 @@ def edited(name: str, old: Plan, new: Plan) -> Deed:
 
 
 def settled(settlements: Sequence[Settlement]) -> Callable[[Settled], Deed]:
-    """Every job by its number, under what is said of it: their number is bounded."""
+    """Return a function that lists the settled jobs by outcome; their number is bounded."""
 
     def tell(written: Settled) -> Deed:
         said: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Events, as they are said, looked at and replayed."""
+"""Events: emitting, reading, reacting and replaying."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ MOST_BUSY: Final = 100
 class EventStore(Noun):
     @verb("operator")
     async def emit(self, events: Sequence[Emitted]) -> list[int]:
-        """Remember what happened: all of it, or nothing. The numbers, in the order given."""
+        """Store events, all or none; return their numbers in the given order."""
         if not events:
             return []
         numbers = await self._db.insist(self._audited(events))
@@ -38,7 +38,7 @@ class EventStore(Noun):
 
     @verb("operator")
     async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
-        """The same under a key, as jobs are: see ``Jobs.enqueue_once``."""
+        """Store events under an idempotency key, like ``JobStore.enqueue_once``."""
         once = Once(self._db.who, check_text(key, "key"), check_text(mark, "mark"))
         start = self._audited(events)
         found = await self._db.insist(lambda: done_once(once, start))
@@ -51,7 +51,7 @@ class EventStore(Noun):
 
     @reads("viewer")
     def find(self, numbers: Sequence[int]) -> Operation[list[Event]]:
-        """Those of the events that are remembered."""
+        """Return the events with these numbers that are still kept."""
         return operations.find(numbers)
 
     @verb("viewer", changes=False)
@@ -66,7 +66,7 @@ class EventStore(Noun):
         after: str | None = None,
         limit: int = 100,
     ) -> StoredEventPage:
-        """The newest first; ``after`` is what the page before gave."""
+        """Return events, the newest first; ``after`` is the cursor of the previous page."""
         search = operations.EventSearch(
             pattern=pattern,
             key=key,
@@ -80,7 +80,7 @@ class EventStore(Noun):
 
     @verb(None)
     async def react(self, *, limit: int, trust: Trust | None = None) -> Reacted:
-        """Look at events that nobody has looked at, and start what is to be started."""
+        """Process new events: start the jobs of the schedules that react to them."""
         if not await self._db.write_one(Ask("any_unseen")):
             return Reacted()
         try:
@@ -102,9 +102,9 @@ class EventStore(Noun):
         pattern: str | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
-        """Let a schedule react to what happened, from ``since`` up to ``until``, without it.
+        """Let a schedule react to the past events that it has not reacted to.
 
-        Not one transaction but a row of them. What it has reacted to before it leaves alone.
+        It takes several transactions; each that is committed stays.
         """
         request = ReplayRequest(name=schedule, since=since, until=until, pattern=pattern)
         foreseen = await self._db.read(lambda: replaying.foresee(request))
@@ -137,9 +137,9 @@ class EventStore(Noun):
 
     @reads("viewer")
     def reactions(self, numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]:
-        """What each schedule that reacts to events made of some: its name, and the ledger's row.
+        """Return how schedules reacted to events: pairs of a schedule's name and its ledger row.
 
-        By the names; the ``series`` of a row is the event.
+        In the order of names; the ``series`` of a row is the number of the event.
         """
         return operations.reactions(numbers)
 
@@ -147,7 +147,7 @@ class EventStore(Noun):
         return await self._db.write(lambda: operations.react(look, ids=self._db.attempt()))
 
     async def _look_around(self, limit: int, trust: Trust | None) -> Reacted:
-        """At one event at a time: those about what somebody else holds are left for later."""
+        """Process one event at a time, skipping events whose schedules are locked by others."""
         found: list[Reacted] = []
         held, busy, place = set[str](), 0, BEGINNING
         while True:

@@ -1,4 +1,7 @@
-"""Evidence, for whoever wants to know why."""
+"""Reads that explain and count: why something happened, what needs attention, how full queues are.
+
+The dashboard may ask once a second: each answer is bounded and found through an index.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -36,20 +39,20 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def run_in_the_way(self, schedule: int, moment: datetime) -> Operation[Job | None]:
-        """The oldest job of a schedule that was there at a moment and had not ended."""
+        """Return the oldest job of a schedule that existed at a moment and had not ended."""
         values = {"schedule_id": schedule, "moment": to_us(moment)}
         found = yield Ask("run_in_the_way", values)
         return rows.job(found[0]) if found else None
 
     @reads("viewer")
     def past_runs(self, schedule: int, *, limit: int = 20) -> Operation[list[timedelta]]:
-        """How long the last runs took that ended well."""
+        """Return how long the last successful runs took."""
         found = yield Ask("past_runs", {"schedule_id": schedule, "limit": limit})
         return [timedelta(microseconds=length) for (length,) in found]
 
     @reads("viewer")
     def runs_of(self, jobs: Sequence[int]) -> Operation[dict[int, RunTimes]]:
-        """When these jobs ran; without those that have been forgotten."""
+        """Return when these jobs ran; pruned jobs are left out."""
         found = yield Ask("runs_of", {"ids": list(jobs)})
         return {
             number: RunTimes(
@@ -63,19 +66,19 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def run_after(self, schedule: int, moment: datetime) -> Operation[StoredFire | None]:
-        """The first moment behind another that got a job."""
+        """Return the first due moment after another one that got a job."""
         found = yield Ask("run_after", {"schedule_id": schedule, "moment": to_us(moment)})
         return rows.fire(found[0]) if found else None
 
     @reads("viewer")
     def last_decision(self, before: datetime) -> Operation[datetime | None]:
-        """When a scheduler last decided anything, about any schedule."""
+        """Return when a scheduler last decided about any schedule."""
         found = yield Ask("last_decision", {"before": to_us(before)})
         return from_us(found[0][0]) if found else None
 
     @reads("viewer")
     def count_ahead(self, job: int) -> Operation[int]:
-        """How many jobs are claimed before this one, which is ready; 10,001: even more."""
+        """Return how many jobs are claimed before this ready job; 10,001 means even more."""
         [(count,)] = yield Ask("count_ahead", {"id": job})
         return int(count)
 
@@ -86,7 +89,7 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def asked_to_stop(self, job: int) -> Operation[str | None]:
-        """Why a job that runs was asked to end, if it was."""
+        """Return the reason why a running job was asked to stop, if it was."""
         found = yield Ask("asked_to_stop", {"id": job})
         return str(found[0][0]) if found else None
 
@@ -94,9 +97,9 @@ class EvidenceStore(Noun):
     def tallies(
         self, since: datetime, *, until: datetime | None = None, late: timedelta
     ) -> Operation[list[Tally]]:
-        """What became of the moments of the clock since then, and before ``until``, counted.
+        """Count the due moments decided since then and before ``until``, by outcome.
 
-        Those count as late that began later than ``late`` after their moment.
+        A moment counts as late if its job began more than ``late`` after it.
         """
         values = {
             "since": to_us(since),
@@ -120,7 +123,7 @@ class EvidenceStore(Noun):
     def hour_tallies(
         self, since: datetime, *, until: datetime, due_since: datetime, late: timedelta
     ) -> Operation[list[HourTally]]:
-        """The same of what was decided between two instants, by the hour in which it was due."""
+        """Count the moments decided between two instants by outcome and hour of due time."""
         values = {
             "since": to_us(since),
             "until": to_us(until),
@@ -146,7 +149,7 @@ class EvidenceStore(Noun):
     def late_moments(
         self, since: datetime, until: datetime, *, late: timedelta, limit: int = 10
     ) -> Operation[list[StoredFire]]:
-        """Moments decided between two instants that were kept, and late; the last ones first."""
+        """Return moments decided between two instants whose jobs began late, newest first."""
         values = {
             "since": to_us(since),
             "until": to_us(until),
@@ -157,9 +160,9 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def not_kept(self, since: datetime, *, limit: int = 100) -> Operation[list[NotKept]]:
-        """Moments since then that no choice explains and nobody has acknowledged, the newest first.
+        """Return missed moments that no policy explains and nobody acknowledged, the newest first.
 
-        What it stands for in ``access.acknowledge`` is the schedule, the cause or state, ``last``.
+        ``access.acknowledge`` identifies one by the schedule, the cause or state, and ``last``.
         """
         found = yield Ask("moments_not_kept", {"since": to_us(since), "limit": limit})
         return [
@@ -180,7 +183,7 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def failed_tasks(self, since: datetime, *, limit: int = 100) -> Operation[list[FailedTask]]:
-        """Without those that somebody has acknowledged."""
+        """Return tasks with failed jobs that no schedule made and nobody acknowledged."""
         found = yield Ask("failed_tasks", {"since": to_us(since), "limit": limit})
         return [
             FailedTask(
@@ -196,10 +199,7 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def waiting(self, *, patience: timedelta, limit: int = 1_000) -> Operation[list[WaitingKind]]:
-        """What has been waiting for a worker for longer than that, the oldest first.
-
-        Without what somebody has acknowledged.
-        """
+        """Return jobs that waited longer for a worker and are not acknowledged, oldest first."""
         values = {"patience": rows.microseconds(patience), "limit": limit}
         return [
             WaitingKind(
@@ -220,12 +220,12 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def running(self, *, limit: int = 10) -> Operation[list[Job]]:
-        """The jobs that run, those first that have run longest."""
+        """Return the running jobs, those that run longest first."""
         return [rows.job(row) for row in (yield Ask("running_jobs", {"limit": limit}))]
 
     @reads("viewer")
     def awaiting(self, *, limit: int = 10) -> Operation[list[Job]]:
-        """The steps that wait for an event, those first that wait no longer soonest."""
+        """Return the steps that wait for an event, those with the earliest deadline first."""
         return [rows.job(row) for row in (yield Ask("awaiting_jobs", {"limit": limit}))]
 
     @reads("viewer")
@@ -240,9 +240,9 @@ class EvidenceStore(Noun):
     def happened(
         self, since: datetime, *, until: datetime | None = None, limit: int = 1_000
     ) -> Operation[list[Happening]]:
-        """Moments decided, jobs begun that still run, and jobs ended: the last of them, in order.
+        """Return the last decided moments, started jobs and ended jobs, in order of time.
 
-        A row may become visible later than the instant in it says.
+        A row may become visible later than its own timestamp says.
         """
         values = {**_between(since, until), "limit": limit}
         return [_happening(row) for row in reversed((yield Ask("happened", values)))]
@@ -256,7 +256,7 @@ class EvidenceStore(Noun):
     def minutes(
         self, since: datetime, until: datetime, *, step: timedelta = timedelta(minutes=1)
     ) -> Operation[list[EndedStats]]:
-        """What ended, by queue and by stretches of time that long, counted from 1970."""
+        """Count the ended jobs by queue and by periods of this length, aligned to 1970."""
         width = rows.microseconds(step) or 1
         found = yield Ask("ended_by_step", {**_between(since, until), "step": width})
         counters: dict[tuple[int, str], _Counter] = {}
@@ -269,7 +269,7 @@ class EvidenceStore(Noun):
 
     @reads("viewer")
     def depths(self) -> Operation[list[Depth]]:
-        """What is in each queue that is not empty, by name."""
+        """Return the number of jobs in each queue that is not empty, by name."""
         most = {"most": MOST_LOOKED_AT}
         ready = yield Ask("count_ready_by_queue", {**most, "oldest": MOST_OLDEST})
         running = yield Ask("count_running_by_queue", most)
@@ -341,7 +341,7 @@ def _no_lengths() -> list[int]:
 
 @dataclass(slots=True)
 class _Counter:
-    """What ended in a queue within a stretch, as its rows come in."""
+    """Counts of the jobs that ended in a queue within a period, as their rows come in."""
 
     states: dict[str, int] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=_no_lengths)

@@ -1,4 +1,4 @@
-"""Jobs, as people and programs ask for them."""
+"""Jobs: enqueueing, reading, searching, cancelling, retrying, removing."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -34,7 +34,7 @@ class JobStore(Noun):
 
     @verb("operator")
     async def enqueue(self, calls: Sequence[Call]) -> list[int]:
-        """Promise to run these: all of them, or none. Their numbers, in the order of the calls."""
+        """Enqueue jobs, all or none; return their numbers in the order of the calls."""
         if any(call.key is not None for call in calls):
             answers = await self._enqueue(calls)
         else:
@@ -44,9 +44,10 @@ class JobStore(Noun):
 
     @verb("operator")
     async def enqueue_once(self, calls: Sequence[Call], *, key: str, mark: str) -> list[int]:
-        """The same, under a key of whom the store acts for: asked again, the numbers again.
+        """Enqueue under an idempotency key of the actor; asked again, return the same numbers.
 
-        ``mark`` tells what is asked: with another one, ``WrongState``. A key is known for a day.
+        ``mark`` is a digest of the request: another one under the same key is ``WrongState``. A key
+        is kept for a day.
         """
         once = Once(self._db.who, check_text(key, "key"), check_text(mark, "mark"))
         start = self._db.numbered(
@@ -57,9 +58,9 @@ class JobStore(Noun):
         return answers
 
     async def _enqueue_plain(self, calls: Sequence[Call]) -> list[int]:
-        """One statement, and no transaction around it; several if its answer is lost.
+        """Enqueue with one statement outside a transaction; with several if its answer is lost.
 
-        It writes nothing where the database does not know that it gave out the numbers.
+        The statement writes nothing if the database does not know that it gave out the numbers.
         """
         ids, numbers = await self._db.numbers(len(calls))
         wanted = _wanted(calls, numbers)
@@ -82,7 +83,7 @@ class JobStore(Noun):
         *,
         unknown: OutcomeUnknown | None = None,
     ) -> list[int]:
-        """Enqueue in a transaction; repeat it until it is known that each was enqueued once.
+        """Enqueue in a transaction; repeat it until it is known that each job was enqueued once.
 
         ``kept`` are the numbers of an attempt whose outcome is ``unknown``.
         """
@@ -99,14 +100,14 @@ class JobStore(Noun):
 
     @reads("viewer")
     def page(self, *, after: int = 0, limit: int = 100) -> Operation[list[Job]]:
-        """Those that have not ended."""
+        """Return jobs that have not ended."""
         return jobs.listed(after, limit)
 
     @reads("viewer")
     def ended(
         self, state: State, *, since: datetime | None = None, limit: int = 100
     ) -> Operation[list[Job]]:
-        """Those that have: failed ones, or all the others. The newest first."""
+        """Return ended jobs, the newest first: the failed ones, or all others."""
         return jobs.ended(state, since, limit)
 
     @reads("viewer")
@@ -115,7 +116,7 @@ class JobStore(Noun):
 
     @reads("viewer")
     def flow(self, number: int) -> Operation[FlowInfo | None]:
-        """The steps of a job that is a flow and has been opened. None: there are none."""
+        """Return the steps of a flow that was opened, or None if the job is no such flow."""
         found = yield Ask("show_flow", {"flow": number})
         if not found:
             return None
@@ -135,13 +136,13 @@ class JobStore(Noun):
     def parts(
         self, number: int, step: int, *, after: int = -1, limit: int = 100
     ) -> Operation[list[PartInfo]]:
-        """The jobs of a step of a flow."""
+        """Return the jobs of a step of a flow."""
         asked = {"flow": number, "step": step, "after": after, "limit": limit}
         return [PartInfo(*row) for row in (yield Ask("show_parts", asked))]
 
     @reads("viewer")
     def flow_progress(self, numbers: Sequence[int]) -> Operation[dict[int, FlowProgress]]:
-        """How far those of the jobs are that are flows."""
+        """Return the progress of those jobs that are flows."""
         if not numbers:
             return {}
         found = yield Ask("flows_among", {"ids": sorted(set(numbers))})
@@ -149,7 +150,7 @@ class JobStore(Noun):
 
     @verb("operator")
     async def cancel(self, number: int, *, reason: str = "") -> State:
-        """End a job that waits; ask one that runs to end. The state it is in then."""
+        """Cancel a waiting job, or ask a running one to stop; return its state then."""
         start = self._db.audited(
             lambda: jobs.cancel(number, reason, ids=self._db.attempt()),
             deeds.constant("jobs.cancel", f"job:{number}", reason=reason),
@@ -173,7 +174,7 @@ class JobStore(Noun):
 
     @verb("operator")
     async def retry(self, number: int) -> Job:
-        """Give a failed job another chance."""
+        """Retry a failed job."""
         start = self._db.audited(
             lambda: jobs.retry(number, self._db.who),
             deeds.constant("jobs.retry", f"job:{number}"),
@@ -194,34 +195,34 @@ class JobStore(Noun):
     def find(
         self, wanted: Filter, *, after: str | None = None, limit: int = 100
     ) -> Operation[Page]:
-        """Those that match, what lives first; ``after`` is what the page before gave.
+        """Return matching jobs, live ones first; ``after`` is the previous page's cursor.
 
-        Of what lives, the highest number first, which is about the newest; of what has ended, the
-        last to end. A page looks at so many jobs and no more: it may be short, or empty, and not
-        the last.
+        Live jobs are in descending order of number, which is about the newest first; ended ones,
+        the last to end first. A page examines a bounded number of jobs: it may be short or empty
+        without being the last.
         """
         return job_search.find(wanted, after, limit)
 
     @reads("viewer")
     def count(self, wanted: Filter, *, at_most: int = job_search.MOST) -> Operation[int]:
-        """How many match; ``at_most`` means that there are as many or more."""
+        """Count the jobs that match; ``at_most`` means as many or more."""
         return job_search.count(wanted, at_most)
 
     @reads("viewer")
     def failures(self, wanted: Filter, *, limit: int = 2_000) -> Operation[list[Failure]]:
-        """The newest that match and have failed, of the newest that have failed at all."""
+        """Return the newest failures that match, among the newest failures of all."""
         return job_search.failures(wanted, limit)
 
     @reads("viewer")
     def schedule_names(self, numbers: Sequence[int]) -> Operation[dict[int, str]]:
-        """What the schedules of jobs are called, by the numbers that jobs have of them."""
+        """Return the names of schedules by their numbers."""
         return job_search.schedule_names(numbers)
 
     @verb("operator", long=True)
     async def retry_found(self, wanted: Filter, *, first: int | None = None) -> list[int]:
-        """Give another chance to those that match and have failed, the oldest failure first.
+        """Retry the failed jobs that match, the oldest failure first; return their numbers.
 
-        Not one transaction but a row of them: what is done stays done.
+        It takes several transactions; each that is committed stays.
         """
         left = retrying.checked(first)
         place = await self._db.read(retrying.begin)
@@ -244,7 +245,7 @@ class JobStore(Noun):
 
     @verb("operator", long=True)
     async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
-        """End those that match and wait; ask those that run to end. Which they were."""
+        """Cancel matching jobs that wait, ask running ones to stop; return their numbers."""
         states = tuple(state for state in wanted.states or LIVE if state in LIVE)
         cancelled: list[int] = []
         announced = False
@@ -260,7 +261,7 @@ class JobStore(Noun):
         return cancelled
 
     async def _cancel(self, number: int, reason: str) -> bool:
-        """Whether it was there to be cancelled: it may have ended since it was found."""
+        """Return whether the job was cancelled: it may have ended since it was found."""
         try:
             await self._ended(lambda: jobs.cancel(number, reason, ids=self._db.attempt()))
         except (WrongState, NotFound):
@@ -269,7 +270,7 @@ class JobStore(Noun):
 
     @verb("operator")
     async def remove(self, number: int) -> None:
-        """Forget a job that has ended, with its attempts and what it said."""
+        """Delete an ended job with its attempts and logs."""
         start = self._db.audited(
             lambda: jobs.remove(number), deeds.constant("jobs.remove", f"job:{number}")
         )
@@ -277,9 +278,9 @@ class JobStore(Noun):
 
     @verb("operator", long=True)
     async def remove_found(self, wanted: Filter) -> list[int]:
-        """Forget those that match and have ended, the last to end first. Which they were.
+        """Delete the ended jobs that match, the last to end first; return their numbers.
 
-        Not one transaction but a row of them: what is done stays done.
+        It takes several transactions; each that is committed stays.
         """
         states = tuple(state for state in wanted.states or ENDED if state in ENDED)
         removed: list[int] = []
@@ -292,7 +293,7 @@ class JobStore(Noun):
         return removed
 
     async def _walk(self, wanted: Filter) -> AsyncIterator[list[int]]:
-        """The numbers of all that match, a batch at a time; of none, if no state is meant."""
+        """Yield the numbers of all matching jobs in batches; nothing without a state."""
         after: str | None = None
         while wanted.states:
             page = await self._db.read(partial(job_search.find, wanted, after, BATCH))
@@ -336,7 +337,7 @@ def _wanted(calls: Sequence[Call], numbers: Iterable[int]) -> list[NumberedCall]
 
 
 def _topics(calls: Iterable[Call]) -> list[str]:
-    """Who should wake: workers of the queues, or the dispatcher for what is due later."""
+    """Return the topics to nudge: workers of the queues, or the dispatcher for jobs due later."""
     queues = {f"{READY}:{call.queue}" for call in calls if call.run_after is None}
     later = [JOBS] if any(call.run_after is not None for call in calls) else []
     return [*sorted(queues), *later]

@@ -1,4 +1,4 @@
-"""Schedules, and the ledger of what became of their moments."""
+"""Schedules, and the ledger of their due moments."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class ScheduleStore(Noun):
     @verb("operator")
     async def add(self, plans: Sequence[Plan]) -> list[StoredSchedule]:
-        """Remember new schedules: all of them, or ``ScheduleExists`` and none."""
+        """Add schedules, all or none; ``ScheduleExists`` if a name is taken."""
         start = self._db.numbered(len(plans), lambda numbers: schedules.add(plans, numbers))
         added = await self._db.insist(self._db.audited(start, lambda _: deeds.added(plans)))
         self._db.nudge(SCHEDULES)
@@ -57,12 +57,12 @@ class ScheduleStore(Noun):
 
     @reads("viewer")
     def page(self, *, after: str = "", limit: int = 100) -> Operation[list[StoredSchedule]]:
-        """By name, behind the name ``after``."""
+        """Return schedules in name order, starting after the name ``after``."""
         return schedules.listed(after, limit)
 
     @verb("operator")
     async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
-        """Change a plan. What was due before is decided by the old one; nothing becomes missed."""
+        """Change a plan. Moments due before the change are decided by the old plan."""
         seen: list[tuple[Plan, Plan]] = []
 
         def noted(old: Plan) -> Plan:
@@ -104,7 +104,7 @@ class ScheduleStore(Noun):
 
     @verb("operator")
     async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
-        """Enter the next moments that are not skipped into the ledger as such, ahead of time."""
+        """Skip the next moments in advance: enter them into the ledger as skipped."""
         schedules.check_skipped(count)
         start = self._db.audited(
             self._db.numbered(
@@ -132,7 +132,7 @@ class ScheduleStore(Noun):
 
     @verb("admin")
     async def rewind(self, name: str, *, to: datetime) -> StoredSchedule:
-        """Set the cursor back: the cure after a clock ran ahead. Nothing is fired twice."""
+        """Set the cursor back, after a clock ran ahead. No moment is fired twice."""
         return await self._changed(
             lambda: schedules.rewind(name, to, self._db.editor()),
             deeds.constant("schedules.rewind", deeds.schedule(name), to=to),
@@ -140,7 +140,7 @@ class ScheduleStore(Noun):
 
     @verb("operator")
     async def run(self, name: str) -> StoredFire:
-        """Fire once, now, beside the clock, under the schedule's own overlap policy."""
+        """Fire once, now, under the schedule's overlap policy."""
         start = self._db.audited(
             self._db.numbered(
                 1,
@@ -164,9 +164,9 @@ class ScheduleStore(Noun):
         again: bool = False,
         dry_run: bool = False,
     ) -> Backfill:
-        """Make a job for each moment from ``since`` up to ``until`` that has had none, or for all.
+        """Enqueue a job for each past moment that had none; with ``again``, for all.
 
-        All of them or none; they are the rule's as it is now, and have passed.
+        From ``since`` up to ``until``, all or none. The moments are those of the present rule.
         """
         wanted = backfilling.BackfillRequest(name=name, since=since, until=until, again=again)
         if dry_run:
@@ -205,10 +205,10 @@ class ScheduleStore(Noun):
         whole: bool = True,
         held: bool = False,
     ) -> Declared:
-        """Say again and again which set of schedules an app's code has; the newest is written.
+        """Announce the set of schedules that an app's code declares; the newest set is written.
 
-        Unless it is ``whole``, others may know more: it yields to them, and pauses nothing. Whoever
-        has ``held`` the word before takes it back from an older set.
+        A set that is not ``whole`` yields to one that is, and pauses nothing. A process that has
+        ``held`` the app's declaration before takes it back from an older set.
         """
         declared = await self._db.insist(
             lambda: declaring.declare(
@@ -227,31 +227,31 @@ class ScheduleStore(Noun):
 
     @reads("viewer")
     def in_code(self, name: str) -> Operation[tuple[str, Plan] | None]:
-        """The app whose code declares a schedule, and as what; None: no code does."""
+        """Return the app whose code declares a schedule, and its plan; None if no code does."""
         return declaring.in_code(name)
 
     @reads("viewer")
     def removed(self) -> Operation[list[tuple[str, str]]]:
-        """The schedules, each with its app, that code declares and that somebody has removed."""
+        """Return the schedules, with their apps, that code declares and that somebody removed."""
         return declaring.removed()
 
     @reads("operator")
     def applied(self, file: str) -> Operation[str | None]:
-        """The text that was last applied under this name."""
+        """Return the text of the file that was last applied under this name."""
         return applying.applied(file)
 
     @reads("operator")
     def standing(self, names: Sequence[str]) -> Operation[StoredDefinitions]:
-        """The schedules of these names, and all queues and limits that were set."""
+        """Return the schedules of these names, and all queues and limits that were set."""
         return applying.standing(names)
 
     @verb("operator")
     async def apply(
         self, file: str, *, expected: str | None, record: str, steps: Sequence[Step]
     ) -> None:
-        """Take all the steps, and remember ``record`` as applied; or ``WrongState``, and nothing.
+        """Take all steps and store ``record`` as the applied text; or ``WrongState``, and nothing.
 
-        ``expected`` is the text that was applied last when the steps were planned.
+        ``expected`` is the text that was last applied when the steps were planned.
         """
         wanted = applying.Application(file, 0, expected=expected, record=record, steps=steps)
         start = self._db.audited(
@@ -279,7 +279,7 @@ class ScheduleStore(Noun):
 class LedgerStore(Noun):
     @verb(None)
     async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> FiringResult:
-        """Claim due schedules, decide, and write fires, jobs and next moments in one go."""
+        """Claim due schedules, decide, and write fires, jobs and next moments at once."""
         fired = await self._fire(decide, limit=limit, trust=trust)
         if fired.settled and not fired.distrusted:
             # In a transaction of its own: it may be slow, and the others are written already.
@@ -308,12 +308,15 @@ class LedgerStore(Noun):
 
     @reads(None)
     def foresee(self, name: str, decide: Decide) -> Operation[Firing]:
-        """What firing now would do, without doing it."""
+        """Return what firing now would do, without doing it."""
         return schedules.foresee(name, decide)
 
     @verb(None)
     async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
-        """Work next moments out anew that older zone data gave: where to go on, or None."""
+        """Recompute next moments that were computed with older zone data.
+
+        Return the cursor to continue after, or None at the end.
+        """
         return await self._db.write(lambda: schedules.refresh(after, limit))
 
     @reads("viewer")
@@ -325,7 +328,7 @@ class LedgerStore(Noun):
         until: datetime | None = None,
         limit: int = 100,
     ) -> Operation[list[StoredFire]]:
-        """The newest first."""
+        """Return the ledger rows of a schedule, the newest first."""
         number = yield from schedule_change.number_of(name)
         found = yield Ask(
             "list_fires",
@@ -340,7 +343,7 @@ class LedgerStore(Noun):
 
     @reads("viewer")
     def latest(self, numbers: Sequence[int]) -> Operation[dict[int, StoredFire]]:
-        """Of each of these schedules, the moment that was dealt with last."""
+        """Return the last decided moment of each of these schedules."""
         found = [rows.fire(row) for row in (yield Ask("latest_fires", {"ids": list(numbers)}))]
         return {fire.schedule_id: fire for fire in found}
 
@@ -348,7 +351,7 @@ class LedgerStore(Noun):
     def recent(
         self, numbers: Sequence[int], *, limit: int = 20
     ) -> Operation[dict[int, list[StoredFire]]]:
-        """Of each of them the last few, the newest first; an empty list where there are none."""
+        """Return the last decided moments of each of these schedules, the newest first."""
         found: dict[int, list[StoredFire]] = {number: [] for number in numbers}
         for row in (yield Ask("recent_fires", {"ids": list(numbers), "limit": limit})):
             fire = rows.fire(row)
@@ -357,7 +360,7 @@ class LedgerStore(Noun):
 
     @reads("viewer")
     def skipped_ahead(self, numbers: Sequence[int]) -> Operation[dict[int, frozenset[datetime]]]:
-        """Of those of these schedules that have any, the moments to come that are skipped."""
+        """Return the moments to come that were skipped in advance, by schedule."""
         found: dict[int, set[datetime]] = {}
         for number, moment in (yield Ask("skipped_ahead", {"ids": list(numbers)})):
             found.setdefault(number, set()).add(from_us(moment))
@@ -365,7 +368,11 @@ class LedgerStore(Noun):
 
     @reads("viewer")
     def covering(self, name: str, moment: datetime) -> Operation[StoredFire | None]:
-        """The row that accounts for a due moment."""
+        """Return the ledger row that accounts for a moment: its own, or the stretch that covers it.
+
+        Stretches of different kinds may overlap: the days that a calendar excludes lie between
+        those that were missed. The rule tells to which of the two a moment belongs.
+        """
         schedule = yield from schedule_change.get(name)
         values = {"schedule_id": schedule.id, "moment": to_us(moment)}
         found = [rows.fire(row) for row in (yield Ask("covering_fires", values))]

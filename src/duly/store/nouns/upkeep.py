@@ -1,4 +1,4 @@
-"""What keeps things moving."""
+"""Upkeep: what the dispatcher, the reaper, the pruner and their like do."""
 
 from datetime import timedelta
 from functools import partial
@@ -27,14 +27,14 @@ NOW = timedelta(0)
 class UpkeepStore(Noun):
     @verb(None)
     async def dispatch(self, *, limit: int, trust: Trust | None = None) -> Dispatched:
-        """Make due jobs ready, expire or hurry those that are late."""
+        """Make due jobs ready; expire or hurry late ones."""
         waiting = upkeep.looked(await self._db.write_one(Ask("look")))
         queues: list[str] = []
         late = upkeep.OverdueJobs()
         distrusted = False
 
         async def moved(start: Start[list[str]]) -> None:
-            """Run an operation by which jobs become ready, if the clock is to be believed."""
+            """Run an operation that makes jobs ready, if the clock is trusted."""
             nonlocal distrusted
             found = await self._db.write(lambda: upkeep.believed(start, trust))
             distrusted = distrusted or found is None
@@ -66,7 +66,7 @@ class UpkeepStore(Noun):
         )
 
     async def _stop_flows(self, late: upkeep.OverdueJobs) -> None:
-        """Each in a transaction of its own: they are held one at a time."""
+        """Stop late flows, each in a transaction of its own: a flow is locked alone."""
         for number, ending in late.flows.items():
             stopped = await self._stopped(number, ending)
             late.freed += stopped.freed
@@ -80,7 +80,7 @@ class UpkeepStore(Noun):
 
     @verb(None)
     async def answer(self, *, limit: int) -> int:
-        """End the steps that waited for something that has happened. How many."""
+        """Complete the steps whose awaited event has happened; return how many."""
         if not await self._db.write_one(Ask("any_unanswered")):
             return 0
         answered = 0
@@ -97,7 +97,7 @@ class UpkeepStore(Noun):
 
     @verb(None)
     async def sweep(self, *, limit: int) -> int:
-        """The nets: free what waits behind nothing. How many were found."""
+        """Unblock jobs whose predecessor is gone, a safety net; return how many were found."""
         found = await self._db.write(lambda: upkeep.sweep(limit))
         mended = await self._db.write(lambda: settling.mend_flows(limit, ids=self._db.attempt()))
         if found or mended.ids:
@@ -108,7 +108,7 @@ class UpkeepStore(Noun):
     async def hold_unknown(
         self, *, patience: timedelta, limit: int, trust: Trust | None = None
     ) -> int:
-        """Set jobs aside whose task no living worker knows, so that they hide nobody."""
+        """Set aside jobs whose task no living worker knows, so that they do not block others."""
         held = await self._db.write(
             lambda: upkeep.believed(
                 lambda: upkeep.hold_unknown(patience=patience, limit=limit), trust
@@ -118,9 +118,9 @@ class UpkeepStore(Noun):
 
     @verb(None)
     async def free_unfit(self, *, limit: int) -> int:
-        """Set those free that wait for a worker who lives now, knowing their task or another form.
+        """Unblock jobs whose required worker is alive again; return how many.
 
-        How many; as many as the limit: there are more.
+        As many as the limit means that there may be more.
         """
         if not await self._db.write_one(Ask("any_unfit")):
             return 0
@@ -138,9 +138,9 @@ class UpkeepStore(Noun):
         limit: int,
         trust: Trust | None = None,
     ) -> TakenBack:
-        """Take jobs back from workers whose lease has expired, or was ended for them.
+        """Reclaim jobs of workers whose lease has expired or was ended.
 
-        By a clock that is not believed no lease has expired; one that was ended is over anyway.
+        While the clock is not trusted, no lease counts as expired; one that was ended does.
         """
         if not await self._db.write_one(upkeep.lost(after=after, margin=margin)):
             return TakenBack()
@@ -163,13 +163,13 @@ class UpkeepStore(Noun):
     @verb(None)
     async def make_days(self, *, trust: Trust | None = None) -> None:
         # One day at a time: the lock that makes or drops one is held until the commit.
-        """Make room for the days to come."""
+        """Create the partitions of the days ahead."""
         for parent, instant in await self._db.read(lambda: upkeep.missing_days(trust)):
             await self._db.write(partial(upkeep.make_day, parent, instant))
 
     @verb(None)
     async def prune(self, retention: Retention, *, limit: int, trust: Trust | None = None) -> int:
-        """Forget what is old. How many rows went; as many as the limit: there are more."""
+        """Delete old rows; return how many. As many as the limit means that there may be more."""
         gone = await self._db.write(lambda: upkeep.prune_keys(limit))
         now = await self._db.read(lambda: upkeep.judged(trust))
         if now is None:

@@ -1,4 +1,4 @@
-"""What workers do: claim, finish, stay alive, and what they meet on the way."""
+"""Workers, their claims and settlements; limits; the journal of jobs."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -43,7 +43,7 @@ MOST_TAILS = 10  # what more jobs than these say at once, nobody reads as it com
 class WorkStore(Noun):
     @verb(None)
     async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
-        """Begin a lease."""
+        """Register a worker and begin its lease."""
         [(now,)] = await self._db.write_one(Ask("now"))
         kept = self._db.kept()
         info = await self._db.insist(lambda: work.enlist(profile, lease=lease, now=now, ids=kept))
@@ -52,17 +52,17 @@ class WorkStore(Noun):
 
     @verb(None)
     async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
-        """Prolong a lease that is alive. None: this worker is dead, and must begin anew."""
+        """Renew a living lease; None means that the worker is dead and must register again."""
         return await self._db.write(lambda: work.renew(worker, lease, running=running))
 
     @reads(None)
     def listen_to(self, worker: int) -> Operation[Beat | None]:
-        """The same words, without prolonging anything."""
+        """Return the orders to a worker, as ``renew`` does, without renewing."""
         return work.listen_to(worker)
 
     @verb(None)
     async def end_lease(self, worker: int) -> None:
-        """Nothing of this worker runs any more: what it held may be taken back at once."""
+        """End the lease of a worker that runs nothing: its jobs may be reclaimed at once."""
         await self._db.write(lambda: work.end_lease(worker))
         self._db.nudge(WORKERS)
 
@@ -72,12 +72,12 @@ class WorkStore(Noun):
 
     @verb("viewer", changes=False)
     async def living(self) -> list[WorkerInfo]:
-        """Those whose lease has not ended."""
+        """Return the workers whose lease has not expired."""
         return work.found(await self._db.write_one(Ask("living_workers")))
 
     @verb("operator")
     async def tell(self, worker: str | int, order: Order, *, slots: int | None = None) -> int:
-        """Give an order to the workers of a name, or to one by its number: how many there are."""
+        """Give an order to the workers of a name, or to one by its number; return how many."""
         start = self._db.audited(
             lambda: work.tell(worker, order, slots=slots),
             deeds.constant("workers.tell", f"worker:{worker}", order=order, slots=slots),
@@ -88,10 +88,10 @@ class WorkStore(Noun):
 
     @verb(None)
     async def turn(self, done: Sequence[JobDone], wish: Wish | None = None) -> Turn:
-        """Finish what is done, and take what is wished, in one go where the database can.
+        """Finish jobs and claim others, in one statement where the database can.
 
-        Only from a queue that is plain: not paused, limited or fair. After ``OutcomeUnknown``, what
-        is done may be given again, and ``held`` tells what was taken.
+        Only from a plain queue: not paused, limited or fair. After ``OutcomeUnknown`` the finished
+        jobs may be given again, and ``held`` tells which jobs were claimed.
         """
         if wish is not None and wish.shelf == CAREFUL:
             wish = None  # nothing that has limits or needs resources is claimed in passing
@@ -101,7 +101,7 @@ class WorkStore(Noun):
 
     @verb(None)
     async def claim(self, wish: Wish) -> Claims:
-        """Take jobs to run, the most urgent first, under the limits of their queue and their own.
+        """Claim jobs, the most urgent first, within the limits of the queue and of the jobs.
 
         After ``OutcomeUnknown``, ask ``held``.
         """
@@ -114,7 +114,7 @@ class WorkStore(Noun):
 
     @verb(None)
     def has_room(self, queues: Sequence[str]) -> None:
-        """Tell others that jobs of these queues have ended, and the next may enter."""
+        """Tell other workers that jobs of these queues ended, so that the next may enter."""
         if queues:
             self._db.nudge(*ready_in(queues))
 
@@ -125,12 +125,12 @@ class WorkStore(Noun):
 
     @reads(None)
     def held(self, worker: int) -> Operation[list[Claimed]]:
-        """The jobs that this worker has claimed and not settled."""
+        """Return the jobs that this worker has claimed and not settled."""
         return work.held(worker)
 
     @verb(None)
     async def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        """Write what became of jobs, in one go, each under the fence of its claim."""
+        """Write the outcomes of jobs at once, each under the fencing token of its claim."""
         start = self._db.audited(
             lambda: settle(settlements, ids=self._db.attempt()), deeds.settled(settlements)
         )
@@ -151,7 +151,7 @@ class WorkStore(Noun):
             after = await self._db.insist(partial(work.set_fair, queue, after=after))
 
     async def _set_queue(self, queue: Queue) -> bool:
-        """Whether it became fair, or is no more; if the answer was lost, it may have."""
+        """Return whether fairness changed; True too if the answer was lost."""
         start = self._db.audited(lambda: work.set_queue(queue), deeds.queue_set(queue))
         try:
             return await self._db.write(start)
@@ -167,12 +167,12 @@ class WorkStore(Noun):
 class LimitStore(Noun):
     @reads("viewer")
     def listed(self, *, limit: int = 1_000) -> Operation[list[LaneInfo]]:
-        """The limits that jobs have met, the last used first."""
+        """Return the limits that jobs have used, the last used first."""
         return limits.listed(limit)
 
     @verb("operator")
     async def set(self, name: str, *, concurrency: int | None, rate: Rate | None) -> None:
-        """Say what counts for a limit, by its name or its template, whatever code says."""
+        """Override a limit by its name or its template, whatever the code says."""
         start = self._db.audited(
             lambda: limits.set_rule(name, concurrency, rate),
             deeds.constant("limits.set", f"limit:{name}", concurrency=concurrency, rate=rate),
@@ -192,9 +192,9 @@ class LimitStore(Noun):
 class JournalStore(Noun):
     @verb(None)
     async def write(self, entries: Sequence[Entry]) -> None:
-        """Write down what jobs have said, in one go, each only if it is run under the fence.
+        """Write log lines and progress of jobs, each only under the fencing token of its claim.
 
-        What a worker that lost its lease has to say is dropped, and what is too much for one job.
+        Lines of a worker that lost its lease are dropped, and lines beyond the bound of one job.
         """
         if not entries:
             return
@@ -203,7 +203,7 @@ class JournalStore(Noun):
             self._db.nudge(*(f"{LOG}:{job_id}" for job_id in sorted(spoke)))
 
     async def _write(self, entries: Sequence[Entry]) -> set[int]:
-        """Insist, with the same numbers, until it is known that each line is there once."""
+        """Repeat with the same numbers until it is known that each line is stored once."""
         begun: journal.Begun = {}
         try:
             return await self._db.write(lambda: journal.write(entries, begun))
@@ -214,10 +214,10 @@ class JournalStore(Noun):
 
     @reads("viewer")
     def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> Operation[list[LogLine]]:
-        """The lines behind the number ``after``."""
+        """Return the log lines after the number ``after``."""
         return journal.logs(job_id, after, limit)
 
     @reads("viewer")
     def note(self, job_id: int) -> Operation[ProgressNote | None]:
-        """How far a job says it is."""
+        """Return the progress that a job reported."""
         return journal.note(job_id)
