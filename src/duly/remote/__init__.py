@@ -1,9 +1,7 @@
-"""A store that is elsewhere: the calls of the store's protocol, asked over HTTP.
+"""A remote store: the verbs of the store, asked over HTTP.
 
-calls       which of them may be asked, and by whom
-shapes, writing, reading   their values as JSON, and back
-answering   the half of whoever has the store, without any web framework
-token       the secret that is shown with every call
-line        one HTTP exchange after the other
-store       the half of whoever asks: a ``Store`` as any other
+``calls`` lists the verbs and their roles, from their declarations. ``shapes``, ``writing`` and
+``reading`` convert values to JSON and back. ``answering`` is the server's half, without a web
+framework; ``store`` is the client's half, a ``Store`` like any other. ``token`` reads the secret,
+``http`` sends the requests, ``problems`` maps errors to problem documents and back.
 """

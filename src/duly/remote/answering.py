@@ -1,7 +1,7 @@
-"""The half of whoever has the store: what is asked from afar is done, in the name of who asks.
+"""The server's half of a remote store: run a verb in the name of the caller.
 
-It knows no web framework. Whoever serves HTTP says who asks, and hands over the two words of the
-path and the body; what cannot be done is raised as it would be here.
+It knows no web framework. The web server authenticates the caller and passes the two words of the
+path and the body; errors are raised as by a local store.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _COUNTS: Final = ("limit", "at_most", "count")
 
 
 async def answer(store: Store, noun: str, verb: str, body: bytes, *, user: User) -> bytes:
-    """What the store says, as JSON. ``store`` acts in the name of ``user`` already.
+    """Run a verb and return its result as JSON. ``store`` acts in the name of ``user`` already.
 
-    ``NotFound`` if there is no such call, ``NotAllowed`` if it is not for them, ``InvalidValue`` if
-    the body is not what it takes.
+    ``NotFound`` if the verb is not offered, ``NotAllowed`` if the role is too low, ``InvalidValue``
+    if the body has wrong arguments.
     """
     call = call_of(noun, verb)
     permit(user, call.role, what=f"{noun}.{verb}")
@@ -53,12 +53,12 @@ def role_of(noun: str, verb: str) -> Role:
 
 
 def greeting() -> bytes:
-    """By which a caller knows that there is a duly, and whether they understand each other."""
+    """Return the versions by which a client checks that it can talk to this server."""
     return msgspec.json.encode({"duly": __version__, "form": FORM})
 
 
 def permit(user: User, role: Role, *, what: str) -> None:
-    """Refuse whoever has not the role, or may see only what belongs to a tenant."""
+    """Raise ``NotAllowed`` if the user lacks the role, or is bound to one tenant."""
     if not user.may(role):
         raise NotAllowed(f"{what} takes the role {role}, and {user.name} has the role {user.role}")
     if user.tenant is not None:
@@ -83,7 +83,7 @@ def _read(call: RemoteCall, body: bytes) -> dict[str, Any]:
 
 
 def _check_number(name: str, value: object) -> None:
-    """Counts are bounded, and no number or length that is asked for is below zero."""
+    """Refuse counts out of bounds and negative numbers or durations."""
     if isinstance(value, list):
         for one in value:
             _check_number(name, one)

@@ -1,7 +1,7 @@
-"""One HTTP exchange after the other with a duly that is elsewhere.
+"""HTTP exchanges with a remote duly server.
 
-Standard library only, in threads: who asks for a page of jobs does not need a client's framework.
-A connection is kept for the next call. Nothing is followed elsewhere, and no answer is endless.
+Standard library only, in threads. Connections are kept for the next call. Redirects are not
+followed, and answers are bounded.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class HttpClient:
         self._idle: list[HTTPConnection] = []
 
     async def ask(self, question: Question) -> Reply:
-        """Whatever was answered; ``StoreUnavailable`` if nothing was."""
+        """Return the answer, whatever its status; ``StoreUnavailable`` if there was none."""
         question = replace(question, secret=self._token().secret)
         used = self._kept()
         try:
@@ -119,7 +119,7 @@ class HttpClient:
         return Reply(status=found.status, kind=kind, body=body, location=location)
 
     def _kept(self) -> HTTPConnection | None:
-        """One that was used before, and that the other side has not closed meanwhile."""
+        """Return an idle connection that the server has not closed meanwhile."""
         while self._idle:
             connection = self._idle.pop()
             if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:

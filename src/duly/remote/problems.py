@@ -1,7 +1,7 @@
-"""Errors on their way over HTTP: each kind as a problem (RFC 9457), and back as what it was.
+"""Errors over HTTP: each as a problem document (RFC 9457), and back as the same error.
 
-The slug of a problem, the end of its ``type``, is the name of the error's class: whoever speaks to
-a duly over HTTP meets the same errors as whoever has the store at hand.
+The slug of a problem, the end of its ``type``, is the name of the error's class: a client over HTTP
+gets the same errors as a caller of a local store.
 """
 
 import re
@@ -41,7 +41,7 @@ _KINDS: Final[Mapping[type[DulyError], tuple[int, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class HttpProblem:
-    """What went wrong, as it is told: ``slug`` for programs, ``detail`` is the sentence."""
+    """An error as it is sent: ``slug`` for programs, ``detail`` for people."""
 
     slug: str
     title: str
@@ -64,7 +64,7 @@ def problem_of(error: DulyError) -> HttpProblem:
 
 
 def error_of(slug: str, detail: str) -> DulyError:
-    """The error that a problem was; what is not known here is one all the same."""
+    """Return the error of a problem; an unknown slug gives a general error."""
     return _BY_SLUG.get(slug, DulyError)(detail)
 
 

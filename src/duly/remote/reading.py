@@ -1,4 +1,4 @@
-"""The store's values from JSON: checked as new ones are, or trusted as stored ones are."""
+"""Convert JSON to the store's values: checked like new ones, or trusted like stored ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -27,9 +27,9 @@ LARGEST: Final = 2**63 - 1  # that a database keeps
 
 @cache
 def reader(kind: Any, *, trusting: bool = False) -> Read:  # noqa: ANN401, C901, PLR0911 - a line for each shape
-    """What makes a value of JSON, or an ``InvalidValue`` that says where it is none.
+    """Return a function that converts JSON to this type, or raises ``InvalidValue`` with the place.
 
-    ``trusting``: it is a value that was stored, and not checked again.
+    ``trusting``: the value was stored, and is not validated again.
     """
 
     def inner(kind: Any) -> Read:  # noqa: ANN401
@@ -64,7 +64,7 @@ def reader(kind: Any, *, trusting: bool = False) -> Read:  # noqa: ANN401, C901,
 
 
 def _maker(origin: Any) -> Callable[[list[Any]], Any]:  # noqa: ANN401
-    """A list, as the database's own rows come, unless something else is said."""
+    """Return the type that collects items: a list, unless the annotation names another."""
     return frozenset if origin is frozenset else tuple if origin is tuple else list
 
 
@@ -92,7 +92,7 @@ def _read_single(kind: Any) -> Read:  # noqa: ANN401
 
 
 def _can_be_kept(value: object) -> bool:
-    """Whether a database knows what to do with it."""
+    """Return whether a database can store the value."""
     if isinstance(value, str):
         return "\0" not in value
     return not isinstance(value, int) or -(2**63) <= value < 2**63
@@ -202,7 +202,7 @@ def _read_record(kind: Any, *, trusting: bool) -> Read:  # noqa: ANN401
 
 
 def _remembered(kind: Any, found: dict[str, Any]) -> Any:  # noqa: ANN401
-    """The value as it was stored: what checks a new one is not asked."""
+    """Return the value as it was stored, without the validation of new ones."""
     if not is_dataclass(kind):
         return kind(**found)
     value = object.__new__(kind)  # type: ignore[arg-type]

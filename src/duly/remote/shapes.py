@@ -1,11 +1,11 @@
-"""What shape the store's values have on their way over HTTP, by the annotations they have anyway.
+"""The JSON form of the store's values, derived from their annotations.
 
-Every field is sent, whatever its default is: the other side may be of another version, and have
-another one. Whoever reads passes over what it does not know in what was stored, and refuses it in
-what is asked: a choice that is not understood must not be lost on the way.
+Every field is sent, whatever its default: the other side may be of another version with another
+default. Unknown fields are ignored in stored values and refused in requests: a choice that is not
+understood must not be lost.
 
-A moment is ISO 8601 with its offset, a length is a number of microseconds. Where several kinds are
-possible, the value is in an object under the name of its kind: ``{"timedelta": 5000000}``.
+A datetime is ISO 8601 with its offset, a duration is a number of microseconds. Where several types
+are possible, the value is in an object under the name of its type: ``{"timedelta": 5000000}``.
 """
 
 from collections.abc import Mapping, Sequence

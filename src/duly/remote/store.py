@@ -1,7 +1,7 @@
-"""A store that is elsewhere, behind ``duly web``: each call is one HTTP exchange.
+"""A remote store behind ``duly web``: each call is one HTTP exchange.
 
-It is changed with the rights, and in the name, of a token: who is at the keyboard here is nobody
-there. Nothing is heard of changes that others make: whoever wants to know looks again.
+Changes are made with the role and under the name of the token, not of the local user. Changes by
+others are not notified: callers poll.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ _OK, _REDIRECTS, _BAD, _UNKNOWN, _FORBIDDEN, _OURS = 200, 300, 400, 401, 403, 50
 
 
 class RemoteStore(Store):
-    """``token_file`` is where the secret is; it is read anew for every call."""
+    """A store over HTTP. ``token_file`` holds the secret and is read for every call."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class RemoteStore(Store):
         return self._actor
 
     def acting(self, actor: Actor, /) -> "RemoteStore":
-        """The same: in whose name it is changed there, the token says."""
+        """Return the same store; the server records changes under the token's name."""
         return RemoteStore(self.place, token_file=self._token_file, actor=actor, line=self._line)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
-        """Nothing is heard from there."""
+        """Do nothing: a remote store sends no notifications."""
 
     async def open(self) -> None:
-        """See that there is a duly, that it knows the token, and that we understand each other."""
+        """Check that the server is duly, accepts the token, and speaks the same version."""
         reply = await self._line.ask(Question(path=PATH))
         if reply.status != _OK:
             self._refuse(reply, changes=False)
@@ -112,7 +112,7 @@ class RemoteStore(Store):
             raise StoreUnavailable(f"{self.place} did not answer as a duly does") from None
 
     def _refuse(self, reply: Reply, *, changes: bool) -> NoReturn:
-        """Raise what was raised there; or what it means that something else has answered."""
+        """Raise the server's error, or explain an answer that is not from duly."""
         error = _told(self._decoded(reply)) if reply.kind == MEDIA_TYPE else None
         if reply.status == _UNKNOWN or isinstance(error, NotSignedIn):
             raise NotSignedIn(
@@ -166,7 +166,7 @@ class RemoteNoun:
 
 class RemoteSchedules(RemoteNoun):
     async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
-        """A function is not sent: what it makes of the plan is, for as long as the plan is that."""
+        """Send the edited plan with the plan that was seen: a function cannot be sent."""
         edited = CALLS["schedules", "edit"]
         refused: WrongState | None = None
         seen: StoredSchedule | None = None

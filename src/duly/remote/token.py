@@ -1,4 +1,4 @@
-"""The token that is shown with every call: read from its file when it is needed, and never said."""
+"""The bearer token of a remote store: read from its file for every call, never shown."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ class RemoteToken:
 
 
 def read_token(file: str | None, *, place: str) -> RemoteToken:
-    """The first line of a file that nobody else may read."""
+    """Return the first line of a file that only its owner may read."""
     if not file:
         raise InvalidValue(
             f"{place} asks for a token: say --token-file FILE, DULY_TOKEN_FILE=FILE, or "

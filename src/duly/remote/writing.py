@@ -1,7 +1,7 @@
-"""The store's values as JSON: what is asked, and what is answered.
+"""Convert the store's values to JSON.
 
-Whoever is below operator is sent no secrets (``hiding``): every text is redacted and every JSON
-document hidden, in whatever record it is. So a field that is added later is covered.
+Roles below operator receive no secrets (``hiding``): every text is redacted and every JSON document
+hidden, in any record. So a field that is added later is covered.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ Write: TypeAlias = Callable[[Any], Any]
 
 @cache
 def writer(kind: Any, *, hiding: bool = False) -> Write:  # noqa: ANN401, C901, PLR0911 - a line for each shape
-    """What makes JSON of a value of this kind; ``hiding``, without its secrets."""
+    """Return a function that converts values of this type to JSON; ``hiding``: without secrets."""
 
     def inner(kind: Any) -> Write:  # noqa: ANN401
         return writer(kind, hiding=hiding)

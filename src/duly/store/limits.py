@@ -59,7 +59,7 @@ class LockedLanes:
 def look(
     names: Sequence[str], declared: Mapping[str, Lane] | None = None, wish: Wish | None = None
 ) -> Operation[LockedLanes]:
-    """Lanes that are locked: this is asked afterwards, and sees whoever came or went before."""
+    """Read lanes that are locked; asked after locking, it sees every entry and leave before."""
     queue, tasks = (wish.queue, list(wish.tasks)) if wish else ("", [])
     asked = {"names": list(names), "queue": queue, "tasks": tasks}
     found = [_Row(*row) for row in (yield Ask("look_into_lanes", asked))]
@@ -125,9 +125,9 @@ class Admitted(NamedTuple):
 def admit(
     found: Sequence[Row], wish: Wish, limit: int, *, passed: Sequence[Row] = ()
 ) -> Operation[Admitted]:
-    """Which of the candidates may run here and now; the others wait where it is full.
+    """Decide which candidates may run now; the others wait at the lane that is full.
 
-    ``passed`` are the limits of those who do not fit here.
+    ``passed`` are the limits of candidates that do not fit here.
     """
     candidates = [
         Candidate(number, _names(limits), json.loads(needs) if needs else {}, rank)
@@ -150,12 +150,12 @@ def admit(
 
 
 def leave(jobs: Iterable[HeldRow]) -> Operation[list[str]]:
-    """Let go of the places that jobs held, and set free who waited: the queues of those."""
+    """Release the places that jobs held, and unblock waiting jobs; return their queues."""
     return (yield from let_go({job.id: job.limits for job in jobs if job.limits is not None}))
 
 
 def let_go(limits: Mapping[int, str]) -> Operation[list[str]]:
-    """The same, for jobs by their numbers, each with its limits."""
+    """Release places like ``leave``, for jobs by number with their limits."""
     names = sorted({name for text in limits.values() for name in _names(text)})
     if not names:
         return []
@@ -168,20 +168,20 @@ def let_go(limits: Mapping[int, str]) -> Operation[list[str]]:
 
 
 def open_lanes(limit: int) -> Operation[list[str]]:
-    """Let in who waited for a rate, or behind somebody who did not come: the queues of those."""
+    """Admit jobs whose rate limit refilled or whose predecessor is gone; return their queues."""
     found = yield Ask("opening_lanes", {"limit": limit})
     return (yield from _open([name for (name,) in found]))
 
 
 def sweep(limit: int) -> Operation[int]:
-    """The net: places of jobs that do not run, and lanes with room at which somebody waits."""
+    """Repair lanes: places of jobs that do not run, and free lanes with waiting jobs."""
     stale = yield Ask("stale_lanes", {"limit": limit})
     waiting = yield Ask("waiting_lanes", {"limit": limit})
     return len((yield from _open(sorted({name for (name,) in [*stale, *waiting]}))))
 
 
 def set_rule(name: str, concurrency: int | None, rate: Rate | None) -> Operation[list[str]]:
-    """What the operator says counts for more than what code says."""
+    """Set an operator's override, which takes precedence over the code."""
     yield Ask("set_lane_rule", {"name": name, **_numbers(concurrency, rate)})
     return (yield from _reconsider(name))
 
@@ -237,7 +237,7 @@ def _reconsider(name: str) -> Operation[list[str]]:
 
 
 def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[LockedLanes]:
-    """Lock the lanes, and look at them with the numbers that count for them now."""
+    """Lock the lanes, and read them with the limits in force."""
     if not lanes:
         [(now,)] = yield Ask("now")
         return LockedLanes({}, {}, frozenset(), frozenset(), now)

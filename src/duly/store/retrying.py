@@ -1,8 +1,8 @@
-"""Failed jobs that are given another chance: one, or all that match.
+"""Retrying failed jobs: one, or all that match.
 
-A revived job is placed behind the jobs of its schedule that have not ended, unless they may
-overlap; of several that are revived together, behind the older ones too. A step is revived by its
-flow: who asks for the one gets the other.
+A retried job is placed behind the jobs of its schedule that have not ended, unless they may
+overlap; of several that are retried together, behind the older ones too. A step is retried by its
+flow: retrying the one retries the other.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,9 +33,9 @@ MOST = 2**63
 
 @dataclass(frozen=True, slots=True)
 class RetryCursor:
-    """How far a walk through the failed jobs has come, and where it ends.
+    """The position of a walk through the failed jobs, and its end.
 
-    What fails again while we walk has failed after the end, and is not met a second time.
+    Jobs that fail again during the walk failed after its end, and are not met a second time.
     """
 
     until: int
@@ -43,7 +43,7 @@ class RetryCursor:
     id: int = 0
 
     def behind(self, found: Sequence[Sequence[int]]) -> "RetryCursor":
-        """Behind the last of those that were found: their numbers, and when they failed."""
+        """Return the cursor after the last of the found jobs."""
         return RetryCursor(self.until, found[-1][1], found[-1][0]) if found else self
 
 
@@ -53,7 +53,7 @@ def begin() -> Operation[RetryCursor]:
 
 
 def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
-    """Give failed jobs another chance: those that had failed, and wait again."""
+    """Retry failed jobs; return those that had failed and wait again."""
     found = [FailedRow(*row) for row in (yield Ask("peek_failed", {"ids": list(numbers)}))]
     parents = {one.id: one.parent or 0 for one in found if one.step is not None}
     if not parents:
@@ -63,7 +63,7 @@ def revive(numbers: Sequence[int], who: str) -> Operation[list[int]]:
 
 
 def revive_steps(numbers: Sequence[int]) -> Operation[None]:
-    """The same for steps, by the flow that is gone on with; also for flows that ended with it."""
+    """Retry the steps of a flow that is resumed, and nested flows that ended with it."""
     found = {number: FailedRow(number) for number in numbers}
     revived = yield from _revive(numbers, found, "its flow")
     stopped = [number for number in numbers if number not in revived]
@@ -106,9 +106,9 @@ def _revive(
 
 
 def _keyed(failed: Iterable[FailedRow]) -> Operation[set[int]]:
-    """Give jobs their keys back, unless another job has one by now; return those that have theirs.
+    """Give jobs their keys back unless another job has them; return the jobs that have theirs.
 
-    Of several that had the same key, the last to be asked for has it.
+    Of several that had the same key, the last one asked for gets it.
     """
     mine = {(one.task, one.key): one.id for one in failed if one.key is not None}
     if not mine:
@@ -130,7 +130,7 @@ def _batch(keys: Mapping[tuple[str, str], int]) -> str:
 
 
 def _exclusive(wanted: Iterable[int | None]) -> Operation[dict[int | None, bool]]:
-    """The schedules whose jobs come one after the other, and whether one of them is alive."""
+    """Return the schedules whose jobs must not overlap, and whether one of them is alive."""
     ids = sorted({schedule for schedule in wanted if schedule is not None})
     if not ids:
         return {}
@@ -144,7 +144,7 @@ def _exclusive(wanted: Iterable[int | None]) -> Operation[dict[int | None, bool]
 
 
 def checked(first: int | None) -> int:
-    """How many are to be retried."""
+    """Return how many jobs to retry."""
     if first is None:
         return MOST
     if type(first) is not int or first < 0:

@@ -1,8 +1,8 @@
-"""A schedule that is held: locked, read, and with everything decided that was due until now.
+"""Changing a schedule: lock its row, decide what was due until now, then write the change.
 
-Whoever changes a schedule holds its row first, so that it and a scheduler never decide at the same
-time. What was due before a change is decided before the change, by the plan that was in force: an
-edit or a pause neither swallows a moment nor invents one.
+Every change locks the row first, so a change and a scheduler never decide at the same time. Moments
+that were due before a change are decided by the plan in force then: an edit or a pause neither
+loses a moment nor adds one.
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ def get(name: str) -> Operation[StoredSchedule]:
 
 
 def number_of(name: str) -> Operation[int]:
-    """The schedule of that name, or the last one that had it: its ledger can still be read."""
+    """Return the number of the schedule with this name, or of the last one that had it."""
     check_text(name, "name")
     found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
     if found:
@@ -58,7 +58,7 @@ def number_of(name: str) -> Operation[int]:
 
 
 def held(name: str, editor: Editor) -> Operation[tuple[ScheduleRow, StoredSchedule, datetime]]:
-    """The schedule, locked, with everything decided that was due until now."""
+    """Lock a schedule and decide everything that was due until now."""
     check_text(name, "name")
     named = Ask("hold_named_schedules", {"names": [name]})
     found = rows.schedules((yield named))
@@ -92,10 +92,9 @@ def record(schedule: StoredSchedule, entry: LedgerEntry, number: int) -> Operati
 
 
 def values_of(row: ScheduleRow) -> dict[str, Value]:
-    """The columns of a schedule that a change may set, as they are.
+    """Return the columns of a schedule that a change may set, as they are stored.
 
-    Not as they were read: another version of duly may have written choices that this one does not
-    know, and they stay.
+    Another version of duly may have written policies that this one does not know; they stay.
     """
     values: dict[str, Value] = row._asdict()
     return {name: values[name] for name in values if name not in KEPT}
@@ -117,7 +116,7 @@ def note(schedule: StoredSchedule, who: str, what: str) -> Operation[None]:
 def skip_until(
     now: datetime, schedule: StoredSchedule, row: ScheduleRow, ids: Ids
 ) -> Operation[int]:
-    """Account for what fell into a pause so far, and return the cursor that follows."""
+    """Record the moments that fell into a pause so far; return the cursor that follows."""
     while True:
         settled, until = frozenset[datetime](), None
         if (row.settled_until or 0) > to_us(schedule.cursor):

@@ -1,4 +1,4 @@
-"""What there is to be kept: schedules are added, listed, edited, removed."""
+"""Operations on schedules: add, edit, remove, pause, resume, skip, rewind, run by hand."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,7 +40,7 @@ from duly.store.values import Decide
 
 
 def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[StoredSchedule]]:
-    """Remember new schedules; a repeated call finds its own and changes nothing."""
+    """Add schedules; a repeated call finds its own rows and changes nothing."""
     [(instant,)] = yield Ask("now")
     now = from_us(instant)
     with Budget():  # one for all of them: they are added in one transaction
@@ -110,7 +110,7 @@ def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation
 
 
 def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
-    """The columns that differ; of policies, what this version does not know stays."""
+    """Return the columns that differ; policies that this version does not know stay."""
     before, after = rows.plan_values(old), rows.plan_values(new)
     changed = {key: after[key] for key in after if after[key] != before[key]}
     if "policies" in changed:
@@ -121,7 +121,7 @@ def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
 def _left_out(
     schedule: StoredSchedule, row: ScheduleRow, now: datetime, editor: Editor
 ) -> Operation[None]:
-    """Enter what the old plan has left out since the cursor; what it had due was fired before."""
+    """Record the moments that the old plan skipped since the cursor."""
     [facts] = yield from ledger.known([schedule], [row], now=now)
     firing = editor.decide(facts, now)
     if firing.entries:
@@ -129,7 +129,7 @@ def _left_out(
 
 
 def _timing(plan: Plan) -> tuple[object, ...]:
-    """What decides when it is due, as text: the old one may be one that cannot be read."""
+    """Return the choices that decide due moments, as text: an old plan may be unreadable."""
     policies = plan.policies
     return plan.rule, plan.zone, policies.dst, policies.exclude, policies.start, policies.end
 
@@ -147,7 +147,7 @@ def changes(name: str, limit: int) -> Operation[list[tuple[datetime, str, str]]]
 
 
 def foresee(name: str, decide: Decide) -> Operation[Firing]:
-    """What firing now would do: the facts are read, nothing is written."""
+    """Return what firing now would do; nothing is written."""
     found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
     if not found:
         yield from unknown(name)
@@ -218,7 +218,7 @@ def check_skipped(count: int) -> None:
 
 
 def skip_next(name: str, numbers: Sequence[int], editor: Editor) -> Operation[list[datetime]]:
-    """Leave out as many moments as there are numbers, of those that are not left out already."""
+    """Skip as many moments ahead as there are numbers; skipped ones do not count."""
     row, schedule, now = yield from held(name, editor)
     mine: dict[str, Value] = {
         "schedule_id": schedule.id,
@@ -292,7 +292,7 @@ def rewind(name: str, to: datetime, editor: Editor) -> Operation[StoredSchedule]
 
 
 def _take_back_stretches(schedule: StoredSchedule, moment: datetime, ids: Ids) -> Operation[None]:
-    """Moments behind the cursor that got no job of their own are decided anew."""
+    """Reopen moments after the cursor that got no job of their own."""
     values: dict[str, Value] = {"schedule_id": schedule.id, "moment": to_us(moment)}
     found = yield Ask("stretches_behind", values)
     for fire in map(rows.fire, found):
@@ -349,7 +349,7 @@ def _next_after(schedule: StoredSchedule, cursor: datetime, now: datetime) -> da
 
 
 def _ahead(schedule: StoredSchedule, after: datetime, count: int) -> Operation[list[datetime]]:
-    """Return so many moments to come that the ledger does not have yet."""
+    """Return moments to come that the ledger does not have yet."""
     kept = schedule.plan.kept
     end = after + timedelta(days=366 * 30)
     moments: list[datetime] = []
@@ -367,7 +367,7 @@ def _ahead(schedule: StoredSchedule, after: datetime, count: int) -> Operation[l
 
 
 def refresh(after: int, limit: int) -> Operation[int | None]:
-    """Work next moments out anew that were computed with older zone data."""
+    """Recompute next moments that were computed with older zone data."""
     version = zone_data_version()
     asked: dict[str, Value] = {"zone_data": version, "after": after, "limit": limit}
     stale = rows.schedules((yield Ask("stale_schedules", asked)))

@@ -1,4 +1,4 @@
-"""Operations that keep things moving: due jobs, late ones, lost ones, old ones."""
+"""Operations of the services: due jobs, late ones, lost ones, awaited events, pruning."""
 
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -57,15 +57,15 @@ class Waiting:
 
 
 def judged(trust: Trust | None) -> Operation[int | None]:
-    """Read the database's clock; return None if what it shows is not to be believed."""
+    """Read the database's clock; return None if it is not trusted."""
     [(now,)] = yield Ask("now")
     return now if trust is None or trust(from_us(now)) else None
 
 
 def believed(start: Callable[[], Operation[T]], trust: Trust | None) -> Operation[T | None]:
-    """Run an operation as of a moment that is judged first; return None if it is not believed.
+    """Run an operation as of a moment that is judged first; return None if it is not trusted.
 
-    Its statements go by that moment, so a clock that jumps between two of them changes nothing.
+    Its statements use that moment, so a clock that jumps between two of them changes nothing.
     """
     now = yield from judged(trust)
     return None if now is None else (yield from as_of(now, start()))
@@ -77,7 +77,7 @@ def looked(found: Sequence[Row]) -> Waiting:
 
 
 def ready(limit: int) -> Operation[list[str]]:
-    """Make due jobs ready: their queues."""
+    """Make due jobs ready; return their queues."""
     moved = yield Ask("ready_due_jobs", {"limit": limit})
     return [queue for (queue,) in moved]
 
@@ -156,7 +156,7 @@ def _hurry(numbers: list[int]) -> Operation[list[str]]:
 
 
 def sweep(limit: int) -> Operation[int]:
-    """Find what was left behind: jobs that wait for nothing, delays that await nothing."""
+    """Repair what was left behind: jobs that wait for nothing, delays that await nothing."""
     blocked = yield Ask("stranded_blocked", {"limit": limit})
     ids = [schedule_id for (schedule_id,) in blocked]
     if ids:
@@ -172,7 +172,7 @@ def sweep(limit: int) -> Operation[int]:
 
 
 def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
-    """Set jobs aside at the heads of queues whose tasks no living worker knows."""
+    """Set aside jobs at the heads of queues whose tasks no living worker knows."""
     living = [rows.worker(row) for row in (yield Ask("living_workers"))]
     known = sorted({task for worker in living for task in worker.tasks})
     held = 0
@@ -193,7 +193,7 @@ def hold_unknown(*, patience: timedelta, limit: int) -> Operation[int]:
 
 
 def free_unfit(limit: int) -> Operation[list[str]]:
-    """Set jobs free that wait for somebody who lives now: their queues."""
+    """Unblock jobs whose required worker is alive again; return their queues."""
     living = [rows.worker(row) for row in (yield Ask("living_workers"))]
     known = rows.packed(_fitting(living))
     return [queue for (queue,) in (yield Ask("free_unfit_jobs", {"known": known, "limit": limit}))]
@@ -214,7 +214,7 @@ def _fitting(living: Iterable[WorkerInfo]) -> Iterator[dict[str, str]]:
 
 
 def lost(*, after: int, margin: timedelta) -> Ask:
-    """Whether there is anything to take back."""
+    """Return the statement that asks whether there is anything to reclaim."""
     return Ask("lost_jobs", {"after": after, "margin": rows.microseconds(margin), "limit": 1})
 
 
@@ -290,7 +290,7 @@ def make_day(parent: str, instant: int) -> Operation[None]:
 
 
 def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
-    """The statements that forget what is old, each with the instant before which it is."""
+    """Return the statements that delete old rows, each with its limit of age."""
     lengths = {
         "prune_history": retention.history,
         "prune_failed": retention.failed,
@@ -329,7 +329,7 @@ def prune(statement: str, before: int, limit: int) -> Operation[int]:
 
 
 def prune_keys(limit: int) -> Operation[int]:
-    """Forget keys of jobs that have ended; as above, they are held before that is looked at."""
+    """Delete keys of jobs that have ended; they are locked before the jobs are looked up."""
     held = [{"task": task, "key": key} for task, key in (yield Ask("old_keys", {"limit": limit}))]
     return len((yield Ask("prune_keys", {"rows": rows.packed(held)}))) if held else 0
 
@@ -350,7 +350,7 @@ def progress() -> Operation[StoreProgress]:
 
 
 def compare_unseen(limit: int) -> Operation[int]:
-    """Note the steps that wait for events which nobody has looked at; return how many events."""
+    """Mark the steps that wait for new events to be compared; return how many events."""
     asked = {"limit": limit, "at": BEGINNING.at, "id": BEGINNING.id}
     numbers = [number for number, *_ in (yield Ask("unseen_events", asked))]
     if numbers:
@@ -359,9 +359,9 @@ def compare_unseen(limit: int) -> Operation[int]:
 
 
 def answer(limit: int, *, ids: Ids) -> Operation[tuple[EndedJobs, int]]:
-    """End the jobs whose event has come, each with what that says as its result.
+    """Complete the jobs whose event has come, with its payload as their result.
 
-    Return also how many were compared.
+    Return also how many jobs were compared.
     """
     found = yield Ask("answered_jobs", {"limit": limit})
     if not found:

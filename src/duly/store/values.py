@@ -1,9 +1,4 @@
-"""What the engine and the application may ask of a store, whatever database is below.
-
-Each noun has its protocol. All calls may be made from any number of processes at once; each is one
-transaction, and each may be repeated after ``OutcomeUnknown``. The time is the store's own: nobody
-tells it what time it is.
-"""
+"""Values that the verbs of the store take and return, and the topics of its nudges."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +47,7 @@ NO_FLOOR = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringResult:
-    """What one pass over the due schedules came to."""
+    """The result of one pass over the due schedules."""
 
     schedules: int = 0
     fires: int = 0
@@ -65,7 +60,7 @@ class FiringResult:
     settled: bool = False  # some are due still whose ledger has rows behind the cursor
 
     def __add__(self, later: "FiringResult") -> "FiringResult":
-        """Return what two passes came to, one after the other."""
+        """Return the combined result of two passes."""
         return FiringResult(
             schedules=self.schedules + later.schedules,
             fires=self.fires + later.fires,
@@ -88,7 +83,7 @@ class WantedSchedule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What became of a set of schedules that code declares."""
+    """The result of announcing the schedules that code declares."""
 
     since: datetime  # from when on the set that holds does
     superseded: bool = False  # somebody holds a newer one: nothing was written
@@ -104,7 +99,7 @@ class Declared:
 
 
 class LaneRule(NamedTuple):
-    """What counts for a limit, by its name or its template, whatever code says."""
+    """An operator's override of a limit, by its name or its template."""
 
     name: str
     concurrency: int | None
@@ -113,7 +108,7 @@ class LaneRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDefinitions:
-    """What is there of all that a file may speak of, by name."""
+    """The stored schedules, queues and limits that a file may define, by name."""
 
     schedules: Mapping[str, StoredSchedule]
     queues: Mapping[str, Queue]
@@ -122,7 +117,7 @@ class StoredDefinitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleStep:
-    """A schedule as it is to be; it is refused if what is there is not what was ``seen``."""
+    """A schedule as it should become; refused if the stored one is not as ``seen``."""
 
     name: str
     seen: StoredSchedule | None  # None: there was none
@@ -149,7 +144,7 @@ Step: TypeAlias = ScheduleStep | QueueStep | LimitStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatched:
-    """What one pass over the waiting jobs came to."""
+    """The result of one pass over the waiting jobs."""
 
     ready: int = 0
     hurried: int = 0
@@ -160,7 +155,7 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBack:
-    """What one pass over lost jobs came to."""
+    """The result of one pass over lost jobs."""
 
     lost: int = 0
     poisoned: int = 0
@@ -168,7 +163,7 @@ class TakenBack:
 
 
 class HeldJob(Protocol):
-    """What must be known of a job to settle it: as it was claimed, or as it was found lost."""
+    """The facts that settling a job needs, from its claim or from its reclaim."""
 
     @property
     def id(self) -> int: ...
@@ -188,7 +183,7 @@ class HeldJob(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What a job that was run is to become. Written only if the fence still holds."""
+    """The outcome of a job that ran; written only under the fencing token of its claim."""
 
     job: HeldJob
     verdict: Verdict
@@ -200,7 +195,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """Which settlements were written, and which were refused because the job is not held."""
+    """Which settlements were written, and which were refused because the claim was lost."""
 
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
@@ -210,7 +205,7 @@ class Settled:
 
 
 class ReadyShelf(NamedTuple):
-    """A shelf of a queue with something to claim for a worker."""
+    """A shelf of a queue that has a job for a worker."""
 
     queue: str
     shelf: int
@@ -218,7 +213,7 @@ class ReadyShelf(NamedTuple):
 
 
 class JobDone(NamedTuple):
-    """A job that succeeded and that nothing waits for."""
+    """A job that succeeded and that no other job, key, schedule or limit waits for."""
 
     id: int
     fence: int
@@ -228,7 +223,7 @@ class JobDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a worker would like to run next."""
+    """Which jobs a worker wants to claim."""
 
     worker: int
     queue: str
@@ -243,7 +238,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What was written of what is done, and what is to be run next."""
+    """Which finished jobs were written, and which jobs were claimed."""
 
     jobs: Sequence[Claimed] = ()
     kept: Sequence[int] = ()
@@ -252,7 +247,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What is to be run next, and whether the limits of the queue are why there is no more."""
+    """The claimed jobs, and whether limits of the queue are why there are no more."""
 
     jobs: Sequence[Claimed] = ()
     full: bool = False  # as many run of this queue, or have begun, as may
@@ -261,7 +256,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """What a worker hears when it says that it is alive."""
+    """The answer to a worker's heartbeat."""
 
     order: Order
     slots: int | None = None
@@ -270,7 +265,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneInfo:
-    """A limit under one rendered name, and who is there."""
+    """A limit under one rendered name, with the jobs in it."""
 
     name: str
     template: str
@@ -282,7 +277,7 @@ class LaneInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreProgress:
-    """What is due and not done. Health is this, not whether a process is up."""
+    """Overdue work. The store is healthy if there is none, whatever processes run."""
 
     now: datetime
     oldest_unfired: datetime | None  # the due moment that has waited longest for a scheduler
@@ -298,7 +293,7 @@ class StoreProgress:
 
     @property
     def problem(self) -> str | None:
-        """What is overdue so long that nobody can be working on it."""
+        """Describe work that is overdue for so long that nobody can be working on it."""
         if self.oldest_unfired and self.now - self.oldest_unfired > OVERDUE:
             return (
                 f"a moment has been due since {self.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC and "
@@ -314,7 +309,7 @@ class StoreProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long what has ended is kept."""
+    """How long ended jobs, events and fires are kept."""
 
     history: timedelta = timedelta(days=14)
     fires: timedelta = timedelta(days=90)
@@ -349,10 +344,10 @@ LONGEST_TAIL = 400  # characters of an error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Jobs that match, and where to go on.
+    """Matching jobs, and the cursor to continue with.
 
-    A page ends when it is full, or when it has looked at enough: then it may hold few jobs, or none
-    at all, and yet not be the last.
+    A page ends when it is full or has examined enough rows: it may be short or empty without being
+    the last.
     """
 
     jobs: Sequence[Job]
@@ -362,7 +357,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A job that has failed, as far as it takes to see what failed alike."""
+    """A failed job, with what is needed to group similar failures."""
 
     id: int
     task: str
@@ -374,7 +369,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many moments came to the same."""
+    """The number of due moments with the same outcome."""
 
     outcome: Outcome
     cause: Cause | None
@@ -385,14 +380,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourTally(Tally):
-    """The same, of those that were due within an hour."""
+    """The number of due moments with the same outcome within an hour."""
 
     hour: datetime  # its beginning, a whole hour of UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKept:
-    """Moments of a schedule that were not kept, all in the same way: the last, and how many."""
+    """Due moments of a schedule that were missed for the same reason: the last, and how many."""
 
     schedule: str
     due_at: datetime
@@ -408,7 +403,7 @@ class NotKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTask:
-    """Jobs of a task that failed and that no schedule has made: the last, and how many."""
+    """Failed jobs of a task that no schedule made: the last, and how many."""
 
     task: str
     job_id: int
@@ -420,7 +415,7 @@ class FailedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingKind:
-    """Jobs that wait for a worker, and what it must have for them."""
+    """Jobs that wait for the same kind of worker."""
 
     queue: str
     task: str
@@ -448,7 +443,7 @@ HappeningKind = Literal["moment", "began", "ended"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """Something that happened to a moment or to a job."""
+    """A decided moment, a started job or an ended job."""
 
     at: datetime
     kind: HappeningKind
@@ -465,7 +460,7 @@ class Happening:
 
     @property
     def id(self) -> str:
-        """The moment and the number, as ``1700000000000000-42``."""
+        """The timestamp and the number, as ``1700000000000000-42``."""
         return f"{to_us(self.at)}-{self.number}"
 
 
@@ -475,10 +470,10 @@ LENGTHS: tuple[int, ...] = tuple(step * 10**digits for digits in range(3, 10) fo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedStats:
-    """What ended in a queue within a stretch of time, and how long it took.
+    """The jobs that ended in a queue within a period, with histograms of durations.
 
-    Of each histogram, the first number counts lengths below the first of ``LENGTHS``, and each
-    other those that have reached one more of them.
+    Of each histogram, the first number counts durations below the first of ``LENGTHS``, and each
+    other one those that reached one more of them.
     """
 
     start: datetime
@@ -497,7 +492,7 @@ MOST_COUNTED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """What is in a queue. Any of the numbers above ``MOST_COUNTED`` means: more than that."""
+    """The number of jobs in a queue; a number above ``MOST_COUNTED`` means more than that."""
 
     queue: str
     ready: int = 0
@@ -510,7 +505,7 @@ class Depth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTask:
-    """A task that jobs wait for, or schedules will want, and what a worker must have for it."""
+    """A task of waiting jobs or active schedules, and what a worker needs for it."""
 
     task: str
     queue: str
@@ -521,7 +516,7 @@ class WantedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """Jobs that run, as the store has it, and whose worker has no lease or is known to be dead."""
+    """Jobs recorded as running whose worker has no lease or is known to be dead."""
 
     worker: int
     name: str  # empty: nothing else is known of the worker
@@ -531,7 +526,7 @@ class Orphans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadDay:
-    """A day of a table that is kept by the day, and that cannot take rows."""
+    """A day of a partitioned table that cannot take rows."""
 
     table: str
     day: datetime
@@ -540,7 +535,7 @@ class BadDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEventPage:
-    """Events that match, the newest first, and where to go on."""
+    """Matching events, the newest first, and the cursor to continue with."""
 
     events: Sequence[Event]
     after: str | None = None  # what the next page is asked for with; None: there is none
@@ -548,7 +543,7 @@ class StoredEventPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reacted:
-    """What one look at new events came to."""
+    """The result of one pass over new events."""
 
     events: int = 0  # that were looked at
     jobs: int = 0  # that were made, or moved
@@ -562,7 +557,7 @@ class Reacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
-    """What became of events that a schedule had not reacted to."""
+    """The result of replaying events to a schedule."""
 
     schedule: str
     events: int = 0
