@@ -11,8 +11,7 @@ BYTECODE := $(CURDIR)/.venv/bytecode
 quick test test-rest $(BYTECODE): export PYTHONDONTWRITEBYTECODE :=
 quick test test-rest $(BYTECODE): export PYTHONPYCACHEPREFIX := $(BYTECODE)
 
-# More processes than two cores: many tests wait for real time.
-PYTEST = $(BIN)/python -m pytest -n 4 --dist worksteal $(if $(PG),--pg=$(PG))
+PYTEST = $(BIN)/python -m pytest --dist worksteal $(if $(PG),--pg=$(PG))
 
 # A stamp is as old as the installation it stands for. The version is read from version.py, so
 # the installed metadata goes stale with it too.
@@ -30,14 +29,14 @@ demo: .venv/installed-base ## See it work, with its dashboard, until Ctrl-C (ARG
 	@sh scripts/demo $(ARGS)
 
 quick: .venv/installed-dev ## Run the tests that need no server and no browser (ARGS="-k cron")
-	$(PYTEST) --tier=quick $(ARGS)
+	$(PYTEST) -n auto --tier=quick $(ARGS)
 
 test: ## Check, then test every promise once (ARGS="-k cron", PG=16, PG=all)
 	@$(MAKE) --no-print-directory -j2 check $(BYTECODE)
-	$(PYTEST) --tier=test $(ARGS)
+	$(PYTEST) -n 4 --tier=test $(ARGS)  # more than two cores: many tests wait for real time
 
 test-rest: .venv/installed-dev ## Run the tests that make test leaves out (ARGS=, PG=)
-	$(PYTEST) --tier=rest $(ARGS)
+	$(PYTEST) -n 4 --tier=rest $(ARGS)
 
 test-all: check ## Check, then run every test on each CPython that is found (ARGS=, PG=)
 	sh scripts/test-elsewhere all $(if $(PG),--pg=$(PG)) $(ARGS)

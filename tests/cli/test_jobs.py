@@ -143,10 +143,12 @@ def test_what_is_not_understood_is_refused_with_what_may_be_meant(
     "words", [[], ["show", "17"], ["logs", "17"], ["retry", "17"], ["cancel", "x", "--yes"]]
 )
 def test_asking_never_makes_a_store(tmp_path: Path, words: list[str]) -> None:
-    done = command(*words, "--store", str(tmp_path / "other.db"))
+    here = tmp_path / "here"
+    here.mkdir()
+    done = command(*words, "--store", str(here / "other.db"))
     assert (done.exit_code, done.stdout) == (5, "")
     assert "no store at" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
 
 
 def test_a_schedule_that_is_not_there_and_a_job_that_is_not_there() -> None:

@@ -150,6 +150,7 @@ def test_what_is_wrong_is_said_in_the_words_of_python() -> None:
 
 
 def test_it_makes_no_store(tmp_path: Path) -> None:
+    (tmp_path / "duly.db").unlink()
     done = command("typed", "text=x")
     assert (done.exit_code, done.stdout) == (5, "")
     assert "no store at" in done.stderr

@@ -109,7 +109,8 @@ def test_help_teaches_with_examples() -> None:
         assert f"\n    duly {noun}" in shown
 
 
-def test_asking_never_makes_a_store(url: str) -> None:
+def test_asking_never_makes_a_store(tmp_path: Path) -> None:
+    url = str(tmp_path / "other.db")
     for words in (["workers"], ["queues"], ["queues", "pause", "mail"], ["workers", "stop", "w"]):
         told = command(*words, "--store", url)
         assert (told.exit_code, "no store at" in told.stderr) == (5, True)

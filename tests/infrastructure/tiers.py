@@ -33,7 +33,6 @@ QUICK = [
         "rules",
         "settings",
         "store/test_conformance.py",
-        "testing",
         "test_clock.py",
     )
 ]

@@ -13,7 +13,7 @@ from tests.simulation import SOMETIMES, Ending, Sabotage, play, telling
 from tests.simulation.sabotages import SABOTAGES
 
 HERE = Path(__file__).parent
-FEW_STORIES = 12
+FEW_STORIES = 8
 STORIES = 250
 SECONDS = 20  # of computing, after which it is enough, if everything has happened
 MOST_STORIES = 1_000

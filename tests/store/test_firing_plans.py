@@ -172,7 +172,10 @@ class House:
         return await self.store.ledger.fire(decide, limit=200, trust=lambda _: True)
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+again = pytest.mark.thorough("repeats on the other database")
+
+
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=again)])
 async def house(
     request: pytest.FixtureRequest, pg_dsn: str, tmp_path: Path
 ) -> AsyncIterator[House]:

@@ -40,7 +40,14 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+many = pytest.mark.thorough("explores more orders than all others together")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(one, marks=[many] if "two_orders" in one.__name__ else []) for one in CASES],
+    ids=lambda case: case.__name__,
+)
 async def test_limits_hold_in_every_order(scene: Scene, case: Case) -> None:
     found = await case(scene)
     assert not found.broken, found
