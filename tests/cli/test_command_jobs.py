@@ -54,7 +54,7 @@ def test_a_line_that_fails_is_told_under_its_schedules_name(log: list[str]) -> N
     assert '"title": "gone"' in rows
     [number] = duly("jobs", "state:failed", "schedule:gone", "-n", "1", "-o", "name").split()
     shown = duly("jobs", "show", number)
-    assert shown.startswith(f"job {number}, gone (duly.shell), failed ")
+    assert shown.startswith(f"job {number} (gone) was due ")
     assert "Traceback" not in shown
     assert "Permanent" not in shown
     assert f"job {number} (gone) was due " in duly("why", number)

@@ -124,8 +124,8 @@ def test_a_schedule_reacts_to_what_happened_before_it(shop: Duly) -> None:
     ("words", "code", "saying"),
     [
         (["emit", "no name"], 2, "is not the name of an event"),
-        (["emit", "a", "7"], 2, '"7": what an event says has names'),
-        (["emit", "a", "n=1", "n=2"], 2, "n was said before"),
+        (["emit", "a", "7"], 2, '"7": the fields of a payload have names'),
+        (["emit", "a", "n=1", "n=2"], 2, "n is given twice"),
         (["emit", "a", "--json", "[1]"], 2, "an object"),
         (["emit", "a", "--json", "{"], 2, "that is not JSON"),
         (["emit", "a", "--key", ""], 2, "an empty key"),

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from duly import Duly, JobFailed, Step
 from duly.app.flows import Flow
 from duly.cli import main
-from duly.cli.flow_tree import DEEPEST, depths_of
+from duly.cli.job_text import DEEPEST, depths_of
 from tests.app.waiting import eventually
 
 
@@ -104,8 +104,7 @@ def test_a_part_says_where_it_stands_in_which_flow(broken: int) -> None:
     said = [command("jobs", "show", number).stdout for number in numbers]
     found = sorted(line.strip() for text in said for line in text.splitlines() if "part " in line)
     assert found == [
-        f"is         step 2 (transform, part {part} of 3) of flow {broken} etl"
-        for part in (1, 2, 3)
+        f"is        step 2 (transform, part {part} of 3) of flow {broken} etl" for part in (1, 2, 3)
     ]
 
 

@@ -70,7 +70,7 @@ def test_a_list_that_has_looked_at_enough_says_how_far_and_how_to_go_on(
     succeeded(9)
     told, found = command("task:fail", "-o", "name"), ""
     assert "no job matches" in told.stderr
-    assert "there are many: looked back to " in told.stderr
+    assert "there are many: searched back to " in told.stderr
     for _ in range(9):
         if "--after" not in told.stderr:
             break

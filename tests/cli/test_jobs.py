@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -168,8 +169,9 @@ def test_show_tells_everything_about_a_failed_job() -> None:
     done = command("show", str(job.id))
     assert done.exit_code == 0
     sentence, *_ = done.stdout.splitlines()
-    assert sentence.startswith(f"job {job.id}, fail, failed ")
-    assert "attempt 1 of 1 raised ValueError: the relay is down" in sentence
+    assert sentence.startswith(f"job {job.id} (fail) was due ")
+    assert sentence.endswith(" and failed at its first attempt: ValueError: the relay is down.")
+    assert "attempt 1 of 1 raised ValueError: the relay is down" in done.stdout
     sections = [line for line in done.stdout.splitlines() if line.isupper() and line.isalpha()]
     assert sections == ["ARGUMENTS", "ABOUT", "WHERE", "ATTEMPTS"]
     assert '  text  "the relay is down"' in done.stdout
@@ -184,7 +186,10 @@ def test_show_has_the_result_and_where_it_ran() -> None:
     job = shop.bill.enqueue(7, date(2026, 3, 5))
     job.result("9s")
     told = command("show", str(job.id)).stdout
-    assert f"job {job.id}, bill (invoice of 7), succeeded " in told
+    sentence, *_ = told.splitlines()
+    assert sentence.startswith(f"job {job.id} (invoice of 7) was due ")
+    assert " and ran on time " in sentence
+    assert re.search("^  task +bill$", told, re.MULTILINE)
     assert '"customer": 7' in told.split("RESULT")[1]
     assert "  worker  " in told.split("WHERE")[1]
     [_, attempt] = told.split("ATTEMPTS\n")[1].split("\n\n")[0].splitlines()
@@ -212,7 +217,7 @@ def test_logs_are_what_a_job_has_said() -> None:
     quiet = shop.pid.using(queue="nobody").enqueue()
     done = command("logs", str(quiet.id))
     assert (done.exit_code, done.stdout) == (0, "")
-    assert f"job {quiet.id} has said nothing" in done.stderr
+    assert f"job {quiet.id} has no log output" in done.stderr
 
 
 @pytest.mark.usefixtures("office_is_open")
@@ -319,8 +324,9 @@ def test_a_running_job_is_shown_where_it_runs_and_stopped(tmp_path: Path) -> Non
     eventually(lambda: is_up(f"{sign}.began"), "the job to begin")
     assert listed("state:running") == [job.id]
     sentence = command("show", str(job.id)).stdout.splitlines()[0]
-    assert sentence.startswith(f"job {job.id}, hold, has run for ")
-    assert sentence.endswith(", attempt 1")
+    assert sentence.startswith(f"job {job.id} (hold) was due ")
+    assert " and is running since " in sentence
+    assert ", attempt 1 of " in sentence
     stopped = command("cancel", "state:running", "--yes")
     assert stopped.stdout == f"{job.id}\n"
     assert "cancelled 1 job\n" in stopped.stderr

@@ -79,9 +79,9 @@ def say(page: Page, name: str, payload: str) -> None:
     """With the form that the page has for it."""
     page.get_by_role("button", name="Emit…").click()
     page.get_by_label("Name").fill(name)
-    page.get_by_label("What it says, as JSON").fill(payload)
+    page.get_by_label("Payload, as JSON").fill(payload)
     page.get_by_role("button", name="Emit", exact=True).click()
-    expect(page.locator(".toast")).to_contain_text("It is said (event ")
+    expect(page.locator(".toast")).to_contain_text(" is emitted.")
     page.locator(".toast").click()
 
 
@@ -92,7 +92,7 @@ def test_a_flow_waits_somebody_answers_and_it_goes_on(here: Served, browser_page
     browser_page.locator("#step-1").get_by_role("button", name="Answer…").click()
     sheet = browser_page.locator("#sheet")
     sheet.get_by_role("button", name="Answer", exact=True).click()
-    expect(browser_page.locator(".toast")).to_contain_text("It is said (event ")
+    expect(browser_page.locator(".toast")).to_contain_text(" is emitted.")
     expect(sheet).to_be_hidden()
     # Nobody has loaded the page again.
     expect(browser_page.locator("svg .at-succeeded")).to_have_count(2)
@@ -106,7 +106,7 @@ def test_a_flow_waits_somebody_answers_and_it_goes_on(here: Served, browser_page
 
 def test_what_is_said_on_the_page_is_seen_to_start_work(here: Served, browser_page: Page) -> None:
     browser_page.goto(f"{here.url}/schedules")
-    browser_page.get_by_role("link", name="What starts work").click()
+    browser_page.get_by_role("link", name="Events").click()
     starting = browser_page.locator("#starting-reindex")
     expect(starting).to_contain_text("When doc.changed happens.")
     expect(starting).to_contain_text("not yet")
@@ -120,7 +120,7 @@ def test_what_is_said_on_the_page_is_seen_to_start_work(here: Served, browser_pa
     check_with_axe(browser_page)
     row.get_by_role("link", name="doc.changed").click()
     expect(browser_page.locator("h1")).to_contain_text("doc.changed")
-    expect(browser_page.locator(".sentence")).to_contain_text("came to 1 job")
+    expect(browser_page.locator(".sentence")).to_contain_text(": 1 job")
     assert "hunter2" not in browser_page.content()
     check_with_axe(browser_page)
 

@@ -177,6 +177,6 @@ def test_a_step_that_asks_has_a_form_for_the_answer(here: Served, browser_page: 
     expect(browser_page.locator("svg .at-awaiting .name")).to_have_text("approval")
     browser_page.locator("#step-1").get_by_role("button", name="Answer…").click()
     sheet = browser_page.locator("#sheet")
-    expect(sheet).to_contain_text("order.approved about A 7")
-    expect(sheet.get_by_label("What it says, as JSON")).to_have_value('{"approved": true}')
+    expect(sheet).to_contain_text("order.approved with key A 7")
+    expect(sheet.get_by_label("Payload, as JSON")).to_have_value('{"approved": true}')
     check_with_axe(browser_page)

@@ -63,7 +63,7 @@ def test_what_nobody_could_look_at_is_a_table_alone_and_says_so(office: Office) 
     with office.site.app.running():
         job.result("60s")
     page = office.page(f"/jobs/{job.id}")
-    assert "Too many to be drawn." in page
+    assert "Too many steps to draw." in page
     assert "flow-graph" not in page
     assert page.count('<td class="step-name">') == MOST_STEPS + 1
 
@@ -83,7 +83,7 @@ def test_today_lists_what_waits_for_an_answer(office: Office) -> None:
     page = office.page("/")
     assert "Waiting for an answer" in page
     assert f'<a href="/jobs/{flow}">ask</a>' in page
-    assert "waits for <code>order.paid</code> about <code><A 7></code>" in page
+    assert "waits for <code>order.paid</code> with key <code><A 7></code>" in page
     assert f'hx-get="/jobs/{step}/answer"' in page
     api = office.site.client.get("/api/v1/status", headers=office.site.bearer("api", "viewer"))
     [told] = api.json()["awaiting"]
@@ -101,7 +101,9 @@ def test_the_answer_is_the_event_that_is_waited_for(office: Office) -> None:
     assert '<input type="hidden" name="key" value="<A 7>">' in form
     assert re.search(r'<textarea name="payload"[^>]*>{"approved": true}</textarea>', form)
     office.site.app.jobs.get(step).cancel()
-    assert "It waits for no event any more: it is cancelled." in office.page(f"/jobs/{step}/answer")
+    assert "This step does not wait for an event any more: it is cancelled." in office.page(
+        f"/jobs/{step}/answer"
+    )
 
 
 def test_a_step_leads_up_to_its_flow(office: Office) -> None:

@@ -16,7 +16,7 @@ import pytest
 from duly import Duly, JobFailed, Retry, current
 from duly.app import Job, Task
 from duly.model.access import Role
-from duly.views.job_page import LINES
+from duly.views.job import LOG_LINES as LINES
 from tests.infrastructure.web import Site, site
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -150,10 +150,10 @@ def test_names_that_are_known_are_offered_to_be_completed(shop: Shop) -> None:
     assert {"state:failed", "queue:default", "task:shout", "schedule:hourly", "tag:"} <= offered
 
 
-def test_a_list_without_jobs_says_that_this_is_good_where_it_is(shop: Shop) -> None:
+def test_a_list_without_jobs_says_how_to_get_some(shop: Shop) -> None:
     assert "hello.enqueue()" in shop.page("/jobs")
     found = seen(shop.page("/jobs?filter=state:failed"))
-    assert "No job matches state:failed. That is good. Clear the filter" in found.text
+    assert "No job matches state:failed. Clear the filter" in found.text
 
 
 def test_a_long_list_goes_on_where_it_ended(shop: Shop) -> None:
@@ -218,7 +218,7 @@ def test_a_job_of_a_schedule_leads_to_it(shop: Shop) -> None:
     shop.site.app.schedules.add("every 1h", shop.shout.bind(1), name="hourly/x")
     fire = shop.site.app.schedules.run("hourly/x")
     page = shop.page(f"/jobs/{fire.job_id}")
-    assert 'href="/schedules/hourly%2Fx">hourly/x</a>, for its moment' in page
+    assert 'href="/schedules/hourly%2Fx">hourly/x</a>, due <time' in page
 
 
 def test_secrets_are_shown_nowhere(shop: Shop) -> None:
@@ -229,8 +229,8 @@ def test_secrets_are_shown_nowhere(shop: Shop) -> None:
         paths += [f"/jobs/{job}{part}" for part in ("", "/log", "/log.txt", "/run-again")]
     for path in paths:
         assert "hunter2" not in shop.page(path), path
-    assert "is hidden. If you change anything" in shop.page(f"/jobs/{secret}/run-again")
-    assert "is hidden. If you change" not in shop.page(
+    assert "are hidden. If you change anything" in shop.page(f"/jobs/{secret}/run-again")
+    assert "are hidden. If you change" not in shop.page(
         f"/jobs/{shop.shout.enqueue(1).id}/run-again"
     )
 

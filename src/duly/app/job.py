@@ -18,7 +18,7 @@ from duly.model.states import ENDED, State
 from duly.registry.definition import Definition
 from duly.registry.option_values import Duration, length_of
 from duly.store.store import Store
-from duly.views.unfinished import unfinished
+from duly.views.why import unfinished
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -19,8 +19,7 @@ from duly.registry.registry import Registry
 from duly.store.store import Store
 from duly.store.values import Page
 from duly.views.failures import FailureGroup, failures
-from duly.views.job_list import within
-from duly.views.tenancy import own_job
+from duly.views.tenancy import own_filter, own_job
 from duly.views.why import why_job
 
 
@@ -159,11 +158,10 @@ class Jobs:
                 f'{asked!r} is no filter, as "state:failed task:send"; of one job: '
                 "duly.jobs.get(number).retry()"
             )
-        return within(parse_filter(words), self._tenant)
+        return own_filter(parse_filter(words), self._tenant)
 
     async def _why(self, store: Store, number: int) -> str:
-        await own_job(store, number, self._tenant)
-        return await why_job(store, number)
+        return await why_job(store, number, tenant=self._tenant)
 
     async def _get(self, store: Store, number: int) -> Job[Any]:
         found = await own_job(store, number, self._tenant)

@@ -113,17 +113,24 @@ class View:
         return NOTHING if moment is None else f"{roughly(max(self.now - moment, timedelta()))} ago"
 
 
+def view_as_dict(view: object) -> Mapping[str, object]:
+    """A view as JSON, the same as the HTTP API answers."""
+    from duly.views import as_dict
+
+    return as_dict(view)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Generic[T]):
     """What is shown of each thing in a list."""
 
     headings: Sequence[str]
     row: Callable[[T, View], Sequence[str]]  # a cell for each heading, the wide ones behind
-    plain: Callable[[T], Mapping[str, object]]  # for JSON
     name: Callable[[T], str]
     nothing: str  # what is said when there is none
     wide: Sequence[str] = ()  # more headings
     colour: Callable[[T], str | None] = lambda _: None
+    plain: Callable[[T], Mapping[str, object]] = view_as_dict  # for JSON
 
 
 utc_option = click.option("--utc", is_flag=True, help="Show moments in UTC.")

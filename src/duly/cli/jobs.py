@@ -1,63 +1,52 @@
-"""``duly jobs``: what is to be done, is being done and was done; and another chance, or none."""
+"""``duly jobs``: list jobs, show one, print its log, group failures."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from datetime import datetime
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from duly.cli.formats import (
     FilteredNounGroup,
+    Listing,
     View,
     list_options,
     show_list,
     utc_option,
+    view_as_dict,
 )
-from duly.cli.job_choice import (
-    ASKED,
-    MOST_COUNTED,
-    among,
-    called_off,
-    do_to_each,
+from duly.cli.job_changes import (
+    cancel_command,
     filter_from,
-    going_on_from,
-    is_agreed,
     is_number,
-    numbers_in,
-    retried_one,
-    still_running,
-    tell,
+    remove_command,
+    retry_command,
 )
-from duly.cli.job_failures import failures_command
-from duly.cli.job_json import plain
-from duly.cli.job_list import LISTING, going_on, seen_by
-from duly.cli.job_log import print_log
-from duly.cli.job_page import Seen, page
+from duly.cli.job_text import JOBS, job_text
 from duly.cli.options import WholeNumber
 from duly.cli.store import ask, output_option, store_option
-from duly.policy.printable import json_text
+from duly.clock import sleep
+from duly.policy.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
+    from duly.views.failures import FailureGroup
+    from duly.views.job import JobDetail, JobView
 
 MOST_LISTED: Final = 10_000
-MOST_PAGES: Final = (
-    50  # of those that look at many jobs and find few: a million jobs, a few seconds
-)
-LIVING: Final = ("scheduled", "blocked", "ready", "running")
-ENDED: Final = ("succeeded", "failed", "cancelled", "expired")
+MOST_PAGES: Final = 50  # of a filter that few jobs match: a million jobs, a few seconds
+SECONDS_BETWEEN_LOOKS: Final = 0.25  # at a log that is followed
 
 _NUMBER = click.argument("number", metavar="ID", type=WholeNumber(1))
-_WHICH = click.argument("words", metavar="ID… | FILTER…", nargs=-1)
-_YES = click.option("--yes", is_flag=True, help="Do not ask whether all of them are meant.")
 
 
 @click.group(cls=FilteredNounGroup)
 def jobs() -> None:
-    """List jobs, look at one, give it another chance, call it off or forget it.
+    """List jobs, show one, retry, cancel or delete it.
 
-    FILTER is one or more of these words, all of which must fit, and text that is looked for in the
-    task, title, key, reason and error:
+    FILTER is one or more of these words, all of which must match, and text that is searched for in
+    the task, title, key, reason and error:
 
     \b
       state:failed,running  queue:mail  task:send*  tenant:acme  tag:nightly  key:x  schedule:NAME
@@ -65,11 +54,11 @@ def jobs() -> None:
 
     \b
       duly jobs                              the newest
-      duly jobs state:failed since:2h        what failed lately
-      duly jobs failures since:1d            the same by task and error, the most frequent first
-      duly jobs show 1002                    everything about one; of a flow, its steps
-      duly jobs flow:1002 state:failed       what failed of a flow
-      duly jobs logs 1002 -f                 what it says, while it says it
+      duly jobs state:failed since:2h        recent failures
+      duly jobs failures since:1d            failures by task and error, the most frequent first
+      duly jobs show 1002                    everything about one job; of a flow, its steps
+      duly jobs flow:1002 state:failed       the failed jobs of a flow
+      duly jobs logs 1002 -f                 follow its log
       duly jobs retry state:failed queue:mail --first 5
       duly jobs cancel task:send tenant:acme --reason "sent by hand"
       duly jobs remove tenant:acme
@@ -90,13 +79,13 @@ def jobs() -> None:
     show_default=True,
     help="How many to show.",
 )
-@click.option("--after", metavar="CURSOR", help="Go on where a list said that it ended.")
+@click.option("--after", metavar="CURSOR", help="Continue a list: the cursor that it printed.")
 @store_option
 @list_options
 def list_command(
     words: tuple[str, ...], limit: int, after: str | None, *, store: str, view: View
 ) -> None:
-    """List jobs: what has not ended, the highest number first; then the last to end first.
+    """List jobs: unfinished ones first, by falling number; then ended ones, the last to end first.
 
     \b
       duly jobs list 'task:send*' error~timeout since:2h
@@ -110,19 +99,27 @@ def list_command(
     wanted = filter_from(words)
     on: str | None = None
 
-    async def found(opened: "Store") -> list[Seen]:
-        from duly.app.jobs import walked
+    async def found(opened: "Store") -> "list[JobView]":
+        from duly.views.job import job_list
 
         nonlocal on
-        page = await walked(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
-        if page.after is not None:
-            is_full = len(page.jobs) == limit
-            on = going_on(page.after, page.searched_to, is_full=is_full, view=view)
-        return await seen_by(opened, page.jobs)
+        page = await job_list(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
+        if page.next is not None:
+            is_full = len(page.items) == limit
+            on = _continuation(page.next, page.searched_to, is_full=is_full, view=view)
+        return page.items
 
-    show_list(store, view, found, LISTING)
+    show_list(store, view, found, JOBS)
     if on is not None:
         click.echo(on, err=True)
+
+
+def _continuation(after: str, searched_to: object, *, is_full: bool, view: View) -> str:
+    """Say how to go on where a list ends before the last job that matches."""
+    if is_full:
+        return f"there are more: go on with --after {after}, or say --limit"
+    back = f"back to {view.moment(searched_to)}" if isinstance(searched_to, datetime) else "so far"
+    return f"there are many: searched {back}, go on with --after {after}"
 
 
 @jobs.command("show")
@@ -133,134 +130,105 @@ def list_command(
 def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
     """Show everything about a job: arguments (secrets hidden), attempts, errors, its result.
 
-    Of a flow, its steps: what each has come to, how long it took, and what it waits for.
+    Of a flow, its steps: their state, how long each took, and what it waits for.
     """
-    view = View(utc=utc)
 
-    async def looked(opened: "Store") -> Seen:
-        from duly.views.flow_page import flow_seen, lineage_of
+    async def looked(opened: "Store") -> "JobDetail":
+        from duly.views.job import job_detail
 
-        [seen] = await seen_by(opened, [await opened.jobs.get(number)])
-        return replace(
-            seen,
-            attempts=await opened.jobs.attempts(number),
-            names={info.id: info.name for info in await opened.work.workers()},
-            note=await opened.journal.note(number),
-            flow=await flow_seen(opened, number, now=view.now),
-            lineage=await lineage_of(opened, seen.job),
-        )
+        return await job_detail(opened, number)
 
-    seen = ask(store, looked)
+    found = ask(store, looked)
     if output == "json":
-        click.echo(json_text(plain(seen, whole=True)))
+        click.echo(json_text(view_as_dict(found)))
     else:
-        click.echo(page(seen, view))
+        click.echo(job_text(found, View(utc=utc)))
 
 
 @jobs.command("logs")
 @_NUMBER
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, or Ctrl-C.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Follow the log until the job has ended, or Ctrl-C."
+)
 @store_option
 @utc_option
 def logs_command(number: int, store: str, *, follow: bool, utc: bool) -> None:
-    """Print what a job has said, in all its attempts."""
+    """Print the log of a job, of all its attempts."""
     try:
-        ask(store, lambda opened: print_log(opened, number, follow=follow, view=View(utc=utc)))
+        ask(store, lambda opened: _print_log(opened, number, follow=follow, view=View(utc=utc)))
     except KeyboardInterrupt:
         click.echo(err=True)
 
 
-@jobs.command("retry")
-@_WHICH
-@click.option("--first", type=WholeNumber(1), metavar="N", help="Only so many, the oldest.")
-@_YES
+@jobs.command("failures")
+@click.argument("words", metavar="[FILTER]…", nargs=-1)
 @store_option
-def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store: str) -> None:
-    """Give failed jobs another chance: some by their numbers, or all that match.
+@list_options
+def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
+    """Group failed jobs by task and error, the most frequent first.
 
     \b
-      duly jobs retry 1002 1007                  a flow goes on from its failed steps
-      duly jobs retry error:timeout --first 5    five of them, to see whether it is mended
-      duly jobs retry state:failed --yes         all of them
+      duly jobs failures
+      duly jobs failures queue:mail since:2h
+      duly jobs failures -o wide              with the filter that finds each group
+
+    Errors that differ by a number, an identifier or a quoted value are one group; ERROR and NEWEST
+    are those of the newest job. No more than 2,000 are counted, among the newest 10,000 failures.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    if numbers := numbers_in(words):
-        do_to_each(store, numbers[:first], retried_one, going_on_from)
-        return
-    wanted = among(filter_from(words), ["failed"], "retried")
+    wanted = filter_from(words)
+    groups: Sequence[FailureGroup] = ()
 
-    async def retried(opened: "Store") -> Sequence[int]:
-        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
-        if not is_agreed(there, "failed job", "retry", first=first, yes=yes):
-            return ()
-        return await opened.jobs.retry_found(wanted, first=first)
+    async def found(opened: "Store") -> "Sequence[FailureGroup]":
+        from duly.views.failures import failures
 
-    tell(ask(store, retried), "retried")
+        nonlocal groups
+        groups = await failures(opened, wanted)
+        return groups
 
-
-@jobs.command("cancel")
-@_WHICH
-@click.option("--reason", default="", help="Why, for whoever wonders.")
-@_YES
-@store_option
-def cancel_command(words: tuple[str, ...], reason: str, *, yes: bool, store: str) -> None:
-    """Call jobs off: some by their numbers, or all that match and have not ended.
-
-    What waits is ended. What runs is asked to end, and may take its time.
-
-    \b
-      duly jobs cancel 1002
-      duly jobs cancel queue:mail state:ready --yes --reason "sent by hand"
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    if numbers := numbers_in(words):
-        do_to_each(
-            store, numbers, lambda opened, one: opened.jobs.cancel(one, reason=reason), called_off
-        )
-        return
-    wanted = among(filter_from(words), LIVING, "cancelled")
-
-    running = 0
-
-    async def cancelled(opened: "Store") -> Sequence[int]:
-        nonlocal running
-        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
-        if not is_agreed(there, "unfinished job", "cancel", yes=yes):
-            return ()
-        done = await opened.jobs.cancel_found(wanted, reason=reason)
-        running = await still_running(opened, wanted)
-        return done
-
-    tell(ask(store, cancelled), "cancelled")
-    if running:
-        click.echo(f"{running:,} of them: {ASKED}", err=True)
+    show_list(store, view, found, FAILURES)
+    if groups and view.output in ("table", "wide"):
+        these = quote(groups[0].filter)
+        click.echo(f"the first group: duly jobs {these}", err=True)
+        click.echo(f"once fixed:     duly jobs retry {these} --first 5", err=True)
 
 
-@jobs.command("remove")
-@_WHICH
-@_YES
-@store_option
-def remove_command(words: tuple[str, ...], *, yes: bool, store: str) -> None:
-    """Forget jobs that have ended: some by their numbers, or all that match.
-
-    Their arguments, results, attempts and logs are gone for good. What has not ended stays: cancel
-    it first. Old ones go by themselves, see duly config.
-
-    \b
-      duly jobs remove 1002
-      duly jobs remove state:failed task:send before:2026-03-05T00:00Z
-      duly jobs remove tenant:acme --yes
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    if numbers := numbers_in(words):
-        do_to_each(store, numbers, lambda opened, one: opened.jobs.remove(one))
-        return
-    wanted = among(filter_from(words), ENDED, "removed: cancel the others first")
-
-    async def removed(opened: "Store") -> Sequence[int]:
-        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
-        if not is_agreed(there, "ended job", "remove", yes=yes):
-            return ()
-        return await opened.jobs.remove_found(wanted)
-
-    tell(ask(store, removed), "removed")
+def _row(group: "FailureGroup", view: View) -> tuple[str, ...]:
+    return (
+        f"{group.jobs:,}",
+        group.task,
+        view.passed(group.last_at),
+        str(group.job_id),
+        group.error,
+        view.moment(group.first_at),
+        group.filter,
+    )
 
 
-jobs.add_command(failures_command)
+FAILURES: "Listing[FailureGroup]" = Listing(
+    headings=("JOBS", "TASK", "LAST", "NEWEST", "ERROR"),
+    wide=("FIRST", "FILTER"),
+    row=_row,
+    name=lambda group: str(group.job_id),
+    nothing="no failed job matches",
+)
+
+
+async def _print_log(store: "Store", number: int, *, follow: bool, view: View) -> None:
+    from duly.views.job import job_log
+
+    last = 0
+    while True:
+        page = await job_log(store, number, after=last)
+        for line in page.lines:
+            click.echo(f"{view.moment(line.at)} {line.level:<7} {one_line(line.text, tabs=True)}")
+        last = page.last
+        if page.over or (not page.is_full and not follow):
+            break
+        if not page.is_full:
+            await sleep(SECONDS_BETWEEN_LOOKS)
+    if not last:
+        click.echo(f"job {number} has no log output", err=True)
+
+
+for _verb in (retry_command, cancel_command, remove_command):
+    jobs.add_command(_verb)

@@ -9,7 +9,6 @@ import click
 
 from duly.cli.find_app import app_of, imported
 from duly.cli.formats import read_length, read_when
-from duly.cli.job_choice import who
 from duly.cli.options import app_option
 from duly.cli.output import command, say
 from duly.cli.serving import address_of
@@ -93,6 +92,7 @@ def _asked(
     words: dict[str, Any],
 ) -> "tuple[str, Call]":
     """Where the store is, and what it is asked to keep."""
+    from duly.app.typed_schedules import login
     from duly.cli.inputs import read_arguments
     from duly.registry.app_loading import find
 
@@ -101,7 +101,7 @@ def _asked(
     registry = imported(target, settings)
     definition = registry.get(task)
     given = read_arguments(definition, arguments)
-    call = registry.call(definition, (), given, submitter=who(), **_worded(words))
+    call = registry.call(definition, (), given, submitter=login(), **_worded(words))
     return settings.url if store else address_of(find(target), settings), call
 
 
@@ -152,7 +152,7 @@ class JobWaiter:
             return INTERRUPTED
 
     async def _run(self, store: "Store") -> int:
-        from duly.views.unfinished import unfinished
+        from duly.views.why import unfinished
 
         begun, told = boottime(), False
         [number] = await store.jobs.enqueue([self.call])
@@ -178,7 +178,7 @@ class JobWaiter:
 
 async def _tell_hindrance(store: "Store", job: "Job") -> None:
     """Whoever waits where nobody works would wait for ever, and not know why."""
-    from duly.views.unfinished import hindrance
+    from duly.views.why import hindrance
 
     hindered = await hindrance(store, job)
     if hindered is not None:

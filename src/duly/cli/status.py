@@ -134,7 +134,7 @@ def _awaiting(found: "Status", zone: str) -> Iterator[str]:
     yield "waiting for an answer"
     rows = []
     for step in found.awaiting:
-        event, key, until = step.awaits
+        event, key, until = step.awaits.event, step.awaits.key, step.awaits.until
         about = "" if key is None else f" about {key}"
         ends = "" if until is None else f"until {LocalClock(zone, found.now).near(until)}"
         rows.append((str(step.id), step.name, f"{event}{about}", ends))

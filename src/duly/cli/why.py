@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duly.cli.formats import view_as_dict
 from duly.cli.store import ask, output_option, store_option
 from duly.errors import NotFound
 from duly.policy.printable import json_text
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.policy.why import Explanation
+    from duly.views.why import WhyView
 
 
 @click.command("why")
@@ -33,18 +34,10 @@ def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
     5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     answer = ask(store, lambda there: _answer(there, what, " ".join(time) or None))
-    if output == "json":
-        plain = {
-            "sentence": answer.sentence,
-            "evidence": list(answer.evidence),
-            "commands": [command._asdict() for command in answer.commands],
-        }
-        click.echo(json_text(plain))
-    else:
-        click.echo(str(answer))
+    click.echo(json_text(view_as_dict(answer)) if output == "json" else str(answer))
 
 
-async def _answer(store: "Store", what: str, time: str | None) -> "Explanation":
+async def _answer(store: "Store", what: str, time: str | None) -> "WhyView":
     from duly.views.why import answer_job, answer_schedule
 
     if not (what.isascii() and what.isdigit()) or time is not None:

@@ -189,12 +189,18 @@ def _sorted_out(
 
 
 def get(number: int) -> Operation[Job]:
+    found = yield from known(number)
+    if found is None:
+        raise NotFound(f"there is no job {number}; it may have ended and been forgotten")
+    return found
+
+
+def known(number: int) -> Operation[Job | None]:
+    """The job, or None if there is none of that number."""
     found = yield Ask("live_job", {"id": number})
     if not found:
         found = yield Ask("ended_job", {"id": number})
-    if not found:
-        raise NotFound(f"there is no job {number}; it may have ended and been forgotten")
-    return rows.job(found[0])
+    return rows.job(found[0]) if found else None
 
 
 def listed(after: int, limit: int) -> Operation[list[Job]]:

@@ -16,6 +16,7 @@ from duly.store.nouns.access import AccessStore
 from duly.store.nouns.events import EventStore
 from duly.store.nouns.evidence import EvidenceStore
 from duly.store.nouns.jobs import JobStore
+from duly.store.nouns.records import RecordStore
 from duly.store.nouns.schedules import LedgerStore, ScheduleStore
 from duly.store.nouns.surroundings import SurroundingsStore
 from duly.store.nouns.upkeep import UpkeepStore
@@ -36,6 +37,7 @@ class Store(ABC):
     upkeep: UpkeepStore
     events: EventStore
     evidence: EvidenceStore
+    records: RecordStore
     surroundings: SurroundingsStore
     access: AccessStore
 

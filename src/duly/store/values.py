@@ -8,14 +8,15 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from duly.instants import to_us
 from duly.model.claimed import Claimed
 from duly.model.event import Event
-from duly.model.fire import Cause, Outcome
-from duly.model.flow import FlowPlan
-from duly.model.job import Job, Waits
+from duly.model.fire import Cause, Outcome, StoredFire
+from duly.model.flow import FlowInfo, FlowPlan, FlowProgress
+from duly.model.job import Attempt, Job, Waits
+from duly.model.journal import ProgressNote
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
-from duly.model.worker import Order
+from duly.model.worker import Order, WorkerInfo
 from duly.policy.firing import Facts, Firing
 from duly.policy.verdict import Verdict
 
@@ -564,3 +565,64 @@ class ReplayResult:
     jobs: Sequence[int] = ()  # that were made, or moved
     skipped: int = 0
     dry_run: bool = False  # it is what would be done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList:
+    """A page of jobs, and the names and the progress that a list shows beside each."""
+
+    now: datetime
+    page: Page
+    schedules: Mapping[int, str]  # names, by number
+    workers: Mapping[int, str]
+    flows: Mapping[int, FlowProgress]  # of those jobs that are flows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """Everything that is known about one job, read in one transaction."""
+
+    now: datetime
+    job: Job
+    attempts: Sequence[Attempt] = ()  # that did not end it well
+    workers: Sequence[WorkerInfo] = ()  # all that are remembered
+    note: ProgressNote | None = None
+    stopping: str | None = None  # why it was asked to stop, if it runs and was
+    schedule: StoredSchedule | None = None  # that made it
+    past_runs: Sequence[timedelta] = ()  # how long the last runs of its schedule took
+    flow: FlowInfo | None = None  # its steps, if it is a flow
+    inner_flows: Mapping[int, FlowProgress] = field(default_factory=dict)  # steps that are flows
+    step_jobs: Sequence[Job] = ()  # of the steps in progress, the first few
+    parent: Job | None = None  # the flow that it is a step of
+    parent_flow: FlowInfo | None = None
+    # Only of a job that waits:
+    queue: Queue | None = None
+    running_in_queue: int = 0
+    ahead: int = 0
+    limit: LaneInfo | None = None
+    behind: Job | None = None  # the run of its schedule that has to end first
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """What a schedule made of an event: the row of the ledger, and the times of its job."""
+
+    schedule: str
+    fire: StoredFire
+    run: RunTimes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """An event, and the reactions to it by the names of the schedules."""
+
+    event: Event
+    reactions: Sequence[Reaction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventList:
+    """A page of events with the reactions to each."""
+
+    events: Sequence[EventRecord]
+    after: str | None = None

@@ -1,1 +1,60 @@
-"""Read models: what the command, the pages and the HTTP API show of each noun."""
+"""What people and programs are shown of each noun, in one shape for all of them.
+
+The command, the pages and the HTTP API render the same values. ``views.job`` is the example:
+
+* **One question.** A gatherer (``job_detail``, ``job_list``) asks the store once and takes the
+  ``tenant`` of its caller: what belongs to another tenant is not found.
+* **One value.** A frozen dataclass (``JobView``; ``JobDetail`` has more of the same job) whose
+  fields are the JSON, in the HTTP API and in ``-o json``. The OpenAPI schema is made from the
+  annotations: ``Annotated[…, Meta(description=…)]`` describes a field. Moments are datetimes,
+  durations are texts such as ``5m`` (see ``duration``).
+* **One rule for secrets.** Free text is redacted where the value is made, so whatever renders it
+  cannot forget to.
+* **One set of sentences.** Properties of the value word it (``name``, ``summary``, ``why``); tables
+  and templates only lay them out.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from duly.durations import show_duration
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed(Generic[T]):
+    """A part of a list."""
+
+    items: list[T]
+    next: Annotated[
+        str | None, Meta(description="The cursor of the next part; null if this is the last.")
+    ] = None
+    searched_to: Annotated[
+        datetime | UnsetType | None,
+        Meta(description="Ended jobs were searched back to this moment; null if all were."),
+    ] = UNSET
+
+
+def as_dict(view: object) -> dict[str, Any]:
+    """A view as JSON values: what the HTTP API answers and ``-o json`` prints."""
+    found: dict[str, Any] = msgspec.to_builtins(view)
+    return found
+
+
+def duration(length: timedelta | None) -> str | None:
+    """A duration as JSON has it, such as ``1h30m``."""
+    return None if length is None else show_duration(max(length, timedelta()))
+
+
+def read_json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
+    """Stored JSON as values; text that is not JSON stays as it is."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,35 +1,48 @@
-"""Whose jobs they are: somebody who is of one tenant sees and changes what is that tenant's.
+"""Which jobs a caller of one tenant may see and change: those of that tenant.
 
-What is another's is not there for them: the answer is the same as for a number that no job has.
+Another tenant's job is not found: the answer is the same as for a number that no job has.
 """
 
 from dataclasses import replace
 
 from duly.errors import NotAllowed, NotFound
+from duly.model.filter_language import fits
 from duly.model.job import Call, Job
+from duly.model.job_filter import HIGHEST_NUMBER, Filter
 from duly.store.store import Store
+from duly.store.values import JobRecord
 
-HIGHEST_NUMBER = 2**63 - 1  # that a store can be asked for
-OURS = "duly."  # tasks of our own, which run what they are told: no tenant's
+BUILT_IN = "duly."  # built-in tasks run any command: they are not for tenants
 
 
 async def own_job(store: Store, number: int, tenant: str | None) -> Job:
-    """The job, if there is one, and it is not another's."""
-    if not 0 < number <= HIGHEST_NUMBER:
-        raise NotFound(f"there is no job {number}")
+    """Return the job, if the caller may see it."""
+    check_number("job", number)
     found = await store.jobs.get(number)
-    if tenant is not None and found.tenant != tenant:
-        raise NotFound(f"there is no job {number}; it may have ended and been forgotten")
+    _check_tenant(found, tenant)
     return found
 
 
+async def own_record(store: Store, number: int, tenant: str | None) -> JobRecord:
+    """Return everything about the job, if the caller may see it."""
+    check_number("job", number)
+    found = await store.records.job(number)
+    _check_tenant(found.job, tenant)
+    return found
+
+
+def check_number(noun: str, number: int) -> None:
+    if not 0 < number <= HIGHEST_NUMBER:
+        raise NotFound(f"there is no {noun} {number}")
+
+
 def own_call(call: Call, tenant: str | None) -> Call:
-    """The call as a tenant may make it: in their name, and touching nobody else's job."""
+    """Return the call as a tenant may make it: in its name, and touching no other tenant's job."""
     if tenant is None:
         return call
     if call.tenant not in ("", tenant):
         raise NotAllowed(f'tenant="{call.tenant}": jobs are enqueued for {tenant} here')
-    if call.task.startswith(OURS):
+    if call.task.startswith(BUILT_IN):
         raise NotAllowed(f"{call.task} is for those who may use everything, not for one tenant")
     if call.key is not None:
         raise NotAllowed(
@@ -37,3 +50,17 @@ def own_call(call: Call, tenant: str | None) -> Call:
             "what has one; to enqueue something once, send the header Idempotency-Key"
         )
     return replace(call, tenant=tenant)
+
+
+def own_filter(wanted: Filter, tenant: str | None) -> Filter:
+    """Return the filter, narrowed to the jobs of the tenant; None: of all tenants."""
+    if tenant is None:
+        return wanted
+    if not fits(tenant, wanted.tenant):
+        raise NotAllowed(f"tenant:{wanted.tenant}: you may see what is {tenant}'s")
+    return replace(wanted, tenant=tenant)
+
+
+def _check_tenant(job: Job, tenant: str | None) -> None:
+    if tenant is not None and job.tenant != tenant:
+        raise NotFound(f"there is no job {job.id}; it may have ended and been forgotten")

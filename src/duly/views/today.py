@@ -18,7 +18,7 @@ from duly.store.store import Store
 from duly.views.attention import Need, needs
 from duly.views.day_strip import DayStrip, StripView
 from duly.views.fires import LATE, Counts, counted
-from duly.views.flow_page import Awaits
+from duly.views.flow import Awaits
 from duly.views.overdue import OverdueRuns, find_overdue
 from duly.views.schedules import upcoming
 from duly.views.why import answer_moment

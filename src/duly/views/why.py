@@ -1,15 +1,20 @@
-"""Why: gathers what is known of a moment or a job, and lets ``policy.why`` explain it."""
+"""Why a schedule ran or did not, and where a job is: gathers evidence for ``policy.why``."""
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Annotated
 
+from msgspec import Meta
+
+from duly.durations import show_duration
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.job import Job
 from duly.model.schedule import PROMPT, StoredSchedule
 from duly.model.states import ENDED, State
+from duly.policy.redaction import redacted
 from duly.policy.sentences import clock_changes
 from duly.policy.why import (
     AbsenceEvidence,
@@ -26,14 +31,16 @@ from duly.policy.why import (
     explain_job,
     explain_moment,
     read_time,
+    what_is_missing,
 )
 from duly.policy.why.answer import plural
 from duly.rules import Spaced, clock_change_notes
 from duly.store.store import Store
-from duly.store.values import AHEAD
-from duly.views.flow_page import lineage_of
+from duly.store.values import AHEAD, JobRecord, LaneInfo
+from duly.views.flow import lineage_of
 from duly.views.overdue import find_overdue, runs_due
 from duly.views.schedules import schedule_named, upcoming_one
+from duly.views.tenancy import own_record
 from duly.views.workers import is_gone, present
 
 ENOUGH_RUNS = 3  # to say what is usual
@@ -42,16 +49,89 @@ SAME_NIGHT = timedelta(hours=3)
 MICROSECOND = timedelta(microseconds=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandView:
+    """Something that can be done about it."""
+
+    what: str
+    line: Annotated[str, Meta(description="What to type.")]
+    job_id: Annotated[int | None, Meta(description="The job that it is about.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyView:
+    """What became of a job or of a run of a schedule, and why."""
+
+    sentence: str
+    evidence: tuple[str, ...]
+    commands: tuple[CommandView, ...]
+
+    @classmethod
+    def of(cls, answer: Explanation) -> "WhyView":
+        return cls(
+            sentence=redacted(answer.sentence),
+            evidence=tuple(map(redacted, answer.evidence)),
+            commands=tuple(
+                CommandView(what=one.what, line=redacted(one.line), job_id=one.job_id)
+                for one in answer.commands
+            ),
+        )
+
+    def __str__(self) -> str:
+        """The sentence, and below it the evidence and the commands."""
+        commands = tuple(SuggestedCommand(one.what, one.line, one.job_id) for one in self.commands)
+        return str(Explanation(sentence=self.sentence, evidence=self.evidence, commands=commands))
+
+
 async def why_schedule(store: Store, name: str, at: datetime | str | None = None) -> str:
-    """Why a schedule did, or did not, what it should at a time; without one, the last time."""
+    """Explain what a schedule did, or did not do, at a time; without one, the last time."""
     return str(await answer_schedule(store, name, at))
 
 
-async def why_job(store: Store, number: int) -> str:
-    return str(await answer_job(store, number))
+async def why_job(store: Store, number: int, *, tenant: str | None = None) -> str:
+    """Explain where a job is, or what became of it."""
+    return str(await answer_job(store, number, tenant=tenant))
 
 
-async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> Explanation:
+async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> WhyView:
+    """The same as ``why_schedule``, as a view."""
+    return WhyView.of(await _answer_schedule(store, name, at))
+
+
+async def answer_job(store: Store, number: int, *, tenant: str | None = None) -> WhyView:
+    """The same as ``why_job``, as a view."""
+    return WhyView.of(explain_job(evidence_of(await own_record(store, number, tenant))))
+
+
+async def unfinished(store: Store, job: Job, *, waited: timedelta | None) -> str:
+    """Word the state of a job for a caller that stops waiting for it."""
+    after = f" after {show_duration(waited)}" if waited else ""
+    said = f"job {job.id} ({job.title or job.task}) is {job.state}{after}"
+    hindered = await hindrance(store, job)
+    if hindered is not None:
+        return f"{said}: {hindered}"
+    because = f": {job.reason}" if job.reason else ""
+    return f"{said}{because}; it goes on without you"
+
+
+async def hindrance(store: Store, job: Job) -> str | None:
+    """Return why no worker will begin a job, and what to type; None if one will, or has."""
+    if job.state is not State.READY and job.waits != "worker":
+        return None
+    queues = await store.work.queues()
+    if any(queue.paused for queue in queues if queue.name == job.queue):
+        resume = f"duly queues resume {shlex.quote(job.queue)}"
+        return f'it waits: queue "{job.queue}" is paused; resume it: {resume}'
+    living = present(await store.work.living())
+    missing = what_is_missing(living, task=job.task, queue=job.queue, needs=job.needs)
+    if missing is None:
+        return None
+    text, command = missing
+    remedy = f"; {command.what}: {command.line}" if command else ""
+    return f"it waits for a worker: {text}{remedy}"
+
+
+async def _answer_schedule(store: Store, name: str, at: datetime | str | None) -> Explanation:
     schedule = await schedule_named(store, name)
     now = (await store.upkeep.progress()).now
     try:
@@ -67,17 +147,6 @@ async def answer_schedule(store: Store, name: str, at: datetime | str | None = N
         return await _absent(store, schedule, asked, moment=moment, now=now)
     within = asked.start <= fire.due_at < asked.until or moment is None
     return await answer_moment(store, schedule, fire, moment=fire.due_at if within else moment)
-
-
-async def answer_job(store: Store, number: int, *, zone: str | None = None) -> Explanation:
-    """On the clock of a zone; else on its schedule's."""
-    job = await store.jobs.get(number)
-    now = (await store.upkeep.progress()).now
-    made_by = None
-    if job.schedule_id is not None:
-        made_by = await store.evidence.schedule(job.schedule_id)
-    found = await _of_job(store, job, made_by, now)
-    return explain_job(found if zone is None else replace(found, zone=zone))
 
 
 async def answer_moment(
@@ -100,13 +169,11 @@ async def answer_moment(
     if fire.cause is Cause.OVERLAP:
         other = await evidence.run_in_the_way(schedule.id, fire.decided_at)
     run = into or fire
-    job = await _job(store, run.job_id)
     later = await _backfill(store, schedule, fire, due)
-    later_job = None if later is None else await _job(store, later.job_id)
 
-    async def known(one: Job | None) -> JobEvidence | None:
-        found = None if one is None else await _of_job(store, one, schedule, now)
-        return found if found is None or zone is None else replace(found, zone=zone)
+    async def known(number: int | None) -> JobEvidence | None:
+        found = await _record(store, number)
+        return None if found is None else evidence_of(found, zone=zone)
 
     return explain_moment(
         MomentEvidence(
@@ -114,13 +181,13 @@ async def answer_moment(
             fire=fire,
             moment=due,
             now=now,
-            job=await known(job),
+            job=await known(run.job_id),
             into=into,
-            in_the_way=await known(other),
+            in_the_way=await known(None if other is None else other.id),
             last_decision=await evidence.last_decision(fire.decided_at),
             notes=_clock_notes(schedule, due - SAME_NIGHT, due, past=True),
             backfill=later,
-            backfill_job=await known(later_job),
+            backfill_job=await known(None if later is None else later.job_id),
             zone=zone,
         )
     )
@@ -280,74 +347,53 @@ async def _backfill(
     return next((row for row in rows if row.is_backfill), None)
 
 
-async def _job(store: Store, number: int | None) -> Job | None:
+async def _record(store: Store, number: int | None) -> JobRecord | None:
     try:
-        return None if number is None else await store.jobs.get(number)
+        return None if number is None else await store.records.job(number)
     except NotFound:
         return None
 
 
-async def _of_job(
-    store: Store, job: Job, schedule: StoredSchedule | None, now: datetime
-) -> JobEvidence:
-    workers = {info.id: info for info in await store.work.workers()}
-    runner = None if job.worker is None else workers.get(job.worker)
+def evidence_of(record: JobRecord, *, zone: str | None = None) -> JobEvidence:
+    """Return what explains a job; told in a zone, or else in its schedule's."""
+    job, schedule, now = record.job, record.schedule, record.now
+    runner = next((worker for worker in record.workers if worker.id == job.worker), None)
     tried = job.fence > 1 or job.state not in (State.SUCCEEDED, State.RUNNING)
-    found = JobEvidence(
+    may_be_flow = job.waits == "steps" or job.state in ENDED
+    own_zone = "UTC" if schedule is None else schedule.plan.shown_zone
+    return JobEvidence(
         job=job,
         now=now,
+        zone=zone or own_zone,
         schedule=None if schedule is None else schedule.plan.name,
-        zone="UTC" if schedule is None else schedule.plan.shown_zone,
-        attempts=await store.jobs.attempts(job.id) if tried else (),
+        attempts=record.attempts if tried else (),
+        note=record.note if job.state is State.RUNNING else None,
         runner=runner,
+        usual=_usual(record.past_runs),
+        stopping=record.stopping,
         is_gone=runner is not None and is_gone(runner),
-        living=[info for info in present(workers.values()) if info.lease_until > now],
-        usual=None if schedule is None else await _usual(store, schedule.id),
-        flow=await store.jobs.flow(job.id) if _may_be_flow(job) else None,
-        lineage=await lineage_of(store, job),
-    )
-    if job.state is State.RUNNING:
-        return replace(
-            found,
-            note=await store.journal.note(job.id),
-            stopping=await store.evidence.asked_to_stop(job.id),
-        )
-    if job.state not in (State.READY, State.BLOCKED):
-        return found
-    return replace(
-        found,
-        queue=next((one for one in await store.work.queues() if one.name == job.queue), None),
-        running_in_queue=await store.evidence.running_in(job.queue),
-        ahead=await store.evidence.count_ahead(job.id) if job.state is State.READY else 0,
-        lane=await _lane(store, job.waits_for) if job.waits == "limit" else None,
-        behind=await _behind(store, job, now) if job.waits is None else None,
+        living=[worker for worker in present(record.workers) if worker.lease_until > now],
+        flow=record.flow if may_be_flow else None,
+        lineage=lineage_of(record),
+        queue=record.queue,
+        running_in_queue=record.running_in_queue,
+        ahead=record.ahead,
+        lane=_lane(record.limit),
+        behind=None if record.behind is None or record.behind.id == job.id else record.behind,
     )
 
 
-def _may_be_flow(job: Job) -> bool:
-    return job.waits == "steps" or job.state in ENDED
-
-
-async def _usual(store: Store, schedule: int) -> timedelta | None:
-    lengths = await store.evidence.past_runs(schedule)
+def _usual(lengths: Sequence[timedelta]) -> timedelta | None:
     return sorted(lengths)[len(lengths) // 2] if len(lengths) >= ENOUGH_RUNS else None
 
 
-async def _lane(store: Store, name: str | None) -> LaneEvidence | None:
-    lane = next((lane for lane in await store.limits.listed() if lane.name == name), None)
-    if lane is None:
+def _lane(limit: LaneInfo | None) -> LaneEvidence | None:
+    if limit is None:
         return None
     return LaneEvidence(
-        name=lane.name,
-        concurrency=lane.concurrency,
-        rate=lane.rate,
-        running=lane.running,
-        waiting=lane.waiting,
+        name=limit.name,
+        concurrency=limit.concurrency,
+        rate=limit.rate,
+        running=limit.running,
+        waiting=limit.waiting,
     )
-
-
-async def _behind(store: Store, job: Job, now: datetime) -> Job | None:
-    if job.schedule_id is None or job.state is not State.BLOCKED:
-        return None
-    first = await store.evidence.run_in_the_way(job.schedule_id, now)
-    return first if first is not None and first.id != job.id else None

@@ -237,6 +237,6 @@ def test_a_log_is_followed_from_afar_to_the_end_of_its_job(there: Elsewhere, tok
             there.do(lambda store: store.jobs.cancel(number))
             assert following.wait(20) == 0
             assert following.stderr is not None
-            assert f"job {number} has said nothing" in following.stderr.read()
+            assert f"job {number} has no log output" in following.stderr.read()
         finally:
             following.kill()

@@ -149,7 +149,7 @@ def test_nobody_of_one_tenant_answers_for_another(api: Api) -> None:
 def test_a_button_says_it_with_a_form(api: Api) -> None:
     body = "name=order.approved&key=A+7&payload=%7B%22approved%22%3A+true%7D"
     said = api.ask("POST", "/events", content=body, headers=FORM)
-    assert "It is said (event " in said.text
+    assert " is emitted." in said.text
     [found] = api.get("/events")["items"]
     assert (found["key"], found["payload"]) == ("A 7", {"approved": True})
 

@@ -53,15 +53,15 @@ def run(api: Api, task: str, **args: int) -> int:
 def test_a_flow_tells_its_steps(api: Api) -> None:
     number = run(api, "etl", many=3)
     found = api.get(f"/jobs/{number}/flow", role="viewer")
-    assert (found["id"], found["said"]) == (number, "3 of 3 steps are done")
+    assert (found["id"], found["sentence"]) == (number, "3 of 3 steps are done")
     assert [(one["number"], one["name"], one["kind"], one["state"], one["before"]) for one in
-            found["steps"]] == [
+            found["items"]] == [
         (1, "extract", "step", "succeeded", []),
         (2, "transform", "map", "succeeded", [1]),
         (3, "load", "step", "succeeded", [2]),
     ]  # fmt: skip
-    assert [one["parts"] for one in found["steps"]] == [1, 3, 1]
-    assert all(one["critical"] and one["took"] for one in found["steps"])
+    assert [one["parts"] for one in found["items"]] == [1, 3, 1]
+    assert all(one["critical"] and one["took"] for one in found["items"])
 
 
 def test_the_jobs_of_a_step_come_in_parts_of_a_list(api: Api) -> None:
@@ -81,9 +81,11 @@ def test_a_failed_flow_says_which_step_failed_first_and_goes_on_from_there(api: 
     number = run(api, "etl", many=3, refused=1)
     found = api.get(f"/jobs/{number}/flow")
     assert (found["first_failed"], found["failed"]) == (2, 1)
-    assert "ValueError" in found["steps"][1]["reason"]
+    assert "ValueError" in found["items"][1]["reason"]
     assert "hunter2" not in str(found)
-    assert api.get(f"/jobs/{number}")["flow"] == {"steps": 3, "remaining": 0, "failed": 1}
+    [row] = api.get("/jobs?filter=task:etl")["items"]
+    assert row["flow"] == {"steps": 3, "remaining": 0, "failed": 1}
+    assert api.get(f"/jobs/{number}")["flow"] == found
     csrf = {"content-type": "application/x-www-form-urlencoded", "hx-request": "true"}
     said = api.ask("POST", f"/jobs/{number}/retry", headers=csrf).text
     assert f"Flow {number} goes on from its failed steps." in said
@@ -95,7 +97,7 @@ def test_a_step_that_asks_says_for_what(api: Api) -> None:
     with app.running():
         path = f"/jobs/{number}/flow"
         eventually(lambda: api.ask("GET", path).status_code == 200, "its steps")
-    [step] = api.get(path)["steps"]
+    [step] = api.get(path)["items"]
     assert (step["name"], step["kind"], step["state"]) == ("payment", "wait", "running")
     assert (step["awaits"]["event"], step["awaits"]["key"]) == ("order.paid", None)
     assert step["awaits"]["until"] is not None

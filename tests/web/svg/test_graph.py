@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from duly.model.flow import FlowInfo, StepInfo, StepState
-from duly.views.flow_page import FlowSeen, seen_at
+from duly.views.flow import FlowView, flow_view
 from duly.web.svg.graph import MOST_STEPS, draw_flow
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -39,19 +39,17 @@ def step(number: int, *before: int, state: str = "waiting", **changes: Any) -> S
     return StepInfo(**{**known, **changes})
 
 
-def flow(steps: Sequence[StepInfo]) -> FlowSeen:
+def flow(steps: Sequence[StepInfo]) -> FlowView:
     left = sum(one.ended_at is None for one in steps)
     info = FlowInfo(
         id=7, root=7, result=None, remaining=left, failed=0, opened_at=START, ended_at=None,
         steps=tuple(steps),
     )  # fmt: skip
-    return seen_at(info, NOW)
+    return flow_view(info, NOW)
 
 
 def drawn(*steps: StepInfo) -> str:
-    found = draw_flow(
-        flow(steps), lambda one: f"/jobs/{one.info.job_id}" if one.info.job_id else None
-    )
+    found = draw_flow(flow(steps), lambda one: f"/jobs/{one.job_id}" if one.job_id else None)
     assert isinstance(found, Markup)
     return found
 
@@ -114,7 +112,7 @@ def test_long_names_stay_in_their_box() -> None:
 
 
 def test_what_nobody_could_look_at_is_not_drawn() -> None:
-    def chain(length: int) -> FlowSeen:
+    def chain(length: int) -> FlowView:
         return flow([step(n, *([n - 1] if n else [])) for n in range(length)])
 
     assert draw_flow(chain(MOST_STEPS), lambda _: None) is not None

@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from duly.app.access import acknowledge, acknowledged, forget
 from duly.model.access import Matter
+from duly.views import Listed
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.access import (
     Acknowledge,
@@ -19,7 +20,7 @@ from duly.web.api.schemas.access import (
     TokenQuery,
     Verified,
 )
-from duly.web.api.schemas.common import Listed, moment_in, when_in
+from duly.web.api.schemas.common import moment_in, when_in
 from duly.web.request import WebRequest
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from duly.model import queue as model
 from duly.model.worker import WorkerInfo
+from duly.views import Listed
 from duly.views.capacity import queue_fact, queue_facts
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.capacity import (
@@ -18,7 +19,7 @@ from duly.web.api.schemas.capacity import (
     StopBody,
     Worker,
 )
-from duly.web.api.schemas.common import Listed, said_in
+from duly.web.api.schemas.common import said_in
 from duly.web.request import WebRequest
 
 

@@ -1,39 +1,91 @@
-"""Events over HTTP: say that something happened, see what came of it, let a schedule react to it.
+"""Events over HTTP: emit, list, replay for a schedule.
 
-Somebody who is of one tenant sees what is that tenant's, and speaks in its name.
+A caller of one tenant sees the events of that tenant, and emits in its name.
 """
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Meta, field
 
 from duly.app.events import emitted
 from duly.clock import now
 from duly.errors import InvalidValue
-from duly.views.event_page import event_seen, events_seen, said
+from duly.views import Listed
+from duly.views.event import EventView, ReplayResult, emit_events, event_detail, event_list
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.job import number_of
-from duly.web.api.schemas.common import Listed, since_in
-from duly.web.api.schemas.events import (
-    Emit,
-    EmitMany,
-    EmittedMany,
-    EmittedOne,
-    Event,
-    EventQuery,
-    Replay,
-    Replayed,
-)
+from duly.web.api.schemas.common import Body, Limit, Said, Since, since_in
 from duly.web.request import WebRequest
 
 TAG: Final = "events"
+MOST_EVENTS = 10_000  # events of a batch
+
+Pattern: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="A name, as invoice.paid; invoice.* for all below it, * for all.",
+        examples=["invoice.*"],
+    ),
+]
 
 
-async def events(request: WebRequest, query: EventQuery) -> Listed[Event]:
-    found = await request.app.ask(
-        events_seen,
+class Emit(Body, frozen=True):
+    """An event."""
+
+    name: Annotated[str, Meta(min_length=1, examples=["invoice.paid"])]
+    payload: Annotated[dict[str, Any], Meta(description="Tasks take its fields by name.")] = field(
+        default_factory=dict
+    )
+    key: Annotated[str | None, Meta(description="A step may wait for an event with this key.")] = (
+        None
+    )
+
+
+class EmitMany(Body, frozen=True):
+    """Events: all of them are stored, or none."""
+
+    events: Annotated[list[Emit], Meta(min_length=1, max_length=MOST_EVENTS)]
+
+
+class EventQuery(Body, frozen=True):
+    """Which events, and how many."""
+
+    name: Pattern = "*"
+    key: Annotated[str | None, Meta(description="Only events with this key.")] = None
+    since: Since | None = None
+    until: Annotated[Since | None, Meta(description="Before then.")] = None
+    after: Annotated[str | None, Meta(description="The `next` of the part before.")] = None
+    limit: Limit = 100
+
+
+class ReplayEvents(Body, frozen=True):
+    """The schedule that is to react to events it missed, from `since` up to `until`."""
+
+    schedule: Annotated[str, Meta(min_length=1)]
+    since: Since
+    until: Annotated[Since | None, Meta(description="Before then; without any, now.")] = None
+    only: Annotated[Pattern | None, Meta(description="Only to some.")] = None
+    dry_run: Annotated[bool, Meta(description="Say what would be done.")] = False
+
+
+class EmittedOne(Said, frozen=True):
+    """The event that was stored."""
+
+    id: int
+
+
+class EmittedMany(Said, frozen=True):
+    """The events that were stored, in the order of the request."""
+
+    ids: list[int]
+
+
+async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
+    return await request.app.ask(
+        event_list,
         query.name,
         key=query.key,
         since=since_in("since", query.since, now()),
@@ -42,12 +94,11 @@ async def events(request: WebRequest, query: EventQuery) -> Listed[Event]:
         limit=query.limit,
         tenant=request.user.tenant,
     )
-    return Listed(items=[Event.of(one) for one in found.events], next=found.after)
 
 
-async def event(request: WebRequest, _: Nothing) -> Event:
+async def event(request: WebRequest, _: Nothing) -> EventView:
     number = number_of(request, "event", part="event")
-    return Event.of(await request.app.ask(event_seen, number, tenant=request.user.tenant))
+    return await request.app.ask(event_detail, number, tenant=request.user.tenant)
 
 
 async def emit(request: WebRequest, body: Emit) -> EmittedOne:
@@ -59,18 +110,17 @@ async def emit_many(request: WebRequest, body: EmitMany) -> EmittedMany:
     return EmittedMany(ids=await _said(request, body.events, body))
 
 
-async def replay(request: WebRequest, body: Replay) -> Replayed:
+async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
     since = since_in("since", body.since, now())
     if since is None:
         raise InvalidValue("since: say from when on, as 2d or 2026-03-05T02:00:00Z")
-    done = await request.app.events.areplay(
+    return await request.app.events.areplay(
         body.schedule,
         since,
         since_in("until", body.until, now()),
         pattern=body.only,
         dry_run=body.dry_run,
     )
-    return Replayed.of(done)
 
 
 async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struct) -> list[int]:
@@ -78,10 +128,10 @@ async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struc
     once = None
     if request.once is not None:
         once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
-    return await request.app.ask(said, happened, tenant=request.user.tenant, once=once)
+    return await request.app.ask(emit_events, happened, tenant=request.user.tenant, once=once)
 
 
-def _reacted(found: Replayed) -> str:
+def _reacted(found: ReplayResult) -> str:
     many = f"{found.events:,} {'event' if found.events == 1 else 'events'}"
     return f"{found.schedule} {'would react' if found.dry_run else 'has reacted'} to {many}."
 
@@ -93,10 +143,10 @@ EVENTS: Final = (
         role="viewer",
         tenants=True,
         run=events,
-        summary="What happened, the newest first, and what came of it",
+        summary="Events, the newest first, and the reactions to each",
         tag=TAG,
         body=EventQuery,
-        answer=Listed[Event],
+        answer=Listed[EventView],
     ),
     Endpoint(
         method="POST",
@@ -104,13 +154,13 @@ EVENTS: Final = (
         role="operator",
         tenants=True,
         run=emit,
-        summary="Say that something happened: what reacts to it starts",
+        summary="Emit an event: schedules that react to it start",
         tag=TAG,
         body=Emit,
         answer=EmittedOne,
         status=201,
         once=True,
-        say=lambda found: f"It is said (event {found.id}).",
+        say=lambda found: f"Event {found.id} is emitted.",
         about="A step of a flow that waits for it goes on, with the payload as its result.",
         example={"name": "invoice.paid", "payload": {"invoice_id": 7}},
     ),
@@ -120,13 +170,13 @@ EVENTS: Final = (
         role="operator",
         tenants=True,
         run=emit_many,
-        summary="Say that many things happened: all of them, or none",
+        summary="Emit many events: all of them, or none",
         tag=TAG,
         body=EmitMany,
         answer=EmittedMany,
         status=201,
         once=True,
-        say=lambda found: f"{len(found.ids):,} events are said.",
+        say=lambda found: f"{len(found.ids):,} events are emitted.",
         example={"events": [{"name": "invoice.paid", "payload": {"invoice_id": 7}}]},
     ),
     Endpoint(
@@ -134,12 +184,12 @@ EVENTS: Final = (
         path="/events/replay",
         role="operator",
         run=replay,
-        summary="Let a schedule react to what happened without it",
+        summary="Let a schedule react to events that it missed",
         tag=TAG,
-        body=Replay,
-        answer=Replayed,
+        body=ReplayEvents,
+        answer=ReplayResult,
         say=_reacted,
-        about="What it has reacted to is left alone, so it can be repeated.",
+        about="Events that it has reacted to are left alone, so it can be repeated.",
         example={"schedule": "reindex", "since": "2d", "dry_run": True},
     ),
     Endpoint(
@@ -148,8 +198,8 @@ EVENTS: Final = (
         role="viewer",
         tenants=True,
         run=event,
-        summary="An event, and what each schedule made of it",
+        summary="An event, and the reaction of each schedule",
         tag=TAG,
-        answer=Event,
+        answer=EventView,
     ),
 )

@@ -1,64 +1,86 @@
-"""One job over HTTP: all about it, another chance, its end, the same once more."""
+"""One job over HTTP: everything about it, its flow, retry, cancel, run again, delete."""
 
 from typing import Final
 
 from duly.app.calls_by_name import run_again
 from duly.errors import NotFound, WrongState
-from duly.views.job_facts import forget_job, job_lines, job_story, why_own_job
+from duly.views import Listed
+from duly.views.flow import FlowView, PartView, flow_detail, step_parts
+from duly.views.job import (
+    AttemptView,
+    JobDetail,
+    LogLineView,
+    job_detail,
+    job_log,
+    remove_job,
+)
+from duly.views.why import WhyView
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.common import Listed, Why
 from duly.web.api.schemas.jobs import (
-    Cancelled,
+    CancelledJob,
+    CancelReason,
     EnqueuedOne,
-    JobAttempt,
-    Line,
     LogQuery,
-    Reason,
+    PartQuery,
     RunAgain,
-    WholeJob,
 )
 from duly.web.request import WebRequest
 
 MOST_DIGITS: Final = 18  # of the number of a job
+MOST_STEP_DIGITS: Final = 9
 
 
-async def job(request: WebRequest, _: Nothing) -> WholeJob:
-    return await _whole(request, number_of(request))
+async def job(request: WebRequest, _: Nothing) -> JobDetail:
+    return await _detail(request, number_of(request))
 
 
-async def why(request: WebRequest, _: Nothing) -> Why:
-    found = await request.app.ask(why_own_job, number_of(request), tenant=request.user.tenant)
-    return Why.of(found)
+async def why(request: WebRequest, _: Nothing) -> WhyView:
+    return (await _detail(request, number_of(request))).why
 
 
-async def attempts(request: WebRequest, _: Nothing) -> Listed[JobAttempt]:
-    return Listed(items=(await _whole(request, number_of(request))).attempts)
+async def attempts(request: WebRequest, _: Nothing) -> Listed[AttemptView]:
+    return Listed(items=list((await _detail(request, number_of(request))).attempts))
 
 
-async def logs(request: WebRequest, query: LogQuery) -> Listed[Line]:
+async def logs(request: WebRequest, query: LogQuery) -> Listed[LogLineView]:
     found = await request.app.ask(
-        job_lines,
+        job_log,
         number_of(request),
         after=query.after,
         limit=query.limit,
         tenant=request.user.tenant,
     )
-    after = str(found[-1].seq) if len(found) == query.limit else None
-    return Listed(items=[Line.of(line) for line in found], next=after)
+    after = str(found.last) if found.is_full else None
+    return Listed(items=list(found.lines), next=after)
 
 
-async def retry(request: WebRequest, _: Nothing) -> WholeJob:
+async def flow(request: WebRequest, _: Nothing) -> FlowView:
+    return await request.app.ask(flow_detail, number_of(request), tenant=request.user.tenant)
+
+
+async def parts(request: WebRequest, query: PartQuery) -> Listed[PartView]:
+    return await request.app.ask(
+        step_parts,
+        number_of(request),
+        _step(request),
+        after=query.after,
+        limit=query.limit,
+        tenant=request.user.tenant,
+    )
+
+
+async def retry(request: WebRequest, _: Nothing) -> JobDetail:
     number = number_of(request)
     await (await request.app.jobs.aget(number)).aretry()
-    return await _whole(request, number)
+    return await _detail(request, number)
 
 
-async def cancel(request: WebRequest, body: Reason) -> Cancelled:
+async def cancel(request: WebRequest, body: CancelReason) -> CancelledJob:
     number = number_of(request)
     found = await request.app.jobs.aget(number)
     if not await found.acancel(reason=body.reason):
         raise WrongState(f"job {number} has ended: it is {found.state}")
-    return Cancelled(id=number, state=(await found.arefresh()).state.value)
+    return CancelledJob(id=number, state=(await found.arefresh()).state)
 
 
 async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
@@ -73,7 +95,7 @@ async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
 
 
 async def remove(request: WebRequest, _: Nothing) -> None:
-    await request.app.ask(forget_job, number_of(request), tenant=request.user.tenant)
+    await request.app.ask(remove_job, number_of(request), tenant=request.user.tenant)
 
 
 def number_of(request: WebRequest, what: str = "job", *, part: str = "id") -> int:
@@ -83,9 +105,15 @@ def number_of(request: WebRequest, what: str = "job", *, part: str = "id") -> in
     return int(text)
 
 
-async def _whole(request: WebRequest, number: int) -> WholeJob:
-    story = await request.app.ask(job_story, number, tenant=request.user.tenant)
-    return WholeJob.told(story)
+def _step(request: WebRequest) -> int:
+    """The number of a step in the path; 0, which no step has, if it is not a number."""
+    text = request.name("step")
+    is_number = text.isascii() and text.isdigit() and len(text) <= MOST_STEP_DIGITS
+    return int(text) if is_number else 0
+
+
+async def _detail(request: WebRequest, number: int) -> JobDetail:
+    return await request.app.ask(job_detail, number, tenant=request.user.tenant)
 
 
 JOB: Final = (
@@ -97,7 +125,7 @@ JOB: Final = (
         run=job,
         summary="Everything about a job",
         tag="jobs",
-        answer=WholeJob,
+        answer=JobDetail,
     ),
     Endpoint(
         method="GET",
@@ -105,9 +133,9 @@ JOB: Final = (
         role="viewer",
         tenants=True,
         run=why,
-        summary="What became of a job, or why nothing has yet",
+        summary="Why a job is in its state",
         tag="jobs",
-        answer=Why,
+        answer=WhyView,
     ),
     Endpoint(
         method="GET",
@@ -117,7 +145,7 @@ JOB: Final = (
         run=attempts,
         summary="Its executions that did not end it well",
         tag="jobs",
-        answer=Listed[JobAttempt],
+        answer=Listed[AttemptView],
     ),
     Endpoint(
         method="GET",
@@ -125,10 +153,10 @@ JOB: Final = (
         role="viewer",
         tenants=True,
         run=logs,
-        summary="What it has said",
+        summary="Its log",
         tag="jobs",
         body=LogQuery,
-        answer=Listed[Line],
+        answer=Listed[LogLineView],
         about="To follow it, ask again with `after` as the number of the last line.",
     ),
     Endpoint(
@@ -137,11 +165,11 @@ JOB: Final = (
         role="operator",
         tenants=True,
         run=retry,
-        summary="Give a failed job another chance",
+        summary="Retry a failed job",
         tag="jobs",
-        answer=WholeJob,
+        answer=JobDetail,
         say=lambda found: (
-            f"Job {found.id} gets another chance."
+            f"Job {found.id} is retried."
             if found.flow is None
             else f"Flow {found.id} goes on from its failed steps."
         ),
@@ -152,14 +180,14 @@ JOB: Final = (
         role="operator",
         tenants=True,
         run=cancel,
-        summary="Call a job off: one that runs is asked to end",
+        summary="Cancel a job; a running job is asked to stop",
         tag="jobs",
-        body=Reason,
-        answer=Cancelled,
+        body=CancelReason,
+        answer=CancelledJob,
         say=lambda found: (
             f"Job {found.id} is cancelled."
             if found.state == "cancelled"
-            else f"Job {found.id} is asked to end."
+            else f"Job {found.id} is asked to stop."
         ),
         example={"reason": "sent by hand"},
     ),
@@ -183,8 +211,30 @@ JOB: Final = (
         role="operator",
         tenants=True,
         run=remove,
-        summary="Forget a job that has ended, with its attempts and its log",
+        summary="Delete a job that has ended, with its attempts and its log",
         tag="jobs",
         say=lambda _: "Deleted.",
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}/flow",
+        role="viewer",
+        tenants=True,
+        run=flow,
+        summary="A flow and its steps",
+        tag="jobs",
+        answer=FlowView,
+        about="A flow is a job with steps, which are jobs too: `filter=flow:4711` lists those.",
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}/flow/{step}/parts",
+        role="viewer",
+        tenants=True,
+        run=parts,
+        summary="The jobs of a step",
+        tag="jobs",
+        body=PartQuery,
+        answer=Listed[PartView],
     ),
 )

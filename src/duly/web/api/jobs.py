@@ -1,6 +1,6 @@
-"""Jobs over HTTP: enqueue them, look at them, give them another chance, call them off.
+"""Jobs over HTTP: enqueue, list, count, retry, cancel, delete.
 
-Somebody who is of one tenant sees, counts, changes and enqueues what is that tenant's.
+A caller of one tenant sees, counts, changes and enqueues jobs of that tenant.
 """
 
 from collections.abc import Sequence
@@ -12,45 +12,45 @@ import msgspec
 from duly.app.calls_by_name import call_named, enqueued
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.job import Call
-from duly.views.job_facts import facts_page, forget_job
-from duly.views.job_list import MOST_COUNTED
+from duly.model.job_filter import parse_filter
+from duly.views import Listed
+from duly.views.failures import FailureGroup
+from duly.views.job import MOST_COUNTED, JobView, job_list, remove_job
 from duly.web.api.endpoint import Endpoint
-from duly.web.api.schemas.common import Listed, when_in
+from duly.web.api.schemas.common import when_in
 from duly.web.api.schemas.jobs import (
-    Cancel,
-    Changed,
-    Count,
+    CancelJobs,
+    ChangedJobs,
     Enqueue,
     Enqueued,
     EnqueuedOne,
     EnqueueMany,
-    Failures,
     FilterQuery,
-    Job,
+    JobCount,
     JobQuery,
-    Remove,
-    Retry,
+    RemoveJobs,
+    RetryJobs,
 )
 from duly.web.request import WebRequest
 
 
-async def jobs(request: WebRequest, query: JobQuery) -> Listed[Job]:
-    found = await request.app.ask(
-        facts_page, query.filter, after=query.after, limit=query.limit, tenant=request.user.tenant
-    )
-    return Listed(
-        items=[Job.of(one) for one in found.jobs], next=found.after, searched_to=found.searched_to
+async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
+    return await request.app.ask(
+        job_list,
+        parse_filter(query.filter),
+        after=query.after,
+        limit=query.limit,
+        tenant=request.user.tenant,
     )
 
 
-async def count(request: WebRequest, query: FilterQuery) -> Count:
+async def count(request: WebRequest, query: FilterQuery) -> JobCount:
     found = await request.app.jobs.acount(query.filter, at_most=MOST_COUNTED)
-    return Count(count=found, more=found >= MOST_COUNTED)
+    return JobCount(count=found, more=found >= MOST_COUNTED)
 
 
-async def failures(request: WebRequest, query: FilterQuery) -> Listed[Failures]:
-    groups = await request.app.jobs.afailures(query.filter)
-    return Listed(items=[Failures.of(group) for group in groups])
+async def failures(request: WebRequest, query: FilterQuery) -> Listed[FailureGroup]:
+    return Listed(items=list(await request.app.jobs.afailures(query.filter)))
 
 
 async def enqueue(request: WebRequest, body: Enqueue) -> EnqueuedOne:
@@ -62,24 +62,24 @@ async def enqueue_many(request: WebRequest, body: EnqueueMany) -> Enqueued:
     return Enqueued(ids=await _enqueued(request, body.jobs, body))
 
 
-async def retry_many(request: WebRequest, body: Retry) -> Changed:
+async def retry_many(request: WebRequest, body: RetryJobs) -> ChangedJobs:
     if not body.ids:
-        return Changed.of(list(await request.app.jobs.aretry(body.filter, first=body.first)))
-    return Changed.of([one for one in body.ids[: body.first] if await _retried(request, one)])
+        return ChangedJobs.of(list(await request.app.jobs.aretry(body.filter, first=body.first)))
+    return ChangedJobs.of([one for one in body.ids[: body.first] if await _retried(request, one)])
 
 
-async def cancel_many(request: WebRequest, body: Cancel) -> Changed:
+async def cancel_many(request: WebRequest, body: CancelJobs) -> ChangedJobs:
     if body.ids:
         done = [one for one in body.ids if await _cancelled(request, one, body.reason)]
-        return Changed.of(done)
+        return ChangedJobs.of(done)
     words = _meant(body.filter)
-    return Changed.of(list(await request.app.jobs.acancel(words, reason=body.reason)))
+    return ChangedJobs.of(list(await request.app.jobs.acancel(words, reason=body.reason)))
 
 
-async def remove_many(request: WebRequest, body: Remove) -> Changed:
+async def remove_many(request: WebRequest, body: RemoveJobs) -> ChangedJobs:
     if body.ids:
-        return Changed.of([one for one in body.ids if await _removed(request, one)])
-    return Changed.of(list(await request.app.jobs.aremove(_meant(body.filter))))
+        return ChangedJobs.of([one for one in body.ids if await _removed(request, one)])
+    return ChangedJobs.of(list(await request.app.jobs.aremove(_meant(body.filter))))
 
 
 async def _enqueued(
@@ -137,7 +137,7 @@ async def _cancelled(request: WebRequest, number: int, reason: str) -> bool:
 
 async def _removed(request: WebRequest, number: int) -> bool:
     try:
-        await request.app.ask(forget_job, number, tenant=request.user.tenant)
+        await request.app.ask(remove_job, number, tenant=request.user.tenant)
     except (NotFound, WrongState):
         return False
     return True
@@ -154,10 +154,10 @@ JOBS: Final = (
         role="viewer",
         tenants=True,
         run=jobs,
-        summary="Jobs that match: what lives first, then the last to end",
+        summary="Jobs that match: unfinished ones first, then those that ended last",
         tag="jobs",
         body=JobQuery,
-        answer=Listed[Job],
+        answer=Listed[JobView],
         about="A part may be short, or empty, and not the last: `next` says so, and `searched_to` "
         "how far back was looked.",
     ),
@@ -170,7 +170,7 @@ JOBS: Final = (
         summary="How many jobs match",
         tag="jobs",
         body=FilterQuery,
-        answer=Count,
+        answer=JobCount,
     ),
     Endpoint(
         method="GET",
@@ -178,10 +178,10 @@ JOBS: Final = (
         role="viewer",
         tenants=True,
         run=failures,
-        summary="What failed alike, the most frequent first",
+        summary="Failed jobs grouped by task and error, the most frequent first",
         tag="jobs",
         body=FilterQuery,
-        answer=Listed[Failures],
+        answer=Listed[FailureGroup],
     ),
     Endpoint(
         method="POST",
@@ -220,10 +220,10 @@ JOBS: Final = (
         role="operator",
         tenants=True,
         run=retry_many,
-        summary="Give failed jobs another chance",
+        summary="Retry failed jobs",
         tag="jobs",
-        body=Retry,
-        answer=Changed,
+        body=RetryJobs,
+        answer=ChangedJobs,
         say=_many("Retried"),
         example={"filter": "state:failed queue:mail", "first": 5},
     ),
@@ -233,10 +233,10 @@ JOBS: Final = (
         role="operator",
         tenants=True,
         run=cancel_many,
-        summary="Call jobs off that have not ended",
+        summary="Cancel jobs that have not ended",
         tag="jobs",
-        body=Cancel,
-        answer=Changed,
+        body=CancelJobs,
+        answer=ChangedJobs,
         say=_many("Cancelled"),
         example={"filter": "queue:mail state:ready", "reason": "sent by hand"},
     ),
@@ -246,10 +246,10 @@ JOBS: Final = (
         role="operator",
         tenants=True,
         run=remove_many,
-        summary="Forget jobs that have ended",
+        summary="Delete jobs that have ended",
         tag="jobs",
-        body=Remove,
-        answer=Changed,
+        body=RemoveJobs,
+        answer=ChangedJobs,
         say=_many("Deleted"),
         example={"filter": "state:failed task:send"},
     ),

@@ -7,7 +7,6 @@ from duly.web.api.capacity import CAPACITY
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.events import EVENTS
 from duly.web.api.files import DECLARING
-from duly.web.api.flows import FLOWS
 from duly.web.api.job import JOB
 from duly.web.api.jobs import JOBS
 from duly.web.api.schedules import SCHEDULES, STEERING
@@ -18,7 +17,6 @@ VERSION: Final = "/api/v1"
 ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = (
     *JOBS,
     *JOB,
-    *FLOWS,
     *STEERING,
     *SCHEDULES,
     *EVENTS,

@@ -26,6 +26,7 @@ TAGS: Final = {
     "work": "For workers in any language.",
 }
 _REF: Final = "#/components/schemas/{name}"
+_VIEW: Final = re.compile(rb'(?<=[a-z])View(_?")')
 _PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
 _NAMES: Final = {
     "id": "The number of a job.",
@@ -55,7 +56,7 @@ def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict
     """``address`` is where all of their paths begin."""
     endpoints = list(endpoints)
     types = [ProblemBody, *_types(endpoints)]
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schemas, components = _schemas(types)
     by_type = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
@@ -93,6 +94,13 @@ def fields_of(kind: type) -> list[dict[str, Any]]:
         {"name": name, "required": name in required, "schema": schema}
         for name, schema in found.get("properties", {}).items()
     ]
+
+
+def _schemas(types: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The schemas of types; those of ``JobView`` and the like are called ``Job``."""
+    found = msgspec.json.encode(msgspec.json.schema_components(types, ref_template=_REF))
+    schemas, components = msgspec.json.decode(_VIEW.sub(rb"\1", found))
+    return schemas, components
 
 
 def _types(endpoints: Iterable[Endpoint[Any, Any]]) -> list[Any]:

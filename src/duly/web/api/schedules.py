@@ -12,10 +12,11 @@ from duly.clock import now
 from duly.model.job import Owner
 from duly.policy.redaction import redacted
 from duly.rules import local_time
+from duly.views import Listed
 from duly.views.schedules import RuleFacts, changes, rule_facts, schedule_moments, zone_of
-from duly.views.why import answer_schedule
+from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.common import Listed, Why, moment_in, said_in, since_in, when_in
+from duly.web.api.schemas.common import moment_in, said_in, since_in, when_in
 from duly.web.api.schemas.schedules import (
     Add,
     Backfilled,
@@ -101,8 +102,8 @@ async def preview(request: WebRequest, query: PreviewQuery) -> Moments:
     )
 
 
-async def why(request: WebRequest, query: WhyQuery) -> Why:
-    return Why.of(await request.app.ask(answer_schedule, request.name("name"), query.at))
+async def why(request: WebRequest, query: WhyQuery) -> WhyView:
+    return await request.app.ask(answer_schedule, request.name("name"), query.at)
 
 
 async def changed(request: WebRequest, _: Nothing) -> Listed[Change]:
@@ -200,7 +201,7 @@ SCHEDULES: Final = (
         summary="What became of a due moment, and why",
         tag="schedules",
         body=WhyQuery,
-        answer=Why,
+        answer=WhyView,
     ),
     Endpoint(
         method="GET",

@@ -5,9 +5,9 @@ from typing import Final
 from duly.doctor.examination import Checkup
 from duly.errors import StoreUnavailable
 from duly.settings.settings import keys
+from duly.views import Listed
 from duly.views.today import status as standing
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.common import Listed
 from duly.web.api.schemas.status import Doctor, Finding, Setting, Status
 from duly.web.request import WebRequest
 

@@ -4,9 +4,7 @@ from typing import Final
 
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.events import EVENTS
-from duly.web.pages.flow import ANSWER
-from duly.web.pages.job import JOB, RUN_AGAIN
-from duly.web.pages.job_log import LOG, LOG_TEXT
+from duly.web.pages.job import JOB, LOG_FILE
 from duly.web.pages.jobs import BULK, JOBS, SEARCH
 from duly.web.pages.schedule_forms import EDITING, SHEETS
 from duly.web.pages.schedules import POLICIES, SCHEDULE, SCHEDULES
@@ -18,11 +16,7 @@ PAGES: Final[tuple[PageRoute, ...]] = (
     TODAY,
     JOBS,
     BULK,
-    JOB,
-    RUN_AGAIN,
-    ANSWER,
-    LOG,
-    LOG_TEXT,
+    *JOB,
     SCHEDULES,
     TIMELINE,
     *EVENTS,
@@ -33,4 +27,4 @@ PAGES: Final[tuple[PageRoute, ...]] = (
     *CAPACITY,
     *SYSTEM,
 )
-OTHER_ROUTES: Final[tuple[WebRoute, ...]] = (MAKE_TOKEN, SEARCH)
+OTHER_ROUTES: Final[tuple[WebRoute, ...]] = (LOG_FILE, MAKE_TOKEN, SEARCH)

@@ -1,4 +1,4 @@
-"""What starts work beside the clock: what happened, what came of it, and what reacts to what."""
+"""The pages of events: schedules that react to them, the newest events, one event, a form."""
 
 import json
 from datetime import timedelta
@@ -7,8 +7,8 @@ from typing import Final
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.rules.event_rule import BELOW, EVERYTHING
-from duly.views.event_page import EventSeen, EventsSeen, event_seen, events_of, events_seen
-from duly.views.fires import Fire
+from duly.views import Listed
+from duly.views.event import NO_REACTION, EventView, event_detail, event_list, events_of
 from duly.views.schedules import RECENT, ScheduleRow, outcome_word, schedule_rows
 from duly.web.pages.schedules import sparkline
 from duly.web.request import WebRequest
@@ -31,18 +31,18 @@ async def events(_: WebServices, request: WebRequest) -> Values:
     starting = await request.app.ask(schedule_rows, REACTING)
     try:
         found = await request.app.ask(
-            events_seen, name, key=key or None, after=after, limit=SHOWN, tenant=request.user.tenant
+            event_list, name, key=key or None, after=after, limit=SHOWN, tenant=request.user.tenant
         )
     except InvalidValue as error:
-        found, refused = EventsSeen(events=(), after=None), str(error)
+        found, refused = Listed(items=[]), str(error)
     return {
         "starting": starting.rows,
         "more_starting": starting.after is not None,
         "events": await request.app.ask(
             events_of, [row.recent[-1].fire for row in starting.rows if row.recent]
         ),
-        "happened": found.events,
-        "after": found.after,
+        "happened": found.items,
+        "after": found.next,
         "is_first": after is None,
         "name": name,
         "key": key,
@@ -51,19 +51,12 @@ async def events(_: WebServices, request: WebRequest) -> Values:
         "lately": _lately,
         "sparkline": lambda row: sparkline(row, request),
         "outcome": outcome_word,
-        "came_to": _came_to,
     }
 
 
 async def event(_: WebServices, request: WebRequest) -> Values:
-    number = int(request.name("id"))
-    seen = await request.app.ask(event_seen, number, tenant=request.user.tenant)
-    return {
-        "seen": seen,
-        "event": seen.event,
-        "payload": as_json(seen.payload),
-        "came_to": _came_to,
-    }
+    found = await request.app.ask(event_detail, int(request.name("id")), tenant=request.user.tenant)
+    return {"event": found, "payload": as_json(found.payload), "no_reaction": NO_REACTION}
 
 
 async def emit(_: WebServices, request: WebRequest) -> Values:
@@ -74,13 +67,8 @@ async def emit(_: WebServices, request: WebRequest) -> Values:
     return {"names": sorted(name for name in meant if not name.endswith(("*", BELOW)))}
 
 
-def _came_to(fire: Fire) -> str:
-    """What is merged or skipped is that, whatever became of the job that it had part in."""
-    return outcome_word(fire) if fire.outcome == "queued" else fire.outcome
-
-
-def _brief(seen: EventSeen) -> str:
-    text = shown(json.dumps(seen.payload, ensure_ascii=False))
+def _brief(event: EventView) -> str:
+    text = shown(json.dumps(event.payload, ensure_ascii=False))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

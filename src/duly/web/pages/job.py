@@ -1,163 +1,179 @@
-"""One job: what became of it and why, its attempts, what went in, what came out, what it said."""
+"""The page of one job: the answer, its flow, attempts, log, arguments and result."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
+
+from starlette.responses import PlainTextResponse, Response
 
 from duly.errors import NotFound
-from duly.model.job import Job
+from duly.model.filter_language import quoted
 from duly.model.states import State
-from duly.policy.redaction import hidden, hidden_call
+from duly.policy.redaction import hidden_call
 from duly.policy.why import about
-from duly.views.job_list import STATES, length_of
-from duly.views.job_page import JobSeen, job_page
+from duly.views import read_json
+from duly.views.flow import Awaits, FlowView, StepView
+from duly.views.job import JobDetail, LogLineView, job_detail, job_log, whole_log
 from duly.views.tenancy import own_job
-from duly.web.pages.flow import flow_values
-from duly.web.pages.job_log import number_of
 from duly.web.request import WebRequest
-from duly.web.routes import LIVE, PageRoute, Values, WebServices
+from duly.web.routes import LIVE, PageRoute, Values, WebRoute, WebServices
 from duly.web.svg.attempts import AttemptBar, Kind, draw_attempts
-from duly.web.task_text import as_json
+from duly.web.svg.graph import draw_flow
+from duly.web.task_text import as_json, bare
+
+MOST_STEPS: Final = 500
 
 
 async def job(_: WebServices, request: WebRequest) -> Values:
-    """One that is forgotten while somebody looks on is said to be gone."""
+    """A job that is deleted while its page is open is said to be gone."""
     number = number_of(request)
     try:
         seen = await request.app.ask(
-            job_page, number, tenant=request.user.tenant, zone_of=request.zone_of
+            job_detail, number, tenant=request.user.tenant, zone_of=request.zone_of
         )
     except NotFound:
         if LIVE not in request.query:
             raise
-        return {"seen": None, "number": number}
+        return {"job": None, "number": number}
     life = list(stretches(seen))
     return {
-        "seen": seen,
+        "job": seen,
         "number": number,
-        "job": seen.job,
         "zone": seen.zone,
-        "can": {deed: seen.job.state in states for deed, states in STATES.items()},
-        "length": length_of(seen.job, seen.now),
-        "drawing": draw_attempts(life, _told(seen)),
+        "drawing": draw_attempts(life, _attempts_in_words(seen)),
         "span": (life[0].start, life[-1].end) if life else None,
         # What the page shows itself, and itself, need not be said.
         "evidence": [
             one
-            for one in seen.answer.evidence
+            for one in seen.why.evidence
             if not one.startswith("attempt ") and one != str(seen.lineage)
         ],
-        "commands": [one for one in seen.answer.commands if one.what != "see it"],
-        "tries": list(tries(seen)),
-        "args": arguments(seen.job),
-        "result": _result(seen.job),
-        "facts": facts(seen.job),
-        **flow_values(seen.flow, request),
+        "commands": [one for one in seen.why.commands if one.what != "see it"],
+        "args": as_json(seen.args),
+        "result": None if seen.result is None else as_json(seen.result),
+        **_flow_values(seen.flow, request),
     }
 
 
 async def run_again(_: WebServices, request: WebRequest) -> Values:
-    """A form with the arguments. What is hidden in them stays if nothing is changed."""
+    """A form with the arguments. Hidden values stay if nothing is changed."""
     found = await request.app.ask(own_job, number_of(request), request.user.tenant)
-    args = arguments(found)
-    return {"job": found, "args": args, "hides": args != as_json(_read(found.args))}
+    args = read_json(found.args)
+    shown = hidden_call(found.task, args)
+    return {"job": found, "args": as_json(shown), "hides": shown != args}
 
 
-def arguments(job: Job) -> str:
-    return as_json(hidden_call(job.task, _read(job.args)))
+async def answer(_: WebServices, request: WebRequest) -> Values:
+    """A form for the payload of the event that a step waits for."""
+    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
+    awaits = Awaits.of(found)
+    return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
 
 
-def tries(seen: JobSeen) -> Iterator[Mapping[str, Any]]:
-    """All attempts; the one that ended the job well, or may, is not among those that are kept."""
-    for one in seen.attempts:
-        yield {
-            "number": one.number,
-            "started_at": one.started_at,
-            "took": one.ended_at - one.started_at,
-            "worker": seen.worker(one.worker),
-            "outcome": one.outcome,
-            "state": "failed",
-            "reason": one.reason,
-            "error": one.error,
-        }
-    job = seen.job
-    if job.claimed_at is not None and job.state in (State.RUNNING, State.SUCCEEDED):
-        yield {
-            "number": max([job.attempt, *(one.number + 1 for one in seen.attempts)]),
-            "started_at": job.claimed_at,
-            "took": length_of(job, seen.now),
-            "worker": seen.worker(job.worker),
-            "outcome": job.state.value,
-            "state": job.state.value,
-            "reason": "",
-            "error": None,
-        }
+async def log(_: WebServices, request: WebRequest) -> Values:
+    """The lines after the number ``after``, and whether there will be more."""
+    said = request.query.get("after", "0")
+    after = int(said) if said.isascii() and said.isdigit() and len(said) < 20 else 0
+    return {
+        "log": await request.app.ask(
+            job_log, number_of(request), tenant=request.user.tenant, after=after
+        )
+    }
 
 
-def stretches(seen: JobSeen) -> Iterator[AttemptBar]:
-    """From the moment that it could run to its end, or to now, or to when it is tried again."""
-    job, ran = seen.job, list(tries(seen))
-    at = max(job.created_at, job.due_at)
+async def download(_: WebServices, request: WebRequest, __: bytes) -> Response:
+    """The whole log as a file of plain text."""
+    number = number_of(request)
+    lines = await request.app.ask(whole_log, number, tenant=request.user.tenant)
+    headers = {"content-disposition": f'attachment; filename="job-{number}.log"'}
+    return PlainTextResponse(log_text(lines), headers=headers)
+
+
+def number_of(request: WebRequest) -> int:
+    return int(request.name("id"))
+
+
+def log_text(lines: Sequence[LogLineView]) -> str:
+    return "".join(
+        f"{line.at.isoformat(timespec='milliseconds')} {bare(line.level):<7} {bare(line.text)}\n"
+        for line in lines
+    )
+
+
+def stretches(seen: JobDetail) -> Iterator[AttemptBar]:
+    """The life of a job, from the moment it could run to its end, now, or its next attempt."""
+    ran = seen.executions
+    at = max(seen.created_at, seen.due_at)
     if ran:
-        at = min(at, ran[0]["started_at"])
+        at = min(at, ran[0].started_at)
     for one in ran:
-        started, took = one["started_at"], one["took"] or timedelta()
+        started = one.started_at
         if started > at:
-            kind: Kind = "pause" if one["number"] > 1 else "waiting"
+            kind: Kind = "pause" if one.number > 1 else "waiting"
             yield AttemptBar(
                 kind=kind, start=at, end=started, title=f"waited {about(started - at)}"
             )
-        at = started + took
-        title = f"attempt {one['number']}: {one['outcome']} after {about(took)}"
-        yield AttemptBar(kind=one["state"], start=started, end=at, title=title)
-    end = job.ended_at or max(job.ready_at, seen.now)
-    if end > at and job.state is not State.RUNNING:
-        kind = "pause" if ran and job.ended_at is None else "waiting"
-        word = "waits" if job.ended_at is None else "waited"
+        at = started + one.length
+        title = f"attempt {one.number}: {one.outcome} after {about(one.length)}"
+        yield AttemptBar(kind=_kind(one.state), start=started, end=at, title=title)
+    end = seen.ended_at or max(seen.ready_at, seen.created_at) + (seen.length or timedelta())
+    if end > at and seen.state is not State.RUNNING:
+        kind = "pause" if ran and seen.ended_at is None else "waiting"
+        word = "waits" if seen.ended_at is None else "waited"
         yield AttemptBar(kind=kind, start=at, end=end, title=f"{word} {about(end - at)}")
 
 
-def facts(job: Job) -> list[tuple[str, str]]:
-    """What has a name and a short value; what is empty is left out."""
-    timeout = job.terms.timeout
-    said = [
-        ("task", job.task),
-        ("key", job.key or ""),
-        ("tenant", job.tenant),
-        ("tags", ", ".join(job.tags)),
-        ("priority", str(job.priority) if job.priority else ""),
-        ("submitter", job.submitter),
-        ("limits", ", ".join(lane.name for lane in job.limits)),
-        ("waits for" if job.waits == "event" else "waits at", job.waits_for or ""),
-        ("needs", ", ".join(f"{name}={amount}" for name, amount in job.needs.items())),
-        ("timeout", "" if timeout is None else about(timeout)),
-    ]
-    return [(name, value) for name, value in said if value]
+def _kind(state: str) -> Kind:
+    return "running" if state == "running" else "succeeded" if state == "succeeded" else "failed"
 
 
-def _told(seen: JobSeen) -> str:
-    """The drawing in words."""
-    each = (f"attempt {one['number']} {one['outcome']}" for one in tries(seen))
+def _attempts_in_words(seen: JobDetail) -> str:
+    each = (f"attempt {one.number} {one.outcome}" for one in seen.executions)
     return ", ".join(each) or "not begun yet"
 
 
-def _result(job: Job) -> str | None:
-    return None if job.result in (None, "null") else as_json(hidden(_read(job.result)))
+def _flow_values(flow: FlowView | None, request: WebRequest) -> dict[str, Any]:
+    if flow is None:
+        return {}
+    link = _links(flow, request)
+    return {"graph": draw_flow(flow, link), "steps": flow.items[:MOST_STEPS], "step_link": link}
 
 
-def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
-    try:
-        return None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+def _links(flow: FlowView, request: WebRequest) -> Callable[[StepView], str | None]:
+    """The address of a step: its job, or the list of its jobs."""
+
+    def link(step: StepView) -> str | None:
+        if step.job_id is None:
+            return None
+        if not step.is_map:
+            return request.at(f"/jobs/{step.job_id}")
+        return request.at("/jobs", filter=f"flow:{flow.id} task:{quoted(step.task)}")
+
+    return link
 
 
-JOB = PageRoute(path="/jobs/{id:number}", template="job.html", view=job, tenants=True)
-RUN_AGAIN = PageRoute(
-    path="/jobs/{id:number}/run-again",
-    template="job_run_again.html",
-    view=run_again,
-    role="operator",
+JOB: Final = (
+    PageRoute(path="/jobs/{id:number}", template="job.html", view=job, tenants=True),
+    PageRoute(
+        path="/jobs/{id:number}/run-again",
+        template="job_run_again.html",
+        view=run_again,
+        role="operator",
+        tenants=True,
+    ),
+    PageRoute(
+        path="/jobs/{id:number}/answer",
+        template="job_answer.html",
+        view=answer,
+        role="operator",
+        tenants=True,
+    ),
+    PageRoute(path="/jobs/{id:number}/log", template="job_log.html", view=log, tenants=True),
+)
+LOG_FILE: Final = WebRoute(
+    method="GET",
+    path="/jobs/{id:number}/log.txt",
+    role="viewer",
+    handler=download,
     tenants=True,
 )

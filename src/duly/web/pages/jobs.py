@@ -1,4 +1,4 @@
-"""Jobs: those that match what somebody types, what failed alike, and what to do with them all."""
+"""The page of jobs: those that match a filter, failures by error, and actions on all of them."""
 
 from collections.abc import Iterable
 from typing import Any, Final, get_args
@@ -10,7 +10,7 @@ from duly.model.filter_language import quoted
 from duly.model.job_filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
 from duly.model.schedule_filter import ScheduleFilter
 from duly.model.states import ENDED, State
-from duly.views.job_list import Deed, failed_alike, job_rows, known_names, matching
+from duly.views.job import Action, failure_groups, job_list, known_names, matching
 from duly.views.schedules import meant
 from duly.views.tenancy import own_job
 from duly.web.request import WebRequest
@@ -30,7 +30,7 @@ QUICK: Final = (
 
 
 async def jobs(_: WebServices, request: WebRequest) -> Values:
-    """What is typed may be no filter: then that is said, and nothing is listed."""
+    """List the jobs that match; an invalid filter is reported beside its box."""
     words = request.query.get("filter", "").strip()
     values: dict[str, Any] = {
         "words": words,
@@ -66,16 +66,16 @@ async def search(_: WebServices, request: WebRequest, __: bytes) -> Response:
 
 
 async def bulk(_: WebServices, request: WebRequest) -> Values:
-    """The question before something is done to many: to how many."""
-    deed = _deed(request.query.get("do", ""))
+    """WebRequest before an action on many jobs, with their number."""
+    action = _action(request.query.get("do", ""))
     chosen = _numbers(request.query.get("ids", ""))
     words = request.query.get("filter", "")
     found = None
     if not chosen:
         tenant = request.user.tenant
-        found = await request.app.ask(matching, parse_filter(words), deed, tenant=tenant)
+        found = await request.app.ask(matching, parse_filter(words), action, tenant=tenant)
     return {
-        "deed": deed,
+        "action": action,
         "chosen": chosen,
         "number": len(chosen),
         "words": words,
@@ -105,15 +105,15 @@ async def _named(request: WebRequest, wanted: Filter) -> list[str]:
 async def _found(request: WebRequest, wanted: Filter) -> dict[str, Any]:
     tenant = request.user.tenant
     if request.query.get("group") == "error":
-        return {"groups": await request.app.ask(failed_alike, wanted, tenant=tenant)}
+        return {"groups": await request.app.ask(failure_groups, wanted, tenant=tenant)}
     found = await request.app.ask(
-        job_rows, wanted, tenant=tenant, after=request.query.get("after") or None, limit=LIMIT
+        job_list, wanted, tenant=tenant, after=request.query.get("after") or None, limit=LIMIT
     )
     return {
-        "rows": found.rows,
-        "after": found.after,
+        "rows": found.items,
+        "after": found.next,
         "searched_to": found.searched_to,
-        "is_full": len(found.rows) == LIMIT,
+        "is_full": len(found.items) == LIMIT,
     }
 
 
@@ -122,7 +122,7 @@ def _may_have_failed(wanted: Filter) -> bool:
 
 
 async def _completions(request: WebRequest) -> list[str]:
-    """Words with what may stand behind them; where that is unknown, the word alone."""
+    """Filter words with their known values; a word alone where none are known."""
     known: dict[str, Iterable[str]] = {"state": State, "since": ("15m", "2h", "1d")}
     known |= await request.app.ask(known_names, tenant=request.user.tenant)
     return [
@@ -132,12 +132,12 @@ async def _completions(request: WebRequest) -> list[str]:
     ]
 
 
-def _deed(said: str) -> Deed:
-    deeds: tuple[Deed, ...] = get_args(Deed)
-    for deed in deeds:
-        if said == deed:
-            return deed
-    raise InvalidValue(f"do={said}: choose one of {', '.join(deeds)}")
+def _action(said: str) -> Action:
+    actions: tuple[Action, ...] = get_args(Action)
+    for action in actions:
+        if said == action:
+            return action
+    raise InvalidValue(f"do={said}: choose one of {', '.join(actions)}")
 
 
 def _numbers(said: str) -> list[int]:

@@ -12,7 +12,7 @@ from duly.policy.reaction import FIELD, is_field
 from duly.policy.redaction import hidden, hidden_json
 from duly.policy.why import LocalClock, about
 from duly.rehearse.examples import examples
-from duly.views.event_page import events_of
+from duly.views.event import events_of
 from duly.views.fires import Fire
 from duly.views.schedule_detail import ScheduleDetail, background, removed_schedules, standing
 from duly.views.schedules import ScheduleRow, ScheduleRows, outcome_word, own_zone, schedule_rows

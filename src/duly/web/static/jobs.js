@@ -77,7 +77,7 @@ if (log) {
     const seen = [...lines.children].filter((line) => !line.hidden).length;
     log.querySelector("[data-log-count]").textContent =
       all === 0 ? "" : seen === all ? all.toLocaleString("en") : `${seen} of ${all}`;
-    said.textContent = all || !over ? (over ? "" : "Waiting for more …") : "It has said nothing.";
+    said.textContent = all || !over ? (over ? "" : "Waiting for more …") : "No log output.";
     said.hidden = !said.textContent;
     lines.hidden = all === 0;
   }

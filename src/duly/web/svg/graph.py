@@ -17,7 +17,7 @@ from typing import Final
 from markupsafe import Markup
 
 from duly.policy.why import about
-from duly.views.flow_page import AWAITING, FlowSeen, StepSeen
+from duly.views.flow import AWAITING, FlowView, StepView
 from duly.web.svg.drawing import framed, number, rectangle, text, titled
 from duly.web.task_text import shown
 
@@ -189,23 +189,23 @@ LONGEST_NAME: Final = 20
 STATES: Final = {AWAITING: "awaiting"}
 
 
-def draw_flow(flow: FlowSeen, link: Callable[[StepSeen], str | None]) -> Markup | None:
+def draw_flow(flow: FlowView, link: Callable[[StepView], str | None]) -> Markup | None:
     """None: there is too much to be drawn. ``link`` is the address of what a step opens."""
-    before = tuple(step.info.before for step in flow.steps)
+    before = tuple(tuple(one - 1 for one in step.before) for step in flow.items)
     if not _fits(before):
         return None
     layout = _laid_out(before)
-    critical = {*pairwise(step.info.number for step in flow.critical)}
+    critical = {*pairwise(step.number - 1 for step in flow.critical)}
     lines = sorted(_lines(layout, critical), key=lambda one: one[0])
     boxes = (
         _step(step, place, link(step))
-        for step, place in zip(flow.steps, layout.places, strict=True)
+        for step, place in zip(flow.items, layout.places, strict=True)
     )
     return framed(
         [*(line for _, line in lines), *boxes],
         width=layout.layers * (WIDE + BETWEEN) - BETWEEN + 2 * SIDE,
         height=layout.height + 2 * ABOVE,
-        label=f"The steps of the flow: {flow.told}",
+        label=f"The steps of the flow: {flow.sentence}",
         kind="flow-graph",
         links=True,
     )
@@ -250,10 +250,10 @@ def _path(points: Sequence[NodePlace]) -> str:
     return " ".join(said)
 
 
-def _step(step: StepSeen, place: NodePlace, link: str | None) -> Markup:
+def _step(step: StepView, place: NodePlace, link: str | None) -> Markup:
     x, y = float(_left(place)), _middle(place) - HIGH / 2
     parts = Markup("").join([titled(_told(step)), *_box(step, x, y), *_words(step, x, y)])
-    kind = f"step at-{STATES.get(step.word, step.word)}{' critical' if step.is_critical else ''}"
+    kind = f"step at-{STATES.get(step.word, step.word)}{' critical' if step.critical else ''}"
     if link is None:
         return Markup('<g class="{}">{}</g>').format(kind, parts)
     return Markup('<a href="{}" class="{}" aria-label="{}">{}</a>').format(
@@ -261,40 +261,40 @@ def _step(step: StepSeen, place: NodePlace, link: str | None) -> Markup:
     )
 
 
-def _box(step: StepSeen, x: float, y: float) -> Iterator[Markup]:
+def _box(step: StepView, x: float, y: float) -> Iterator[Markup]:
     for back in (2 * STACK, STACK) if step.is_map else ():
         yield rectangle(
             x + back, y - back, width=WIDE - back, height=HIGH, kind="box behind", radius=8
         )
     wide = WIDE - (2 * STACK if step.is_map else 0)
     yield rectangle(x, y, width=wide, height=HIGH, kind="box", radius=8)
-    if step.is_map and step.info.parts:
-        done = step.done / step.info.parts
+    if step.is_map and step.parts:
+        done = step.done / step.parts
         full = wide - 2 * INSET
         for kind, width in (("bar", full), ("bar done", full * done)):
             yield rectangle(x + INSET, y + HIGH - 8, width=width, height=3, kind=kind, radius=1.5)
 
 
-def _words(step: StepSeen, x: float, y: float) -> Iterator[Markup]:
+def _words(step: StepView, x: float, y: float) -> Iterator[Markup]:
     """Its name, and how far it is; below, its state, and how long it took."""
     right = x + WIDE - INSET - (2 * STACK if step.is_map else 0)
-    room = LONGEST_NAME - (len(step.far) + 1 if step.far else 0)
-    yield text(x + INSET, y + 21, _short(shown(step.info.name), room), kind="name")
-    if step.far:
-        yield text(right, y + 21, step.far, kind="far", anchor="end")
+    room = LONGEST_NAME - (len(step.progress) + 1 if step.progress else 0)
+    yield text(x + INSET, y + 21, _short(shown(step.name), room), kind="name")
+    if step.progress:
+        yield text(right, y + 21, step.progress, kind="far", anchor="end")
     yield Markup(
         '<text x="{}" y="{}" class="word"><tspan class="mark">{}</tspan> {}</text>'
     ).format(number(x + INSET), number(y + 39), step.mark, step.word)
-    if step.took is not None and step.word != AWAITING:
-        yield text(right, y + 39, about(step.took), kind="took", anchor="end")
+    if step.length is not None and step.word != AWAITING:
+        yield text(right, y + 39, about(step.length), kind="took", anchor="end")
 
 
-def _told(step: StepSeen) -> str:
+def _told(step: StepView) -> str:
     """The box in words."""
-    took = "" if step.took is None else f", {about(step.took)}"
-    far = f", {step.far}" if step.far else ""
-    why = f": {shown(step.info.reason)}" if step.word in ("failed", "cancelled") else ""
-    return f"{shown(step.info.name)}, {step.word}{far}{took}{why}".rstrip(": ")
+    took = "" if step.length is None else f", {about(step.length)}"
+    far = f", {step.progress}" if step.progress else ""
+    why = f": {shown(step.reason)}" if step.word in ("failed", "cancelled") else ""
+    return f"{shown(step.name)}, {step.word}{far}{took}{why}".rstrip(": ")
 
 
 def _short(name: str, longest: int) -> str:

@@ -1,16 +1,14 @@
-"""What the nouns share: lists, moments and durations as they are written, and why."""
+"""What requests of all nouns share: moments, durations and filters as they are written."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta
 
-from duly.durations import is_bare_number, parse_duration, show_duration
+from duly.durations import is_bare_number, parse_duration
 from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.model.policies import check_moment
-from duly.policy.redaction import redacted
-from duly.policy.why import Explanation
 from duly.rules import at
 
 T = TypeVar("T")
@@ -55,50 +53,10 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What is answered."""
 
 
-class Listed(Said, Generic[T], frozen=True, kw_only=True):
-    """Some of a list."""
-
-    items: list[T]
-    next: Annotated[
-        str | None, Meta(description="What the next part is asked for with; null: there is none.")
-    ] = None
-    searched_to: Annotated[
-        datetime | UnsetType | None,
-        Meta(description="What ended since then was looked at, if not everything."),
-    ] = UNSET
-
-
-class Step(Said, frozen=True):
-    """Something that can be done about it."""
-
-    what: str
-    command: Annotated[str, Meta(description="What to type.")]
-
-
-class Why(Said, frozen=True):
-    """What became of it, and why."""
-
-    sentence: str
-    evidence: list[str]
-    steps: list[Step]
-
-    @classmethod
-    def of(cls, answer: Explanation) -> "Why":
-        return cls(
-            sentence=redacted(answer.sentence),
-            evidence=[redacted(line) for line in answer.evidence],
-            steps=[Step(what=one.what, command=redacted(one.line)) for one in answer.commands],
-        )
-
-
 def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
     """Those of the fields that were said."""
     found = {name: getattr(body, name) for name in names}
     return {name: value for name, value in found.items() if value is not UNSET}
-
-
-def length_text(length: timedelta | None) -> str | None:
-    return None if length is None else show_duration(max(length, timedelta()))
 
 
 def when_in(what: str, text: str | None, *, zone: str | None = None) -> datetime | timedelta | None:

@@ -9,9 +9,10 @@ from msgspec import UNSET, Meta, UnsetType, field
 from duly.errors import DulyError
 from duly.model.fire import Backfill
 from duly.policy.redaction import hidden_call, redacted
+from duly.views import duration
 from duly.views.fires import Fire
 from duly.views.schedules import Schedule as View
-from duly.web.api.schemas.common import Body, Duration, Limit, Said, Since, When, length_text
+from duly.web.api.schemas.common import Body, Duration, Limit, Said, Since, When
 from duly.web.api.schemas.jobs import Arguments, Priority
 
 MOST_MOMENTS = 1_000
@@ -193,8 +194,8 @@ class Due(Said, frozen=True):
             event=fire.event,
             state=fire.state,
             started_at=fire.started_at,
-            lateness=length_text(fire.lateness),
-            took=length_text(fire.took),
+            lateness=duration(fire.lateness),
+            took=duration(fire.took),
         )
 
 

@@ -10,7 +10,7 @@ from duly.policy.redaction import redacted
 from duly.views.attention import Need as Needed
 from duly.views.today import AwaitingStep, NextRun, RunningJob
 from duly.views.today import Status as Standing
-from duly.web.api.schemas.common import Said, Step
+from duly.web.api.schemas.common import Said
 
 
 class Matter(Said, frozen=True):
@@ -19,6 +19,13 @@ class Matter(Said, frozen=True):
     subject: str
     kind: str
     until: datetime
+
+
+class NeedStep(Said, frozen=True):
+    """Something that can be done about it."""
+
+    what: str
+    command: Annotated[str, Meta(description="What to type.")]
 
 
 class Need(Said, frozen=True):
@@ -30,7 +37,7 @@ class Need(Said, frozen=True):
     due_at: datetime | None
     moments: int
     job_id: int | None
-    steps: list[Step]
+    steps: list[NeedStep]
     matter: Annotated[Matter | None, Meta(description="null: it cannot be acknowledged.")]
 
     @classmethod
@@ -43,7 +50,7 @@ class Need(Said, frozen=True):
             due_at=need.due_at,
             moments=need.moments,
             job_id=need.job_id,
-            steps=[Step(what=one.what, command=redacted(one.line)) for one in need.commands],
+            steps=[NeedStep(what=one.what, command=redacted(one.line)) for one in need.commands],
             matter=None
             if matter is None
             else Matter(subject=matter.subject, kind=matter.kind, until=matter.until),
@@ -82,14 +89,14 @@ class Awaiting(Said, frozen=True):
 
     @classmethod
     def of(cls, step: AwaitingStep) -> "Awaiting":
-        event, key, until = step.awaits
+        awaits = step.awaits
         return cls(
             id=step.id,
             name=redacted(step.name),
             flow=step.flow,
-            event=event,
-            key=None if key is None else redacted(key),
-            until=until,
+            event=awaits.event,
+            key=None if awaits.key is None else redacted(awaits.key),
+            until=awaits.until,
         )
 
 

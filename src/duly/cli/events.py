@@ -1,0 +1,358 @@
+"""``duly events``: list and show events, emit one, let a schedule react to past ones."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from duly.cli.formats import (
+    NOTHING,
+    Listing,
+    NounGroup,
+    View,
+    list_options,
+    read_when,
+    show_list,
+    utc_option,
+    view_as_dict,
+)
+from duly.cli.options import WholeNumber
+from duly.cli.output import table
+from duly.cli.store import NEEDS_YOU, ask, output_option, refuse, store_option
+from duly.errors import DulyError, InvalidValue
+from duly.policy.printable import json_text, one_line
+from duly.settings.loading import machine_zone
+
+if TYPE_CHECKING:
+    from duly.app import Store
+    from duly.model.event import Emitted
+    from duly.views.event import EventView, ReplayResult
+
+MOST_LISTED: Final = 1_000
+LONGEST_CELL: Final = 60
+NO_MATCH: Final = "no event matches"
+FEW: Final = 5  # so many events are replayed without a question
+
+
+@click.group(cls=NounGroup)
+def events() -> None:
+    """List events, emit one, or let a schedule react to past ones.
+
+    An event is a named fact with a payload. Tasks with @duly.on, and schedules whose rule is as
+    "on invoice.*", react to it.
+
+    \b
+      duly events                                    the newest
+      duly events list "class.*" --since 2d
+      duly events show 1002                          one event and the reactions to it
+      duly events emit doc.changed doc_id=7
+      duly events emit order.approved --key A7 --json '{"by": "ada"}'
+      duly events replay reindex --since 2d --dry-run
+
+    \b
+    Exit codes: 0 ok, 1 it was not done, 2 something in the command line is wrong, 3 there is no
+    such event or schedule, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+
+@events.command("list")
+@click.argument("pattern", metavar="[PATTERN]", default="*")
+@click.option("--key", metavar="KEY", help="Only events with this key.")
+@click.option("--since", metavar="TIME", help="From then on: 2d ago as 2d, or 2026-11-16.")
+@click.option("--until", metavar="TIME", help="Before then.")
+@click.option(
+    "-n",
+    "--limit",
+    type=WholeNumber(1, MOST_LISTED),
+    default=50,
+    show_default=True,
+    help="How many to show.",
+)
+@click.option("--after", metavar="CURSOR", help="Continue a list: the cursor that it printed.")
+@store_option
+@list_options
+def list_command(
+    *,
+    pattern: str,
+    key: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    after: str | None,
+    store: str,
+    view: View,
+) -> None:
+    """List events, the newest first, and the reactions to each.
+
+    \b
+      duly events
+      duly events list invoice.paid              with this name
+      duly events list "invoice.*" --since 2d    all below invoice.
+      duly events list --key class:7
+      duly events -o jsonl | jq -r .payload.invoice_id
+
+    REACTIONS is how many jobs it started; merged: a later event replaced it; skipped: duly events
+    show ID says why.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    begin, end = (_ago(text, option) for text, option in ((since, "--since"), (until, "--until")))
+    on: str | None = None
+
+    async def found(opened: "Store") -> "list[EventView]":
+        from duly.views.event import event_list
+
+        nonlocal on
+        page = await event_list(
+            opened, pattern, key=key, since=begin, until=end, after=after, limit=limit
+        )
+        on = page.next
+        return page.items
+
+    asked = pattern != "*" or any(one is not None for one in (key, since, until, after))
+    show_list(store, view, found, replace(EVENTS, nothing=NO_MATCH) if asked else EVENTS)
+    if on is not None:
+        click.echo(f"there are more: go on with --after {on}, or say --limit", err=True)
+
+
+@events.command("show")
+@click.argument("number", metavar="ID", type=WholeNumber(1))
+@store_option
+@output_option
+@utc_option
+def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
+    """Show the payload of an event (secrets hidden), and the reaction of each schedule."""
+
+    async def looked(opened: "Store") -> "EventView":
+        from duly.views.event import event_detail
+
+        return await event_detail(opened, number)
+
+    found = ask(store, looked)
+    if output == "json":
+        click.echo(json_text(view_as_dict(found)))
+    else:
+        click.echo("\n".join(_lines(found, View(utc=utc))))
+
+
+@events.command("emit")
+@click.argument("name", metavar="NAME")
+@click.argument("fields", nargs=-1, metavar="[FIELD=VALUE]…")
+@click.option("--key", metavar="KEY", help="Key, for a step that waits for an event with this key.")
+@click.option("--json", "whole", metavar="OBJECT", help="The payload, as one JSON object.")
+@store_option
+def emit_command(
+    name: str, fields: tuple[str, ...], *, key: str | None, whole: str | None, store: str
+) -> None:
+    """Emit an event, and print its number. Tasks and schedules that react to it start.
+
+    Values are JSON where they look like it, and text otherwise.
+
+    \b
+      duly events emit doc.changed doc_id=7
+      duly events emit class.scheduled class_id=7 starts_at=2027-01-06T10:00+01:00
+      duly events emit invoice.paid --json '{"invoice_id": 7, "lines": [1, 2]}'
+      duly events emit order.approved by=ada --key A7      for a flow that waits for this
+
+    \b
+    Exit codes: 0 ok, 2 something in the command line is wrong, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    try:
+        event = _event(name, fields, key=key, whole=whole)
+    except DulyError as error:
+        refuse(error)
+
+    async def emitted(opened: "Store") -> list[int]:
+        from duly.views.event import emit_events
+
+        return await emit_events(opened, [event])
+
+    [number] = ask(store, emitted, make=True)
+    click.echo(number)
+
+
+@events.command("replay")
+@click.argument("schedule", metavar="SCHEDULE")
+@click.option(
+    "--since", metavar="TIME", required=True, help="From then on: 2d ago as 2d, or 2026-11-16."
+)
+@click.option("--until", metavar="TIME", default="now", help="Before then; by default, now.")
+@click.option("--only", "pattern", metavar="PATTERN", help='Only events that match: "class.*".')
+@click.option(
+    "--dry-run", is_flag=True, help="Print how many events it would be, and change nothing."
+)
+@click.option("-y", "--yes", is_flag=True, help=f"Do not ask for confirmation of more than {FEW}.")
+@output_option
+@store_option
+def replay_command(
+    *,
+    schedule: str,
+    since: str,
+    until: str,
+    pattern: str | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+    store: str,
+) -> None:
+    """Let a schedule react to events from before it existed, or while its code was wrong.
+
+    \b
+      duly events replay reindex --since 2d --dry-run
+      duly events replay reindex --since 2d
+      duly events replay reindex --since 2026-11-01 --until 2026-11-08 --yes      in a script
+      duly events replay welcome --since 30d --only user.joined
+
+    Events it has reacted to are left alone, so it can be repeated. The numbers of the jobs are
+    printed.
+
+    \b
+    Exit codes: 0 ok (also if there was nothing left to do), 1 it was not done, 2 something in the
+    command line is wrong, 3 there is no such schedule, 5 the store cannot be reached.
+    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+
+    async def replayed(opened: "Store") -> "ReplayResult":
+        from duly.app.events import Events
+        from duly.connection import OpenStore
+
+        now = (await opened.upkeep.progress()).now
+        between = _moment(since, "--since", now), _moment(until, "--until", now)
+        events = Events(OpenStore(opened))
+        foreseen = await events.areplay(schedule, *between, pattern=pattern, dry_run=True)
+        if dry_run or not foreseen.events:
+            return foreseen
+        _make_sure(foreseen, yes=yes)
+        return await events.areplay(schedule, *between, pattern=pattern)
+
+    done = ask(store, replayed)
+    if output == "json":
+        click.echo(json_text(view_as_dict(done)))
+    else:
+        for number in done.jobs:
+            click.echo(number)
+    click.echo(_summary(done), err=True)
+
+
+def _ago(text: str | None, option: str) -> datetime | None:
+    return None if text is None else _moment(text, option, View().now)
+
+
+def _row(event: "EventView", view: View) -> tuple[str, ...]:
+    payload = json_text(event.payload)
+    return (
+        view.moment(event.at),
+        event.name,
+        event.key or NOTHING,
+        payload if view.output == "wide" else _short(payload),
+        event.summary or NOTHING,
+        str(event.id),
+        event.submitter or NOTHING,
+        event.tenant or NOTHING,
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+
+
+def _lines(event: "EventView", view: View) -> Iterator[str]:
+    from duly.views.event import NO_REACTION
+
+    yield f"{event.name}, event {event.id}"
+    facts = {
+        "at": f"{view.moment(event.at)}, {view.passed(event.at)}",
+        "key": event.key or "",
+        "source": event.submitter,
+        "tenant": event.tenant,
+    }
+    for fact, value in facts.items():
+        if value:
+            yield f"{fact:<8} {one_line(value)}"
+    yield ""
+    yield from json_text(event.payload, indent=2).splitlines()
+    yield ""
+    yield _reactions(event) if event.reactions else f"{NO_REACTION}."
+
+
+def _reactions(event: "EventView") -> str:
+    rows = [
+        (
+            one.schedule,
+            one.outcome,
+            one.reason,
+            NOTHING if one.job_id is None else f"{one.job_id} {one.state or 'forgotten'}",
+        )
+        for one in event.reactions
+    ]
+    return table(("SCHEDULE", "OUTCOME", "WHY", "JOB"), rows)
+
+
+def _colour(event: "EventView") -> str | None:
+    return "yellow" if any(one.outcome == "skipped" for one in event.reactions) else None
+
+
+EVENTS: "Listing[EventView]" = Listing(
+    headings=("AT", "NAME", "KEY", "PAYLOAD", "REACTIONS", "ID"),
+    wide=("SOURCE", "TENANT"),
+    row=_row,
+    name=lambda event: str(event.id),
+    nothing="there are no events yet; try: duly events emit doc.changed doc_id=7",
+    colour=_colour,
+)
+
+
+def _event(name: str, fields: tuple[str, ...], *, key: str | None, whole: str | None) -> "Emitted":
+    from duly.app.events import emitted
+    from duly.cli.inputs import read_untyped
+
+    payload = {} if whole is None else _object(whole)
+    for one in fields:
+        field, equals, value = one.partition("=")
+        if not equals or not field:
+            raise InvalidValue(f'"{one}": the fields of a payload have names: id={one}')
+        if field in payload:
+            raise InvalidValue(f"{one}: {field} is given twice")
+        payload[field] = read_untyped(value)
+    return emitted(name, payload, key=key)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"--json {text[:100]}: that is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidValue(f'--json {text[:100]}: an object, as {{"doc_id": 7}}')
+    return found
+
+
+def _moment(text: str, option: str, now: datetime) -> datetime:
+    """Read a moment or a duration ago; ``now`` includes what has just happened."""
+    if text.strip() == "now":
+        return now + timedelta.resolution
+    found = read_when(text, zone=machine_zone() or "UTC", option=option)
+    return now - found if isinstance(found, timedelta) else found
+
+
+def _make_sure(foreseen: "ReplayResult", *, yes: bool) -> None:
+    if yes or foreseen.events <= FEW:
+        return
+    question = f"let {foreseen.schedule} react to {foreseen.events:,} events"
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"this would {question}: say --yes")
+    if not click.confirm(f"{question}?", err=True):
+        raise SystemExit(NEEDS_YOU)
+
+
+def _summary(done: "ReplayResult") -> str:
+    if not done.events:
+        return f"nothing to do: {done.schedule} has reacted to all matching events in that time"
+    many = f"{done.events:,} event{'s' * (done.events != 1)}"
+    if done.dry_run:
+        skipped = f", of which {done.skipped:,} start no job" if done.skipped else ""
+        return f"{done.schedule} would react to {many}{skipped}"
+    jobs = f"{len(done.jobs):,} job{'s' * (len(done.jobs) != 1)}"
+    skipped = f", {done.skipped:,} skipped" if done.skipped else ""
+    return f"{done.schedule} reacted to {many}: {jobs}{skipped}"

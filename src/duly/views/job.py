@@ -1,0 +1,501 @@
+"""A job as it is shown: in a list (``JobView``) and with everything about it (``JobDetail``)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+
+from msgspec import Meta
+
+from duly.durations import parse_duration
+from duly.model.flow import FlowProgress
+from duly.model.job import Attempt, Job
+from duly.model.job_filter import HIGHEST_NUMBER, Filter
+from duly.model.journal import LogLine, ProgressNote
+from duly.model.limit import Lane
+from duly.model.states import ENDED, LIVE, Move, State, sources
+from duly.policy.redaction import hidden, hidden_call, redacted
+from duly.policy.why import Lineage, about, explain_job, first_line
+from duly.store.store import Store
+from duly.store.values import JobList, JobRecord
+from duly.views import Listed, duration, read_json
+from duly.views.failures import FailureGroup, failures
+from duly.views.flow import Awaits, FlowView, flow_progress, flow_view, lineage_of
+from duly.views.schedules import own_zone
+from duly.views.tenancy import own_filter, own_job, own_record
+from duly.views.why import WhyView, evidence_of
+
+Action: TypeAlias = Literal["retry", "cancel", "remove"]
+
+# The states in which each action is possible.
+STATES: Final[dict[Action, tuple[State, ...]]] = {
+    "retry": sources(Move.RETRY),
+    "cancel": LIVE,
+    "remove": ENDED,
+}
+LOG_LINES: Final = 1_000  # of a log, at once
+MOST_COUNTED: Final = 10_000
+MOST_NAMES: Final = 200  # of each kind, that are offered to be completed
+_SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job as a list shows it."""
+
+    id: Annotated[int, Meta(ge=1, le=HIGHEST_NUMBER)]
+    state: State
+    task: str
+    title: str
+    queue: str
+    priority: int
+    tenant: str
+    submitter: str
+    key: str | None
+    tags: tuple[str, ...]
+    schedule: Annotated[str | None, Meta(description="The schedule that made it.")]
+    attempt: Annotated[int, Meta(description="How often it was begun.")]
+    worker: Annotated[str | None, Meta(description="The worker that runs it, or ran it last.")]
+    created_at: datetime
+    due_at: Annotated[datetime, Meta(description="The moment that the work is for.")]
+    ready_at: Annotated[datetime, Meta(description="From when it may run.")]
+    deadline: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    took: Annotated[
+        str | None,
+        Meta(description="How long it took; or has run or waited so far, in whole seconds."),
+    ]
+    reason: Annotated[str, Meta(description="Why it waits, or how it ended.")]
+    summary: Annotated[str, Meta(description="One line: progress of a flow, reason or error.")]
+    parent: Annotated[
+        int | None, Meta(description="The flow that it is a step of, or the job it came from.")
+    ]
+    step: Annotated[int | None, Meta(description="Its place in the flow, from 1.")]
+    part: Annotated[int | None, Meta(description="Which of the jobs of that step, from 1.")]
+    flow: Annotated[FlowProgress | None, Meta(description="Its progress, if it is a flow.")]
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        *,
+        now: datetime,
+        schedule: str | None = None,
+        worker: str | None = None,
+        flow: FlowProgress | None = None,
+        **more: Any,
+    ) -> Self:
+        if worker is None and job.worker is not None:
+            worker = str(job.worker)
+        return cls(
+            id=job.id,
+            state=job.state,
+            task=job.task,
+            title=redacted(job.title),
+            queue=job.queue,
+            priority=job.priority,
+            tenant=job.tenant,
+            submitter=job.submitter,
+            key=None if job.key is None else redacted(job.key),
+            tags=tuple(job.tags),
+            schedule=schedule,
+            attempt=job.attempt,
+            worker=worker,
+            created_at=job.created_at,
+            due_at=job.due_at,
+            ready_at=job.ready_at,
+            deadline=job.deadline,
+            started_at=job.claimed_at,
+            ended_at=job.ended_at,
+            took=duration(_took(job, now)),
+            reason=redacted(job.reason),
+            summary=_summary(job, flow),
+            parent=job.parent,
+            step=None if job.step is None else job.step + 1,
+            part=None if job.part is None else job.part + 1,
+            flow=flow,
+            **more,
+        )
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.title or self.task
+
+    @property
+    def at(self) -> datetime:
+        """When it ended; or from when it may run, if it has not."""
+        return self.ended_at or self.ready_at
+
+    @property
+    def length(self) -> timedelta | None:
+        """How long it took, has run or has waited; None if it did not, or is not due yet."""
+        return None if self.took is None else parse_duration(self.took)
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """What can be done about it now."""
+        return frozenset(action for action, states in STATES.items() if self.state in states)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptView:
+    """One execution of a job."""
+
+    number: int
+    worker: str | None
+    started_at: datetime
+    ended_at: datetime | None
+    took: str
+    outcome: Annotated[str, Meta(description="raised, timed out, lost, …")]
+    reason: str
+    error: str | None
+
+    @property
+    def length(self) -> timedelta:
+        return parse_duration(self.took)
+
+    @property
+    def state(self) -> str:
+        return self.outcome if self.outcome in (State.RUNNING, State.SUCCEEDED) else "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressView:
+    """Progress that a job reports of itself."""
+
+    percent: float
+    message: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLimit:
+    """A limit that a job runs under."""
+
+    name: str
+    concurrency: int | None
+    rate: Annotated[str | None, Meta(examples=["5/s"])]
+
+    @classmethod
+    def of(cls, lane: Lane) -> "JobLimit":
+        rate = None if lane.rate is None else str(lane.rate)
+        return cls(name=lane.name, concurrency=lane.concurrency, rate=rate)
+
+    def __str__(self) -> str:
+        """``2 at once, 5/s``."""
+        at_once = "" if self.concurrency is None else f"{self.concurrency} at once"
+        return ", ".join(filter(None, (at_once, self.rate)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail(JobView):
+    """Everything about a job; secrets are hidden."""
+
+    why: WhyView
+    zone: Annotated[str, Meta(description="The time zone of the sentences in `why`.")]
+    args: Any
+    limits: tuple[JobLimit, ...]
+    needs: dict[str, int]
+    timeout: str | None
+    waits: Annotated[str | None, Meta(description="What blocks it: limit, worker, event, …")]
+    waits_for: Annotated[str | None, Meta(description="The limit or the event it waits for.")]
+    attempts: Annotated[
+        tuple[AttemptView, ...], Meta(description="Its executions that did not end it well.")
+    ]
+    progress: ProgressView | None
+    stopping: Annotated[str | None, Meta(description="Why it was asked to stop, while it runs.")]
+    process: Annotated[int | None, Meta(description="The process id of its worker.")]
+    schedule_removed: Annotated[bool, Meta(description="Its schedule does not exist any more.")]
+    result: Any
+    error: str | None
+    on_success: Annotated[str | None, Meta(description="The task that follows its success.")]
+    on_failure: str | None
+    on_cancelled: str | None
+    flow: FlowView | None
+    lineage: Annotated[Lineage | None, Meta(description="The flow that it is a step of.")]
+    awaits: Awaits | None
+
+    @property
+    def name(self) -> str:
+        """What people call it: a step by its name in the flow."""
+        return self.title or (self.task if self.lineage is None else self.lineage.name)
+
+    @property
+    def runs(self) -> bool:
+        """Whether a worker runs it: else it has steps, or waits for an event."""
+        return self.flow is None and (self.lineage is None or self.lineage.kind != "wait")
+
+    @property
+    def executions(self) -> tuple[AttemptView, ...]:
+        """All attempts: also the one that ended the job well, or still may."""
+        runs = self.state in (State.RUNNING, State.SUCCEEDED) and self.flow is None
+        if self.started_at is None or not runs:
+            return self.attempts
+        last = AttemptView(
+            number=max([self.attempt, *(one.number + 1 for one in self.attempts)]),
+            worker=self.worker,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            took=self.took or "0s",
+            outcome=self.state.value,
+            reason="",
+            error=None,
+        )
+        return (*self.attempts, last)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Short values with a name; those that are empty are left out."""
+        said = [
+            ("task", self.task),
+            ("key", self.key or ""),
+            ("tenant", self.tenant),
+            ("tags", ", ".join(self.tags)),
+            ("priority", str(self.priority) if self.priority else ""),
+            ("submitter", self.submitter),
+            ("limits", ", ".join(limit.name for limit in self.limits)),
+            ("waits for" if self.awaits else "waits at", self.waits_for or ""),
+            ("needs", ", ".join(f"{name}={amount}" for name, amount in self.needs.items())),
+            ("timeout", about(parse_duration(self.timeout)) if self.timeout else ""),
+        ]
+        return [(name, value) for name, value in said if value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLineView:
+    """A line of a job's log."""
+
+    number: Annotated[int, Meta(description="They rise from 1, through all its attempts.")]
+    at: datetime
+    level: str
+    text: str
+    attempt: int
+
+    @classmethod
+    def of(cls, line: LogLine) -> "LogLineView":
+        return cls(
+            number=line.seq,
+            at=line.at,
+            level=line.level,
+            text=redacted(line.text),
+            attempt=line.attempt,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """Lines of a log; ``over``: no more will follow them. ``is_full``: more may be there."""
+
+    lines: Sequence[LogLineView]
+    last: int
+    over: bool
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """The jobs that an action is possible for: the filter that finds them, and how many."""
+
+    words: str
+    jobs: int
+
+    @property
+    def is_more(self) -> bool:
+        """Whether counting stopped there."""
+        return self.jobs >= MOST_COUNTED
+
+
+async def job_detail(
+    store: Store,
+    number: int,
+    *,
+    tenant: str | None = None,
+    zone_of: Callable[[str | None], str] = lambda own: own or "UTC",
+) -> JobDetail:
+    """Return everything about a job; ``zone_of`` chooses the zone, given its schedule's."""
+    record = await own_record(store, number, tenant)
+    own = None if record.schedule is None else own_zone(record.schedule.plan)
+    return _detail(record, zone_of(own))
+
+
+async def job_list(
+    store: Store,
+    wanted: Filter,
+    *,
+    tenant: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+    most_pages: int = 1,
+) -> Listed[JobView]:
+    """Return jobs that match, from as many pages of the store as it takes to find so many.
+
+    A job that ends meanwhile is met again among those that have ended, and counts once.
+    """
+    wanted = own_filter(wanted, tenant)
+    found: dict[int, JobView] = {}
+    while True:
+        listed = await store.records.jobs(wanted, after=after, limit=limit - len(found))
+        for view in _rows(listed):
+            found.setdefault(view.id, view)
+        after, most_pages = listed.page.after, most_pages - 1
+        if after is None or len(found) >= limit or not most_pages:
+            searched_to = listed.page.searched_to
+            return Listed(items=list(found.values()), next=after, searched_to=searched_to)
+
+
+async def job_log(
+    store: Store, number: int, *, tenant: str | None = None, after: int = 0, limit: int = LOG_LINES
+) -> LogPage:
+    """Return lines of the log after a line; the job is read first, as it logs before its end."""
+    over = (await own_job(store, number, tenant)).state in ENDED
+    after = min(max(after, 0), HIGHEST_NUMBER)
+    lines = [
+        LogLineView.of(line) for line in await store.journal.logs(number, after=after, limit=limit)
+    ]
+    last = lines[-1].number if lines else after
+    is_full = len(lines) == limit
+    return LogPage(lines=lines, last=last, over=over and not is_full, is_full=is_full)
+
+
+async def whole_log(store: Store, number: int, *, tenant: str | None) -> Sequence[LogLineView]:
+    """Return all lines that are kept, which is bounded."""
+    lines: list[LogLineView] = []
+    while True:
+        page = await job_log(store, number, tenant=tenant, after=lines[-1].number if lines else 0)
+        lines += page.lines
+        if not page.is_full:
+            return lines
+
+
+async def remove_job(store: Store, number: int, *, tenant: str | None = None) -> None:
+    """Delete a job that has ended, with its attempts and its log."""
+    await own_job(store, number, tenant)
+    await store.jobs.remove(number)
+
+
+async def matching(store: Store, wanted: Filter, action: Action, *, tenant: str | None) -> Matching:
+    """Count the jobs that match and that the action is possible for."""
+    states = tuple(state for state in wanted.states or State if state in STATES[action])
+    if not states:
+        return Matching(words="", jobs=0)
+    meant = replace(own_filter(wanted, tenant), states=states)
+    count = await store.jobs.count(meant, at_most=MOST_COUNTED)
+    return Matching(words=str(meant), jobs=count)
+
+
+async def failure_groups(
+    store: Store, wanted: Filter, *, tenant: str | None
+) -> Sequence[FailureGroup]:
+    return await failures(store, own_filter(wanted, tenant))
+
+
+async def known_names(store: Store, *, tenant: str | None) -> dict[str, list[str]]:
+    """Return names that may follow the words of a filter; none to a caller of one tenant."""
+    if tenant is not None:
+        return {}
+    workers = await store.work.workers()
+    schedules = await store.schedules.page(limit=MOST_NAMES)
+    tasks = {name for one in workers for name in one.tasks} | {one.plan.task for one in schedules}
+    queues = {name for one in workers for name in one.queues} | {
+        one.name for one in await store.work.queues()
+    }
+    return {
+        "queue": sorted(queues)[:MOST_NAMES],
+        "task": sorted(tasks)[:MOST_NAMES],
+        "schedule": [one.plan.name for one in schedules],
+    }
+
+
+def _rows(listed: JobList) -> Iterator[JobView]:
+    for job in listed.page.jobs:
+        yield JobView.of(
+            job,
+            now=listed.now,
+            schedule=listed.schedules.get(job.schedule_id or 0),
+            worker=listed.workers.get(job.worker or 0),
+            flow=listed.flows.get(job.id),
+        )
+
+
+def _detail(record: JobRecord, zone: str) -> JobDetail:
+    job, terms, schedule = record.job, record.job.terms, record.schedule
+    names = {worker.id: worker.name for worker in record.workers}
+    runner = next((worker for worker in record.workers if worker.id == job.worker), None)
+    callbacks = {
+        name: None if callback is None else callback.task
+        for name, callback in (
+            ("on_success", terms.on_success),
+            ("on_failure", terms.on_failure),
+            ("on_cancelled", terms.on_cancelled),
+        )
+    }
+    return JobDetail.of(
+        job,
+        now=record.now,
+        schedule=None if schedule is None else schedule.plan.name,
+        worker=None if runner is None else runner.name,
+        flow=_flow(record),
+        why=WhyView.of(explain_job(evidence_of(record, zone=zone))),
+        zone=zone,
+        args=hidden_call(job.task, read_json(job.args)),
+        limits=tuple(map(JobLimit.of, job.limits)),
+        needs=dict(job.needs),
+        timeout=duration(terms.timeout),
+        waits=job.waits,
+        waits_for=job.waits_for,
+        attempts=tuple(_attempt(one, names) for one in record.attempts),
+        progress=_progress(record.note),
+        stopping=None if record.stopping is None else redacted(record.stopping),
+        process=None if runner is None else runner.profile.host.pid or None,
+        schedule_removed=job.schedule_id is not None and schedule is None,
+        result=hidden(read_json(job.result)),
+        error=None if job.error is None else redacted(job.error),
+        lineage=lineage_of(record),
+        awaits=Awaits.of(job),
+        **callbacks,
+    )
+
+
+def _flow(record: JobRecord) -> FlowView | None:
+    if record.flow is None:
+        return None
+    return flow_view(record.flow, record.now, record.step_jobs, record.inner_flows)
+
+
+def _attempt(one: Attempt, names: dict[int, str]) -> AttemptView:
+    return AttemptView(
+        number=one.number,
+        worker=None if one.worker is None else names.get(one.worker, str(one.worker)),
+        started_at=one.started_at,
+        ended_at=one.ended_at,
+        took=duration(one.ended_at - one.started_at) or "0s",
+        outcome=one.outcome,
+        reason=redacted(one.reason),
+        error=None if one.error is None else redacted(one.error),
+    )
+
+
+def _progress(note: ProgressNote | None) -> ProgressView | None:
+    if note is None:
+        return None
+    return ProgressView(percent=note.percent, message=redacted(note.message), at=note.at)
+
+
+def _took(job: Job, now: datetime) -> timedelta | None:
+    """How long it took; or, in whole seconds, how long it has run or waited."""
+    if job.ended_at is not None:
+        return None if job.claimed_at is None else job.ended_at - job.claimed_at
+    since = job.claimed_at if job.state is State.RUNNING else max(job.ready_at, job.created_at)
+    return None if since is None or since > now else (now - since) // _SECOND * _SECOND
+
+
+def _summary(job: Job, flow: FlowProgress | None) -> str:
+    """Progress of a flow, and why it is where it is; nothing where the state says it all."""
+    is_plain = job.state is State.SUCCEEDED and job.attempt <= 1
+    why = (
+        "" if is_plain or job.waits == "steps" else first_line(job.reason) or first_line(job.error)
+    )
+    steps = "" if flow is None else flow_progress(flow)
+    return redacted(": ".join(filter(None, (steps, why))))
