@@ -264,9 +264,7 @@ def _free(schedules: Sequence[ScheduleRow], held: Sequence[HeldRow]) -> Operatio
     """Begin the fixed delays that waited for these ends, and free the jobs behind them."""
     ended = {row.id for row in held}
     delays = [
-        {"id": row.id, "job_id": row.awaiting, "next_at": after_awaited(row)}
-        for row in schedules
-        if row.awaiting in ended
+        {"id": row.id, "next_at": after_awaited(row)} for row in schedules if row.awaiting in ended
     ]
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})

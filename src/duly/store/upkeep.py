@@ -163,9 +163,7 @@ def sweep(limit: int) -> Operation[int]:
         yield Ask("hold_schedules_briefly", {"ids": ids})
         yield Ask("free_blocked", {"ids": ids})
     stranded = rows.schedules((yield Ask("stranded_schedules", {"limit": limit})))
-    delays = [
-        {"id": row.id, "job_id": row.awaiting, "next_at": after_awaited(row)} for row in stranded
-    ]
+    delays = [{"id": row.id, "next_at": after_awaited(row)} for row in stranded]
     if delays:
         yield Ask("free_schedules", {"rows": rows.packed(delays)})
     return len(ids) + len(delays) + (yield from limits.sweep(limit))

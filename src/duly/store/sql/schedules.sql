@@ -169,13 +169,13 @@ update duly.schedule
  where id = :id;
 
 -- name: free_schedules
--- The end of the awaited job starts the delay.
+-- The end of the awaited job starts the delay. The schedules are locked, and were found to await it
+-- under that lock.
 update duly.schedule
    set next_at = ended.next_at, awaiting = null, revision = revision + 1
-  from {rows :rows as ended (id bigint, job_id bigint, next_at bigint)}
+  from {rows :rows as ended (id bigint, next_at bigint)}
  where {hint schedule.id in :rows ->> 'id'::bigint}
    and schedule.id = ended.id
-   and coalesce(schedule.awaiting, 0) = ended.job_id
 returning schedule.id;
 
 -- name: stranded_schedules

@@ -108,6 +108,26 @@ async def signals_and_a_retry(scene: Scene) -> Explored:
     )
 
 
+async def signals_a_retry_and_a_pruner_that_waits(scene: Scene) -> Explored:
+    """The same while the pruner, which has looked already, waits for a row of another one."""
+    await put(scene, "insert into duly.signal values (5, 'cancel', 'to another job', 1)")
+    await failed(scene)
+    await put(scene, f"insert into duly.signal values ({JOB}, 'cancel', 'of old', 1)")
+
+    def retries_and_cancels() -> Program:
+        yield revive
+        yield claim
+        return (yield lambda: cancel(JOB))
+
+    return await scene.play(
+        one_row(scene, "signal", f"job_id = {JOB}"),
+        most=200,
+        other=once(lambda: upkeep.prune("old_signals", 2, 1)),
+        pruner=pruner("old_signals", 2),
+        person=retries_and_cancels,
+    )
+
+
 async def notes_and_a_job_that_goes_on(scene: Scene) -> Explored:
     await put(scene, f"insert into duly.note values ({JOB}, 1, 1, 10, 'begun', null)")
     note = {"job_id": JOB, "attempt": 1, "percent": 20, "message": "goes on", "meta": None}

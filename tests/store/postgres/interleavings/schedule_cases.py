@@ -4,12 +4,14 @@ from datetime import timedelta
 
 from duly.instants import EPOCH
 from duly.model.claimed import Claimed
+from duly.model.job import Owner
 from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
-from duly.store import schedules
+from duly.store import declaring, schedules
+from duly.store.database import Operation
 from duly.store.schedule_change import Editor
-from duly.store.values import CLOCK
+from duly.store.values import CLOCK, Declared, WantedSchedule
 from tests.factories import plan
 from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
@@ -85,3 +87,31 @@ async def a_scheduler_and_a_claim(scene: Scene) -> Explored:
     scene.wait(15)
     taking = once(lambda: claim(shelf=CLOCK))
     return await scene.play(most=80, a=a_scheduler, worker=taking)
+
+
+def declare(mark: str, block: int) -> Operation[Declared]:
+    """A node announces the set of its version, in which the schedule has another rule."""
+    wanted = [WantedSchedule(plan(rule=RULES[mark], owner=Owner.CODE))]
+    return declaring.declare(
+        "shop", mark, wanted, whole=True, held=False, decide=decide, ids=numbers(block)
+    )
+
+
+RULES = {"before": "every 3h", "one": "every 1h", "two": "every 2h"}
+
+
+async def two_nodes_declare(scene: Scene) -> Explored:
+    """Two nodes of different versions start at once: the set in force is the one written."""
+    await scene.stage.look("insert into duly.app values ('shop', '', 0) returning 1")
+    await scene.stage.run(lambda: declare("before", 80))
+
+    async def the_rule_is_of_the_set_in_force(_: Order) -> Broken:
+        [mark] = await scene.column("select mark from duly.app")
+        [rule] = await scene.column("select rule from duly.schedule")
+        return expect(rule == RULES[mark], f"{mark} is in force, and the rule is {rule}")
+
+    return await scene.play(
+        the_rule_is_of_the_set_in_force,
+        one=once(lambda: declare("one", 81)),
+        two=once(lambda: declare("two", 82)),
+    )

@@ -38,9 +38,15 @@ from tests.store.postgres.interleavings.schedule_cases import (
     a_scheduler_and_an_end,
     another_scheduler,
     scheduled,
+    two_nodes_declare,
     two_schedulers,
     with_a_running_job,
 )
+
+
+async def test_the_set_in_force_is_the_one_that_is_written(scene: Scene) -> None:
+    found = await two_nodes_declare(scene)
+    assert not found.broken, found
 
 
 async def test_two_schedulers_fire_every_moment_once(scene: Scene) -> None:

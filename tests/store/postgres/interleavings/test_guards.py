@@ -44,6 +44,13 @@ GUARDS = (
         dialect="optimistic",
     ),
     Guard(
+        "a job that was retried is not told to end",
+        prune_cases.signals_a_retry_and_a_pruner_that_waits,
+        "prune_signals",
+        "and not exists (select 1 from duly.job where job.id = signal.job_id)",
+        dialect="optimistic",
+    ),
+    Guard(
         "a job that goes on loses its progress",
         prune_cases.notes_and_a_job_that_goes_on,
         "prune_notes",
@@ -74,6 +81,16 @@ GUARDS = (
         "advance_schedules",
         "and schedule.revision = decided.revision",
         dialect="optimistic",
+    ),
+    Guard(
+        "of two nodes that declare at once, one takes the other's plan for an operator's edit",
+        schedule_cases.two_nodes_declare,
+        "hold_app",
+        """insert into duly.app (name, mark, since)
+values (:app, '', 0)
+    on conflict (name) do update set name = excluded.name
+returning mark, since, (select coalesce(:now::bigint, duly.now_us()))""",
+        "select mark, since, coalesce(:now::bigint, 0) from duly.app where name = :app",
     ),
     Guard(
         "a job that is made while the one before it ends is never freed",

@@ -1,7 +1,7 @@
 """Pruners against those who make old rows matter again: one case for each pruner.
 
-That of limits is among their own cases. Where the ledger and the history are kept by the day, their
-old days are dropped as tables, which cannot be put back for the next order: not here.
+That of limits is among their own cases. Day partitions are dropped as tables, which cannot be put
+back for the next order: ``test_day_partitions`` has their cases.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,10 @@ from tests.store.postgres.interleavings.actors import Scene
 
 CASES = {
     "prune_keys": [prune_cases.keys_and_a_call, prune_cases.keys_and_a_retry],
-    "old_signals": [prune_cases.signals_and_a_retry],
+    "old_signals": [
+        prune_cases.signals_and_a_retry,
+        prune_cases.signals_a_retry_and_a_pruner_that_waits,
+    ],
     "prune_notes": [prune_cases.notes_and_a_job_that_goes_on],
     "prune_once": [prune_cases.idempotency_keys_and_a_request],
     "prune_events": [prune_cases.events_and_a_replay],
