@@ -45,8 +45,8 @@ MOST_PAGES = 600
 MOST_INSTRUCTIONS = 30_000
 
 # Numbers of the first job of each crowd.
-MINE, ELSEWHERE, FLOWS, AWAITING, LATER, PARKED, FOREIGN, NEEDY, LIMITED, BLOCKED, FAIR = (
-    n * 1_000_000 for n in range(1, 12)
+MINE, ELSEWHERE, FLOWS, AWAITING, LATER, PARKED, FOREIGN, NEEDY, LIMITED, BEHIND, BLOCKED, FAIR = (
+    n * 1_000_000 for n in range(1, 13)
 )
 RUNNING = [7, 8, 9]
 READY = [MINE + 1, MINE + 2]
@@ -120,7 +120,7 @@ CALLS: dict[str, dict[str, object]] = {
         "rows": json.dumps([{"id": n, "due_at": NOW, "fire_id": 1, "late": "skip"} for n in READY])
     },
     "adopt_jobs": {"rows": json.dumps([{"id": n, "schedule_id": 1, "fire_id": 1} for n in READY])},
-    "free_schedules": {"rows": json.dumps([{"id": 7, "job_id": 7, "next_at": NOW}])},
+    "free_schedules": {"rows": json.dumps([{"id": 7, "next_at": NOW}])},
     "hand_over": {
         "rows": json.dumps([
             {
@@ -141,6 +141,9 @@ CALLS: dict[str, dict[str, object]] = {
     "forget_compared": {"rows": "[[7, 0]]"},
     "drop_holdings": {"ids": RUNNING},
     "progress": {},
+    "schedules_ahead": {"ahead": 1, "limit": 10},
+    "awaiting_jobs": {"limit": 10},
+    "stranded_blocked": {"limit": 10},
     "living_workers": {},
     "worker_told": {"id": 1},
     "renew_lease": {"id": 1, "lease": 1, "running": 1},
@@ -181,7 +184,9 @@ def crowd(series: str, prefix: str) -> Iterator[str]:
     )
     yield jobs(LATER, "scheduled")
     yield jobs(PARKED, "blocked", waits="'limit'", waits_for="'lane ' || n % 2000")
-    yield jobs(BLOCKED, "blocked", schedule_id="n")
+    yield jobs(BLOCKED, "blocked", schedule_id="n + 1")
+    yield jobs(BEHIND, "blocked", schedule_id="1")
+    yield jobs(BEHIND + CROWD, "ready", schedule_id="1", queue="elsewhere", count=1)
     schedule = A_SCHEDULE.format(now=NOW)
     yield f"insert into {prefix}schedule ({SCHEDULE}) select {schedule} from {series.format(CROWD)}"
     yield (

@@ -121,7 +121,7 @@ update duly.job
              from {each :ids::bigint[] as freed (id)}
             where (select job.id
                      from duly.job {indexed by job_unblocked}
-                    where job.schedule_id = freed.id
+                    where job.schedule_id + 0 = freed.id and job.schedule_id is not null
                       and (job.state <> 'blocked' or job.waits is not null)
                     limit 1) is null)}
 returning id;

@@ -53,17 +53,31 @@ update duly.job
 returning queue;
 
 -- name: stranded_blocked
--- A safety net: schedules whose blocked jobs wait although no other job of the schedule is left.
+-- A safety net: schedules whose blocked jobs wait although no other job of the schedule is left. One
+-- index step for each schedule that has blocked jobs, and one to see whether it has others.
+with recursive waiting (schedule_id) as (
+    select (select schedule_id
+              from duly.job {indexed by job_blocked}
+             where state = 'blocked' and waits is null and schedule_id is not null
+             order by schedule_id
+             limit 1)
+     union all
+    select (select job.schedule_id
+              from duly.job {indexed by job_blocked}
+             where state = 'blocked' and waits is null and schedule_id is not null
+               and job.schedule_id > waiting.schedule_id
+             order by job.schedule_id
+             limit 1)
+      from waiting
+     where waiting.schedule_id is not null)
 select schedule_id
-  from (select distinct schedule_id
-          from duly.job
-         where state = 'blocked' and waits is null and schedule_id is not null
-         {postgres offset 0}) as waiting
- where not exists (select 1
-                     from duly.job as other
-                    where other.schedule_id = waiting.schedule_id
-                      and (other.state <> 'blocked' or other.waits is not null))
- order by schedule_id
+  from waiting
+ where schedule_id is not null
+   and (select job.id
+          from duly.job {indexed by job_unblocked}
+         where job.schedule_id + 0 = waiting.schedule_id and job.schedule_id is not null
+           and (state <> 'blocked' or waits is not null)
+         limit 1) is null
  limit :limit;
 
 -- name: progress
@@ -86,10 +100,12 @@ select clock.now,
 -- name: schedules_ahead
 -- Schedules whose cursor is in the future: a clock that was ahead moved it there.
 select name
-  from duly.schedule
- where next_at is not null and cursor > {now} + :ahead::bigint
- order by name
- limit :limit;
+  from (select name
+          from duly.schedule {indexed by schedule_cursor}
+         where next_at is not null and cursor > {now} + :ahead::bigint
+         order by cursor desc
+         limit :limit) as ahead
+ order by name;
 
 -- name: faulty_schedules
 select name

@@ -218,9 +218,9 @@ select {job}, waits, waits_for, null, null, null
  limit :limit;
 
 -- name: awaiting_jobs
--- Found by what they wait for, and sorted: people answer them, so there are not many.
+-- Steps that wait for an event, those with the earliest deadline first.
 select {job}, waits, waits_for, null, null, null
-  from duly.job
+  from duly.job {indexed by job_awaiting}
  where waits = 'event' and state = 'blocked'
  order by deadline nulls last, id
  limit :limit;

@@ -285,7 +285,8 @@ select (select id
 select unblocked.id
   from {each :ids::bigint[] as asked (number)}
 {lateral duly.job as unblocked {indexed by job_unblocked}
-  where schedule_id = asked.number and (state <> 'blocked' or waits is not null)
+  where schedule_id + 0 = asked.number and schedule_id is not null
+    and (state <> 'blocked' or waits is not null)
   order by due_at, id
   limit 1000}
  where unblocked.state = 'running' and unblocked.request = unblocked.id

@@ -48,6 +48,7 @@ create table duly.schedule (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 create index schedule_next on duly.schedule (next_at) where next_at is not null;
+create index schedule_cursor on duly.schedule (cursor) where next_at is not null;
 create index schedule_settled on duly.schedule (next_at) where settled_until > cursor;
 create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
 create index schedule_fault on duly.schedule (name) where fault is not null;
@@ -148,9 +149,13 @@ create index job_flow on duly.job (claimed_at, id) where waits = 'steps';
 -- Deadlines that can still be missed.
 create index job_deadline on duly.job (deadline)
     where deadline is not null and (state <> 'running' or waits = 'steps');
-create index job_unblocked on duly.job (schedule_id, due_at, id)
+create index job_blocked on duly.job (schedule_id)
+    where state = 'blocked' and waits is null and schedule_id is not null;
+-- By an expression, so that no statement that needs this index can be planned with another one.
+create index job_unblocked on duly.job ((schedule_id + 0), due_at, id)
     where schedule_id is not null and (state <> 'blocked' or waits is not null);
 create index job_waits on duly.job (waits, waits_for, rank, id) where waits is not null;
+create index job_awaiting on duly.job (deadline, id) where waits = 'event' and state = 'blocked';
 create index job_unfit on duly.job (task, waits, waits_for, id) where waits in ('worker', 'signature');
 
 -- The job that holds an idempotency key. The row is locked before the job is read.

@@ -46,6 +46,7 @@ create table duly_schedule (
 ) strict;
 
 create index duly_schedule_next on duly_schedule (next_at) where next_at is not null;
+create index duly_schedule_cursor on duly_schedule (cursor) where next_at is not null;
 create index duly_schedule_settled on duly_schedule (next_at) where settled_until > cursor;
 create index duly_schedule_awaiting on duly_schedule (awaiting) where awaiting is not null;
 create index duly_schedule_fault on duly_schedule (name) where fault is not null;
@@ -146,9 +147,13 @@ create index duly_job_flow on duly_job (claimed_at, id) where waits = 'steps';
 -- Deadlines that can still be missed.
 create index duly_job_deadline on duly_job (deadline)
     where deadline is not null and (state <> 'running' or waits = 'steps');
-create index duly_job_unblocked on duly_job (schedule_id, due_at, id)
+create index duly_job_blocked on duly_job (schedule_id)
+    where state = 'blocked' and waits is null and schedule_id is not null;
+-- By an expression, so that no statement that needs this index can be planned with another one.
+create index duly_job_unblocked on duly_job ((schedule_id + 0), due_at, id)
     where schedule_id is not null and (state <> 'blocked' or waits is not null);
 create index duly_job_waits on duly_job (waits, waits_for, rank, id) where waits is not null;
+create index duly_job_awaiting on duly_job (deadline, id) where waits = 'event' and state = 'blocked';
 create index duly_job_unfit on duly_job (task, waits, waits_for, id)
     where waits in ('worker', 'signature');
 
