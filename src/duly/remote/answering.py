@@ -60,7 +60,7 @@ def greeting() -> bytes:
 def permit(user: User, role: Role, *, what: str) -> None:
     """Raise ``NotAllowed`` if the user lacks the role, or is bound to one tenant."""
     if not user.may(role):
-        raise NotAllowed(f"{what} takes the role {role}, and {user.name} has the role {user.role}")
+        raise NotAllowed(f"{what} needs the role {role}, and {user.name} has the role {user.role}")
     if user.tenant is not None:
         raise NotAllowed(
             f"{user.name} may use what belongs to the tenant {user.tenant}, and commands see "
@@ -100,7 +100,7 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidValue(f"the body is no JSON: {error}") from None
+        raise InvalidValue(f"the body is not valid JSON: {error}") from None
     if not isinstance(found, dict):
         raise InvalidValue("the body is a JSON object: the arguments by their names")
     return found

@@ -91,7 +91,7 @@ class HttpClient:
             said = f"{self.place} {_in_words(error)}"
             if sent and question.changes:
                 raise OutcomeUnknown(
-                    f"{said}; it may have been done all the same: look before you ask again"
+                    f"{said}; the change may have been made: check before you repeat it"
                 ) from None
             raise StoreUnavailable(said) from None
 
@@ -146,9 +146,9 @@ def _in_words(error: OSError | HTTPException) -> str:  # noqa: PLR0911 - one for
         case ssl.SSLCertVerificationError():
             return f"has a certificate that cannot be trusted: {error.verify_message}"
         case ssl.SSLError():
-            return f"does not speak TLS as we do: {error.reason}"
+            return f"failed the TLS handshake: {error.reason}"
         case socket.gaierror():
-            return f"has a name that nobody knows: {error.strerror}"
+            return f"has an unknown host name: {error.strerror}"
         case ConnectionRefusedError():
             return "cannot be reached: connection refused"
         case OSError() if error.strerror:

@@ -77,11 +77,13 @@ class RemoteStore(Store):
         found = self._decoded(reply)
         form = found.get("form") if isinstance(found, dict) else None
         if form is None:
-            raise StoreUnavailable(f"{self.place} is no duly: give the address of its dashboard")
+            raise StoreUnavailable(
+                f"{self.place} is not a duly server: give the address of its dashboard"
+            )
         if form != FORM:
             raise SchemaMismatch(
-                f"{self.place} is duly {found.get('duly')}, and speaks another language than this "
-                f'one: pip install "duly=={found.get("duly")}"'
+                f"{self.place} runs duly {found.get('duly')}, which is not compatible with this "
+                f'version: pip install "duly=={found.get("duly")}"'
             )
 
     async def close(self) -> None:
@@ -101,7 +103,7 @@ class RemoteStore(Store):
             return reader(call.answers, trusting=True)(self._decoded(reply), "the answer")
         except InvalidValue as error:
             raise StoreUnavailable(
-                f"{self.place} is another version of duly than this one, and was not understood: "
+                f"{self.place} runs another version of duly, and its answer was not understood: "
                 f"{call.noun}.{call.verb}: {error}"
             ) from None
 
@@ -109,31 +111,38 @@ class RemoteStore(Store):
         try:
             return msgspec.json.decode(reply.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise StoreUnavailable(f"{self.place} did not answer as a duly does") from None
+            raise StoreUnavailable(
+                f"{self.place} did not answer with JSON: is it a duly server?"
+            ) from None
 
     def _refuse(self, reply: Reply, *, changes: bool) -> NoReturn:
         """Raise the server's error, or explain an answer that is not from duly."""
         error = _told(self._decoded(reply)) if reply.kind == MEDIA_TYPE else None
         if reply.status == _UNKNOWN or isinstance(error, NotSignedIn):
             raise NotSignedIn(
-                f"{self.place} does not know the token in {self._token_file}, or not any more: an "
-                "admin makes another: duly tokens create NAME --role operator"
+                f"{self.place} does not accept the token in {self._token_file}: it is unknown, "
+                "expired or revoked. An admin creates another: "
+                "duly tokens create NAME --role operator"
             )
         if reply.status == _FORBIDDEN or isinstance(error, NotAllowed):
-            raise NotAllowed(f"the token in {self._token_file} is not enough: {error or 'refused'}")
+            raise NotAllowed(
+                f"the token in {self._token_file} lacks the role: {error or 'refused'}"
+            )
         if error is not None:
             raise error
         if reply.status >= _OURS and changes:
             raise OutcomeUnknown(
-                f"{self.place} answered {reply.status}; it may have been done all the same: look "
-                "before you ask again"
+                f"{self.place} answered {reply.status}; the change may have been made: check "
+                "before you repeat it"
             )
         if _REDIRECTS <= reply.status < _BAD:
             raise StoreUnavailable(
-                f"{self.place} sends us elsewhere, and a token is shown to nobody else; if you "
-                f"trust it, give that address: {reply.location.removesuffix(PATH)}"
+                f"{self.place} redirects, and the token is sent to no other server; if you trust "
+                f"that one, give its address: {reply.location.removesuffix(PATH)}"
             )
-        raise StoreUnavailable(f"{self.place} is no duly, or not a well one: HTTP {reply.status}")
+        raise StoreUnavailable(
+            f"{self.place} is not a duly server, or it is unhealthy (HTTP {reply.status})"
+        )
 
     def _token(self) -> RemoteToken:
         return read_token(self._token_file, place=self.place)

@@ -48,8 +48,8 @@ def test_a_viewer_may_look_and_may_not_touch(there: Elsewhere, viewer: str) -> N
     refused = afar(there, viewer, "schedules", "pause", "report")
     assert refused.exit_code == 1
     assert refused.stderr.splitlines()[1] == (
-        f"Error: the token in {viewer} is not enough: schedules.pause takes the role operator, and "
-        "screen has the role viewer"
+        f"Error: the token in {viewer} lacks the role: schedules.pause needs the role operator, "
+        "and screen has the role viewer"
     )
     assert there.do(lambda store: store.schedules.get("report")).pause is None
 
@@ -57,7 +57,7 @@ def test_a_viewer_may_look_and_may_not_touch(there: Elsewhere, viewer: str) -> N
 def test_an_operator_makes_no_tokens(there: Elsewhere, operator: str) -> None:
     refused = afar(there, operator, "tokens", "create", "more", "--role", "admin")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "access.create_token takes the role admin" in refused.stderr
+    assert "access.create_token needs the role admin" in refused.stderr
 
 
 def test_a_token_of_one_tenant_sees_nothing_of_the_others(there: Elsewhere, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_token_that_nobody_knows_is_refused_by_its_file_and_never_said(
     file.chmod(0o600)
     refused = afar(there, str(file), "status")
     assert refused.exit_code == 1
-    assert f"{there.url} does not know the token in {file}, or not any more" in refused.stderr
+    assert f"{there.url} does not accept the token in {file}" in refused.stderr
     assert "revoked-long-ago" not in refused.output
 
 
@@ -86,7 +86,7 @@ async def test_every_call_is_refused_to_who_has_not_its_role(role: str) -> None:
     for noun, verb in CALLS:
         lower = ROLES[: ROLES.index(role_of(noun, verb))]
         if role in lower:
-            with pytest.raises(NotAllowed, match=f"takes the role {role_of(noun, verb)}"):
+            with pytest.raises(NotAllowed, match=f"needs the role {role_of(noun, verb)}"):
                 await answer(None, noun, verb, b"{}", user=User("eve", role))  # type: ignore[arg-type]
 
 
@@ -156,7 +156,7 @@ def test_a_job_is_submitted_by_the_token(there: Elsewhere, operator: str) -> Non
         ("schedules", "get", b'{"name":7}', "name=7: text"),
         ("schedules", "get", b'{"name":"a","mood":1}', "schedules.get: mood: there is no such"),
         ("schedules", "get", b"[]", "the body is a JSON object"),
-        ("schedules", "get", b"{", "the body is no JSON: "),
+        ("schedules", "get", b"{", "the body is not valid JSON: "),
         ("schedules", "page", b'{"limit":1000000}', "limit=1000000: from 0 to 10,000 at once"),
         ("jobs", "get", b'{"number":true}', "number=True: a whole number"),
         ("jobs", "enqueue", b'{"calls":[{"task":""}]}', "a task and a queue have names"),

@@ -11,8 +11,7 @@ from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.store import claims, journal, limits, work
-from duly.store import finish_and_claim as turning
+from duly.store import claims, finish_and_claim, journal, limits, work
 from duly.store.database import Ask, Operation
 from duly.store.nouns import deeds
 from duly.store.settling import settle
@@ -96,7 +95,7 @@ class WorkStore(Noun):
         if wish is not None and wish.shelf == CAREFUL:
             wish = None  # nothing that has limits or needs resources is claimed in passing
         if self._db.database.dialect.turns and wish is not None and not wish.among:
-            return await turning.turn(self._db, done, wish)
+            return await finish_and_claim.turn(self._db, done, wish)
         return await self._db.write(lambda: claims.turn(done, wish))
 
     @verb(None)

@@ -18,8 +18,7 @@ from duly.policy.firing import decide
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.rules import zone_data_version
-from duly.store import claims, jobs, ledger, schedules, upkeep, work
-from duly.store import finish_and_claim as turning
+from duly.store import claims, finish_and_claim, jobs, ledger, schedules, upkeep, work
 from duly.store.database import Dialect, Operation
 from duly.store.ids import Ids
 from duly.store.jobs import NumberedCall
@@ -86,7 +85,7 @@ def claim(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Operatio
 def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[Turn]:
     """Finish what was claimed, and claim, in one statement."""
     done = [JobDone(job.id, job.fence) for job in held]
-    [(finished, taken)] = yield turning.ask(done, wish(worker, limit))
+    [(finished, taken)] = yield finish_and_claim.ask(done, wish(worker, limit))
     jobs = [Claimed(*row) for row in json.loads(taken or "[]")]
     return Turn(jobs=jobs, kept=json.loads(finished or "[]"))
 

@@ -13,7 +13,6 @@ from duly.model.policies import Overlap
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
 from duly.store import jobs, schedules, upkeep
-from duly.store import schedules as steering
 from duly.store.schedule_change import Editor
 from duly.store.values import CLOCK
 from tests.factories import plan
@@ -109,7 +108,7 @@ async def test_a_pause_holds_once_it_is_given(scene: Scene) -> None:
 @pytest.mark.parametrize("overlap", ["skip", "queue_one"])
 async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -> None:
     await scheduled(scene, overlap)
-    run = once(lambda: steering.run("report", 7, Editor("me", decide, numbers(3))))
+    run = once(lambda: schedules.run("report", 7, Editor("me", decide, numbers(3))))
 
     async def is_written(order: Order) -> Broken:
         return expect(isinstance(order.results["person"], StoredFire), str(order.results["person"]))

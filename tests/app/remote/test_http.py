@@ -189,7 +189,7 @@ def test_what_may_have_been_done_is_not_done_again(there: Elsewhere, token: str)
         there.interrupt = hang_up_once(there)
         await store.jobs.enqueue([call("send")])
 
-    with pytest.raises(OutcomeUnknown, match="it may have been done all the same"):
+    with pytest.raises(OutcomeUnknown, match="the change may have been made"):
         on(there.url, token, lost)
     assert there.asked[-1] == "/api/v1/store/jobs/enqueue"
     assert len(there.asked) == 2
@@ -207,12 +207,12 @@ def hang_up_once(there: Elsewhere) -> Callable[[Handler], bool]:
 @pytest.mark.parametrize(
     ("status", "kind", "body", "error", "said"),
     [
-        (302, "text/html", b"", StoreUnavailable, "sends us elsewhere.*: https://evil.example$"),
-        (404, "text/html", b"not here", StoreUnavailable, "or not a well one: HTTP 404"),
+        (302, "text/html", b"", StoreUnavailable, "redirects.*: https://evil.example$"),
+        (404, "text/html", b"not here", StoreUnavailable, "or it is unhealthy .HTTP 404."),
         (502, "text/html", b"bad gateway", StoreUnavailable, "HTTP 502"),
-        (200, "text/html", b"<html>", StoreUnavailable, "did not answer as a duly does"),
-        (200, "application/json", b'{"a": 1}', StoreUnavailable, "is no duly: give the address of"),
-        (200, "application/json", b'{"duly": "9.0", "form": 2}', SchemaMismatch, "is duly 9.0"),
+        (200, "text/html", b"<html>", StoreUnavailable, "did not answer with JSON: is it a"),
+        (200, "application/json", b'{"a": 1}', StoreUnavailable, "is not a duly server: give"),
+        (200, "application/json", b'{"duly": "9.0", "form": 2}', SchemaMismatch, "runs duly 9.0"),
         (418, "application/problem+json", b'{"type": "/problems/of-later", "detail": "tea"}',
          DulyError, "^tea$"),
     ],
