@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from duly.app import migrate_store
-from duly.builtin.group import ProcessGroup, ProgramCall
-from duly.builtin.output import LINGER
-from duly.builtin.process import shell
+from duly.builtin.process_group import LINGER, ProcessGroup, ProgramCall
+from duly.builtin.shell import shell
 from duly.clock import boottime, now, sleep
 from duly.model.payload import encode
 from duly.model.states import State

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 
-from duly.builtin.guard import NetworkGuard, Resolve, resolved, why_not
+from duly.builtin.network_guard import NetworkGuard, Resolve, resolved, why_not
 from duly.errors import InvalidValue, Permanent
 
 # Written by number in every way that the system's resolver reads, too.

@@ -12,9 +12,9 @@ from email.utils import format_datetime
 import pytest
 
 import duly
-from duly.builtin.exchange import LARGEST, HttpFailed
-from duly.builtin.guard import NetworkGuard
 from duly.builtin.http import HttpClient
+from duly.builtin.http_exchange import LARGEST, HttpFailed
+from duly.builtin.network_guard import NetworkGuard
 from duly.clock import boottime, now
 from duly.errors import Permanent, RetryAfter
 from duly.testing import context

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from duly.builtin.output import LONGEST_LINE
-from duly.builtin.process import CommandFailed, command, shell
+from duly.builtin.process_group import LONGEST_LINE
+from duly.builtin.shell import CommandFailed, command, shell
 from duly.errors import Permanent
 from duly.model.journal import MOST_LINES
 from duly.testing import context

@@ -5,8 +5,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from duly.builtin.guard import NetworkGuard, Resolve
 from duly.builtin.http import MOST_REDIRECTS, HttpClient
+from duly.builtin.network_guard import NetworkGuard, Resolve
 from duly.errors import Permanent
 from tests.builtin.server import Server, answered, redirecting, serving
 

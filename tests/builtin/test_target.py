@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.builtin.target import Target
+from duly.builtin.http_exchange import Target
 from duly.errors import Permanent
 
 

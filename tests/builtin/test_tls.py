@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from duly.builtin.exchange import HttpFailed
-from duly.builtin.guard import NetworkGuard
 from duly.builtin.http import HttpClient
+from duly.builtin.http_exchange import HttpFailed
+from duly.builtin.network_guard import NetworkGuard
 from duly.errors import Permanent
 from tests.builtin.server import Server, answered, redirecting, serving
 

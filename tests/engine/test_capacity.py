@@ -9,10 +9,9 @@ import pytest
 
 from duly.clock import boottime, sleep
 from duly.engine.capacity import ExecutorSlots
-from duly.engine.executors.coroutines import CoroutineExecutor
-from duly.engine.executors.protocol import Executor
-from duly.engine.executors.threads import ThreadExecutor
-from duly.engine.run import StopReason
+from duly.engine.execution import StopReason
+from duly.engine.executors import Executor
+from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor
 from duly.events import JobEnded, JobStarted
 from duly.model.states import Move, State
 from duly.store.store import Store
@@ -22,7 +21,7 @@ from tests.engine.workshop import Bench, WorkingWorker, at_work, memory_store, u
 class Few(CoroutineExecutor):
     """Like processes: there are only so many."""
 
-    seats = 2
+    concurrency = 2
 
 
 def executors() -> dict[str, Executor]:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from duly.clock import sleep
-from duly.engine.executors.process.orders import CapturedLine
+from duly.engine.execution import Execution
+from duly.engine.executors.process.frames import CapturedLine
 from duly.engine.journal_writer import JournalWriter, LogCapture
-from duly.engine.run import Execution
 from duly.errors import StoreUnavailable
 from duly.events import Event
 from duly.model.claimed import Claimed

@@ -8,7 +8,7 @@ import pytest
 
 from duly.clock import boottime, sleep
 from duly.engine.claim_planner import ClaimPlanner
-from duly.engine.retirement import Retirement, StopConditions
+from duly.engine.worker import Retirement, StopConditions
 from duly.model.states import State
 from duly.store.store import Store
 from tests.engine.workshop import Bench, at_work, memory_store, until

@@ -11,9 +11,9 @@ import pytest
 
 from duly.clock import sleep
 from duly.engine.capacity import CompletionRate
-from duly.engine.executors.coroutines import CoroutineExecutor
-from duly.engine.executors.protocol import LoopTimers, OnEnd
-from duly.engine.run import Execution, StopReason
+from duly.engine.execution import Execution, StopReason
+from duly.engine.executors import LoopTimers, OnEnd
+from duly.engine.executors.in_process import CoroutineExecutor
 from duly.errors import Permanent, RetryAfter
 from duly.events import JobEnded, JobStarted, JobStuck, TimeoutIgnored
 from duly.model.outcome import Raised, Succeeded

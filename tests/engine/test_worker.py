@@ -11,7 +11,7 @@ import pytest
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
 from duly.engine import worker as worker_module
-from duly.engine.executors.coroutines import CoroutineExecutor
+from duly.engine.executors.in_process import CoroutineExecutor
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import (
     FencingFailed,

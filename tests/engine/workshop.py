@@ -12,9 +12,8 @@ from typing import Any, TypeVar, cast
 
 from duly.app import Node, connect, migrate_tables, open_store
 from duly.clock import boottime, sleep
-from duly.engine.executors.coroutines import CoroutineExecutor
-from duly.engine.executors.protocol import Executor
-from duly.engine.executors.threads import ThreadExecutor
+from duly.engine.executors import Executor
+from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.runner import Runner
 from duly.engine.worker import Setup, Worker

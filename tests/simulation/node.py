@@ -10,7 +10,7 @@ from typing import cast
 from duly.engine.claimer import Claimer
 from duly.engine.death_watch import DeathWatch
 from duly.engine.dispatcher import Dispatcher
-from duly.engine.executors.protocol import Executor
+from duly.engine.executors import Executor
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import Loop, LoopLimits, Service
 from duly.engine.pruner import Pruner

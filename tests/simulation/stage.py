@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from duly.clock import sleep
-from duly.engine.execution import raised, returned
-from duly.engine.executors.process.orders import CapturedLine
-from duly.engine.executors.protocol import LoopTimers, OnEnd
+from duly.engine.execution import Execution, StopReason, raised, returned
+from duly.engine.executors import LoopTimers, OnEnd
+from duly.engine.executors.process.frames import CapturedLine
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import Waiter
-from duly.engine.run import Execution, StopReason
 from duly.errors import Permanent, RetryAfter
 from duly.instants import to_us
 from duly.model.outcome import Lost, Outcome, Raised

@@ -16,8 +16,7 @@ from duly.engine.supervisor import Supervisor, follow, was_started_anew
 from duly.runtime.console import sentence
 from duly.runtime.node import Health, Node
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
-from duly.runtime.worker_options import WorkerWords, worker_options
-from duly.runtime.workers import allow_builtin
+from duly.runtime.workers import WorkerWords, allow_builtin, worker_options
 from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.store import Store
 

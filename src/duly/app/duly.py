@@ -39,7 +39,7 @@ from duly.registry.option_values import Duration, length_of, name_of
 from duly.registry.registry import JobTransaction, Registry
 from duly.runtime.console import event_printer, shows_jobs
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
-from duly.runtime.worker_options import LONGEST, WorkerWords, worker_options, worker_words
+from duly.runtime.workers import LONGEST, WorkerWords, worker_options, worker_words
 from duly.store.connect import place
 
 if TYPE_CHECKING:

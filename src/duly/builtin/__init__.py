@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from duly.builtin.guard import NetworkGuard
 from duly.builtin.http import HttpClient
-from duly.builtin.process import GRACE, command, shell
+from duly.builtin.network_guard import NetworkGuard
+from duly.builtin.shell import GRACE, command, shell
 from duly.errors import InvalidValue
 from duly.registry.definition import Definition, define
 

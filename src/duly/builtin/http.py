@@ -1,43 +1,62 @@
-"""``http``: a request as a job.
+"""``http``: an HTTP request as a job.
 
-An answer that was expected is success: one of ``expect``, or any 2xx. An answer that may be another
-one next time (5xx, 429, and 408 and 425, which say so themselves), and no answer at all, are
-errors, to be retried as the job says; 429 and 503 may say when. Any other answer is for good.
+A response with an expected status succeeds: one of ``expect``, or any 2xx. Responses that may
+differ next time (5xx, 408, 425, 429) and missing responses are errors, retried as the job says; 429
+and 503 may say when. Any other status fails the job for good.
 
-The same job sends the same Idempotency-Key in each of its attempts, so that the other side can tell
-a repetition from another request. Where requests may go is up to the ``Guard``, and each redirect
-is up to it again.
+A job sends the same Idempotency-Key in each attempt, so that the server can recognise a repetition.
+The ``NetworkGuard`` decides which addresses may be reached, for each redirect again. Headers that
+belong to the connection or to duly, and values with line breaks, are refused.
 """
 
+import hashlib
+import hmac
+import json
 import os
 import re
 import ssl
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property
+from importlib.metadata import version
 from typing import Final
 
-from duly.builtin import headers as making
 from duly.builtin import job
-from duly.builtin.exchange import (
+from duly.builtin.http_exchange import (
     HttpConnection,
     HttpFailed,
     HttpRequest,
     HttpResponse,
+    Target,
     asked,
     connected,
 )
-from duly.builtin.guard import NetworkGuard
-from duly.builtin.target import Target
+from duly.builtin.network_guard import NetworkGuard
 from duly.clock import Timeout, boottime, now
 from duly.durations import show_duration
 from duly.errors import InvalidValue, Permanent, RetryAfter
 from duly.model.payload import storable
 from duly.registry.option_values import length_of
 
+SIGNATURE: Final = "Duly-Signature"
+AGENT: Final = f"duly/{version('duly')}"
+MOST_HEADERS: Final = 100
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_NOT_IN_A_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_OURS: Final = frozenset(
+    {
+        "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade",
+        "keep-alive", "expect", "proxy-connection", SIGNATURE.lower(),
+    }
+)  # fmt: skip
+# The only headers that are sent to another origin after a redirect: any other may be a secret.
+_CROSS_ORIGIN: Final = frozenset(
+    {"accept", "accept-language", "accept-encoding", "content-type", "user-agent"}
+)
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MOST_REDIRECTS: Final = 5
 KEPT: Final = 2_000  # characters of a body, in the result
@@ -150,9 +169,9 @@ def redirected(request: HttpRequest, answer: HttpResponse) -> HttpRequest:
         raise Permanent(f"{here.shown} redirects to {there.shown}: from https to http is refused")
     headers = request.headers
     if there.origin != here.origin:
-        headers = making.for_a_stranger(headers)
+        headers = for_another_origin(headers)
     if _becomes_get(request.method, answer.status):
-        headers = making.without_content(headers)
+        headers = without_content(headers)
         return HttpRequest(method="GET", target=there, headers=headers, body=None)
     return replace(request, target=there, headers=headers)
 
@@ -169,12 +188,10 @@ def _request(
         raise Permanent(f'method="{method}": one of {", ".join(METHODS)}')
     target = Target.of(url)
     number = job.number()
-    said = making.completed(
-        making.checked(headers), body=body, key=None if number is None else str(number)
-    )
+    said = _completed(_checked(headers), body=body, key=None if number is None else str(number))
     content = b"" if body is None else body.encode()
     if secret is not None:
-        said |= making.signature(content, secret, now())
+        said |= signature(content, secret, now())
     has_body = body is not None or method.upper() in ("POST", "PUT", "PATCH")
     return HttpRequest(
         method=method.upper(), target=target, headers=said, body=content if has_body else None
@@ -235,3 +252,60 @@ def _text(answer: HttpResponse) -> str:
     except (LookupError, ValueError):  # no encoding that we know, or none of text
         text = beginning.decode(errors="replace")
     return storable(text[:KEPT])
+
+
+def _checked(said: Mapping[str, str]) -> dict[str, str]:
+    if len(said) > MOST_HEADERS:
+        raise Permanent(f"{len(said)} headers, and at most {MOST_HEADERS} are sent")
+    for name, value in said.items():
+        if not _NAME.fullmatch(name):
+            raise Permanent(f"headers: {name!r} is not the name of a header")
+        if name.lower() in _OURS:
+            raise Permanent(f'headers: "{name}" is set by duly itself; leave it out')
+        if _NOT_IN_A_VALUE.search(value):
+            raise Permanent(f'headers: "{name}" holds a control character or a line break')
+        if any(ord(character) > 0xFF for character in value):
+            raise Permanent(f'headers: "{name}" holds what no header can: it is Latin-1 text')
+    return dict(said)
+
+
+def _completed(said: Mapping[str, str], *, body: str | None, key: str | None) -> dict[str, str]:
+    """Return the given headers plus the defaults for those that are missing."""
+    known = {name.lower() for name in said}
+    ours = {"User-Agent": AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
+    if body is not None:
+        ours["Content-Type"] = _kind(body)
+    if key is not None:
+        ours["Idempotency-Key"] = key
+    return {
+        **{name: value for name, value in ours.items() if name.lower() not in known},
+        **said,
+    }
+
+
+def signature(body: bytes, secret: str, at: datetime) -> dict[str, str]:
+    """``t=<seconds since 1970>,v1=<hex>``: the HMAC-SHA256 of ``t``, a dot and the body."""
+    moment = int(at.timestamp())
+    digest = hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256)
+    return {SIGNATURE: f"t={moment},v1={digest.hexdigest()}"}
+
+
+def for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() in _CROSS_ORIGIN}
+
+
+def without_content(headers: Mapping[str, str]) -> dict[str, str]:
+    """For a request that has no body any more."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if not name.lower().startswith("content-") and name != SIGNATURE
+    }
+
+
+def _kind(body: str) -> str:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return "text/plain; charset=utf-8"
+    return "application/json"

@@ -97,7 +97,7 @@ def serve_registry(
     from duly.connection import retention_of
     from duly.registry.app_loading import find
     from duly.runtime.console import shows_jobs
-    from duly.runtime.worker_options import worker_words
+    from duly.runtime.workers import worker_words
 
     said = dict(words)
     migrate = said.pop("migrate", False)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from duly.engine.executors.protocol import Executor
+from duly.engine.executors import Executor
 from duly.model.claimed import Claimed
 
 ExecutorOf: TypeAlias = Callable[[Claimed], str | None]  # the name of an executor
@@ -23,9 +23,9 @@ class ExecutorCapacity:
     ) -> None:
         self._place_of = place_of
         self._seats = {
-            name: ExecutorSlots(executor.seats, time)
+            name: ExecutorSlots(executor.concurrency, time)
             for name, executor in executors.items()
-            if executor.seats is not None
+            if executor.concurrency is not None
         }
 
     def take(self, place: str) -> None:

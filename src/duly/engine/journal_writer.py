@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from duly.engine.executors.process.orders import CapturedLine
+from duly.engine.executors.process.frames import CapturedLine
 from duly.errors import StoreUnavailable
 from duly.model.claimed import Claimed
 from duly.model.journal import Entry, LogEntry, ProgressEntry

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from duly.engine.capacity import AHEAD_SECONDS, CompletionRate, ExecutorCapacity, PrefetchBuffer
-from duly.engine.execution import raised, without_secrets
-from duly.engine.executors.protocol import Executor
+from duly.engine.execution import Execution, JournalPort, StopReason, raised, without_secrets
+from duly.engine.executors import Executor
 from duly.engine.outbox import Outbox
-from duly.engine.run import Execution, JournalPort, StopReason
 from duly.errors import InvalidValue, SignatureChanged
 from duly.events import (
     Emit,

@@ -17,13 +17,12 @@ from duly.clock import Timeout, boottime, sleep
 from duly.engine.claim_planner import ClaimPlanner
 from duly.engine.claimer import Claimer
 from duly.engine.death_watch import this_process
-from duly.engine.executors.protocol import Executor
+from duly.engine.execution import StopReason
+from duly.engine.executors import Executor
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.journal_writer import JournalWriter, LogCapture
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Service
-from duly.engine.retirement import Retirement, StopConditions
-from duly.engine.run import StopReason
 from duly.engine.runner import Runner
 from duly.errors import StoreUnavailable
 from duly.events import Emit, Event, ignore_event
@@ -36,7 +35,22 @@ from duly.store.values import Beat
 
 # How long what runs is given to end when the worker stops cold.
 COLD_SECONDS = 5.0
-NO_PLANS = StopConditions()
+CHECK_EVERY = timedelta(milliseconds=50)
+NEVER = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopConditions:
+    burst: bool = False  # until nothing is ready
+    max_jobs: int | None = None
+    max_idle: timedelta | None = None
+
+    @property
+    def are_none(self) -> bool:
+        return not self.burst and self.max_jobs is None and self.max_idle is None
+
+
+NO_STOP_CONDITIONS = StopConditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +64,7 @@ class Setup:
     lease: timedelta = LEASE
     dedicated: bool = False  # the process is nothing but a worker
     restart: Callable[[int], object] | None = None  # how it ends itself, and another takes over
-    plans: StopConditions = NO_PLANS
+    plans: StopConditions = NO_STOP_CONDITIONS
     version: str = ""
     app: str = ""
     verbose: bool = False  # every job is told of
@@ -267,3 +281,48 @@ def _harmless(emit: Emit) -> Emit:
             emit(event)
 
     return say
+
+
+class Retirement:
+    name = "retirement"
+    topics: frozenset[str] = frozenset()
+
+    def __init__(
+        self, planner: ClaimPlanner, plans: StopConditions, *, stop: Callable[[], None]
+    ) -> None:
+        self._planner = planner
+        self._plans = plans
+        self._stop = stop
+        self._began = planner.runner.time()
+        self._busy_at = planner.runner.time()
+        self._ended = 0
+
+    async def tick(self) -> timedelta:
+        if self._plans.are_none:
+            return NEVER
+        if self._is_time():
+            self._stop()
+            return NEVER
+        return CHECK_EVERY
+
+    def _is_time(self) -> bool:
+        runner, plans, now = self._planner.runner, self._plans, self._planner.runner.time()
+        if plans.max_jobs is not None and runner.outbox.attempts >= plans.max_jobs:
+            return True
+        if (
+            not runner.is_idle
+            or runner.outbox.attempts != self._ended
+            or self._planner.worker is None
+        ):
+            self._ended = runner.outbox.attempts
+            self._busy_at = now
+            return False
+        if plans.max_idle is not None and now - self._busy_at >= plans.max_idle.total_seconds():
+            return True
+        return plans.burst and self._has_looked()
+
+    def _has_looked(self) -> bool:
+        """Whether somebody has looked since, nobody does so now, and nothing was there."""
+        planner = self._planner
+        looked = planner.peeked_at > max(self._began, self._busy_at)
+        return looked and not planner.busy and not planner.nudged and planner.rotation.knows_nothing

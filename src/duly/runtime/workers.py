@@ -6,17 +6,16 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from difflib import get_close_matches
+from typing import Final, TypedDict, Unpack
 
-from duly.engine.executors.coroutines import CoroutineExecutor
-from duly.engine.executors.process.pool import ProcessPool
-from duly.engine.executors.processes import ProcessExecutor
-from duly.engine.executors.protocol import Executor
-from duly.engine.executors.threads import ThreadExecutor
+from duly.engine.executors import Executor
+from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor
+from duly.engine.executors.process.pool import ProcessExecutor, ProcessPool
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.lease import LEASE, PATIENCE
-from duly.engine.retirement import StopConditions
 from duly.engine.runner import ALONE
-from duly.engine.worker import NO_PLANS, Setup, Worker
+from duly.engine.worker import NO_STOP_CONDITIONS, Setup, StopConditions, Worker
 from duly.errors import InvalidValue
 from duly.events import Emit, ignore_event
 from duly.instants import EPOCH
@@ -25,7 +24,9 @@ from duly.model.outcome import Succeeded
 from duly.model.payload import Json
 from duly.policy.verdict import Tried, judge
 from duly.registry.definition import Definition
+from duly.registry.option_values import Duration, length_of, memory_of, names_of, needs_of
 from duly.registry.registry import JobTransaction, Registry
+from duly.settings import Settings
 from duly.store.completing import open_completion
 from duly.store.connect import connect
 from duly.store.store import Store
@@ -47,7 +48,7 @@ class WorkerOptions:
     recycle_jobs: int | None = None
     recycle_bytes: int | None = None
     lease: timedelta = LEASE
-    plans: StopConditions = NO_PLANS
+    plans: StopConditions = NO_STOP_CONDITIONS
     dedicated: bool = False  # the process is nothing but a worker: it may end itself
     restart: Callable[[int], object] | None = None  # … and this has another one take its place
     verbose: bool = False  # every job is told of
@@ -173,4 +174,60 @@ def completion(
 
     return open_completion(
         url, settlement=settlement, encode=definition.signature.encode_result, lease=lease
+    )
+
+
+LONGEST: Final = timedelta(days=366)
+
+
+class WorkerWords(TypedDict, total=False):
+    """What may be said about a worker, in the words that people use."""
+
+    name: str
+    queues: Sequence[str]
+    concurrency: int
+    children: int | None
+    resources: Mapping[str, int]
+    lease: Duration
+    recycle_jobs: int | None
+    recycle_memory: str | None
+    burst: bool
+    max_jobs: int | None
+    max_idle: Duration | None
+
+
+def worker_words(settings: Settings) -> WorkerWords:
+    """How workers work, where nobody says otherwise."""
+    return {
+        "queues": settings.queues,
+        "concurrency": settings.concurrency,
+        "lease": settings.lease,
+    }
+
+
+def worker_options(
+    *, dedicated: bool, verbose: bool = False, **words: Unpack[WorkerWords]
+) -> WorkerOptions:
+    known = WorkerWords.__annotations__
+    for word in [word for word in words if word not in known]:
+        near = get_close_matches(word, known, n=1)
+        meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(sorted(known))}"
+        raise InvalidValue(f"a worker knows no {word}=; {meant}")
+    idle, memory = words.get("max_idle"), words.get("recycle_memory")
+    return WorkerOptions(
+        name=words.get("name", ""),
+        queues=names_of("queues", words.get("queues", ("default",))),
+        concurrency=words.get("concurrency", 10),
+        children=words.get("children"),
+        resources=needs_of(words.get("resources", {})),
+        lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
+        recycle_jobs=words.get("recycle_jobs"),
+        recycle_bytes=None if memory is None else memory_of(memory),
+        plans=StopConditions(
+            burst=words.get("burst", False),
+            max_jobs=words.get("max_jobs"),
+            max_idle=None if idle is None else length_of("max_idle", idle, longest=LONGEST),
+        ),
+        dedicated=dedicated,
+        verbose=verbose,
     )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from duly.clock import Timeout, boottime, sleep
-from duly.engine.executors.process.orders import CapturedLine, RunRequest, facts_of
+from duly.engine.executors.process.frames import CapturedLine, RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
 from duly.model.job import Job
 from duly.model.outcome import Completed, Outcome

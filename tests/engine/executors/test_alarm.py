@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.engine.executors.process.alarm import TimeoutSignal
+from duly.engine.executors.process.child_job import TimeoutSignal, WorkerSocket
 from duly.engine.executors.process.frames import FrameReader, ProgressFrame, from_child
-from duly.engine.executors.process.line import WorkerSocket
 from duly.errors import SoftTimeout
 
 # More than a socket holds, so that sending it takes until somebody reads.

@@ -15,7 +15,7 @@ from duly.engine.executors.process.frames import (
     from_child,
     packed,
 )
-from duly.engine.executors.process.trouble import FIRST_PAUSE, LONGEST_PAUSE, StartBackoff
+from duly.engine.executors.process.pool import FIRST_PAUSE, LONGEST_PAUSE, StartBackoff
 
 
 @given(texts=some.lists(some.text(max_size=50)), cuts=some.lists(some.integers(0, 500)))
@@ -44,5 +44,5 @@ def test_pauses_grow_while_there_is_trouble_and_are_shared() -> None:
     assert trouble.pause(10.0 + FIRST_PAUSE) == 2 * FIRST_PAUSE
     waits = [trouble.pause(1000.0 * n) for n in range(1, 9)]
     assert waits[-1] == LONGEST_PAUSE
-    trouble.over()
+    trouble.reset()
     assert trouble.pause(1e6) == FIRST_PAUSE

@@ -16,9 +16,8 @@ import pytest
 
 from duly.app import migrate_store
 from duly.clock import boottime, now, sleep
-from duly.engine.executors.process.orders import CapturedLine
-from duly.engine.executors.process.pool import ProcessPool
-from duly.engine.executors.processes import ProcessExecutor
+from duly.engine.executors.process.frames import CapturedLine
+from duly.engine.executors.process.pool import ProcessExecutor, ProcessPool
 from duly.events import ChildNotStarted
 from duly.model.claimed import Claimed
 from duly.model.outcome import Lost, Returned, Succeeded

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.engine.executors.process.orders import RunRequest, facts_of
+from duly.engine.executors.process.frames import RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
 from duly.model.claimed import Claimed
 from duly.model.outcome import Lost, Mismatched, Outcome, Raised, Succeeded

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from duly.engine.executors.process.capture import BATCH, LONGEST_LINE, MOST_PER_JOB
+from duly.engine.executors.process.output import BATCH, LONGEST_LINE, MOST_PER_JOB
 from duly.engine.executors.process.pool import ProcessPool
 from duly.model.outcome import Stopped, Succeeded
 from duly.model.payload import Json

@@ -1,5 +1,292 @@
-"""The user's own app, on a store in memory and a clock that moves only when told."""
+"""A sandbox: the user's own app, on a store in memory and a clock that moves only when told.
 
-from duly.testing.sandbox.box import Sandbox
+    with Sandbox(duly, now="2027-01-03T23:00+01:00") as box:
+        box.travel("6h", down=True)  # nobody was running
+        [fire] = box.travel("1s")
+        box.run()
+        box.assert_enqueued(remind.bind(42))
 
-__all__ = ["Sandbox"]
+The tasks hang on the app, and so the app itself is put into it: until the end, whatever is asked of
+it, here or in a task that runs, reaches the sandbox and nothing else. Afterwards it is as before.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from duly import clock
+from duly.app.duly import Duly
+from duly.app.job import Job, Sight
+from duly.app.tasks import Call, Enqueueable
+from duly.connection import LazyStore, is_on_a_loop
+from duly.engine.executors.in_process import ThreadExecutor
+from duly.errors import InvalidValue
+from duly.model import job as model
+from duly.model.job_filter import EVERYTHING, Filter, parse_filter
+from duly.model.states import State
+from duly.registry.app_loading import import_all
+from duly.store.protocol import Store
+from duly.sync import Portal
+from duly.testing.clock import VirtualClock
+from duly.testing.sandbox import assertions, time_travel
+from duly.testing.sandbox.assertions import Asked
+from duly.testing.sandbox.store import SandboxStore
+from duly.testing.sandbox.worker import CallersThread, WorkSession
+from duly.views.fires import Fire
+
+R = TypeVar("R")
+
+# Of the app, as the owner of its schedules: one that is made inside of a test has no name.
+NAME = "sandbox"
+
+
+class Sandbox:
+    """``with`` it, or ``async with`` it: the same, and on a loop ``atravel`` and ``arun`` wait.
+
+    ``now`` is the moment it begins at; else it is what the machine's clock says.
+    """
+
+    def __init__(self, app: Duly, *, now: datetime | str | None = None) -> None:
+        if not isinstance(app, Duly):
+            raise InvalidValue(f"Sandbox({app!r}): your app, as in  from tasks import duly")
+        self._app = app
+        began = clock.now() if now is None else time_travel.moment_of("now", now)
+        self._clock = VirtualClock(began)
+        self._place = SandboxStore(self._clock)
+        self._portal = Portal("duly-sandbox-tasks")
+        self._lazy: LazyStore | None = None  # of the app, while it is away from it
+        self._teller: clock.Teller | None = None
+        self._busy = False
+
+    def __enter__(self) -> Self:
+        import_all(self._app.imports)
+        _claim(self)
+        try:
+            self._place.open()
+            self._place.do(self._declare)
+            self._move_in()
+        except BaseException:
+            self._tidy_up()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._move_out()
+        self._tidy_up()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    @property
+    def now(self) -> datetime:
+        """The time it is here, in the zone in which it was given."""
+        return self._clock.now()
+
+    # Do.
+
+    def travel(self, to: str | timedelta | datetime, /, *, down: bool = False) -> list[Fire]:
+        """Let time pass, for ``"6h"`` or to a moment: what became of what was due, oldest first.
+
+        Each due moment is fired on time, and jobs that are due become ready; ``run`` runs them.
+        ``down``: nobody is there to see it. What was due is decided when the next journey begins.
+        """
+        end = self._end(to)
+        if down:
+            self._clock.set(end)
+            return []
+        return self._place.do(lambda store: time_travel.travel(store, self._clock, end))
+
+    async def atravel(self, to: str | timedelta | datetime, /, *, down: bool = False) -> list[Fire]:
+        end = self._end(to)
+        if down:
+            self._clock.set(end)
+            return []
+        return await self._place.ado(lambda store: time_travel.travel(store, self._clock, end))
+
+    def run(self, *, raising: bool = False) -> list[Job[Any]]:
+        """Run the jobs that are ready, one after the other, and those that they make ready.
+
+        No time passes. What fails waits for its next attempt: travel there, and run again.
+        ``raising``: the first error of a task is raised here, and the jobs behind it wait.
+        """
+        if is_on_a_loop():
+            raise InvalidValue("run() on an event loop would hold it up: await box.arun()")
+        hands = CallersThread()
+        stint = self._waited_for(self._worked(hands, raising=raising), hands)
+        if stint.error is not None:
+            raise stint.error
+        return self._place.do(lambda store: self._handles(store, stint.started))
+
+    async def arun(self, *, raising: bool = False) -> list[Job[Any]]:
+        """The same on the running loop; plain functions run in threads beside it."""
+        stint = await self._worked(ThreadExecutor(), raising=raising)
+        if stint.error is not None:
+            raise stint.error
+        return await self._place.ado(lambda store: self._handles(store, stint.started))
+
+    # Ask: it takes no time, and may be done on a loop as well.
+
+    def jobs(self, filter: str = "", /) -> list[Job[Any]]:  # noqa: A002 - what it is called
+        """The jobs that match, as ``"task:remind state:failed"``; all, the first one first."""
+        wanted = parse_filter(filter)
+        return self._place.do(lambda store: self._found(store, wanted))
+
+    def fires(self, schedule: str, /) -> list[Fire]:
+        """What became of the due moments of a schedule, oldest first."""
+        return self._place.do(lambda store: time_travel.history(store, schedule))
+
+    def assert_enqueued(
+        self,
+        call: Call[R] | Enqueueable[..., R],
+        /,
+        *,
+        at: str | timedelta | datetime | None = None,
+    ) -> Job[R]:
+        """There is, or was, a job of the call, ``remind.bind(42)``; or of the task: the first one.
+
+        ``at`` is the moment that it is for, or how long from now that is. What the call says by
+        ``using`` about its queue, priority, key, tenant, title, tags and moment must be so, too.
+        """
+        __tracebackhide__ = True
+        there, moment, jobs = self._sought(call, at)
+        if not there:
+            raise AssertionError(assertions.missing(call, jobs, moment))
+        [job, *_] = self._place.do(lambda store: self._handled(store, there[:1]))
+        return job
+
+    def assert_not_enqueued(
+        self, call: Asked, /, *, at: str | timedelta | datetime | None = None
+    ) -> None:
+        """There is no such job, and there was none."""
+        __tracebackhide__ = True
+        there, moment, _ = self._sought(call, at)
+        if there:
+            raise AssertionError(assertions.unwanted(call, there, moment))
+
+    # How.
+
+    def _move_in(self) -> None:
+        app, enqueuer = self._app, self._app._enqueuer  # noqa: SLF001 - it is put where its own home was
+        self._lazy = app._lazy  # noqa: SLF001
+        app._lazy = enqueuer.lazy = self._lazy.instead = self._place  # noqa: SLF001
+        self._teller = clock.choose(self._tell)
+
+    def _move_out(self) -> None:
+        home, self._lazy = self._lazy, None
+        if home is not None:
+            self._app._lazy = self._app._enqueuer.lazy = home  # noqa: SLF001
+            home.instead = None
+            clock.choose(self._teller)
+
+    def _tidy_up(self) -> None:
+        try:
+            self._portal.close()
+            self._place.shut()
+        finally:
+            _release(self)
+
+    def _tell(self) -> datetime | None:
+        """Where a context has outlived the sandbox, the time is the machine's again."""
+        return None if self._lazy is None else self._clock.now().astimezone(UTC)
+
+    async def _declare(self, store: Store) -> None:
+        said = self._app.declarations.announcement(NAME)
+        await store.schedules.declare(said.app, said.mark, said.wanted)
+
+    def _end(self, to: str | timedelta | datetime) -> datetime:
+        end = time_travel.end_of("travel", to, self.now)
+        if end < self.now:
+            raise InvalidValue(f"{end} has passed: time goes forward, and it is {self.now}")
+        return end
+
+    def _waited_for(
+        self, work: Coroutine[Any, Any, WorkSession], hands: CallersThread
+    ) -> WorkSession:
+        """Have it done on a loop in a thread, and be its hands meanwhile."""
+        loop = self._portal.call(_here)
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future.add_done_callback(lambda _: hands.dismiss())
+        try:
+            hands.serve()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _worked(self, plain: ThreadExecutor, *, raising: bool) -> WorkSession:
+        if self._busy:
+            raise InvalidValue("run() is under way: a job that it runs cannot run the others")
+        self._busy = True
+        afar = self._place.afar()
+        stint = WorkSession(cast(Store, afar), self._app.registry, plain=plain, raising=raising)
+        try:
+            await stint.work()
+        finally:
+            self._busy = False
+            afar.deafen()
+        return stint
+
+    async def _handles(self, store: Store, numbers: Sequence[int]) -> list[Job[Any]]:
+        return await self._handled(store, [await store.jobs.get(number) for number in numbers])
+
+    async def _found(self, store: Store, wanted: Filter) -> list[Job[Any]]:
+        return await self._handled(store, await assertions.found(store, wanted))
+
+    async def _handled(self, store: Store, jobs: Sequence[model.Job]) -> list[Job[Any]]:
+        handles: list[Job[Any]] = []
+        for job in jobs:
+            tried = job.attempt > 1 or job.state is State.FAILED
+            sight = Sight.of(job, await store.jobs.attempts(job.id) if tried else ())
+            handles.append(Job(self._place, job.id, sight, self._app.registry.get(job.task)))
+        return handles
+
+    def _sought(
+        self, call: Asked, at: str | timedelta | datetime | None
+    ) -> tuple[list[model.Job], datetime | None, list[model.Job]]:
+        """The jobs that match, the moment that is meant, and all the jobs there are."""
+        moment = None if at is None else time_travel.end_of("at", at, self.now)
+        jobs = self._place.do(lambda store: assertions.found(store, EVERYTHING))
+        return assertions.matching(call, jobs, moment, self.now), moment, jobs
+
+
+async def _here() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _claim(box: Sandbox) -> None:
+    """One at a time: a clock inside of another clock would tell nobody's time."""
+    global _open  # noqa: PLW0603
+    with _lock:
+        if _open is not None:
+            raise InvalidValue(
+                f"a sandbox is open already, and it is {_open.now} there: leave it first; "
+                "travel() moves its clock"
+            )
+        _open = box
+
+
+def _release(box: Sandbox) -> None:
+    global _open  # noqa: PLW0603
+    with _lock:
+        if _open is box:
+            _open = None
+
+
+_open: Sandbox | None = None
+_lock = threading.Lock()

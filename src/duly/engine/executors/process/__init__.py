@@ -1,11 +1,12 @@
-"""Jobs in processes of their own, which can be killed.
+"""Jobs in child processes, which can be killed.
 
-A child is a fresh interpreter that has imported the application once and runs one job at a time.
-What may go wrong in a job – it hangs, it eats the memory, it takes the interpreter down with it –
-ends that child and comes back as an outcome; the worker stands.
+A child is a fresh interpreter that imports the application once and runs one job at a time. A job
+that hangs, uses too much memory or crashes the interpreter ends its child and is reported as an
+outcome; the worker goes on.
 
-In the worker: ``ProcessPool`` (pool) seats the jobs, a ``Minder`` (minder) looks after one child, a
-``Run`` (run) after one job, and ``Body`` (body) is the child as the kernel knows it. In the child:
-``child`` is where it starts, ``leash`` binds its life to the worker's, ``bench`` runs a job. They
-speak ``frames`` of JSON, on a socket that nobody else can reach.
+In the worker: ``pool`` holds the executor and its children, ``child_process`` starts, watches and
+kills one child, ``kernel`` is the child as the kernel knows it,
+``run`` follows one job and ``output`` collects its output. In the child:
+``child`` is the entry point and ``child_job`` runs one job. They exchange ``frames`` of JSON over a
+socket that no other process can reach.
 """

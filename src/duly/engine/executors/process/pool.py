@@ -1,23 +1,55 @@
-"""Seats for jobs, and children to run them.
+"""The executor for jobs in child processes, and its pool of children.
 
-A child is started when a job needs one and none is idle, and kept for the next. At most ``size``
-jobs run at once; whoever comes then waits for a seat.
+A child is started when a job needs one and none is idle, and kept for the next job. At most
+``size`` jobs run at once; further ones wait for a slot.
 """
 
 import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from duly.engine.executors.process.minder import ChildProcess
-from duly.engine.executors.process.orders import OnLog, OnProgress, RunRequest
+from duly.engine.execution import Execution, StopReason, raised
+from duly.engine.executors import LoopTimers, OnEnd
+from duly.engine.executors.process.child_process import ChildProcess
+from duly.engine.executors.process.frames import (
+    CapturedLine,
+    OnLog,
+    OnProgress,
+    RunRequest,
+    facts_of,
+)
 from duly.engine.executors.process.run import ProcessRun
-from duly.engine.executors.process.trouble import StartBackoff
+from duly.engine.lease import LEASE
 from duly.events import ChildNotStarted
+from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Returned, TimedOut
+
+FIRST_PAUSE = 1.0  # seconds
+LONGEST_PAUSE = 30.0
+
+
+class StartBackoff:
+    """A pause that grows while children fail to start."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_PAUSE
+        self._until = 0.0
+
+    def pause(self, now: float) -> float:
+        """Return how long to wait; a failure during a pause does not extend it."""
+        if now >= self._until:
+            self._until = now + self._next
+            self._next = min(2 * self._next, LONGEST_PAUSE)
+        return self._until - now
+
+    def reset(self) -> None:
+        self._next = FIRST_PAUSE
+
 
 Emit: TypeAlias = Callable[[ChildNotStarted], None]
 
@@ -28,7 +60,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ProcessPool:
-    """Everything belongs to the event loop's thread, except where it says otherwise.
+    """To be used on the event loop's thread, except where a method says otherwise.
 
     That thread must outlive the pool: the kernel kills children when the thread that started them
     ends.
@@ -50,199 +82,275 @@ class ProcessPool:
         self._recycle_bytes = recycle_bytes
         self._environment = environment
         self.size = size
-        self._free_seats = size
-        self._line: deque[asyncio.Future[None]] = deque()  # of those who wait for a seat
+        self._free_slots = size
+        self._waiting: deque[asyncio.Future[None]] = deque()  # runs that wait for a slot
         self._runs: dict[int, ProcessRun] = {}
         self._idle: list[ChildProcess] = []
-        self._trouble = StartBackoff()
-        self._lock = threading.Lock()  # for the three below, which other threads look at
-        self._minders: set[ChildProcess] = set()
-        self._massacres = 0
+        self._backoff = StartBackoff()
+        self._lock = threading.Lock()  # guards the next three, which other threads read
+        self._children: set[ChildProcess] = set()
+        self._kills = 0
         self._lease_until: float | None = None
         self._is_closed = False
 
     async def run(
-        self, order: RunRequest, *, on_log: OnLog, on_progress: OnProgress
+        self, request: RunRequest, *, on_log: OnLog, on_progress: OnProgress
     ) -> Outcome | Completed:
-        """Run it to its end, whatever that is. To be cancelled is to kill it."""
-        job_id = order.job_id
-        run = ProcessRun(order, on_log=on_log, on_progress=on_progress)
+        """Run a job and return its outcome. Cancelling this call kills the job."""
+        job_id = request.job_id
+        run = ProcessRun(request, on_log=on_log, on_progress=on_progress)
         self._runs[job_id] = run
         try:
-            return await self._seated(run, massacres=self._massacres)
+            return await self._run_in_slot(run, kills=self._kills)
         finally:
             run.close()
             if self._runs.get(job_id) is run:
                 del self._runs[job_id]
 
     def cancel(self, job_id: int, reason: str) -> None:
-        """Ask it to end, and make it if it has not after its grace. No such job is no error."""
+        """Ask a job to end and kill it after its grace. An unknown job is no error."""
         run = self._runs.get(job_id)
         if run is not None:
             run.cancel(reason)
 
     def kill_everything(self) -> None:
-        """From any thread, at once. What runs is lost; what waits is given back."""
+        """Kill every child now. Running jobs are lost, waiting ones given back. From any thread."""
         with self._lock:
-            self._massacres += 1
-            minders = list(self._minders)
-        for minder in minders:
-            minder.kill()
+            self._kills += 1
+            children = list(self._children)
+        for child in children:
+            child.kill()
 
     def lease_until(self, moment: float) -> None:
-        """From any thread: what runs, or begins, ends itself then if this is not called again."""
+        """Let children end at ``moment`` unless this is called again. From any thread."""
         with self._lock:
             self._lease_until = moment
-            minders = list(self._minders)
-        for minder in minders:
-            minder.lease_until(moment)
+            children = list(self._children)
+        for child in children:
+            child.lease_until(moment)
 
     def pids(self) -> list[int]:
-        """From any thread."""
+        """Return the PIDs of the children. From any thread."""
         with self._lock:
-            bodies = [minder.body for minder in self._minders]
-        return sorted(body.pid for body in bodies if not body.is_buried)
+            found = [child.process for child in self._children]
+        return sorted(one.pid for one in found if not one.is_reaped)
 
     async def close(self) -> None:
-        """End every child: idle ones by themselves if they do so soon. Takes a second at most."""
+        """End every child within a second; idle ones may exit by themselves first."""
         self._is_closed = True
         for run in self._runs.values():
             run.call_off(Returned())
-        for minder in self._minders:
-            if minder in self._idle:
-                minder.retire()
+        for child in self._children:
+            if child in self._idle:
+                child.retire()
             else:
-                minder.kill()
+                child.kill()
         self._idle.clear()
         await self._all_gone(_GOODBYE)
-        for minder in self._minders:
-            minder.kill()
+        for child in self._children:
+            child.kill()
         await self._all_gone(_LAST_LOOK)
-        for minder in self._minders:
-            minder.forget()
+        for child in self._children:
+            child.forget()
 
-    async def _seated(self, run: ProcessRun, *, massacres: int) -> Outcome | Completed:
+    async def _run_in_slot(self, run: ProcessRun, *, kills: int) -> Outcome | Completed:
         if self._is_closed:
             return Returned()
-        if not await self._take_seat(run):
+        if not await self._take_slot(run):
             return run.called_off.result()
         try:
-            minder = await self._ready_child(run)
-            if minder is None:
+            child = await self._ready_child(run)
+            if child is None:
                 return run.called_off.result()
-            if massacres != self._massacres:
-                self._keep(minder)
+            if kills != self._kills:
+                self._keep(child)
                 return Returned()
-            outcome = await minder.work_on(run)
-            self._keep(minder, interrupted=isinstance(outcome, TimedOut))
+            outcome = await child.run(run)
+            self._keep(child, interrupted=isinstance(outcome, TimedOut))
             return outcome
         finally:
-            self._leave_seat()
+            self._free_slot()
 
-    async def _take_seat(self, run: ProcessRun) -> bool:
-        """Wait for one, unless the run is called off before."""
-        if self._free_seats:
-            self._free_seats -= 1
+    async def _take_slot(self, run: ProcessRun) -> bool:
+        """Wait for a slot; return False if the run was called off before."""
+        if self._free_slots:
+            self._free_slots -= 1
             return True
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
+        self._waiting.append(turn)
         try:
             await asyncio.wait((turn, run.called_off), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             if turn.done():
-                self._leave_seat()
+                self._free_slot()
             raise
         finally:
             turn.cancel()
         return not turn.cancelled()
 
-    def _leave_seat(self) -> None:
-        while self._line:
-            turn = self._line.popleft()
+    def _free_slot(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._free_seats += 1
+        self._free_slots += 1
 
     async def _ready_child(self, run: ProcessRun) -> ChildProcess | None:
-        """A child that waits for a job; or nothing, and then the run is called off."""
+        """Return a child that is ready for a job, or None if the run was called off."""
         if run.called_off.done():
             return None
         try:
-            minder = self._idle.pop() if self._idle else self._start()
+            child = self._idle.pop() if self._idle else self._start()
         except OSError as error:
             await self._give_back(run, ChildNotStarted(self._target, str(error), ""))
             return None
         try:
-            awaited = (minder.ready, run.called_off)
+            awaited = (child.ready, run.called_off)
             await asyncio.wait(awaited, timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            self._keep(minder)
+            self._keep(child)
             raise
         if run.called_off.done():
-            self._keep(minder)
+            self._keep(child)
             return None
-        if minder.ready.done() and minder.ready.result():
-            self._trouble.over()
-            return await self._ready_child(run) if minder.is_gone else minder
-        await self._not_started(minder, run)
+        if child.ready.done() and child.ready.result():
+            self._backoff.reset()
+            return await self._ready_child(run) if child.is_gone else child
+        await self._not_started(child, run)
         return None
 
-    async def _not_started(self, minder: ChildProcess, run: ProcessRun) -> None:
-        if minder.body.given_up:
+    async def _not_started(self, child: ChildProcess, run: ProcessRun) -> None:
+        if child.process.killed_by_worker:
             run.call_off(Returned())
             return
-        reason = minder.how if minder.is_gone else f"was not ready after {START_LIMIT:g} s"
-        minder.kill()
-        await self._give_back(run, ChildNotStarted(self._target, reason, minder.tail))
+        reason = child.end_reason if child.is_gone else f"was not ready after {START_LIMIT:g} s"
+        child.kill()
+        await self._give_back(run, ChildNotStarted(self._target, reason, child.tail))
 
     async def _give_back(self, run: ProcessRun, event: ChildNotStarted) -> None:
-        """Nothing is wrong with the job: it is given back, but not so soon that we spin."""
+        """Give the job back after a pause, so that a broken import does not keep us busy."""
         with contextlib.suppress(Exception):
             self._emit(event)
-        pause = self._trouble.pause(asyncio.get_running_loop().time())
+        pause = self._backoff.pause(asyncio.get_running_loop().time())
         await asyncio.wait((run.called_off,), timeout=pause)
         run.call_off(Returned("given back: no process could be started for it"))
 
     def _start(self) -> ChildProcess:
-        massacres = self._massacres
-        minder = ChildProcess(self._target, environment=self._environment)
-        minder.gone.add_done_callback(lambda _: self._buried(minder))
+        kills = self._kills
+        child = ChildProcess(self._target, environment=self._environment)
+        child.gone.add_done_callback(lambda _: self._forget(child))
         with self._lock:
-            self._minders.add(minder)
+            self._children.add(child)
             until = self._lease_until
         if until is not None:
-            minder.lease_until(until)
-        if massacres != self._massacres:  # one that did not see this child
-            minder.kill()
-        return minder
+            child.lease_until(until)
+        if kills != self._kills:  # by a thread that did not see this child
+            child.kill()
+        return child
 
-    def _buried(self, minder: ChildProcess) -> None:
-        if minder in self._idle:
-            self._idle.remove(minder)
+    def _forget(self, child: ChildProcess) -> None:
+        if child in self._idle:
+            self._idle.remove(child)
         with self._lock:
-            self._minders.discard(minder)
+            self._children.discard(child)
 
-    def _keep(self, minder: ChildProcess, *, interrupted: bool = False) -> None:
-        """For the next job, if it is fit for one.
+    def _keep(self, child: ChildProcess, *, interrupted: bool = False) -> None:
+        """Keep a child for the next job, or let it exit.
 
-        What was interrupted in the midst of anything may have left anything behind: a lock that
-        is held for ever, half a buffer.
+        A child whose task was interrupted exits: the interruption may have left a lock held for
+        ever, or half a buffer.
         """
-        if minder.is_gone:
+        if child.is_gone:
             return
-        if self._is_closed or interrupted or self._is_worn(minder):
-            minder.retire()
+        if self._is_closed or interrupted or self._is_worn(child):
+            child.retire()
         else:
-            self._idle.append(minder)
+            self._idle.append(child)
 
-    def _is_worn(self, minder: ChildProcess) -> bool:
+    def _is_worn(self, child: ChildProcess) -> bool:
         most_jobs, most_bytes = self._recycle_jobs, self._recycle_bytes
-        if most_jobs is not None and minder.jobs >= most_jobs:
+        if most_jobs is not None and child.jobs >= most_jobs:
             return True
-        return most_bytes is not None and minder.body.resident() > most_bytes
+        return most_bytes is not None and child.process.resident() > most_bytes
 
     async def _all_gone(self, seconds: float) -> None:
-        waited_for = [minder.gone for minder in self._minders]
+        waited_for = [child.gone for child in self._children]
         if waited_for:
             await asyncio.wait(waited_for, timeout=seconds)
+
+
+class LogListener(Protocol):
+    """Receives the output of jobs."""
+
+    def lines(self, job: Claimed, lines: Sequence[CapturedLine]) -> None: ...
+
+
+class ProcessExecutor(LoopTimers):
+    def __init__(
+        self,
+        pool: ProcessPool,
+        *,
+        listener: LogListener,
+        url: str | None = None,
+        lease: timedelta = LEASE,
+    ) -> None:
+        self._pool = pool
+        self.concurrency = pool.size
+        self._listener = listener
+        self._url = url
+        self._lease = lease
+        self._tasks: set[asyncio.Task[None]] = set()  # the event loop holds tasks only weakly
+
+    def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:  # noqa: ARG002
+        """The child decodes the arguments itself; the worker has only checked them."""
+        task = asyncio.get_running_loop().create_task(self._run(run, over))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        run.stopper = lambda reason: self._stop(run, task, reason)
+
+    def expire_after(
+        self, run: Execution, timeout: timedelta, expired: Callable[[Execution], None]
+    ) -> None:
+        """The pool enforces the timeout itself."""
+
+    def kill(self) -> None:
+        self._pool.kill_everything()
+
+    def lease_until(self, moment: float) -> None:
+        self._pool.lease_until(moment)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def _run(self, run: Execution, over: OnEnd) -> None:
+        definition, job = run.definition, run.job
+        request = RunRequest(
+            task=job.task,
+            args=job.args,
+            facts=facts_of(job),
+            timeout=run.timeout,
+            grace=definition.grace,
+            memory=definition.memory,
+            url=self._url,
+            lease=self._lease,
+        )
+        outcome: Outcome | Completed = Returned("interrupted: its worker stops")
+        try:
+            outcome = await self._pool.run(
+                request,
+                on_log=lambda lines: self._listener.lines(job, lines),
+                on_progress=run.progress,
+            )
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 - as when there are no more descriptors: the attempt has failed
+            outcome = raised(error, definition.retry)
+        finally:
+            over(run, outcome)
+
+    def _stop(self, run: Execution, task: "asyncio.Task[None]", reason: str) -> None:
+        if run.why in (StopReason.FENCED, StopReason.INTERRUPTED):
+            task.cancel()  # which kills the child
+        else:
+            self._pool.cancel(run.job.id, reason)

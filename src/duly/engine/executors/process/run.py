@@ -1,10 +1,10 @@
-"""A job under way, as the worker sees it: what it writes, how long it may go on, what it came to.
+"""A job that a child runs, as the worker sees it: output, timeout, memory, outcome.
 
-Only the worker looks at the clock. When a job's time is over, or somebody cancels it, its outcome
-is settled there and then: it is what it will be called, whatever the task does in its ``grace``. So
-a task that catches ``SoftTimeout`` and returns in good order has timed out even so, and one that
-ends early because ``context.cancelled`` says so was stopped. Then it is asked; after its grace the
-group is sent SIGTERM, and a little later SIGKILL.
+Only the worker looks at the clock. When the timeout passes or the job is cancelled, its outcome is
+decided at that moment, whatever the task does during its ``grace``: a task that catches
+``SoftTimeout`` and returns normally has timed out, and one that ends early because it checked
+``context.cancelled`` was stopped. The task is asked to end first; after its grace the process group
+gets SIGTERM, and a little later SIGKILL.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import assert_never
 
-from duly.engine.executors.process import limits
-from duly.engine.executors.process.body import KernelProcess
-from duly.engine.executors.process.capture import OutputLines, OutputPipe, Transcript
+from duly.engine.executors.process import kernel
 from duly.engine.executors.process.frames import (
     BeginFrame,
     CancelFrame,
+    CapturedLine,
+    ChildSocket,
     CompletedFrame,
     DoneFrame,
     EndFrame,
@@ -27,10 +27,13 @@ from duly.engine.executors.process.frames import (
     FailedFrame,
     LogFrame,
     MismatchFrame,
+    OnLog,
+    OnProgress,
     ProgressFrame,
+    RunRequest,
 )
-from duly.engine.executors.process.orders import CapturedLine, OnLog, OnProgress, RunRequest
-from duly.engine.executors.process.wire import ChildSocket
+from duly.engine.executors.process.kernel import KernelProcess
+from duly.engine.executors.process.output import OutputLines, OutputPipe, Transcript
 from duly.model.outcome import (
     Completed,
     Lost,
@@ -44,17 +47,19 @@ from duly.model.outcome import (
 )
 from duly.model.payload import Json
 
-LONGEST_LAST_CHANCE = timedelta(seconds=5)  # between SIGTERM and SIGKILL
-WEIGHED_EVERY = timedelta(seconds=1)
+LONGEST_TERM_GRACE = timedelta(seconds=5)  # between SIGTERM and SIGKILL
+MEMORY_CHECK_EVERY = timedelta(seconds=1)
 
 
 class ProcessRun:
-    def __init__(self, order: RunRequest, *, on_log: OnLog, on_progress: OnProgress) -> None:
-        self.order = order
+    def __init__(self, request: RunRequest, *, on_log: OnLog, on_progress: OnProgress) -> None:
+        self.request = request
         self._loop = asyncio.get_running_loop()
-        self.called_off: asyncio.Future[Outcome] = self._loop.create_future()  # before it began
+        self.called_off: asyncio.Future[Outcome] = (
+            self._loop.create_future()
+        )  # set if it never starts
         self.outcome: asyncio.Future[Outcome | Completed] = self._loop.create_future()
-        self._settled: Outcome | None = None
+        self._decided: Outcome | None = None
         self._begun = False
         self._transcript = Transcript(on_log)
         self._on_progress = on_progress
@@ -62,30 +67,30 @@ class ProcessRun:
         self._streams = [OutputLines(level, self._transcript) for level in ("stdout", "stderr")]
         self._pipes: list[OutputPipe] = []
         self._timers: set[asyncio.TimerHandle] = set()
-        self._body: KernelProcess | None = None
-        self._wire: ChildSocket | None = None
+        self._process: KernelProcess | None = None
+        self._child: ChildSocket | None = None
 
-    def start(self, body: KernelProcess, wire: ChildSocket) -> None:
-        self._body, self._wire = body, wire
+    def start(self, process: KernelProcess, child: ChildSocket) -> None:
+        self._process, self._child = process, child
         for stream in self._streams:
             self._pipes.append(OutputPipe(stream.feed))
-        wire.send(BeginFrame(self.order), [pipe.writing for pipe in self._pipes])
+        child.send(BeginFrame(self.request), [pipe.writing for pipe in self._pipes])
         for pipe in self._pipes:
             pipe.release()
-        timeout, memory = self.order.timeout, self.order.memory
+        timeout, limit = self.request.timeout, self.request.memory
         if timeout is not None:
-            self._later(timeout, lambda: self._settle(TimedOut(timeout), ExpireFrame()))
-        if memory is not None:
-            self._later(WEIGHED_EVERY, lambda: self._weigh(body, memory))
+            self._later(timeout, lambda: self._decide(TimedOut(timeout), ExpireFrame()))
+        if limit is not None:
+            self._later(MEMORY_CHECK_EVERY, lambda: self._check_memory(process, limit))
 
     def cancel(self, reason: str) -> None:
-        if self._body is None:
+        if self._process is None:
             self.call_off(Stopped(reason))
         else:
-            self._settle(Stopped(reason), CancelFrame(reason))
+            self._decide(Stopped(reason), CancelFrame(reason))
 
     def call_off(self, outcome: Outcome) -> None:
-        """It has not begun, and need not."""
+        """End a run that has not started."""
         if not self.called_off.done():
             self.called_off.set_result(outcome)
 
@@ -96,23 +101,23 @@ class ProcessRun:
         self._transcript.add(CapturedLine(line.at_us, line.level, line.text))
 
     def progressed(self, progress: ProgressFrame) -> None:
-        """Only the last of many in a moment is told: a task may say it thousands of times."""
+        """Report only the last of many updates: a task may send thousands."""
         if self._progress is None:
-            self._later(timedelta(seconds=0.1), self._tell_progress)
+            self._later(timedelta(seconds=0.1), self._report_progress)
         self._progress = progress
 
     def ended(self, ended: EndFrame) -> None:
-        # What the task has committed is so, whatever was to become of it.
+        # A transaction that the task has committed counts, whatever outcome was decided before.
         complete = isinstance(ended, CompletedFrame)
-        self._end(Completed() if complete else self._settled or _outcome(ended))
+        self._end(Completed() if complete else self._decided or _outcome(ended))
 
-    def died(self, how: str, *, given_up: bool) -> None:
-        if self._settled is None and not self._begun:
+    def died(self, how: str, *, killed_by_worker: bool) -> None:
+        if self._decided is None and not self._begun:
             self._end(Returned())
         else:
-            # If it was ended for another reason, that does not speak against the job.
-            lost = Lost(reason=f"the process that ran it {how}", alone=given_up)
-            self._end(self._settled or lost)
+            # A child that the worker killed itself is no evidence against the job.
+            lost = Lost(reason=f"the process that ran it {how}", alone=killed_by_worker)
+            self._end(self._decided or lost)
 
     def close(self) -> None:
         for timer in self._timers:
@@ -123,41 +128,41 @@ class ProcessRun:
         for stream in self._streams:
             stream.close()
         self._transcript.flush()
-        self._tell_progress()
+        self._report_progress()
 
-    def _settle(self, outcome: Outcome, frame: CancelFrame | ExpireFrame) -> None:
-        if self._settled is None and self._wire is not None:
-            self._settled = outcome
-            self._wire.send(frame)
-            self._later(self.order.grace, self._terminate)
+    def _decide(self, outcome: Outcome, frame: CancelFrame | ExpireFrame) -> None:
+        if self._decided is None and self._child is not None:
+            self._decided = outcome
+            self._child.send(frame)
+            self._later(self.request.grace, self._terminate)
 
     def _terminate(self) -> None:
         self._signal(signal.SIGTERM)
-        self._later(min(self.order.grace, LONGEST_LAST_CHANCE), self._kill)
+        self._later(min(self.request.grace, LONGEST_TERM_GRACE), self._kill)
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
 
-    def _weigh(self, body: KernelProcess, allowed: int) -> None:
-        used = body.resident()
+    def _check_memory(self, process: KernelProcess, allowed: int) -> None:
+        used = process.resident()
         if used <= allowed:
-            self._later(WEIGHED_EVERY, lambda: self._weigh(body, allowed))
+            self._later(MEMORY_CHECK_EVERY, lambda: self._check_memory(process, allowed))
             return
-        too_much = f"used {limits.shown(used)}, allowed {limits.shown(allowed)}"
-        self._settled = self._settled or Raised("MemoryLimit", too_much)
+        too_much = f"used {kernel.shown(used)}, allowed {kernel.shown(allowed)}"
+        self._decided = self._decided or Raised("MemoryLimit", too_much)
         self._kill()
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._body is not None:
-            self._body.send(number)
+        if self._process is not None:
+            self._process.send(number)
 
-    def _tell_progress(self) -> None:
-        told, self._progress = self._progress, None
-        if told is not None:
-            # A listener that cannot write must not stop what it listens to.
+    def _report_progress(self) -> None:
+        last, self._progress = self._progress, None
+        if last is not None:
+            # An error of the listener must not stop the run.
             with contextlib.suppress(Exception):
-                meta = None if told.meta is None else Json(told.meta)
-                self._on_progress(told.percent, told.message, meta)
+                meta = None if last.meta is None else Json(last.meta)
+                self._on_progress(last.percent, last.message, meta)
 
     def _end(self, outcome: Outcome | Completed) -> None:
         self.close()

@@ -13,10 +13,9 @@ from datetime import timedelta
 from typing import Any, Final, NoReturn, cast
 
 from duly.clock import Timeout, sleep
-from duly.engine.executors.coroutines import CoroutineExecutor
-from duly.engine.executors.protocol import Executor, LoopTimers, OnEnd
-from duly.engine.executors.threads import ThreadExecutor, ThreadWork
-from duly.engine.run import Execution
+from duly.engine.execution import Execution
+from duly.engine.executors import Executor, LoopTimers, OnEnd
+from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor, ThreadWork
 from duly.engine.worker import Setup, Worker
 from duly.errors import InvalidValue
 from duly.events import Event, JobStarted, WorkerRegistered

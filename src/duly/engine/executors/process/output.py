@@ -1,8 +1,8 @@
-"""What a job writes, as lines, with an end to how much of it is kept.
+"""The output of a job as lines, bounded in size.
 
-A job has two pipes of its own, which become descriptors 1 and 2 of its child while it runs. So
-what C code and subprocesses write is caught too, and what a process left behind by one job writes
-later is not charged to the next: nobody reads that pipe any more.
+A job has two pipes of its own, which become descriptors 1 and 2 of its child while it runs. So the
+output of C code and of subprocesses is captured too, and output that a leftover process of one job
+writes later is not attributed to the next job: nothing reads that pipe any more.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 
 from duly import clock
-from duly.engine.executors.process.orders import CapturedLine, OnLog
+from duly.engine.executors.process.frames import CapturedLine, OnLog
 from duly.instants import to_us
 from duly.model.payload import storable
 
@@ -21,13 +21,13 @@ BATCH = 100  # lines
 PATIENCE = 0.1  # seconds
 _TOO_MUCH = "… more was written than is kept"
 _CHUNK = 64 * 1024
-# What a child wrote before it said that it had ended is in the pipe, which holds this much at most.
-# Beyond it, we would only race with a process that the job left behind and that never stops.
+# The output of a child that has reported its end is in the pipe, which holds at most this much.
+# Reading more would only race with a leftover process that never stops writing.
 _FULL_PIPE = 1024 * 1024
 
 
 class Transcript:
-    """The lines of one job, handed on in small batches."""
+    """Passes the lines of one job on in small batches."""
 
     def __init__(self, on_log: OnLog) -> None:
         self._on_log = on_log
@@ -55,7 +55,7 @@ class Transcript:
             self._alarm = None
         lines, self._lines = self._lines, []
         if lines:
-            # A listener that cannot write its log must not stop what it listens to.
+            # An error of the listener must not stop the run.
             with contextlib.suppress(Exception):
                 self._on_log(lines)
 
@@ -68,7 +68,7 @@ class Transcript:
 
 
 class OutputLines:
-    """Bytes in, lines out. Of a line that does not end only the beginning is kept in memory."""
+    """Splits bytes into lines. Only the beginning of an overlong line is kept in memory."""
 
     def __init__(self, level: str, transcript: Transcript) -> None:
         self._level = level
@@ -77,7 +77,7 @@ class OutputLines:
 
     def feed(self, data: bytes) -> None:
         if self._transcript.is_full:
-            return  # without a look at it: there may be gigabytes
+            return  # unread: there may be gigabytes
         *ended, rest = data.split(b"\n")
         for piece in ended:
             self._grow(piece)
@@ -89,7 +89,7 @@ class OutputLines:
             self._end()
 
     def _grow(self, piece: bytes) -> None:
-        # A little more than is kept, so that whoever cuts the line can see that it was longer.
+        # A little more than is kept, so that the line is seen to be longer when it is cut.
         self._open += piece[: max(0, LONGEST_LINE + 4 - len(self._open))]
 
     def _end(self) -> None:
@@ -99,7 +99,7 @@ class OutputLines:
 
 
 class OutputPipe:
-    """One descriptor's worth of output, read by the event loop for as long as it is open."""
+    """The pipe for one output stream, read by the event loop while it is open."""
 
     def __init__(self, feed: Callable[[bytes], None]) -> None:
         self._feed = feed
@@ -110,13 +110,13 @@ class OutputPipe:
         self._closed = False
 
     def release(self) -> None:
-        """Close our copy of the end that the child writes to, so that its closing is seen."""
+        """Close our copy of the writing end, so that the end of the output is seen."""
         if self.writing >= 0:
             os.close(self.writing)
             self.writing = -1
 
     def close(self) -> None:
-        """Read what is there, and wait for nothing."""
+        """Read what is in the pipe without waiting, and close it."""
         if self._closed:
             return
         for _ in range(_FULL_PIPE // _CHUNK):

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from duly.builtin import job
-from duly.builtin.group import ProcessGroup, ProgramCall
-from duly.builtin.output import Output
+from duly.builtin.process_group import Output, ProcessGroup, ProgramCall
 from duly.errors import Permanent
 
 GRACE: Final = timedelta(seconds=5)  # between SIGTERM and SIGKILL
