@@ -17,9 +17,9 @@ from duly.app.jobs import Jobs
 from duly.app.schedules import Schedules
 from duly.connection import LazyStore, OpenStore, configured
 from duly.doctor.examination import Rounds
-from duly.engine.http_worker import HttpWorkers
 from duly.model.access import PREFIX, Actor, How, Token, User, hash_of
 from duly.registry.registry import Registry
+from duly.runtime.http_workers import HttpWorkers
 from duly.settings import Settings
 from duly.store.store import Store
 from duly.views.charts import Charts, QueueRateMeter

@@ -205,3 +205,12 @@ class CompletionRate:
             self._since, self._before = self._time(), ended
         # What has ended in this moment already shows that a flood has begun, before it is over.
         return max(self._rate, (ended - self._before) / AHEAD_SECONDS)
+
+
+def free_resources(resources: Mapping[str, int], jobs: Iterable[Claimed]) -> dict[str, int]:
+    """Return the resources of a worker that its jobs do not use."""
+    free = dict(resources)
+    for job in jobs:
+        for name, amount in job.needed.items() if job.needs else ():
+            free[name] = free.get(name, 0) - amount
+    return free

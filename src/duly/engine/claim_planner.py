@@ -157,6 +157,51 @@ class ClosedQueues:
         return max(SOONEST, timedelta(seconds=min(self._until.values()) - self._time()))
 
 
+class ShelfPlanner:
+    """Decides where a worker claims next; shared by native and HTTP workers."""
+
+    def __init__(
+        self, *, queues: Sequence[str], tasks: Sequence[str], time: Callable[[], float]
+    ) -> None:
+        self.tasks = tasks
+        self.rotation = QueueRotation(queues)
+        self.closed = ClosedQueues(time)
+        self._tenant: dict[str, str] = {}  # of the last job of each queue: tenants take turns
+
+    def _claim_from(
+        self,
+        shelf: QueueShelf,
+        *,
+        worker: int,
+        tasks: Sequence[str],
+        limit: int,
+        floor: int = NO_FLOOR,
+        among: Sequence[str] = (),
+        free: Mapping[str, int],
+    ) -> Wish:
+        return Wish(
+            worker=worker,
+            queue=shelf.queue,
+            tasks=tasks,
+            limit=limit,
+            shelf=shelf.shelf,
+            floor=floor,
+            among=among,
+            after=self._tenant.get(shelf.queue, ""),
+            free=free if shelf.shelf == CAREFUL else {},
+        )
+
+    def _note_claim(self, found: Claims, wish: Wish, shelf: QueueShelf) -> None:
+        """Remember what a claim says about its shelf: the queue is full, or the shelf empty."""
+        other_tasks = bool(wish.among and found.jobs)  # it holds jobs of other tasks, too
+        if found.full:
+            self.closed.shut(shelf.queue, found.opens_in)
+        elif len(found.jobs) < wish.limit and wish.floor == NO_FLOOR and not other_tasks:
+            self.rotation.emptied(shelf)
+        if found.jobs:
+            self._tenant[shelf.queue] = found.jobs[-1].tenant
+
+
 BATCH = 1_000
 PEEK_SECONDS = 0.4
 # A flood of normal work would otherwise hide that there is any other.
@@ -168,17 +213,16 @@ FLOOR_US = 50_000
 FLOOR_SECONDS = 1.0
 
 
-class ClaimPlanner:
+class ClaimPlanner(ShelfPlanner):
     """What the claimers of a worker share."""
 
     def __init__(
         self, store: Store, runner: Runner, *, queues: Sequence[str], tasks: Sequence[str]
     ) -> None:
+        super().__init__(queues=queues, tasks=tasks, time=runner.time)
         self.store = store
         self.runner = runner
-        self.tasks = tasks
         self.worker: int | None = None  # nobody yet, or nobody any more
-        self.rotation = QueueRotation(queues)
         self.busy = 0
         self.claiming = 0  # jobs that are asked for, and have not come yet
         self.journal: JournalWriter | None = None
@@ -186,7 +230,6 @@ class ClaimPlanner:
         self.peeked_at = float("-inf")
         self.nudged = False  # since then
         self.lost_answer = False  # perhaps more was claimed than we know
-        self.closed = ClosedQueues(runner.time)
         self._in_vain: set[QueueShelf] = set()
         self._passed_over: set[QueueShelf] = (
             set()
@@ -194,7 +237,6 @@ class ClaimPlanner:
         self._crowded = False  # more came than executors had seats for
         self._settings: dict[str, Queue] = {}
         self._settings_at = float("-inf")
-        self._tenant: dict[str, str] = {}
         self._floors: dict[QueueShelf, tuple[int, float]] = {}
         self.topics = frozenset(
             {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
@@ -256,15 +298,14 @@ class ClaimPlanner:
             self._passed_over.add(place)
             self.rotation.emptied(place)
             return await self.ask(limit, plain=plain)
-        wish = Wish(
+        suspects = place.shelf == SUSPECT
+        wish = self._claim_from(
+            place,
             worker=self.worker,
-            queue=place.queue,
             tasks=tasks,
-            limit=min(limit, BATCH) if place.shelf != SUSPECT else self._of_suspects(limit),
-            shelf=place.shelf,
+            limit=self._of_suspects(limit) if suspects else min(limit, BATCH),
             floor=self._floor(place),
             among=among,
-            after=self._tenant.get(place.queue, ""),
             free=self.runner.free if place.shelf == CAREFUL else {},
         )
         return wish, place
@@ -327,19 +368,14 @@ class ClaimPlanner:
     def came(self, found: Claims, wish: Wish, place: QueueShelf) -> None:
         """What a wish brought."""
         jobs, all_asked = found.jobs, wish.tasks is self.tasks
-        if found.full:
-            self.closed.shut(place.queue, found.opens_in)
-        elif len(jobs) < wish.limit:
-            if wish.floor != NO_FLOOR:
-                self._floors.pop(place, None)  # look again, from the bottom
-            elif not (wish.among and jobs):
-                self.rotation.emptied(place)
+        self._note_claim(found, wish, place)
+        if not found.full and len(jobs) < wish.limit and wish.floor != NO_FLOOR:
+            self._floors.pop(place, None)  # claim again, without a floor
         if not all_asked:
             self._passed_over.add(place)
         elif not jobs:
             self._in_vain.add(place)
         if jobs:
-            self._tenant[place.queue] = jobs[-1].tenant
             self._set_floor(jobs, wish, place)
         self.take(jobs, wish.worker)
         if all_asked:

@@ -1,53 +1,51 @@
-"""The dispatcher: makes jobs ready when they are due, and deals with those that are late.
+"""The dispatcher: makes due jobs ready and expires late ones.
 
-When workers come it sets those jobs free that waited for somebody like them, a batch at a time, so
-that due jobs are not kept waiting by them.
+When workers register, it unblocks jobs that waited for such a worker, a batch at a time, so that
+due jobs do not wait for them.
 
-Once a minute it also looks for what was left behind: a job that waits for nothing, a fixed delay
-that awaits no job. Nothing should be there; a net that is never needed is still a net.
+Once a minute it also looks for rows that were left behind: a job that waits for nothing, a fixed
+delay that awaits no job. There should be none; this is a safety net.
 """
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
 
 from duly.clock import boottime
-from duly.engine.timekeeper import LEASES, ORDINARY, Timekeeper
+from duly.engine.timekeeper import (
+    A_MINUTE,
+    HELD_ELSEWHERE,
+    LEASES,
+    NO_REST,
+    ORDINARY,
+    ClockedService,
+    Timekeeper,
+)
 from duly.events import Emit, JobsExpired, JobsReadied, ignore_event
 from duly.store.store import Store
 from duly.store.values import JOBS, WORKERS
 
-BATCH = 1_000
-A_MINUTE = timedelta(minutes=1)
-# How often it is asked whether somebody lives for whom jobs wait, if nobody says that one came.
-FITTING_SECONDS = 2.0
-NO_REST = timedelta(0)
-# Overdue and not ours: somebody holds it, perhaps for long. Look again soon, then less soon.
-HELD_ELSEWHERE = timedelta(milliseconds=5)
-LONGEST_HELD = timedelta(milliseconds=500)
-# While the clock is not believed.
-DISTRUSTED = timedelta(seconds=1)
+# How often jobs that wait for a worker are checked if no worker has registered.
+FITTING_SECONDS: Final = 2.0
+DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trusted
 
 
-class Dispatcher:
+class Dispatcher(ClockedService):
     name = "dispatcher"
     topics = frozenset({JOBS, WORKERS})
+    batch = 1_000
 
     def __init__(
         self,
         store: Store,
         *,
         emit: Emit = ignore_event,
-        batch: int = BATCH,
+        batch: int | None = None,
         timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,
     ) -> None:
-        self._store = store
-        self._emit = emit
-        self._batch = batch
-        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
-        self._steady = steady
+        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady)
         self._swept = steady()
-        self._held = HELD_ELSEWHERE
         self._fitted = float("-inf")
         store.listen(self.hear)
 
@@ -62,12 +60,7 @@ class Dispatcher:
             self._emit(JobsReadied(count=done.ready + done.hurried))
         if done.expired:
             self._emit(JobsExpired(count=done.expired))
-        if self._steady() - self._swept >= A_MINUTE.total_seconds():
-            await self._store.upkeep.sweep(limit=self._batch)
-            await self._store.upkeep.hold_unknown(
-                patience=A_MINUTE, limit=self._batch, trust=self._timekeeper.ask(LEASES)
-            )
-            self._swept = self._steady()
+        await self._sweep()
         if await self._free_unfit():
             return NO_REST
         if done.distrusted:
@@ -77,15 +70,24 @@ class Dispatcher:
         if done.rest > NO_REST or done.ready or done.hurried or done.expired:
             self._held = HELD_ELSEWHERE
             return max(done.rest, NO_REST)
-        held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
-        return held
+        return self._held_elsewhere()
+
+    async def _sweep(self) -> None:
+        """Once a minute, repair rows that were left behind and block jobs of unknown tasks."""
+        if self._steady() - self._swept < A_MINUTE.total_seconds():
+            return
+        await self._store.upkeep.sweep(limit=self._batch)
+        await self._store.upkeep.hold_unknown(
+            patience=A_MINUTE, limit=self._batch, trust=self._timekeeper.ask(LEASES)
+        )
+        self._swept = self._steady()
 
     async def _free_unfit(self) -> bool:
-        """Set free who waits for somebody who lives now: whether there may be more of them."""
+        """Unblock jobs whose required worker is alive; return whether there may be more."""
         before, now = self._fitted, self._steady()
         if now - before < FITTING_SECONDS:
             return False
-        self._fitted = now  # who comes from now on may not be seen
+        self._fitted = now  # a worker that registers from now on may be missed by this check
         try:
             freed = await self._store.upkeep.free_unfit(limit=self._batch)
         except BaseException:

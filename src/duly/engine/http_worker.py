@@ -1,283 +1,329 @@
-"""Workers in other languages: they come in over HTTP, and are workers like any other.
+"""What a worker that speaks HTTP needs of the engine: claims, and reported outcomes.
 
-They have a row, a lease and fences as ours do, and everything they do is done by the same calls of
-the store: so limits, priorities, retries, keys and overlap hold for them. All that counts is in the
-store, and a guest may speak to any web side of it, another one each time. What is remembered here
-between two calls is where to look next.
-
-A guest is known by its number, and the number is no secret: so nobody speaks for a guest but who
-registered it (``holder``), and no number of a native worker is a guest's.
-
-Whoever waits for work is woken by the store's nudges, and looks every half second all the same.
+It claims by the same planner as a native worker; the same policy decides about its outcomes, and
+the store refuses everything under a fencing token that is no longer the job's.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
-from duly.clock import Timeout, boottime
-from duly.engine.http_claims import HttpClaims
-from duly.engine.http_outcomes import settle_late
-from duly.engine.lease import PATIENCE
-from duly.engine.loop import EVERYBODY, Waiter
-from duly.errors import Busy, InvalidValue, NotAllowed, OutcomeUnknown, WrongState
+from duly.clock import boottime, now
+from duly.engine.capacity import free_resources
+from duly.engine.claim_planner import QueueShelf, ShelfPlanner
+from duly.engine.execution import without_secrets
+from duly.errors import InvalidValue, NotFound, PayloadError, StoreUnavailable, WrongState
+from duly.instants import to_us
 from duly.model.claimed import Claimed
-from duly.model.worker import Order, Profile, WorkerInfo
-from duly.registry.option_values import Duration, length_of, names_of, needs_of
-from duly.store.store import Store
-from duly.store.values import QUEUES, READY, WORKERS, Beat
+from duly.model.job import Job
+from duly.model.journal import LogEntry, ProgressEntry
+from duly.model.outcome import Late, Outcome, Raised, Stopped, Succeeded
+from duly.model.payload import LONGEST_RESULT, encode
+from duly.model.policies import check_moment
+from duly.model.states import State
+from duly.model.worker import WorkerInfo
+from duly.policy.redaction import redacted, redacted_for
+from duly.policy.retry import LONGEST_WAIT
+from duly.policy.verdict import Tried, judge
+from duly.registry.option_values import length_of
+from duly.store.protocol import SHELVES, SUSPECT, Settlement, Store
 
-SHORTEST_LEASE: Final = timedelta(seconds=3)
-LONGEST_LEASE: Final = timedelta(hours=1)
-LONGEST_WAIT: Final = timedelta(seconds=30)
-MOST_CLAIMED: Final = 100  # by one call
-MOST_SLOTS: Final = 1_000
-MOST_NAMES: Final = 1_000  # of tasks or of queues
-MOST_WAITING: Final = 500  # claims of all guests, in this process
-MOST_DESKS: Final = 1_000  # that are remembered
-VERSION: Final = "http"  # what is shown of a guest where others show their version
-_UNIT = timedelta(milliseconds=10)
-
-
-class TooManyWaiting(Busy):
-    """So many wait for work that one more would be one too many."""
+POLL_SECONDS: Final = 0.5
+MOST_ENDINGS: Final = 200  # in one transaction, which locks what waits for them
+MOST_LINES: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """What a guest says of itself."""
+class HttpClaims(ShelfPlanner):
+    """Claims jobs for one HTTP worker, from the same shelves in the same order as a native one."""
 
-    name: str
-    tasks: Sequence[str]
-    queues: Sequence[str] = ("default",)
-    slots: int = 1
-    lease: Duration = "60s"
-    resources: Mapping[str, int] = field(default_factory=dict)
+    def __init__(self, info: WorkerInfo) -> None:
+        self.worker = info.id
+        self.profile = info.profile
+        super().__init__(queues=info.profile.queues, tasks=info.profile.tasks, time=boottime)
+        # Shelves that hold jobs for others only, and until when to skip them.
+        self._skipped: dict[QueueShelf, float] = {}
+        self._looking = asyncio.Lock()  # two claims at once would exceed the slots
 
-    def profile(self, holder: str) -> Profile:
-        if not 1 <= self.slots <= MOST_SLOTS:
-            raise InvalidValue(f"slots={self.slots}: how many jobs at once, 1 to {MOST_SLOTS:,}")
-        return Profile(
-            name=_names("name", [self.name])[0],
-            queues=_names("queues", self.queues),
-            signatures=dict.fromkeys(_names("tasks", self.tasks), ""),
-            slots=self.slots,
-            resources=needs_of(self.resources),
-            version=VERSION,
-            holder=holder,
-        )
+    @property
+    def pause(self) -> float:
+        """How many seconds to wait for a nudge before the next claim."""
+        look = self.closed.next_look()
+        return POLL_SECONDS if look is None else min(POLL_SECONDS, look.total_seconds())
 
-    def length(self) -> timedelta:
-        length = length_of("lease", self.lease, longest=LONGEST_LEASE)
-        if length < SHORTEST_LEASE:
-            raise InvalidValue(f'lease="{self.lease}": 3s at least, or a slow answer would end it')
-        return length
+    def hint(self, queue: str) -> None:
+        """A job became ready in this queue, or in any if the name is empty."""
+        self._skipped = {
+            place: until for place, until in self._skipped.items() if queue and place.queue != queue
+        }
+        for name in [queue] if queue else self.profile.queues:
+            self.closed.open(name)
+
+    def check_room(self, held: Sequence[Claimed], *, slots: int) -> None:
+        if len(held) >= slots:
+            runs = ", ".join(str(job.id) for job in held[:10])
+            raise WrongState(
+                f"worker {self.worker} may run {slots} at once, and holds {len(held)} ({runs}): "
+                "finish those first; what they are, work/held tells"
+            )
+
+    async def take(self, store: Store, limit: int, *, slots: int) -> list[Claimed]:
+        """Claim up to ``limit`` jobs, from as many shelves as needed."""
+        async with self._looking:
+            self.rotation.seen(await store.work.ready(self.rotation.queues, self.tasks))
+            if self.rotation.knows_nothing:
+                return []
+            held = await store.work.held(self.worker)
+            for queue in await store.work.queues():
+                if queue.paused and queue.name in self.profile.queues:
+                    self._pass_over(queue.name)
+            return await self._taken(store, held, min(limit, slots - len(held)))
+
+    async def _taken(self, store: Store, held: Sequence[Claimed], limit: int) -> list[Claimed]:
+        taken: list[Claimed] = []
+        while len(taken) < limit and (place := self._next([*held, *taken])) is not None:
+            wish = self._claim_from(
+                place,
+                worker=self.worker,
+                tasks=self.tasks,
+                limit=1 if place.shelf == SUSPECT else limit - len(taken),
+                among=self.rotation.among(place),
+                free=free_resources(self.profile.resources, [*held, *taken]),
+            )
+            try:
+                found = await store.work.claim(wish)
+            except StoreUnavailable:
+                if taken:
+                    break
+                raise
+            self._note_claim(found, wish, place)
+            if not found.jobs:
+                # The shelf holds jobs for others. They hear of every claim, and would answer it
+                # with a claim of their own.
+                self._skipped[place] = boottime() + POLL_SECONDS
+            taken += found.jobs
+        return taken
+
+    def _pass_over(self, queue: str) -> None:
+        for shelf in SHELVES:
+            self.rotation.emptied(QueueShelf(queue, shelf))
+
+    def _next(self, here: Sequence[Claimed]) -> QueueShelf | None:
+        now = boottime()
+        for place in [place for place, until in self._skipped.items() if until > now]:
+            self.rotation.emptied(place)
+        # Jobs that crashed with a worker run one at a time: the next one may be the cause.
+        suspects = not any(job.crashes for job in here)
+        return self.rotation.next(suspects=suspects, shut=self.closed.shut_now())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredWorker:
+class FencedJob(NamedTuple):
+    """A job under the claim by which a worker holds it."""
+
     worker: int
-    lease_until: datetime
+    id: int
+    fence: int
+
+
+class ReportedOutcome(NamedTuple):
+    """The outcome that a worker reports for a job."""
+
+    id: int
+    fence: int
+    outcome: Outcome
+
+
+class ReportedLine(NamedTuple):
+    text: str
+    level: str = "info"
+    at: datetime | None = None  # None: now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Renewal:
-    """What a guest hears when it says that it is alive."""
-
-    lease_until: datetime
-    order: Order
-    slots: int
-    jobs: Sequence[int]  # what it runs, as the store has it
-    cancel: Mapping[int, str]  # those of them that are asked to end, and why
+class RefusedOutcome:
+    id: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimAnswer:
-    order: Order
-    jobs: Sequence[Claimed]
+class FinishReport:
+    kept: Sequence[int] = ()
+    refused: Sequence[RefusedOutcome] = field(default_factory=tuple)
 
 
-class HttpWorkers:
-    """Those of one store, as far as they come to this process."""
+def succeeded(result: object) -> Outcome:
+    """Return a success; a result that cannot be stored is a permanent failure, as natively."""
+    if result is None:
+        return Succeeded()
+    try:
+        return Succeeded(encode(result, what="the result", longest=LONGEST_RESULT))
+    except PayloadError as error:
+        return Raised("PayloadError", str(error), permanent=True)
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._desks: OrderedDict[int, HttpClaims] = OrderedDict()
-        self._waiting: set[Waiter] = set()
-        self._closing = False
-        store.listen(self._hear)
 
-    async def register(self, wanted: Registration, *, holder: str) -> RegisteredWorker:
-        profile = wanted.profile(holder)
-        info = await self.store.work.register(profile, lease=wanted.length())
-        return RegisteredWorker(worker=info.id, lease_until=info.lease_until)
+def failed(error: str, *, traceback: str = "", retry: bool | str = True) -> Outcome:
+    """Return a failure; ``retry`` says whether a retry may help, or how long to wait for it."""
+    kind, _, message = redacted(error.strip() or "Error").partition(": ")
+    return Raised(
+        kind,
+        message,
+        redacted(traceback),
+        permanent=retry is False,
+        retry_after=_wait(retry) if isinstance(retry, str) else None,
+    )
 
-    async def renew(self, worker: int, *, holder: str) -> Renewal:
-        """Prolong its lease, by as much as it asked for when it registered."""
-        info = await self._living(worker, holder)
-        held = await self.store.work.held(worker)
-        lease = round((info.lease_until - info.beat_at) / _UNIT) * _UNIT
-        now = await self.store.surroundings.now()
-        beat = await self._renewed(worker, lease, running=len(held))
-        return Renewal(
-            lease_until=now + lease,
-            order=beat.order,
-            slots=_slots(info.profile, beat),
-            jobs=[job.id for job in held],
-            cancel=beat.signals,
-        )
 
-    async def claim(
-        self, worker: int, *, holder: str, limit: int = 1, wait: Duration = "0s"
-    ) -> ClaimAnswer:
-        """Jobs to run, as soon as there are any, or none after so long."""
-        if not 1 <= limit <= MOST_CLAIMED:
-            raise InvalidValue(f"limit={limit}: how many jobs to take, 1 to {MOST_CLAIMED}")
-        until = (
-            boottime() + length_of("wait", wait, longest=LONGEST_WAIT, zero=True).total_seconds()
-        )
-        planner = await self._planner(worker, holder)
-        await self._check_room(planner)
-        with self._listening() as wake:
-            while True:
-                brought = await self._look(planner, limit)
-                left = until - boottime()
-                if brought.jobs or brought.order in ("stop", "kill") or left <= 0 or self._closing:
-                    return brought
-                await wake.rest(min(left, planner.pause))
+async def finish(
+    store: Store, worker: int, endings: Sequence[ReportedOutcome], *, has_row: bool
+) -> FinishReport:
+    """Write the reported outcomes; repeating a report changes nothing.
 
-    async def held(self, worker: int, *, holder: str) -> Sequence[Claimed]:
-        """What it runs, as the store has it: also what it was given in an answer that was lost."""
-        info = await self._living(worker, holder)
-        return await self.store.work.held(info.id)
+    A worker without a row holds no jobs.
+    """
+    _check(endings)
+    held = {job.id: job for job in await store.work.held(worker)} if has_row else {}
+    jobs = await _jobs(store, held, endings)
+    moment = await store.surroundings.now()
+    known = [one for one in endings if one.id in jobs]
+    settlements = [
+        _settlement(jobs[one.id], await _with_reason(store, one), moment) for one in known
+    ]
+    settled = await store.work.settle(settlements) if settlements else None
+    kept = list(settled.kept) if settled else []
+    await _make_room(store, {jobs[number].queue for number in kept})
+    lost = [one for one in endings if one.id not in kept]
+    return FinishReport(kept=kept, refused=[await _refused(store, worker, one) for one in lost])
 
-    async def end(self, worker: int, *, holder: str) -> None:
-        """Nothing of it runs any more: what it held is given to others."""
-        info = await self._living(worker, holder)
-        self._desks.pop(worker, None)
-        await self.store.work.end_lease(info.id)
 
-    async def has_row(self, worker: int, *, holder: str) -> bool:
-        """Whether it has a row, dead or alive; a number that is not this holder's is refused.
+async def settle_late(store: Store, jobs: Sequence[Claimed]) -> None:
+    """Expire jobs that were claimed after their deadline."""
+    if jobs:
+        moment = await store.surroundings.now()
+        await store.work.settle([_settlement(job, Late(), moment) for job in jobs])
 
-        Whoever has claimed here is known: a number is given to one worker only.
-        """
-        planner = self._desks.get(worker)
-        if planner is not None and planner.profile.holder == holder:
-            return True
-        for info in await self.store.work.workers():
-            if info.id == worker:
-                self._check(info, holder)
-                return True
-        return False
 
-    async def check_row(self, worker: int, *, holder: str) -> None:
-        if not await self.has_row(worker, holder=holder):
-            raise self._dead(worker)
-
-    def close(self) -> None:
-        """Let nobody wait any longer."""
-        self._closing = True
-        for wake in self._waiting:
-            wake.set()
-
-    async def _check_room(self, planner: HttpClaims) -> None:
-        beat = await self._told(planner.worker)
-        held = await self.store.work.held(planner.worker)
-        planner.check_room(held, slots=_slots(planner.profile, beat))
-
-    async def _look(self, planner: HttpClaims, limit: int) -> ClaimAnswer:
-        beat = await self._told(planner.worker)
-        if beat.order != "run":
-            return ClaimAnswer(order=beat.order, jobs=())
-        found = await planner.take(self.store, limit, slots=_slots(planner.profile, beat))
-        late = [job for job in found if job.is_late]
-        await settle_late(self.store, late)
-        return ClaimAnswer(order=beat.order, jobs=[job for job in found if not job.is_late])
-
-    async def _told(self, worker: int) -> Beat:
-        beat = await self.store.work.listen_to(worker)
-        if beat is None:
-            raise self._dead(worker)
-        return beat
-
-    async def _renewed(self, worker: int, lease: timedelta, *, running: int) -> Beat:
-        """Within the time that the reaper allows, or not at all."""
-        try:
-            async with Timeout(PATIENCE.total_seconds()):
-                beat = await self.store.work.renew(worker, lease, running=running)
-        except TimeoutError:
-            raise OutcomeUnknown(
-                f"the store did not say in time whether worker {worker} is alive: renew again"
-            ) from None
-        if beat is None:
-            raise self._dead(worker)
-        return beat
-
-    async def _planner(self, worker: int, holder: str) -> HttpClaims:
-        found = self._desks.get(worker)
-        if found is None or found.profile.holder != holder:
-            found = self._desks[worker] = HttpClaims(await self._living(worker, holder))
-        self._desks.move_to_end(worker)
-        while len(self._desks) > MOST_DESKS:
-            self._desks.popitem(last=False)
-        return found
-
-    async def _living(self, worker: int, holder: str) -> WorkerInfo:
-        for info in await self.store.surroundings.living():
-            if info.id == worker:
-                self._check(info, holder)
-                return info
-        raise self._dead(worker)
-
-    def _check(self, info: WorkerInfo, holder: str) -> None:
-        if not info.profile.holder:
-            raise self._dead(info.id)
-        if info.profile.holder != holder:
-            raise NotAllowed(
-                f"worker {info.id} was registered by somebody else, with another token"
+async def write_log(store: Store, held: FencedJob, lines: Sequence[ReportedLine]) -> None:
+    """Write lines into the log of a job."""
+    if len(lines) > MOST_LINES:
+        raise InvalidValue(f"{len(lines):,} lines: at most {MOST_LINES:,} at once")
+    for line in lines:
+        if line.at is not None:
+            check_moment("at", line.at)
+    job = await _running(store, held)
+    await store.journal.write(
+        [
+            LogEntry(
+                job_id=job.id,
+                fence=held.fence,
+                attempt=job.attempt,
+                at_us=to_us(line.at or now()),
+                level=line.level.lower(),
+                text=redacted_for(job.args, line.text),
             )
+            for line in lines
+        ]
+    )
 
-    def _dead(self, worker: int) -> WrongState:
-        self._desks.pop(worker, None)
-        return WrongState(
-            f"worker {worker} is dead, or never was one over HTTP: stop what it runs, and "
-            "register anew"
-        )
 
-    @contextmanager
-    def _listening(self) -> Iterator[Waiter]:
-        if len(self._waiting) >= MOST_WAITING:
-            raise TooManyWaiting(
-                f"{MOST_WAITING} claims wait here already: ask again in a few seconds, or for "
-                "more jobs at once"
+async def write_progress(
+    store: Store, held: FencedJob, percent: float, *, message: str = ""
+) -> None:
+    """Write the progress of a job."""
+    job = await _running(store, held)
+    await store.journal.write(
+        [
+            ProgressEntry(
+                job_id=job.id,
+                fence=held.fence,
+                attempt=job.attempt,
+                percent=percent,
+                message=redacted_for(job.args, message),
             )
-        wake = Waiter()
-        self._waiting.add(wake)
-        try:
-            yield wake
-        finally:
-            self._waiting.discard(wake)
-
-    def _hear(self, topic: str) -> None:
-        if topic.startswith(READY):
-            for planner in self._desks.values():
-                planner.hint(topic.removeprefix(READY).removeprefix(":"))
-        elif topic not in (QUEUES, WORKERS, EVERYBODY):
-            return
-        for wake in self._waiting:
-            wake.set()
+        ]
+    )
 
 
-def _slots(profile: Profile, beat: Beat) -> int:
-    return profile.slots if beat.slots is None else beat.slots
+def _check(endings: Sequence[ReportedOutcome]) -> None:
+    if len(endings) > MOST_ENDINGS:
+        raise InvalidValue(f"{len(endings)} jobs: at most {MOST_ENDINGS} at once")
+    numbers = [one.id for one in endings]
+    twice = next((number for number in numbers if numbers.count(number) > 1), None)
+    if twice is not None:
+        raise InvalidValue(f"job {twice} is named twice: it came to one end")
 
 
-def _names(what: str, asked: Sequence[str]) -> tuple[str, ...]:
-    names = names_of(what, asked)
-    if not 1 <= len(names) <= MOST_NAMES:
-        raise InvalidValue(f"{what}: {len(names):,} names, and it takes 1 to {MOST_NAMES:,}")
-    return names
+async def _jobs(
+    store: Store, held: Mapping[int, Claimed], endings: Sequence[ReportedOutcome]
+) -> Mapping[int, Claimed | Job]:
+    """Return the jobs whose outcome may be written: held, or ended under the same fence."""
+    found: dict[int, Claimed | Job] = {}
+    for one in endings:
+        job = held.get(one.id) or await _past(store, one)
+        if job is not None and job.fence == one.fence:
+            found[one.id] = job
+    return found
+
+
+async def _past(store: Store, one: ReportedOutcome) -> Job | None:
+    """Return a job that has ended; None if it runs at another worker or does not exist."""
+    try:
+        job = await store.jobs.get(one.id)
+    except NotFound:
+        return None
+    return None if job.state is State.RUNNING else job
+
+
+async def _with_reason(store: Store, one: ReportedOutcome) -> Outcome:
+    """Add the reason of the cancel to a stop that was reported without one."""
+    outcome = one.outcome
+    if not isinstance(outcome, Stopped) or outcome.reason:
+        return outcome
+    return Stopped(await store.evidence.asked_to_stop(one.id) or "")
+
+
+def _settlement(job: Claimed | Job, outcome: Outcome, moment: datetime) -> Settlement:
+    if isinstance(outcome, Raised):
+        outcome = without_secrets(outcome, job.args)
+    result = outcome.result if isinstance(outcome, Succeeded) else None
+    return Settlement(
+        job=job,
+        verdict=judge(Tried.of(job), outcome, moment, dice=random.random()),  # noqa: S311
+        outcome=type(outcome).__name__.lower(),
+        result=result if job.terms.kept else None,
+        keep_result=job.terms.kept if result is not None else None,
+    )
+
+
+async def _make_room(store: Store, queues: set[str]) -> None:
+    """Wake workers that wait at the concurrency limit of these queues."""
+    if queues:
+        limited = {queue.name for queue in await store.work.queues() if queue.concurrency}
+        store.work.has_room(sorted(queues & limited))
+
+
+async def _refused(store: Store, worker: int, one: ReportedOutcome) -> RefusedOutcome:
+    try:
+        job = await store.jobs.get(one.id)
+    except NotFound as error:
+        return RefusedOutcome(id=one.id, why=str(error))
+    return RefusedOutcome(id=one.id, why=_not_yours(FencedJob(worker, one.id, one.fence), job))
+
+
+async def _running(store: Store, held: FencedJob) -> Job:
+    job = await store.jobs.get(held.id)
+    if (job.worker, job.fence, job.state) != (held.worker, held.fence, State.RUNNING):
+        raise WrongState(f"{_not_yours(held, job)}; nothing was written")
+    return job
+
+
+def _not_yours(held: FencedJob, job: Job) -> str:
+    return (
+        f"job {job.id} is {job.state}, and worker {held.worker} does not hold it under fence "
+        f"{held.fence}, or not any more"
+    )
+
+
+def _wait(text: str) -> timedelta:
+    return length_of("retry", text, longest=LONGEST_WAIT, zero=True)

@@ -1,25 +1,24 @@
-"""The pruner: forgets what is older than it has to be kept, and makes room for the days to come.
+"""The pruner: deletes history older than its retention and prepares the partitions of coming days.
 
-What is deleted does not come back, and nobody waits for it. So the pruner believes the clock only
-after it has watched it go steadily for ten minutes.
+Deleted rows do not come back, and deleting is never urgent. So the pruner trusts the clock only
+after it was steady for ten minutes.
 """
 
 from datetime import timedelta
 
-from duly.engine.timekeeper import ORDINARY, Caution, Timekeeper
+from duly.engine.timekeeper import NO_REST, ORDINARY, Caution, ClockedService, Timekeeper
 from duly.events import Emit, Pruned, ignore_event
 from duly.store.store import Store
 from duly.store.values import Retention
 
-BATCH = 5_000
 EVERY = timedelta(minutes=5)
-NO_REST = timedelta(0)
 WATCHED = timedelta(minutes=10)
 DELETING = Caution(patience=WATCHED, watched=WATCHED)
 
 
-class Pruner:
+class Pruner(ClockedService):
     name = "pruner"
+    batch = 5_000
     topics: frozenset[str] = frozenset()
 
     def __init__(
@@ -28,15 +27,12 @@ class Pruner:
         *,
         emit: Emit = ignore_event,
         retention: Retention | None = None,
-        batch: int = BATCH,
+        batch: int | None = None,
         timekeeper: Timekeeper | None = None,
         caution: Caution = DELETING,
     ) -> None:
-        self._store = store
-        self._emit = emit
+        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper)
         self._retention = retention or Retention()
-        self._batch = batch
-        self._timekeeper = timekeeper or Timekeeper(store, emit=emit)
         self._caution = caution
 
     async def tick(self) -> timedelta:

@@ -1,51 +1,30 @@
-"""The reactor: looks at what happened, and starts what is to be started because of it.
+"""The reactor: starts the jobs that events trigger, and continues flows that wait for events.
 
-It also answers the steps of flows that wait for something that has happened.
-
-Any number of them may run, one looks at a time. It is woken when something is emitted; what others
-emit in transactions of their own tells nobody, and is found by looking.
+Any number of reactors may run; one works at a time. It is woken when an event is emitted. Events
+that are emitted in a transaction of the caller wake nobody and are found by polling.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from duly.clock import boottime
-from duly.engine.timekeeper import ORDINARY, Timekeeper
+from duly.engine.timekeeper import NO_REST, ORDINARY, ClockedService
 from duly.errors import DulyError
-from duly.events import Emit, EventsHandled, ignore_event
-from duly.store.store import Store
-from duly.store.values import EVENTS
+from duly.events import EventsHandled
+from duly.store.protocol import EVENTS
 
-BATCH: Final = 200
-NO_REST: Final = timedelta(0)
-# How often it looks, if nobody says that there is something.
-LOOKING: Final = timedelta(seconds=1)
+LOOKING: Final = timedelta(seconds=1)  # the poll
 
 
-class Reactor:
+class Reactor(ClockedService):
     name = "reactor"
     topics = frozenset({EVENTS})
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        emit: Emit = ignore_event,
-        batch: int = BATCH,
-        timekeeper: Timekeeper | None = None,
-        steady: Callable[[], float] = boottime,
-    ) -> None:
-        self._store = store
-        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
-        self._emit = emit
-        self._batch = batch
+    batch = 200
 
     async def tick(self) -> timedelta:
         try:
             trust = self._timekeeper.ask(ORDINARY)
             done = await self._store.events.react(limit=self._batch, trust=trust)
-        except DulyError:  # what flows wait for may be there all the same
+        except DulyError:  # flows may be able to continue nevertheless
             await self._answer()
             raise
         if done.events:

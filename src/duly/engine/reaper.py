@@ -1,50 +1,46 @@
 """The reaper: takes jobs back from workers whose lease has expired.
 
-Never because a job runs long: only the lease decides, by the store's clock. Whoever comes back
-later with a result finds that its fence is too old.
+A long runtime is no reason: only the lease decides, by the store's clock. A worker that returns
+later with a result holds an old fencing token, and the store refuses it.
 
-A clock that was set forward ends every lease at once, for the store and not for those who hold
-them. So the reaper asks the timekeeper; until the clock is believed again it only takes what a
-worker has let go of, or what is known to have died.
+A clock that was set forward expires every lease in the store, but not for the workers that hold
+them. So the reaper asks the timekeeper; until the clock is trusted again it takes back only the
+jobs of workers that ended their lease or are known to be dead.
 """
 
 from datetime import datetime, timedelta
 
-from duly.engine.timekeeper import LEASES, Caution, Timekeeper
+from duly.engine.timekeeper import LEASES, NO_REST, Caution, ClockedService, Timekeeper
 from duly.events import Emit, JobsTakenBack, ignore_event
 from duly.model.outcome import Lost
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.store import Store
 from duly.store.values import WORKERS, LostJob
 
-BATCH = 500
-# A renewal may be judged just before the expiry and committed just after it: longer than this it
-# must not take, and whoever sends it has to see to that.
+# A renewal may be decided just before the expiry and committed just after it. It must not take
+# longer than this; the worker that sends it makes sure of that (lease.PATIENCE).
 MARGIN = timedelta(seconds=2)
 EVERY = timedelta(seconds=1)
-NO_REST = timedelta(0)
 
 
-class Reaper:
+class Reaper(ClockedService):
     name = "reaper"
+    batch = 500
     patient = True
-    topics = frozenset({WORKERS})  # whose lease was ended for it is known to be dead
+    topics = frozenset({WORKERS})  # a worker whose lease was ended for it is dead
 
     def __init__(
         self,
         store: Store,
         *,
         emit: Emit = ignore_event,
-        batch: int = BATCH,
+        batch: int | None = None,
         margin: timedelta = MARGIN,
         timekeeper: Timekeeper | None = None,
         caution: Caution = LEASES,
     ) -> None:
-        self._store = store
-        self._emit = emit
-        self._batch = batch
+        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper)
         self._margin = margin
-        self._timekeeper = timekeeper or Timekeeper(store, emit=emit)
         self._caution = caution
         self._after = 0
 
@@ -63,7 +59,7 @@ class Reaper:
 
 
 def judged(job: LostJob, now: datetime) -> Verdict:
-    """What becomes of a job that was lost with its worker. No dice: it is tried again at once."""
+    """Decide about a job that was lost with its worker; it is retried at once, without jitter."""
     reason = "it has ended" if job.has_ended else "its lease ended"
     lost = Lost(worker=job.worker, reason=reason, alone=job.alone, name=job.worker_name)
     return judge(Tried.of(job), lost, now, dice=0.0)

@@ -11,7 +11,13 @@ waits for longer than expected is given back.
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from duly.engine.capacity import AHEAD_SECONDS, CompletionRate, ExecutorCapacity, PrefetchBuffer
+from duly.engine.capacity import (
+    AHEAD_SECONDS,
+    CompletionRate,
+    ExecutorCapacity,
+    PrefetchBuffer,
+    free_resources,
+)
 from duly.engine.execution import Execution, JournalPort, StopReason, raised, without_secrets
 from duly.engine.executors import Executor
 from duly.engine.outbox import Outbox
@@ -119,11 +125,8 @@ class Runner:
     @property
     def free(self) -> dict[str, int]:
         """The resources that are not in use."""
-        free = dict(self._resources)
-        for job in (*(run.job for run in self.running.values()), *self.line):
-            for name, amount in job.needed.items() if job.needs else ():
-                free[name] = free.get(name, 0) - amount
-        return free
+        jobs = (*(run.job for run in self.running.values()), *self.line)
+        return free_resources(self._resources, jobs)
 
     @property
     def isolates(self) -> bool:

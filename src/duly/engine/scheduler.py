@@ -1,60 +1,55 @@
-"""The scheduler: fires what is due, and sleeps until the next moment or a nudge.
+"""The scheduler: fires due schedules and sleeps until the next moment or a nudge.
 
-Any number of them may run, with no leader. A tick claims a batch of due schedules, decides, and
-writes once; what one of them holds the others skip.
+Any number of schedulers may run; there is no leader. A tick claims a batch of due schedules,
+decides, and writes once. Schedules that one scheduler holds are skipped by the others.
 """
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
 
 from duly.clock import boottime
-from duly.engine.timekeeper import ORDINARY, Timekeeper
+from duly.engine.timekeeper import (
+    A_MINUTE,
+    HELD_ELSEWHERE,
+    NO_REST,
+    ORDINARY,
+    ClockedService,
+    Timekeeper,
+)
 from duly.events import Emit, ScheduleFaulted, SchedulesFired, ignore_event
 from duly.policy.firing import decide
-from duly.store.store import Store
-from duly.store.values import SCHEDULES
-from duly.store.values import FiringResult as Pass
+from duly.store.protocol import SCHEDULES, FiringResult, Store
 
-# So many schedules in one transaction: large enough to be fast, small enough that the rows behind
-# do not wait long, and that a crash repeats little.
-BATCH = 200
-A_MINUTE = timedelta(minutes=1)
-REFRESH_SECONDS = 10.0  # between looks for moments that older zone data gave
-NO_REST = timedelta(0)
-# Overdue and not ours: another node holds it, or is the one with the right zone data. Look again
-# soon, then less and less soon.
-HELD_ELSEWHERE = timedelta(milliseconds=5)
-LONGEST_HELD = timedelta(milliseconds=500)
+REFRESH_SECONDS: Final = 10.0  # between checks for moments that older zone data gave
+DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trusted
+
+# A scheduler that wakes for a moment and finds it fired by another one wakes a little later the
+# next time, and later each time up to the limit; as soon as it finds a due schedule it is on time
+# again. So several schedulers do not all ask at the same instant, and a death costs 20 ms, once.
+STEP_BACK: Final = timedelta(milliseconds=5)
+FARTHEST_BACK: Final = timedelta(milliseconds=20)
 
 
-# A scheduler that wakes for a moment and finds it fired by another stands back a little the next
-# time, and a little more each time, up to this; when it finds something to do, it steps forward
-# again. So several do not all ask at the same instant, and a death costs this much, once.
-STEP_BACK = timedelta(milliseconds=5)
-FARTHEST_BACK = timedelta(milliseconds=20)
-
-
-class Scheduler:
+class Scheduler(ClockedService):
     name = "scheduler"
     topics = frozenset({SCHEDULES})
+    # Large enough to be fast, small enough that the schedules behind do not wait long and that a
+    # crash repeats little.
+    batch = 200
 
     def __init__(
         self,
         store: Store,
         *,
         emit: Emit = ignore_event,
-        batch: int = BATCH,
+        batch: int | None = None,
         timekeeper: Timekeeper | None = None,
         steady: Callable[[], float] = boottime,
     ) -> None:
-        self._store = store
-        self._emit = emit
-        self._batch = batch
-        self._steady = steady
-        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
+        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady)
         self._stale_after: int | None = 0
         self._refresh_at = 0.0
-        self._held = HELD_ELSEWHERE
         self._back = NO_REST
         self._due_at = float("inf")
 
@@ -75,9 +70,9 @@ class Scheduler:
         self._due_at = self._steady() + rest.total_seconds()
         return rest
 
-    def _rest(self, fired: Pass) -> timedelta:
+    def _rest(self, fired: FiringResult) -> timedelta:
         if fired.distrusted:
-            return timedelta(seconds=1)
+            return DISTRUSTED
         if fired.rest is None:
             return A_MINUTE
         if fired.rest > NO_REST or fired.schedules:
@@ -85,13 +80,12 @@ class Scheduler:
             if self._stale_after is not None:
                 return NO_REST
             return fired.rest + self._back if fired.rest > NO_REST else NO_REST
-        held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
-        return held
+        return self._held_elsewhere()
 
     async def _refresh(self) -> None:
-        """Work out anew what older zone data gave, a page at each tick.
+        """Recompute one page of moments that were computed with older zone data.
 
-        After the start, and again and again: a node with older data may write at any time.
+        At the start and every ten seconds: a node with older data may write at any time.
         """
         if self._stale_after is None and self._steady() >= self._refresh_at:
             self._stale_after = 0

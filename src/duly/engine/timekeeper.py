@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from duly.clock import boottime
 from duly.engine.lease import LEASE
@@ -39,6 +39,11 @@ from duly.store.store import Store
 from duly.store.values import Trust
 
 EVERY: Final = timedelta(seconds=1)
+NO_REST: Final = timedelta(0)
+A_MINUTE: Final = timedelta(minutes=1)
+# Rests of a service while another node holds what is overdue.
+HELD_ELSEWHERE: Final = timedelta(milliseconds=5)
+LONGEST_HELD: Final = timedelta(milliseconds=500)
 # A smaller change of the difference is drift.
 _DRIFT: Final = 0.05
 # A jump of which somebody should know: some lease may end early because of it.
@@ -154,6 +159,33 @@ class Timekeeper:
             for period in list(self._periods)[:-1]
             if (jump := read.ahead_of(period))
         )
+
+
+class ClockedService:
+    """A service on the store that decides by the database's clock: what its services share."""
+
+    batch: ClassVar[int]  # rows of one tick
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        emit: Emit = ignore_event,
+        batch: int | None = None,
+        timekeeper: Timekeeper | None = None,
+        steady: Callable[[], float] = boottime,
+    ) -> None:
+        self._store = store
+        self._emit = emit
+        self._batch = batch or self.batch
+        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
+        self._steady = steady
+        self._held = HELD_ELSEWHERE
+
+    def _held_elsewhere(self) -> timedelta:
+        """Return the rest while another node holds overdue rows: short at first, then longer."""
+        held, self._held = self._held, min(self._held * 2, LONGEST_HELD)
+        return held
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from duly.app.acting import UserApp
-from duly.runtime import FencedJob, HttpWorkers, ReportedLine, finish, note, say
+from duly.runtime.http_workers import FencedJob, HttpWorkers, ReportedLine
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.schemas.working import (
     Claim,
@@ -52,21 +52,19 @@ async def held(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> HeldJo
 
 
 async def finished(workers: HttpWorkers, app: UserApp, body: Finish) -> FinishAnswer:
-    """What became of jobs is in the audit log, in the name of who says so."""
-    has_row = await workers.has_row(body.worker, holder=app.holder)
-    return FinishAnswer.of(await app.ask(finish, body.worker, body.endings(), has_row=has_row))
+    """The audit log names the user who reports the outcomes."""
+    report = await app.ask(workers.finish, body.worker, body.endings(), holder=app.holder)
+    return FinishAnswer.of(report)
 
 
 async def log(workers: HttpWorkers, app: UserApp, body: Log) -> None:
-    await workers.check_row(body.worker, holder=app.holder)
     lines = [ReportedLine(line.text, line.level, line.at) for line in body.lines]
-    await say(workers.store, FencedJob(body.worker, body.id, body.fence), lines)
+    await workers.log(FencedJob(body.worker, body.id, body.fence), lines, holder=app.holder)
 
 
 async def progress(workers: HttpWorkers, app: UserApp, body: ProgressReport) -> None:
-    await workers.check_row(body.worker, holder=app.holder)
-    holding = FencedJob(body.worker, body.id, body.fence)
-    await note(workers.store, holding, body.percent, message=body.message)
+    job = FencedJob(body.worker, body.id, body.fence)
+    await workers.progress(job, body.percent, message=body.message, holder=app.holder)
 
 
 async def end(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> None:

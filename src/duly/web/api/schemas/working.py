@@ -9,7 +9,7 @@ from msgspec import Meta
 from duly.model.claimed import Claimed
 from duly.model.outcome import Outcome, Returned, Stopped
 from duly.model.worker import Order
-from duly.runtime import (
+from duly.runtime.http_workers import (
     FinishReport,
     RegisteredWorker,
     Registration,
