@@ -47,11 +47,11 @@ async def test_lines_are_written_together_and_in_order(store: Store) -> None:
     line = Line(store)
     journal, job = JournalWriter(line.store), await claimed(store)
     journal.lines(job, [CapturedLine(AT, "info", f"line {number}") for number in range(5)])
-    assert journal.has_words
+    assert journal.has_entries
     await journal.tick()
     assert await texts(store, job.id) == [f"line {number}" for number in range(5)]
     assert line.calls["journal.write"] == 1
-    assert not journal.has_words
+    assert not journal.has_entries
 
 
 async def test_all_that_was_said_is_written_and_not_only_a_batch(store: Store) -> None:
@@ -106,7 +106,7 @@ async def test_a_line_that_cannot_be_stored_is_dropped_alone(store: Store) -> No
         journal.line(job, AT, level="info", text=text)
     await journal.write()
     assert await texts(store, job.id) == ["good", "better"]
-    assert not journal.has_words
+    assert not journal.has_entries
 
 
 async def test_words_that_are_being_written_are_waited_for(store: Store) -> None:
@@ -122,7 +122,7 @@ async def test_words_that_are_being_written_are_waited_for(store: Store) -> None
     journal.line(job, AT, level="info", text="a word")
     first = asyncio.create_task(journal.write())
     await until(lambda: line.calls["journal.write"] == 1)
-    assert journal.has_words
+    assert journal.has_entries
     second = asyncio.create_task(journal.write())
     await sleep(0.01)
     assert not second.done()
@@ -224,7 +224,7 @@ async def test_what_is_said_outside_of_jobs_is_nobodys(store: Store) -> None:
     journal = JournalWriter(store)
     with LogCapture():
         logging.getLogger("elsewhere").error("a word")
-    assert not journal.has_words
+    assert not journal.has_entries
 
 
 async def test_an_ear_is_gone_when_its_worker_is(

@@ -1,8 +1,8 @@
-"""How many jobs an executor has room for, where it cannot run any number of them at once.
+"""How many jobs a worker claims: free slots, and a little prefetch.
 
-A worker with ten slots and two cores runs two jobs in processes. If it claimed ten, eight would sit
-in its line while workers elsewhere are idle. So no more is claimed than there are seats, and as
-many as lately ended in 100 ms.
+A worker with ten slots and two cores runs two jobs in processes. If it claimed ten, eight would
+wait here while other workers are idle. So it claims no more than its executors have free slots,
+plus as many jobs as recently ended in 100 ms.
 """
 
 from collections import deque
@@ -16,65 +16,67 @@ ExecutorOf: TypeAlias = Callable[[Claimed], str | None]  # the name of an execut
 
 
 class ExecutorCapacity:
-    """The seats of all executors, by name; most have any number, and need none here."""
+    """The slots of the executors with limited concurrency, by name."""
 
     def __init__(
         self, executors: Mapping[str, Executor], *, time: Callable[[], float], place_of: ExecutorOf
     ) -> None:
         self._place_of = place_of
-        self._seats = {
+        self._slots = {
             name: ExecutorSlots(executor.concurrency, time)
             for name, executor in executors.items()
             if executor.concurrency is not None
         }
 
     def take(self, place: str) -> None:
-        seats = self._seats.get(place)
-        if seats is not None:
-            seats.taken += 1
+        slots = self._slots.get(place)
+        if slots is not None:
+            slots.taken += 1
 
     def leave(self, place: str, seconds: float) -> None:
-        seats = self._seats.get(place)
-        if seats is not None:
-            seats.leave(seconds)
+        slots = self._slots.get(place)
+        if slots is not None:
+            slots.leave(seconds)
 
     def is_full_for(self, job: Claimed) -> bool:
         if not self.is_full_somewhere:
             return False
-        seats = self._seats_of(job)
-        return seats is not None and seats.is_full
+        slots = self._slots_of(job)
+        return slots is not None and slots.is_full
 
     @property
     def is_full_somewhere(self) -> bool:
-        return any(seats.is_full for seats in self._seats.values())
+        return any(slots.is_full for slots in self._slots.values())
 
     def left(self, job: Claimed) -> int:
-        """How many seats of its kind have become free, ever."""
-        seats = self._seats_of(job)
-        return 0 if seats is None else seats.left
+        """How many slots of its executor have become free, ever."""
+        slots = self._slots_of(job)
+        return 0 if slots is None else slots.left
 
     def is_limited(self, job: Claimed) -> bool:
-        return self._seats_of(job) is not None
+        return self._slots_of(job) is not None
 
     def room(self, waiting: Iterable[Claimed]) -> dict[str, int]:
-        """How many more jobs there is use for, by executor."""
-        # Where nobody sits, nobody waits: then the line, which may be long, is not looked at.
+        """How many more jobs to claim, by executor."""
+        # Where no slot is taken no job waits, so the buffer, which may be long, is not searched.
         return {
-            name: seats.useful - (self._waiting_for(name, waiting) if seats.taken else 0)
-            for name, seats in self._seats.items()
+            name: slots.useful - (self._waiting_for(name, waiting) if slots.taken else 0)
+            for name, slots in self._slots.items()
         }
 
     def _waiting_for(self, name: str, waiting: Iterable[Claimed]) -> int:
         return sum(self._place_of(job) == name for job in waiting)
 
-    def _seats_of(self, job: Claimed) -> "ExecutorSlots | None":
-        if not self._seats:
+    def _slots_of(self, job: Claimed) -> "ExecutorSlots | None":
+        if not self._slots:
             return None
         place = self._place_of(job)
-        return None if place is None else self._seats.get(place)
+        return None if place is None else self._slots.get(place)
 
 
 class ExecutorSlots:
+    """The slots of one executor."""
+
     def __init__(self, number: int, time: Callable[[], float]) -> None:
         self.number = number
         self.taken = 0
@@ -90,7 +92,7 @@ class ExecutorSlots:
         return self.number + self._pace.ahead(self.left, self.number) - self.taken
 
     def leave(self, seconds: float) -> None:
-        """An attempt has ended, so long after it began."""
+        """Free a slot after an attempt of this length."""
         self.taken -= 1
         self.left += 1
         self._pace.took(seconds)
@@ -100,11 +102,13 @@ LONGEST_WAIT_SECONDS = 1.0
 
 
 class PrefetchBuffer:
+    """Claimed jobs that wait for a slot, with the time each was claimed."""
+
     def __init__(self, seating: ExecutorCapacity, time: Callable[[], float]) -> None:
         self._seating = seating
         self._time = time
         self._jobs: deque[Claimed] = deque()
-        self._came: deque[float] = deque()  # the moment of each
+        self._came: deque[float] = deque()  # when each was claimed
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -121,14 +125,14 @@ class PrefetchBuffer:
         self._came.extend(now for _ in range(len(self._jobs) - len(self._came)))
 
     def next(self) -> Claimed | None:
-        """The first for which there is a seat."""
+        """Remove and return the first job whose executor has a free slot."""
         for place, job in enumerate(self._jobs):
             if not self._seating.is_full_for(job):
                 return self._remove(place)
         return None
 
     def take(self, numbers: Container[int]) -> list[Claimed]:
-        """Those of these numbers, out of the line."""
+        """Remove and return the jobs with these ids."""
         places = [place for place, job in enumerate(self._jobs) if job.id in numbers]
         return [self._remove(place) for place in reversed(places)][::-1]
 
@@ -139,27 +143,27 @@ class PrefetchBuffer:
         return jobs
 
     def take_overdue(self) -> list[Claimed]:
-        """Those that have waited for too long."""
+        """Remove and return the jobs that have waited too long."""
         before = self._time() - LONGEST_WAIT_SECONDS
         overdue = []
         while self._came and self._came[0] <= before:
             overdue.append(self._remove(0))
         return overdue
 
-    def unseated(self) -> dict[int, int]:
-        """Those for which no seat is free, and how many seats had become free until now."""
+    def without_slot(self) -> dict[int, int]:
+        """Return the jobs without a free slot, with the count of slots freed so far."""
         if not self._seating.is_full_somewhere:
             return {}
         return {
             job.id: self._seating.left(job) for job in self._jobs if self._seating.is_full_for(job)
         }
 
-    def take_forsaken(self, before: Mapping[int, int]) -> list[Claimed]:
-        """Those of the unseated from before that still are, and no seat has become free since."""
+    def take_stuck(self, before: Mapping[int, int]) -> list[Claimed]:
+        """Remove and return jobs of ``before`` for whose executor no slot was freed since."""
         if not before:
             return []
         return self.take(
-            {number for number, left in self.unseated().items() if before.get(number) == left}
+            {number for number, left in self.without_slot().items() if before.get(number) == left}
         )
 
     def _remove(self, place: int) -> Claimed:
@@ -169,7 +173,7 @@ class PrefetchBuffer:
 
 
 AHEAD_SECONDS = 0.1
-_MEMORY = 8  # of how many attempts the length is remembered, about
+_MEMORY = 8  # weight of the past in the average length: about so many attempts
 
 
 class CompletionRate:
@@ -183,14 +187,14 @@ class CompletionRate:
         self._length = 0.0
 
     def took(self, seconds: float) -> None:
-        """An attempt has ended, so long after it began."""
+        """Note the length of an attempt."""
         self._length += (seconds - self._length) / _MEMORY
 
     def ahead(self, ended: int, slots: int) -> int:
-        """How many jobs there will be room for in a moment.
+        """Return how many jobs to claim ahead of free slots.
 
-        Long jobs that began together end together, and that looks like a flood of short ones. But
-        slots never let more through than their number by the length of a job.
+        Long jobs that started together end together, which looks like a high rate. But slots
+        never complete more jobs per second than their number divided by the length of a job.
         """
         rate = self.rate(ended)
         if self._length > 0:
@@ -200,10 +204,10 @@ class CompletionRate:
     def rate(self, ended: int) -> float:
         passed = self._time() - self._since
         if passed >= AHEAD_SECONDS:
-            # Half of what was: a worker that turns to long jobs forgets the short ones in no time.
+            # Halve the past: a worker whose jobs become long soon forgets the rate of short ones.
             self._rate = (self._rate + (ended - self._before) / passed) / 2
             self._since, self._before = self._time(), ended
-        # What has ended in this moment already shows that a flood has begun, before it is over.
+        # Jobs that ended in the current interval show a rising rate before the interval is over.
         return max(self._rate, (ended - self._before) / AHEAD_SECONDS)
 
 

@@ -1,12 +1,12 @@
-"""Where a worker looks for work next.
+"""Decides what a worker claims next, and from which queue.
 
-A place is a shelf of a queue. Queues take turns. Of each queue, looks go in turn to the moments of
-schedules and to what was enqueued, so that neither starves behind a flood of the other. One look in
-eight goes to the low shelf, so that low work is not starved either, and one each to what is careful
-and to what is suspect. Idle work is looked for only where nothing else is known to wait anywhere.
+A claim goes to one shelf of one queue. Queues take turns. In each queue, claims alternate between
+jobs of schedules and enqueued jobs, so that neither starves behind the other. One claim in eight
+goes to the low shelf, so that low priority does not starve either, and one each to the shelves of
+jobs that need resources and of suspect jobs. Idle jobs are claimed only when no other job is known.
 
-Nothing here is certain: a place that is thought to hold work may be empty. A nudge is a hint, a
-peek at the store is news, and a look that finds less than it asked for empties the place.
+Nothing here is certain: a shelf that is believed to hold jobs may be empty. A nudge is a hint, a
+peek at the store is news, and a claim that brings less than it asked for empties the shelf.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -34,17 +34,21 @@ from duly.store.values import (
     Wish,
 )
 
-# The shelf that is looked at first, by turns. If nothing is known to be there, others are.
+# The shelf that is tried first, by turns; if it is believed to be empty, the others follow.
 _FIRST = (CLOCK, NORMAL, CLOCK, NORMAL, CLOCK, SUSPECT, CAREFUL, LOW)
 _OTHERS = (NORMAL, CLOCK, CAREFUL, LOW, SUSPECT)
 
 
 class QueueShelf(NamedTuple):
+    """One shelf of one queue: normal, low, idle, with resources, suspect, or from the clock."""
+
     queue: str
     shelf: int
 
 
 class QueueRotation:
+    """The order in which shelves are tried, and which of them are believed to hold jobs."""
+
     def __init__(self, queues: Sequence[str]) -> None:
         self._line = list(queues)
         self._shelves: dict[str, set[int]] = {queue: set() for queue in queues}
@@ -60,17 +64,17 @@ class QueueRotation:
         return not any(self._shelves.values())
 
     def knows_of_more(self, *, shut: Container[str] = ()) -> bool:
-        """Whether something is known to be ready where a look is worth it."""
+        """Whether a shelf of a queue that is not shut is believed to hold jobs."""
         return any(shelves for queue, shelves in self._shelves.items() if queue not in shut)
 
     def hint(self, queue: str | None = None, *, shelf: int = NORMAL) -> None:
-        """Something became ready, in this queue or in any."""
+        """A job became ready, in this queue or in any."""
         for name in [queue] if queue else self._line:
             if name in self._shelves:
                 self._shelves[name].add(shelf)
 
     def seen(self, places: Iterable[ReadyShelf | tuple[str, int]]) -> None:
-        """What a peek at the store has shown."""
+        """Replace what is believed by what the store says."""
         for shelves in self._shelves.values():
             shelves.clear()
         self._among.clear()
@@ -79,11 +83,11 @@ class QueueRotation:
             self._among[QueueShelf(queue, shelf)] = among[0] if among else ()
 
     def among(self, place: QueueShelf) -> Sequence[str]:
-        """The tasks that were seen there, if others' jobs were as well; else nothing."""
+        """Return our tasks on a shelf that holds jobs of other tasks too; else nothing."""
         return self._among.get(place, ())
 
     def put_back(self, place: QueueShelf) -> None:
-        """There may be something after all."""
+        """Believe again that the shelf holds jobs."""
         self._shelves[place.queue].add(place.shelf)
 
     def emptied(self, place: QueueShelf) -> None:
@@ -92,7 +96,7 @@ class QueueRotation:
     def next(
         self, *, suspects: bool = True, careful: bool = True, shut: Container[str] = ()
     ) -> QueueShelf | None:
-        """The next place to look, and that queue goes to the end of the line."""
+        """Return the next shelf to claim from; its queue goes to the end of the rotation."""
         unwanted = ({SUSPECT} if not suspects else set()) | ({CAREFUL} if not careful else set())
         for shelf_of in (self._work, self._idle_work):
             for queue in [queue for queue in self._line if queue not in shut]:
@@ -116,17 +120,19 @@ class QueueRotation:
         return IDLE if IDLE in self._shelves[queue] - unwanted else None
 
 
-# If no nudge comes, look all the same.
+# A full queue is tried again after this, if no nudge comes.
 LOOK_SECONDS = 0.4
-# A rest that is rounded to nothing is none.
+# A shorter rest would be rounded to none.
 SOONEST = timedelta(milliseconds=1)
 
 
 class ClosedQueues:
+    """Queues that are at their limit, and when to try them again."""
+
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._until: dict[str, float] = {}
-        self._full: set[str] = set()  # those of them in which as many run as may
+        self._full: set[str] = set()  # those at their concurrency limit
 
     def shut(self, queue: str, opens_in: timedelta | None) -> None:
         seconds = LOOK_SECONDS if opens_in is None else opens_in.total_seconds()
@@ -139,7 +145,7 @@ class ClosedQueues:
         self._full.discard(queue)
 
     def ended(self, queues: Iterable[str]) -> None:
-        """Jobs of these queues have ended."""
+        """Open queues at their concurrency limit in which jobs have ended."""
         for queue in self._full.intersection(queues):
             self.open(queue)
 
@@ -150,8 +156,8 @@ class ClosedQueues:
         return set(self._until)
 
     def next_look(self) -> timedelta | None:
-        """How long until the first of them is worth another look."""
-        # Not those whose moment has passed: whoever is too busy to look would not rest at all.
+        """Return how long until the first of them opens."""
+        # Without those that are open by now: a worker with full slots would not rest at all.
         if not self.shut_now():
             return None
         return max(SOONEST, timedelta(seconds=min(self._until.values()) - self._time()))
@@ -204,17 +210,17 @@ class ShelfPlanner:
 
 BATCH = 1_000
 PEEK_SECONDS = 0.4
-# A flood of normal work would otherwise hide that there is any other.
+# While claims succeed: many normal jobs would hide jobs on other shelves.
 BUSY_PEEK_SECONDS = 1.0
 SETTINGS_SECONDS = 5.0
-# Nothing is looked for more than this below the rank that was claimed last. Two transactions that
-# began together may commit in any order; what comes later still is found by a look without a floor.
+# A claim searches no more than this below the last claimed rank. Two transactions that began
+# together may commit in any order; jobs that commit later are found by a claim without a floor.
 FLOOR_US = 50_000
 FLOOR_SECONDS = 1.0
 
 
 class ClaimPlanner(ShelfPlanner):
-    """What the claimers of a worker share."""
+    """Plans the claims of a native worker; its two claimers share it."""
 
     def __init__(
         self, store: Store, runner: Runner, *, queues: Sequence[str], tasks: Sequence[str]
@@ -222,19 +228,17 @@ class ClaimPlanner(ShelfPlanner):
         super().__init__(queues=queues, tasks=tasks, time=runner.time)
         self.store = store
         self.runner = runner
-        self.worker: int | None = None  # nobody yet, or nobody any more
+        self.worker: int | None = None  # None: no lease yet, or not any more
         self.busy = 0
-        self.claiming = 0  # jobs that are asked for, and have not come yet
+        self.claiming = 0  # jobs of claims under way
         self.journal: JournalWriter | None = None
         self.pulse = runner.time()
         self.peeked_at = float("-inf")
         self.nudged = False  # since then
-        self.lost_answer = False  # perhaps more was claimed than we know
-        self._in_vain: set[QueueShelf] = set()
-        self._passed_over: set[QueueShelf] = (
-            set()
-        )  # where there may be work for which nobody was free
-        self._crowded = False  # more came than executors had seats for
+        self.lost_answer = False  # a claim may have succeeded whose answer was lost
+        self._found_empty: set[QueueShelf] = set()
+        self._passed_over: set[QueueShelf] = set()  # shelves with jobs whose executor was full
+        self._crowded = False  # a claim brought more jobs than executors had slots
         self._settings: dict[str, Queue] = {}
         self._settings_at = float("-inf")
         self._floors: dict[QueueShelf, tuple[int, float]] = {}
@@ -246,23 +250,23 @@ class ClaimPlanner(ShelfPlanner):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is here, under way, or in doubt."""
+        """Whether no job is here, being claimed, or in doubt."""
         return self.runner.is_idle and not self.busy and not self.lost_answer
 
     def hear(self, topic: str) -> None:
-        """A nudge came, and the claimers wake by it too."""
+        """Note a nudge; the claimers wake by it too."""
         if topic.startswith(f"{READY}:"):
             self.rotation.hint(topic.removeprefix(f"{READY}:"))
             self.closed.open(topic.removeprefix(f"{READY}:"))
         elif topic == READY:
             self.rotation.hint()
-            self.rotation.hint(shelf=CLOCK)  # it may be a moment of a schedule
+            self.rotation.hint(shelf=CLOCK)  # the job may come from a schedule
         elif topic == QUEUES:
             self._settings_at = float("-inf")
         elif topic != EVERYBODY:
             return
-        # A hint is only about normal work, and this may be about other. Where nobody says what has
-        # changed, looking is all that is done: a claim is a write, of which others would hear.
+        # A hint is only about normal jobs, and the nudge may be about others: peek at the store.
+        # Only a peek, because a claim is a write, which would nudge other workers.
         self.nudged = True
 
     def enlisted(self, worker: int) -> None:
@@ -276,9 +280,9 @@ class ClaimPlanner(ShelfPlanner):
         return self._settings.get(queue) or Queue(name=queue)
 
     async def ask(self, limit: int, *, plain: bool = False) -> tuple[Wish, QueueShelf] | None:
-        """What to ask for next, and where; only for what is ``plain``, if somebody else may ask.
+        """Return the next claim and its shelf; ``plain`` leaves out suspect and resource shelves.
 
-        For what is done one at a time, or as far as resources go, two would ask too much.
+        On those, two claimers together would claim too much.
         """
         room = self.runner.room
         tasks = self._startable(room)
@@ -294,7 +298,7 @@ class ClaimPlanner(ShelfPlanner):
             return None
         seen = self.rotation.among(place)
         among = [task for task in seen if task in tasks]
-        if seen and not among:  # what waits there is for others, or for an executor that is full
+        if seen and not among:  # its jobs are for others, or for an executor that is full
             self._passed_over.add(place)
             self.rotation.emptied(place)
             return await self.ask(limit, plain=plain)
@@ -311,12 +315,12 @@ class ClaimPlanner(ShelfPlanner):
         return wish, place
 
     def _startable(self, room: Mapping[str, int]) -> Sequence[str]:
-        """The tasks for which an executor is free; the very same ones, if it is so for all."""
+        """Return the tasks whose executor has free slots; ``self.tasks`` itself if all have."""
         full = {name for name, free in room.items() if free <= 0}
         if full:
             tasks = tuple(task for task in self.tasks if self.runner.executor_of(task) not in full)
             if len(tasks) < len(self.tasks):
-                self._floors.clear()  # what is passed over is older than what is claimed
+                self._floors.clear()  # jobs that are passed over are older than those claimed
                 return tasks
         for place in self._passed_over:
             self.rotation.put_back(place)
@@ -337,21 +341,21 @@ class ClaimPlanner(ShelfPlanner):
 
     async def _peek(self) -> None:
         self.peeked_at = self.runner.time()
-        self.nudged = False  # what is heard from now on may not be seen
+        self.nudged = False  # a nudge from now on may be missed by this peek
         try:
             found = await self.store.work.ready(self.rotation.queues, self.tasks)
         except BaseException:
             self.nudged = True
             raise
-        if not self._in_vain.isdisjoint(QueueShelf(*one[:2]) for one in found):
-            self._settings_at = float("-inf")  # perhaps the queue is not plain any more
-        self._in_vain.clear()
+        if not self._found_empty.isdisjoint(QueueShelf(*one[:2]) for one in found):
+            self._settings_at = float("-inf")  # perhaps the settings of the queue have changed
+        self._found_empty.clear()
         self.rotation.seen(found)
 
     def _of_suspects(self, limit: int) -> int:
-        """One at a time, unless each runs in a process of its own: then as many as there are slots.
+        """Return how many suspect jobs to claim: one, or the free slots if each has a process.
 
-        Nothing is claimed ahead: the next one may be what brings this worker down.
+        None is prefetched: the next one may crash this worker.
         """
         if not self.runner.isolates:
             return 1
@@ -366,7 +370,7 @@ class ClaimPlanner(ShelfPlanner):
         return settings is not None and settings.concurrency is not None
 
     def came(self, found: Claims, wish: Wish, place: QueueShelf) -> None:
-        """What a wish brought."""
+        """Take the jobs of a claim, and remember what it says about its shelf."""
         jobs, all_asked = found.jobs, wish.tasks is self.tasks
         self._note_claim(found, wish, place)
         if not found.full and len(jobs) < wish.limit and wish.floor != NO_FLOOR:
@@ -374,7 +378,7 @@ class ClaimPlanner(ShelfPlanner):
         if not all_asked:
             self._passed_over.add(place)
         elif not jobs:
-            self._in_vain.add(place)
+            self._found_empty.add(place)
         if jobs:
             self._set_floor(jobs, wish, place)
         self.take(jobs, wish.worker)
@@ -383,7 +387,7 @@ class ClaimPlanner(ShelfPlanner):
             self._crowded = limited and (self._crowded or min(self.runner.room.values()) < 0)
 
     def take(self, jobs: Sequence[Claimed], worker: int | None) -> None:
-        """Run what this worker has claimed, if it is still that one."""
+        """Run claimed jobs, unless the worker has lost the lease of the claim."""
         if worker == self.worker:
             self.runner.take(jobs)
         else:
@@ -397,7 +401,7 @@ class ClaimPlanner(ShelfPlanner):
         return floor
 
     def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: QueueShelf) -> None:
-        """In a flood of one priority, nothing that is ready is older than what was claimed last."""
+        """Set a floor: of many jobs of one priority, none that is ready is older than the last."""
         same = len({job.priority for job in jobs}) == 1
         everything = wish.tasks is self.tasks and not wish.among
         if len(jobs) < wish.limit or not same or not everything or place.shelf == CAREFUL:

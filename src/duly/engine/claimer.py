@@ -1,9 +1,9 @@
-"""The claimer: writes what is over, and claims what comes next.
+"""The claimer: writes outcomes and claims the next jobs, in one round trip where possible.
 
-Both in one go where the store can. A worker has two of them, so that one batch is on its way while
-the next one runs; the second one only works when it is called, and there is enough for both.
-Nothing is waited for to make a batch larger: what gathers while a batch is under way is the next
-batch, so a single job is claimed and finished at once, and a flood by the hundred.
+A worker has two claimers, so that one batch is on its way while the next one runs; the second works
+only when it is woken and there is enough for both. No batch is delayed to become larger: outcomes
+that gather while a batch is under way are the next batch. So a single job is claimed and finished
+at once, and many jobs by the hundred.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -63,8 +63,8 @@ class Claimer:
             if queues:
                 planner.store.work.has_room(queues)
         except StoreUnavailable:
-            # Also to see whether the store still knows what it has confirmed: a standby that took
-            # over may not.
+            # Jobs are compared with the store afterwards: a standby that took over may have lost
+            # writes that were confirmed.
             planner.lost_answer = True
             raise
         finally:
@@ -86,14 +86,14 @@ class Claimer:
         )
 
     async def _turn(self) -> bool:
-        """Finish and claim: whether there may be more."""
+        """Write plain successes and claim; return whether there may be more jobs."""
         planner = self._planner
         asked = await planner.ask(planner.runner.wanted - planner.claiming, plain=not self._first)
         if asked is None:
             await self._written(None)
             return False
         wish, place = asked
-        planner.claiming += wish.limit  # nobody else needs to claim these
+        planner.claiming += wish.limit  # the other claimer need not claim these
         if self._first and planner.runner.wanted - planner.claiming >= ENOUGH_FOR_TWO:
             planner.runner.wake_second()
         try:
@@ -111,14 +111,14 @@ class Claimer:
         return Claims() if settings.paused else await self._claimed(replace(wish, floor=NO_FLOOR))
 
     async def _written(self, wish: Wish | None) -> Turn:
-        """Write what is done, and take what is wished."""
+        """Write plain successes and make the claim, if there is one, in one round trip."""
         planner = self._planner
         done = planner.runner.outbox.take_done(BATCH)
         if not done and wish is None:
             return Turn()
         try:
             if done:
-                await self._last_words()
+                await self._write_journal()
             turn = await planner.store.work.turn(done, wish)
             self._refused(turn.refused, {one.id: one.fence for one in done})
             done.clear()
@@ -130,7 +130,7 @@ class Claimer:
             return Turn()
         finally:
             planner.runner.outbox.done[:0] = (
-                done  # not written, or it is written again under its fence
+                done  # not written; writing again under the same fence is harmless
             )
         return turn
 
@@ -142,9 +142,9 @@ class Claimer:
             raise
 
     async def _adopt(self) -> timedelta:
-        """Take what was claimed though the answer was lost.
+        """Run jobs that were claimed by a call whose answer was lost.
 
-        Alone: what the other claimer has under way looks just the same.
+        Not while the other claimer is busy: its claims would look the same.
         """
         planner = self._planner
         if planner.busy:
@@ -161,28 +161,28 @@ class Claimer:
         return NO_REST
 
     async def _settle(self) -> None:
-        """Write what did not simply succeed."""
+        """Write the settlements."""
         runner = self._planner.runner
         batch = runner.outbox.take_settlements(SETTLEMENTS, runner.time())
         if not batch:
             return
         try:
-            await self._last_words()
+            await self._write_journal()
             await self._settled(batch)
             batch.clear()
         except Busy:
             await self._each_schedule(batch)
         except StoreUnavailable:
             raise
-        except Exception:  # noqa: BLE001 - one of them cannot be written, and which?
+        except Exception:  # noqa: BLE001 - one of them cannot be written; find out which
             await self._each_alone(batch, self._settled)
         finally:
             runner.outbox.settlements[:0] = batch
 
     async def _each_schedule(self, batch: list[Settlement]) -> None:
-        """Somebody holds one of their schedules: the others do not wait for that.
+        """Write the batch schedule by schedule, because the row of one of them is locked.
 
-        What is left in the batch was not written.
+        Settlements that remain in the batch were not written.
         """
         runner = self._planner.runner
         while batch:
@@ -194,10 +194,10 @@ class Claimer:
                 runner.outbox.put_off(group, runner.time() + PUT_OFF_SECONDS)
             batch[:] = [one for one in batch if one.job.schedule_id != schedule]
 
-    async def _last_words(self) -> None:
-        """What jobs have said is written before their end: afterwards nobody would take it."""
+    async def _write_journal(self) -> None:
+        """Write the journal before the outcomes: later the store would refuse it."""
         journal = self._planner.journal
-        if journal is not None and journal.has_words:
+        if journal is not None and journal.has_entries:
             await journal.write()
 
     async def _finished(self, done: Sequence[JobDone]) -> None:
@@ -209,9 +209,9 @@ class Claimer:
         self._refused(settled.refused, {one.job.id: one.job.fence for one in batch})
 
     async def _each_alone(self, batch: list[End], write: Write[End]) -> None:
-        """One job must not keep ninety-nine from ending; and it must not run for ever itself.
+        """Write one by one, so that one outcome that cannot be stored does not block the others.
 
-        What is left in the batch was not written.
+        Outcomes that remain in the batch were not written.
         """
         while batch:
             try:
@@ -219,18 +219,18 @@ class Claimer:
             except StoreUnavailable:
                 raise
             except Exception as reason:  # noqa: BLE001 - whatever its result is
-                await self._speechless(batch[0], reason, write)
+                await self._write_bare(batch[0], reason, write)
             del batch[0]
 
-    async def _speechless(self, one: End, reason: Exception, write: Write[End]) -> None:
-        """Written without what cannot be stored; and if that cannot be either, it is let go."""
+    async def _write_bare(self, one: End, reason: Exception, write: Write[End]) -> None:
+        """Write an outcome without its result or error text; give up if that fails, too."""
         number = one.id if isinstance(one, JobDone) else one.job.id
         self._emit(SettlementFailed(number, reason))
         try:
-            await write([_without_words(one, reason)])
+            await write([_bare(one, reason)])
         except StoreUnavailable:
             raise
-        except Exception as worse:  # noqa: BLE001 - it stays with this worker until that ends
+        except Exception as worse:  # noqa: BLE001 - the job stays with this worker until the worker ends
             self._emit(SettlementFailed(number, worse))
 
     def _refused(self, refused: Sequence[int], fences: dict[int, int]) -> None:
@@ -239,11 +239,11 @@ class Claimer:
 
 
 def _may_be_done(error: BaseException) -> bool:
-    """Whether what was asked may have been done all the same."""
+    """Whether the store may have done what was asked, although the call failed."""
     return isinstance(error, OutcomeUnknown) or not isinstance(error, StoreUnavailable)
 
 
-def _without_words(one: End, reason: Exception) -> End:
+def _bare(one: End, reason: Exception) -> End:
     if isinstance(one, JobDone):
         return cast(End, one._replace(result=None, keep=None))
     verdict = replace(one.verdict, error=f"what it said cannot be stored: {reason!r:.200}")

@@ -1,16 +1,16 @@
-"""The death watch: ends the leases of workers that are known to be dead.
+"""The death watch: ends the leases of workers whose process on this machine has died.
 
-A lease is long, because it has to outlast pauses and partitions. But most deaths are plain: a
-process was killed on a machine that is still there. A worker's row says which process it is;
-whoever has seen that process alive, and then sees that it is gone, knows that nothing of it can
-come back, and need not wait for the lease. This is proof and not suspicion: a process that is
-stopped or slow is still there.
+A lease is long, because it has to outlast pauses and network partitions. But most deaths are plain:
+a process was killed on a machine that still runs. The row of a worker says which process it is. A
+node that has seen that process alive, and sees that it is gone, knows that it cannot come back, and
+need not wait for the lease. This is proof, not suspicion: a process that is stopped or slow still
+exists.
 
-A process that was never seen from here proves nothing by not being here: it may run on another
-machine of the same name, resumed from the same memory snapshot. Its lease decides.
+A process that was never seen from here proves nothing by its absence: it may run on another machine
+of the same name, resumed from the same memory snapshot. Its lease decides.
 
-Children of a dead worker are looked for too: the kernel ends them with it, but not before they can
-be seen. Only when none is left are the jobs given to others.
+The children of a dead worker are checked too: the kernel kills them with it, but they can be seen
+for a moment. The jobs are given to others only when no child is left.
 """
 
 import asyncio
@@ -55,17 +55,19 @@ class DeathWatch:
         self._steady = steady
         self._watch = ProcessWatch(wake)
         self._near: list[WorkerInfo] = []
-        self._seen: set[int] = set()  # those of them that were seen alive
+        self._seen: set[int] = set()  # ids of those that were seen alive
         self._looked_at = float("-inf")
         store.listen(self._hear)
 
     async def tick(self) -> timedelta:
         if not self._here.boot:
-            return timedelta(hours=1)  # a system on which nothing can be known
+            return timedelta(hours=1)  # the system does not tell about processes
         if self._steady() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = self._steady()
             self._near = [
-                worker for worker in await self._store.work.living() if self._is_near(worker)
+                worker
+                for worker in await self._store.work.living()
+                if self._is_on_this_machine(worker)
             ]
             self._seen &= {worker.id for worker in self._near}
         self._look()
@@ -76,7 +78,7 @@ class DeathWatch:
         return EVERY
 
     def _look(self) -> None:
-        """Look for those who were not seen yet, and watch those who were."""
+        """Find workers that were not seen yet, and watch those that were."""
         for worker in self._near:
             if worker.id not in self._seen and self._is_here(worker):
                 self._seen.add(worker.id)
@@ -93,13 +95,13 @@ class DeathWatch:
         if topic in (WORKERS, EVERYBODY):
             self._looked_at = float("-inf")
 
-    def _is_near(self, worker: WorkerInfo) -> bool:
+    def _is_on_this_machine(self, worker: WorkerInfo) -> bool:
         host, here = worker.profile.host, self._here
         return (host.boot, host.space) == (here.boot, here.space) and host != here
 
 
 class ProcessWatch:
-    """Calls at once when one of the processes ends, where the kernel can tell; never elsewhere."""
+    """Calls back when one of the processes ends, where the kernel can tell; never elsewhere."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
@@ -109,7 +111,7 @@ class ProcessWatch:
         for pid in [pid for pid in self._watched if pid not in pids]:
             self._end(pid)
         for pid in pids - self._watched.keys():
-            # Whoever is gone by now, or was replaced, is found by looking, not by watching.
+            # A process that is gone or replaced by now is found by polling.
             with contextlib.suppress(OSError, AttributeError):
                 descriptor = os.pidfd_open(pid)
                 self._watched[pid] = descriptor
@@ -127,7 +129,7 @@ class ProcessWatch:
 
 
 def this_process() -> Host:
-    """Who we are, as far as the system tells; nobody, where it does not."""
+    """Return the identity of this process; empty where the system does not tell."""
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
         pid = os.getpid()
@@ -137,7 +139,7 @@ def this_process() -> Host:
 
 
 def is_alive_here(worker: WorkerInfo) -> bool:
-    """Return whether the worker's process is here, and says itself that it is this worker."""
+    """Return whether the worker's process exists and shows the number of this worker."""
     host = worker.profile.host
     try:
         return process_stat(host.pid).born == host.born and shows_number(host.pid, worker.id)
@@ -146,7 +148,7 @@ def is_alive_here(worker: WorkerInfo) -> bool:
 
 
 def is_dead_here(host: Host) -> bool:
-    """Whether the process has ended, and its children with it."""
+    """Return whether the process and its children have ended."""
     try:
         found = process_stat(host.pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -158,7 +160,7 @@ def is_dead_here(host: Host) -> bool:
 
 
 def _is_gone(pid: int) -> bool:
-    """What is not shown may still be there: some systems hide the processes of other users."""
+    """Return whether the PID is free: some systems hide the processes of other users."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -169,7 +171,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _has_children(host: Host) -> bool:
-    """Whether a process is there that says of itself to be run for that worker."""
+    """Return whether a process was started for that worker, by its command line."""
     mark = f"\0--parent\0{host.pid}:{host.born}\0".encode()
     for entry in PROC.iterdir():
         if entry.name.isdecimal():

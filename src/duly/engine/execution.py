@@ -1,7 +1,11 @@
-"""From whatever a task does to an outcome that can be stored.
+"""One attempt of a job: how it is stopped, and the outcome it comes to.
 
-A task may raise anything, also things whose text cannot be made; and it may return anything. Every
-function here answers for all of it.
+An attempt is stopped for one of four reasons, and the first one counts: it was cancelled, its
+timeout has passed, the worker stops, or the worker may have lost its lease. A coroutine is
+cancelled, a child process is asked and then killed, and a thread can only be asked.
+
+A task may raise or return anything, also exceptions whose text cannot be made. The functions
+``returned`` and ``raised`` turn all of it into an outcome that can be stored.
 """
 
 import asyncio
@@ -38,9 +42,9 @@ _BUILTIN = f"{Path(__file__).parents[1]}/builtin/"
 
 
 def returned(value: object, definition: Definition) -> Succeeded | Raised:
-    """The task came to its end; a result that cannot be kept fails it for good.
+    """Return the outcome of a task that returned; a result that cannot be stored fails for good.
 
-    Asking again would do its work again, and come to the same.
+    A retry would do the work again and fail the same way.
     """
     if value is None or definition.keep_result is None:
         return Succeeded()
@@ -63,14 +67,14 @@ def raised(error: BaseException, retry: Retry, *, permanent: bool = False) -> Ra
 
 
 def without_secrets(found: Raised, args: str) -> Raised:
-    """What was raised, without what the task was told under the name of a secret."""
+    """Remove the values of secret arguments from an error."""
     message, trace = redacted_for(args, found.message), redacted_for(args, found.traceback)
     return replace(found, message=message, traceback=trace)
 
 
 def _is_covered(error: BaseException, retry: Retry) -> bool:
     if isinstance(error, RetryAfter) or not isinstance(error, Exception):
-        return True  # asked for; or as sys.exit(), which is nothing that on= could name
+        return True  # RetryAfter asks for it; sys.exit() is nothing that on= could name
     return retry.covers(error)
 
 
@@ -82,7 +86,7 @@ def _message(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """Where it happened. Never the values of variables: they may be anybody's secrets."""
+    """Format the traceback, never with values of variables: they may be secrets."""
     try:
         return "".join(traceback.format_exception(_below_us(error)))
     except BaseException as broken:  # noqa: BLE001 - the task's own class
@@ -90,9 +94,9 @@ def _traceback(error: BaseException) -> str:
 
 
 def _is_told_by_a_built_in(error: BaseException) -> bool:
-    """Whether a program or a server failed, which a built-in task says in its own words.
+    """Whether a built-in task reports the failure of a program or server in its own words.
 
-    The name of our error and the line that raised it would only be taken for a fault of duly.
+    The name of our exception and its traceback would look like a fault of duly.
     """
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
@@ -103,7 +107,7 @@ def _is_told_by_a_built_in(error: BaseException) -> bool:
 
 
 def _below_us(error: BaseException) -> BaseException:
-    """The error without those steps of its way that are ours, which help nobody."""
+    """Remove duly's own frames from the traceback."""
     step = error.__traceback__
     while step is not None and step.tb_frame.f_code.co_filename.startswith(_ENGINE):
         step = step.tb_next
@@ -115,7 +119,7 @@ def _retry_after(error: BaseException) -> timedelta | None:
         return None
     try:
         wait = _wait(error.delay)
-    except Exception:  # noqa: BLE001 - no length of time, a moment of nowhere, a class of others
+    except Exception:  # noqa: BLE001 - no duration, a naive datetime, or a class of the application
         return None
     return max(timedelta(), wait)
 
@@ -125,6 +129,8 @@ def _wait(delay: str | timedelta | datetime) -> timedelta:
 
 
 class StopReason(Enum):
+    """Why an execution is stopped; the first reason counts."""
+
     CANCELLED = "cancelled"
     EXPIRED = "its time is over"
     INTERRUPTED = "its worker stops"
@@ -132,14 +138,14 @@ class StopReason(Enum):
 
 
 class JournalPort(Protocol):
-    """Who writes down what jobs say."""
+    """Receives the progress and log lines of jobs."""
 
     def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None: ...
     def line(self, job: Claimed, at_us: int, *, level: str, text: str) -> None: ...
 
 
 class ExecutionHost(Protocol):
-    """Where an attempt runs."""
+    """What an execution needs of its runner."""
 
     @property
     def journal(self) -> JournalPort: ...
@@ -148,16 +154,16 @@ class ExecutionHost(Protocol):
 
 
 class GuardSource(Protocol):
-    """Who kills process groups when this worker dies or its lease ends."""
+    """Makes guards that kill process groups when this worker dies or its lease ends."""
 
     def guard(self) -> ProcessGuard: ...
 
 
 class Execution:
-    """Also the port through which the task's context reaches further."""
+    """One attempt under way; also the port of the task's context."""
 
     __slots__ = (
-        "_lazy",
+        "_host",
         "alarm",
         "began",
         "completion",
@@ -180,25 +186,27 @@ class Execution:
     ) -> None:
         self.job = job
         self.definition = definition
-        self._lazy = home
+        self._host = home
         self.place = place  # the name of the executor
         self.began = home.time()
         self.why: StopReason | None = None
         self.reason = ""
-        self.stopper: Callable[[str], object] | None = None  # what makes it end, if anything does
+        self.stopper: Callable[[str], object] | None = None  # stops it, if anything can
         self.alarm: asyncio.TimerHandle | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.is_thread = False
-        self.thread: int | None = None  # the native number of the thread that runs it
-        self.watchdog: GuardSource | None = None  # who guards what it starts
-        self.knows = False  # whether the task has seen that it should stop
-        self.completion: JobTransaction | None = None  # the transaction in which it ends itself
+        self.thread: int | None = None  # native id of its thread
+        self.watchdog: GuardSource | None = None  # guards the processes that it starts
+        self.knows = False  # whether the task has checked and seen that it should stop
+        self.completion: JobTransaction | None = (
+            None  # the transaction in which the task completes the job
+        )
         self.timeout = job.terms.timeout if job.terms_text else definition.timeout
 
     def stop(self, why: StopReason, reason: str = "") -> None:
-        """Ask it to end, once for each reason; the first one is the one that counts.
+        """Ask it to end, once for each reason; the first reason counts.
 
-        Except that a thread's time-out is only a word: whatever comes behind it counts instead.
+        Except the timeout of a thread, which is only a request: a later reason replaces it.
         """
         if why is self.why:
             return
@@ -209,7 +217,7 @@ class Execution:
             self.stopper(self.reason)
 
     def outcome(self, found: Outcome | Completed) -> Outcome | Completed:
-        """What it came to, seen together with why it was stopped, if it was."""
+        """Return the outcome, given the reason why it was stopped, if it was."""
         if self.completion is not None and self.completion.completed:
             return Completed()
         if isinstance(found, Completed):
@@ -220,14 +228,14 @@ class Execution:
             case StopReason.CANCELLED:
                 return Stopped(self.reason)
             case StopReason.EXPIRED:
-                # A thread is only told; what it comes to in the end still counts.
+                # A thread is only asked to stop; its own outcome still counts.
                 return found if self.is_thread else TimedOut(self.timeout or timedelta())
             case StopReason.INTERRUPTED | StopReason.FENCED:
-                # What came to a good end without knowing need not be done again.
+                # A success that did not see the request need not be repeated.
                 ended = isinstance(found, Succeeded) and self.is_thread and not self.knows
                 return found if ended else Returned(self.reason)
 
-    # The port of the context.
+    # The port of the context:
 
     def cancelled(self) -> str | None:
         if self.why is None:
@@ -236,16 +244,16 @@ class Execution:
         return self.reason
 
     def progress(self, percent: float, message: str, meta: Json | None) -> None:
-        self._lazy.journal.note(self.job, percent, message=message, meta=meta)
+        self._host.journal.note(self.job, percent, message=message, meta=meta)
 
     def guard(self) -> ProcessGuard | None:
         return None if self.watchdog is None else self.watchdog.guard()
 
     def said(self, at_us: int, level: str, text: str) -> None:
-        """Something was logged while it is current."""
-        self._lazy.journal.line(self.job, at_us, level=level, text=text)
+        """Pass a log line on."""
+        self._host.journal.line(self.job, at_us, level=level, text=text)
 
     def transaction(self, context: Context) -> Any:  # noqa: ANN401, ARG002 - as the port says
         if self.completion is None or not self.completion.completed:
-            self.completion = self._lazy.transaction(self)
+            self.completion = self._host.transaction(self)
         return self.completion

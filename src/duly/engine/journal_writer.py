@@ -1,9 +1,9 @@
-"""The journal writer: writes down what jobs say while they run.
+"""The journal writer: writes the log lines and progress of running jobs to the store.
 
-Log records are caught where a job is current; children send what theirs say. It is kept here for a
-moment and written together. A job's last words are written before its end is: afterwards nobody
-would take them. Nothing of this may hold up a job, so what is too much is dropped, and the store
-says so.
+Log records are captured where a job is current; children send theirs. Entries are collected for a
+moment and written together. The entries of a job are written before its outcome: afterwards the
+store would refuse them. Nothing of this may block a job, so excess entries are dropped, and the
+store says so.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from duly.store.store import Store
 EVERY = timedelta(milliseconds=250)
 NO_REST = timedelta(0)
 BATCH = 1_000
-# Of all jobs together, between two writes; a store that is away must not fill the memory.
+# Entries of all jobs: an unavailable store must not fill the memory.
 MOST_WAITING = 20_000
 _MICROSECONDS = 1_000_000
 
@@ -43,8 +43,8 @@ class JournalWriter:
         self._writing = asyncio.Lock()
 
     @property
-    def has_words(self) -> bool:
-        """Whether something was said that is not written yet."""
+    def has_entries(self) -> bool:
+        """Whether entries wait to be written."""
         return bool(self._waiting) or self._writing.locked()
 
     async def tick(self) -> timedelta:
@@ -52,8 +52,8 @@ class JournalWriter:
         return NO_REST if len(self._waiting) >= BATCH else EVERY
 
     async def write(self) -> None:
-        """Write what was said until now."""
-        if not self.has_words:
+        """Write the entries that wait now."""
+        if not self.has_entries:
             return
         async with self._writing:
             left = len(self._waiting)
@@ -69,11 +69,11 @@ class JournalWriter:
             if isinstance(error, StoreUnavailable) or not isinstance(error, Exception):
                 self._waiting.extendleft(reversed(batch))
                 raise
-            # One of them cannot be stored. It is dropped, and keeps no job from its end.
+            # One entry cannot be stored. It is dropped, so that its job can end.
             for entry in batch if len(batch) > 1 else ():
                 await self._write([entry])
 
-    # From any thread.
+    # From any thread:
 
     def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None:
         self._waiting.append(
@@ -105,11 +105,11 @@ class JournalWriter:
 
 
 class LogCapture:
-    """Hears every log record that is made while a job is current, in whatever thread.
+    """Captures every log record that is made while a job is current, in any thread.
 
-    Where records are made, and not as a handler: with a handler of ours at the root, logging would
-    think that the application has set it up, and show nobody the warnings of anything else. There
-    is one for all workers of a process, and it stays if somebody has put another one around it.
+    By the record factory and not by a handler: with a handler at the root, logging would believe
+    that the application has configured it, and no longer print other warnings. There is one for
+    all workers of a process; it stays if other code has wrapped the factory since.
     """
 
     _workers = 0
@@ -144,7 +144,7 @@ class LogCapture:
         record = LogCapture._before(*args, **kwargs)
         context = current_or_none()
         if context is not None and record.levelno >= logging.INFO:
-            hear = getattr(context.port, "said", None)  # outside of a worker there is nobody
+            hear = getattr(context.port, "said", None)  # None outside of a worker
             if hear is not None:
                 hear(int(record.created * _MICROSECONDS), record.levelname.lower(), _text(record))
         return record
@@ -153,7 +153,7 @@ class LogCapture:
 def _text(record: logging.LogRecord) -> str:
     try:
         return _FORMATTER.format(copy(record))
-    except Exception:  # noqa: BLE001 - arguments that do not fit their message
+    except Exception:  # noqa: BLE001 - the arguments do not match the message
         return f"{record.name}: {record.msg!r} (with arguments that do not fit)"
 
 

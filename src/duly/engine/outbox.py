@@ -1,7 +1,7 @@
-"""What is over, until it is written: from here a claimer takes it into the store.
+"""Outcomes that wait to be written to the store by a claimer.
 
-What succeeded, and nothing waits for, is ``done`` and written in passing. Everything else is judged
-here, and is a ``settlement``.
+A plain success, for which nothing waits, goes to ``done`` and is written together with the next
+claim. Everything else is judged here and becomes a ``settlement``.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from duly.policy.verdict import Tried, Verdict, judge
 from duly.registry.definition import Definition
 from duly.store.values import JobDone, Settlement
 
-# One claimer is told of the first job that is over, and another one when there are so many.
+# The first outcome wakes one claimer; this many wake the second.
 ENOUGH_FOR_TWO = 50
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -32,22 +32,22 @@ class Outbox:
     ) -> None:
         self.done: list[JobDone] = []
         self.settlements: list[Settlement] = []
-        self._later: list[tuple[float, Settlement]] = []  # not to be tried again before then
-        self.attempts = 0  # that were made here and have ended, ever
+        self._later: list[tuple[float, Settlement]] = []  # not to be written before that time
+        self.attempts = 0  # attempts that have ended here, ever
         self._queues: set[str] = set()
         self._dice = dice
         self._wake = wake
         self._wake_second = wake_second
         self._woken = False
         self._emit = emit
-        self._verbose = verbose  # whether every job is told of, or only what went wrong
+        self._verbose = verbose  # emit an event for every job, not only for failures
 
     def __bool__(self) -> bool:
         return bool(self.done or self.settlements or self._later)
 
     @property
     def are_pressing(self) -> bool:
-        """Whether something can be written now."""
+        """Whether an outcome can be written now."""
         return bool(self.done or self.settlements)
 
     def has(self, number: int) -> bool:
@@ -67,7 +67,7 @@ class Outbox:
         self._queues.add(job.queue)
         verdict = self._keep(job, definition, outcome, seconds=seconds)
         if self._verbose or (verdict is not None and verdict.error is not None):
-            self._tell(job, outcome, verdict, seconds=seconds)
+            self._emit_end(job, outcome, verdict, seconds=seconds)
         if not self._woken:
             self._woken = True
             self._wake()
@@ -86,11 +86,11 @@ class Outbox:
         return settlements
 
     def put_off(self, settlements: Iterable[Settlement], until: float) -> None:
-        """Leave them for later: they cannot be written now, and others can."""
+        """Postpone these: they cannot be written now, and others can."""
         self._later += [(until, one) for one in settlements]
 
     def take_queues(self) -> set[str]:
-        """The queues in which jobs have ended since this was asked last."""
+        """Return the queues in which jobs have ended since the last call."""
         queues, self._queues = self._queues, set()
         return queues
 
@@ -102,7 +102,7 @@ class Outbox:
         *,
         seconds: float,
     ) -> Verdict | None:
-        """Why it is what it is now; None: it is done."""
+        """Keep an outcome to be written; return the verdict, None for a plain success."""
         if isinstance(outcome, Completed):
             return None
         if isinstance(outcome, Succeeded) and job.is_plain:
@@ -123,7 +123,7 @@ class Outbox:
         )
         return verdict
 
-    def _tell(
+    def _emit_end(
         self,
         job: Claimed,
         outcome: Outcome | Completed,

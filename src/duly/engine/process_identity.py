@@ -1,13 +1,12 @@
-"""Which process is which, and how one is made to die with its parent.
+"""The identity of a process, and how a process is made to die with its parent.
 
-The number of a process is given to the next one some day; together with the moment of its start it
-is not. Both are those of a namespace: a pid namespace has its own numbers, and a time namespace its
-own start times. Where the system does not tell, nothing is known: see who asks for what follows
-from that.
+A PID is reused some day; a PID with the start time of its process is not. Both are relative to a
+namespace: a PID namespace has its own PIDs, and a time namespace its own start times. Where the
+system does not tell, nothing is known, and the callers decide what follows.
 
-Two machines that were resumed from one memory snapshot are one machine by all of these names. So a
-worker also shows the number that its store has given it, as the name of a thread: that one is read
-in this kernel or nowhere.
+Two machines that were resumed from one memory snapshot are equal by all of these. So a worker also
+shows the number that its store has given it, as the name of a thread: that name is read in this
+kernel or nowhere.
 """
 
 import contextlib
@@ -29,14 +28,14 @@ _GONE = ("Z", "X")
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    born: int  # in ticks since the machine started
-    is_gone: bool  # dead, and only not waited for
+    born: int  # in clock ticks since boot
+    is_gone: bool  # a zombie
 
 
 def process_stat(pid: int) -> ProcessStat:
-    """Of a process that is there; an ``OSError`` if none is shown."""
+    """Read /proc/PID/stat of a process; ``OSError`` if it does not exist."""
     if str((PROC / "self").readlink()) != str(os.getpid()):
-        # Another pid namespace's /proc, in which our numbers are those of others.
+        # The /proc of another PID namespace, in which our PIDs belong to other processes.
         raise PermissionError(f"{PROC} does not show the processes of this namespace")
     # The name, in parentheses, may hold anything, also spaces and parentheses.
     text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -80,7 +79,7 @@ def _thread_name(worker: int) -> str:
 
 
 def thread_times() -> dict[int, float]:
-    """CPU seconds of each thread of this process, by its native number; none if nothing tells."""
+    """Return the CPU seconds of each thread, by native id; empty if the system does not tell."""
     found = {}
     with contextlib.suppress(OSError):
         for thread in (PROC / "self/task").iterdir():
@@ -93,12 +92,12 @@ def thread_times() -> dict[int, float]:
 
 
 def close_in_forks(descriptor: int) -> None:
-    """Let no fork of this process inherit it: its other end must notice when this process ends."""
+    """Close the descriptor in forks, so that its other end notices when this process ends."""
     _NOT_INHERITED.add(descriptor)
 
 
 def may_be_inherited(descriptor: int) -> None:
-    """To be said before it is closed: its number may be another's then."""
+    """Undo ``close_in_forks``, before the descriptor is closed: its number may be reused."""
     _NOT_INHERITED.discard(descriptor)
 
 

@@ -1,11 +1,11 @@
-"""The jobs that a worker runs: what has been claimed, what is under way, what is over.
+"""Runs the claimed jobs of a worker: waiting, running, ended.
 
-Jobs come in by ``take``, wait in the ``line`` for one of the slots, run, and leave through
-``ends``, from where a claimer writes them into the store. All of it is on the event loop.
+Jobs enter by ``take``, wait in the prefetch buffer for a slot, run, and leave through the outbox,
+from which a claimer writes their outcomes to the store. Everything happens on the event loop.
 
-More is claimed than there are slots, as much as was lately run in 100 ms: tiny jobs never wait for
-the store. A long job does not sit in a line behind others while workers elsewhere are idle: what
-waits for longer than expected is given back.
+More jobs are claimed than there are slots: as many as recently ended in 100 ms, so short jobs never
+wait for the store. A job that waits longer than expected is given back, so that it does not wait
+here while other workers are idle.
 """
 
 from collections import deque
@@ -69,11 +69,13 @@ class Runner:
         self.slots = slots
         self.journal = journal
         self.running: dict[int, Execution] = {}
-        self.ended: deque[tuple[float, Execution]] = deque(maxlen=32)  # the last ones, and when
+        self.ended: deque[tuple[float, Execution]] = deque(
+            maxlen=32
+        )  # the last executions, with their end
         self.accepts = True  # whether more may be claimed
         self._seating = ExecutorCapacity(executors, time=time, place_of=self._place)
         self.line = PrefetchBuffer(self._seating, time)
-        self.wake_second = wake_second  # for the claimer: there is work for two
+        self.wake_second = wake_second  # there is work for a second claimer
         self.outbox = Outbox(
             dice=dice, wake=wake, wake_second=wake_second, emit=emit, verbose=verbose
         )
@@ -81,21 +83,21 @@ class Runner:
         self._registry = registry
         self._executors = executors
         self._resources = dict(resources or {})
-        self._most = most  # attempts that are made here at all
+        self._most = most  # attempts that this worker makes at most
         self._transaction = transaction
         self._emit = emit
-        self._verbose = verbose  # whether every job is told of
+        self._verbose = verbose  # whether an event is emitted for every job
         self._pace = CompletionRate(time)
         self._watches = False
 
     def time(self) -> float:
         return self._clock()
 
-    # What claimers ask and bring.
+    # For the claimers.
 
     @property
     def wanted(self) -> int:
-        """How many more jobs there is use for."""
+        """How many more jobs to claim."""
         if not self.accepts:
             return 0
         ahead = self._pace.ahead(self.outbox.attempts, self.slots)
@@ -107,11 +109,11 @@ class Runner:
 
     @property
     def room(self) -> Mapping[str, int]:
-        """How many more jobs there is use for, by executor, where that is less than any number."""
+        """How many more jobs to claim for each executor with limited concurrency."""
         return self._seating.room(self.line)
 
     def are_limited(self, jobs: Iterable[Claimed]) -> bool:
-        """Whether one of them is for an executor that does not run any number."""
+        """Whether one of the jobs is for an executor with limited concurrency."""
         return any(self._seating.is_limited(job) for job in jobs)
 
     def executor_of(self, task: str) -> str:
@@ -119,23 +121,23 @@ class Runner:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is claimed, runs, or is still to be written."""
+        """Whether no job waits, runs or has an outcome to be written."""
         return not (self.running or self.line or self.outbox)
 
     @property
     def free(self) -> dict[str, int]:
-        """The resources that are not in use."""
+        """The resources that no job uses."""
         jobs = (*(run.job for run in self.running.values()), *self.line)
         return free_resources(self._resources, jobs)
 
     @property
     def isolates(self) -> bool:
-        """Whether a job can be run such that it brings nobody down but itself."""
+        """Whether a job that crashed with a worker can run in a process of its own."""
         return ALONE in self._executors
 
     @property
     def has_suspect(self) -> bool:
-        """Whether a job that crashed with a worker is here: they are run one at a time."""
+        """Whether a job that crashed with a worker is here: those run one at a time."""
         waiting = any(job.crashes for job in self.line)
         return waiting or any(run.job.crashes for run in self.running.values())
 
@@ -154,10 +156,10 @@ class Runner:
         self.slots = slots
         self._fill()
 
-    # What is to be stopped.
+    # Stopping.
 
     def cancel(self, told: Mapping[int, str]) -> None:
-        """Stop the jobs that are asked to end, each with its reason."""
+        """Stop these jobs, each for its reason."""
         for number, reason in told.items():
             run = self.running.get(number)
             if run is not None:
@@ -173,7 +175,7 @@ class Runner:
             self.outbox.add(job, self._known(job), Returned(reason))
 
     def stop_all(self, why: StopReason) -> None:
-        """Stop everything that runs, and give back what does not."""
+        """Stop every running job and give back the waiting ones."""
         self.give_back_waiting(f"given back unstarted: {why.value}")
         for run in list(self.running.values()):
             self._stop(run, why)
@@ -183,23 +185,23 @@ class Runner:
             raise InvalidValue("transaction() needs a worker that knows where its store is")
         return self._transaction(run.job, run.definition)
 
-    # How a job runs.
+    # Running.
 
     def _fill(self) -> None:
         while len(self.running) < self.slots and (job := self.line.next()) is not None:
             self._start(job)
 
     def _watch(self) -> None:
-        """Look soon whether what waits is well off here: others may be idle."""
+        """Schedule a check that gives waiting jobs back if other workers may be idle."""
         if self.line and not self._watches:
             self._watches = True
-            unseated = self.line.unseated()
+            without_slot = self.line.without_slot()
             executor = next(iter(self._executors.values()))
-            executor.after(AHEAD_SECONDS, lambda: self._look(unseated))
+            executor.after(AHEAD_SECONDS, lambda: self._look(without_slot))
 
-    def _look(self, unseated: Mapping[int, int]) -> None:
-        forsaken = self.line.take_forsaken(unseated)
-        self.give_back(forsaken, "given back unstarted: no process is free here")
+    def _look(self, without_slot: Mapping[int, int]) -> None:
+        stuck = self.line.take_stuck(without_slot)
+        self.give_back(stuck, "given back unstarted: no process is free here")
         self.give_back(self.line.take_overdue(), "given back unstarted: no slot is free here")
         self._watches = False
         self._watch()
@@ -222,7 +224,7 @@ class Runner:
             mismatch = Mismatched(str(error), definition.signature.fingerprint)
             self.outbox.add(job, definition, mismatch)
             return
-        except Exception as error:  # noqa: BLE001 - a codec of others, or terms nobody can read
+        except Exception as error:  # noqa: BLE001 - a codec of the application, or unreadable options
             self.outbox.add(job, definition, raised(error, definition.retry))
             return
         self.running[job.id] = run
@@ -236,7 +238,7 @@ class Runner:
             if run.timeout is not None:
                 self._executor(run).expire_after(run, run.timeout, self._expired)
             self._executor(run).start(run, arguments, self._over)
-        except Exception as error:  # noqa: BLE001 - as where there can be no more threads
+        except Exception as error:  # noqa: BLE001 - as when no more threads can be started
             self._over(run, raised(error, run.definition.retry))
 
     def _executor(self, run: Execution) -> Executor:
@@ -247,7 +249,7 @@ class Runner:
         return None if definition is None else self._place_by(job, definition)
 
     def _place_by(self, job: Claimed, definition: Definition) -> str:
-        """What crashed with workers twice runs in a process of its own, if there are such."""
+        """Return the executor: a job that crashed with two workers gets its own process."""
         alone = job.crashes >= SUSPECT and self.isolates
         return ALONE if alone and job.task not in self._registry.local else definition.executor
 
@@ -268,9 +270,9 @@ class Runner:
             self._emit(JobStuck(run.job.id, run.job.called, run.reason))
 
     def _over(self, run: Execution, found: Outcome | Completed) -> None:
-        """The executor says that it has ended, and how; on the event loop, and once."""
+        """An execution has ended. Called once, on the event loop, by its executor."""
         if self.running.get(run.job.id) is not run:
-            return  # told before; or it was given up for lost, and its job runs here again
+            return  # reported before; or it was lost, and its job runs here again
         del self.running[run.job.id]
         for timer in (run.alarm, run.grace):
             if timer is not None:

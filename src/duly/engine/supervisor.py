@@ -92,7 +92,7 @@ class Supervisor:
         emit: Emit = ignore_event,
         time: Callable[[], float] = boottime,
     ) -> None:
-        self._seats = [_Seat(command, time) for command in commands]
+        self._processes = [_Supervised(command, time) for command in commands]
         self._environment = {
             **(os.environ if environment is None else environment),
             SUPERVISOR: identity(os.getpid()),
@@ -103,57 +103,57 @@ class Supervisor:
     @property
     def pids(self) -> list[int]:
         """The processes that live."""
-        return [seat.process.pid for seat in self._seats if seat.lives and seat.process]
+        return [one.process.pid for one in self._processes if one.lives and one.process]
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Pass a signal on; nobody who ends from now on is replaced."""
         self._stopping.set()
-        for seat in self._seats:
-            seat.wake.set()
-            if seat.lives and seat.process is not None:
+        for one in self._processes:
+            one.wake.set()
+            if one.lives and one.process is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    seat.process.send_signal(number)
+                    one.process.send_signal(number)
 
     async def run(self) -> int:
         """Until all have ended: the code to exit with, which is the first that was hopeless."""
         try:
-            codes = await asyncio.gather(*(self._keep(seat) for seat in self._seats))
+            codes = await asyncio.gather(*(self._keep(one) for one in self._processes))
         finally:
             self._kill()
         return next((code for code in codes if code), 0)
 
-    async def _keep(self, seat: "_Seat") -> int:
+    async def _keep(self, one: "_Supervised") -> int:
         replaced: tuple[int, str] | None = None
         while not self._stopping.is_set():
             try:
-                process = await seat.start(self._environment)
+                process = await one.start(self._environment)
             except OSError as error:  # no more processes or memory just now: the others live on
                 self._emit(TickFailed("supervisor", error))
-                seat.died()
-                await seat.wake.rest(seat.pause())
+                one.died()
+                await one.wake.rest(one.pause())
                 continue
             if replaced is not None:
                 self._emit(ProcessReplaced(*replaced))
             if self._stopping.is_set():  # while it was being started
                 process.terminate()
-            code = await seat.ended()
+            code = await one.ended()
             if code == 0 or self._stopping.is_set():
                 return 0
             if code in HOPELESS and replaced is None:
                 self.stop()
                 return code
             replaced = (process.pid, _said(code))
-            await seat.wake.rest(seat.pause())
+            await one.wake.rest(one.pause())
         return 0
 
     def _kill(self) -> None:
-        for seat in self._seats:
-            if seat.lives and seat.process is not None:
+        for one in self._processes:
+            if one.lives and one.process is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    seat.process.kill()
+                    one.process.kill()
 
 
-class _Seat:
+class _Supervised:
     """One of the processes, and those that were there before it."""
 
     def __init__(self, command: Sequence[str], time: Callable[[], float]) -> None:
