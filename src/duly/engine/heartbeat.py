@@ -1,12 +1,12 @@
-"""The heartbeat: keeps one lease for all jobs of a worker, and hears what the worker is told.
+"""The heartbeat: renews the lease of a worker and receives its orders.
 
-It lives in a thread of its own, with a connection of its own: a task that blocks the event loop
-must not cost the lease of all the others, and a loop that is blocked cannot stop anything. Where
-there can be no thread (a store in memory, a simulated world) it lives on the loop.
+It runs in a thread of its own with a connection of its own: a task that blocks the event loop must
+not cost the lease of all other jobs, and a blocked loop cannot stop anything. Where there can be no
+thread (a store in memory, a simulation) it runs on the event loop.
 
-A worker that is not sure of its lease stops its jobs before the store gives them to others, and
-takes a new number. If it cannot stop them all, a process that is nothing but a worker ends itself,
-and another one takes its place; one that is somebody's application says so.
+A worker that may have lost its lease stops its jobs before the store gives them to others, and
+registers again under a new number. If it cannot stop them all, a dedicated worker process ends
+itself and another one takes its place; a worker inside an application reports it.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ from duly.store.store import Store
 from duly.store.values import WORKERS, Beat
 
 LISTEN_SECONDS = 1.0
-# How soon what failed is tried again.
+# The pause after a failure.
 AGAIN_SECONDS = 0.1
-# What does not end then is left behind: the program must not wait for a store that is away.
+# A heartbeat that does not end by then is left behind: the program must not wait for the store.
 STOP_SECONDS = 5.0
 STALLED_SECONDS = 60.0
-# A loop that has not turned for this long never will: the lease is let go, and the process with it.
+# An event loop that did not run for this long never will: the lease ends, and with it the process.
 HOPELESS_SECONDS = 600.0
-# Who slept past the end of the lease, alone or with the machine, finds it over. A second to stop in
-# order makes nothing worse then; an end in the midst of everything would.
+# A process that was suspended past the end of its lease finds it over. One second for an orderly
+# stop makes nothing worse then; a sudden exit would.
 ORDERLY_SECONDS = 1.0
 EX_TEMPFAIL = 75
 
 
 class LeaseHolder(Protocol):
-    """What is kept alive, or stopped. Called on the event loop, except where it says otherwise."""
+    """The worker, as its heartbeat sees it: called on the event loop, unless said otherwise."""
 
     def enlisted(self, worker: int) -> None: ...
 
@@ -62,42 +62,42 @@ class LeaseHolder(Protocol):
     def fenced(self) -> None: ...
 
     def load(self) -> int:
-        """How many jobs run. From any thread."""
+        """Return how many jobs run. From any thread."""
         ...
 
     def running(self) -> list[int]:
-        """Which jobs run. From any thread."""
+        """Return the ids of the running jobs. From any thread."""
         ...
 
     def pulse(self) -> float:
-        """When the loop has last turned. From any thread."""
+        """Return when the event loop last ran. From any thread."""
         ...
 
     def jobs_of(self, thread: int) -> list[tuple[int, str]]:
-        """Numbers and tasks of what the thread of this native number runs. From any thread."""
+        """Return ids and tasks of the jobs in the thread with this native id. From any thread."""
         ...
 
     def lease_until(self, moment: float) -> None:
-        """What runs may do so until then, unless more is said. From the heartbeat's thread."""
+        """Jobs may run until then, unless this is called again. From the heartbeat's thread."""
         ...
 
     def kill(self) -> None:
-        """End what can be ended from any thread, at once."""
+        """Kill what can be killed from any thread, now."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
     lease: timedelta = LEASE
-    dedicated: bool = False  # whether the process is nothing but a worker, and may end itself
+    dedicated: bool = False  # the process is only a worker, and may end itself
     exit: Callable[[int], object] = os._exit
-    restarts: bool = False  # whether another process takes its place then
+    restarts: bool = False  # another process takes its place then
 
 
 class Heartbeat:
     def __init__(
         self,
-        ward: LeaseHolder,
+        worker: LeaseHolder,
         profile: Profile,
         *,
         connect: Callable[[], Awaitable[Store]] | None,
@@ -106,7 +106,7 @@ class Heartbeat:
         emit: Emit = ignore_event,
         steady: Callable[[], float] = boottime,
     ) -> None:
-        self._ward = ward
+        self._worker = worker
         self._profile = profile
         self._connect = connect
         self._store = store
@@ -116,24 +116,24 @@ class Heartbeat:
         self._stopping = False
         self._lets_go = True
         self._wake = Waiter()
-        self._lazy: asyncio.AbstractEventLoop | None = None  # where the ward lives
-        self._here: asyncio.AbstractEventLoop | None = None  # where the heartbeat does
+        self._worker_loop: asyncio.AbstractEventLoop | None = None  # the worker's loop
+        self._own_loop: asyncio.AbstractEventLoop | None = None  # the heartbeat's loop
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._stalled = False
-        self._heard: Beat | None = None  # what it was told last
-        self._unnoticed = False  # whether nothing ran under the lease that was lost
+        self._heard: Beat | None = None  # the last answer
+        self._unnoticed = False  # no job ran under the lease that was lost
 
     async def start(self) -> None:
-        self._lazy = asyncio.get_running_loop()
+        self._worker_loop = asyncio.get_running_loop()
         if self._connect is None:
-            self._task = self._lazy.create_task(self._live(self._store), name="heartbeat")
+            self._task = self._worker_loop.create_task(self._run(self._store), name="heartbeat")
             return
         self._thread = threading.Thread(target=self._in_thread, name="duly-heartbeat", daemon=True)
         self._thread.start()
 
     async def stop(self, *, let_go: bool = True) -> None:
-        """Renew no more, and let go of the lease, if nothing of the worker runs any more."""
+        """Stop renewing; end the lease if no job of the worker runs any more (``let_go``)."""
         self._lets_go = let_go
         self._stopping = True
         if self._task is not None:
@@ -141,26 +141,26 @@ class Heartbeat:
             await asyncio.wait([self._task], timeout=STOP_SECONDS)
             self._task.cancel()
         if self._thread is not None:
-            if self._here is not None:
+            if self._own_loop is not None:
                 with contextlib.suppress(RuntimeError):  # it has ended
-                    self._here.call_soon_threadsafe(self._wake.set)
+                    self._own_loop.call_soon_threadsafe(self._wake.set)
             await asyncio.to_thread(self._thread.join, STOP_SECONDS)
 
     def _in_thread(self) -> None:
-        asyncio.run(self._live_apart())
+        asyncio.run(self._run_in_thread())
 
-    async def _live_apart(self) -> None:
-        self._here = asyncio.get_running_loop()
+    async def _run_in_thread(self) -> None:
+        self._own_loop = asyncio.get_running_loop()
         watch = asyncio.create_task(self._watch_interpreter())
         try:
-            await self._live_with_store()
+            await self._run_with_store()
         finally:
             watch.cancel()
 
     async def _watch_interpreter(self) -> None:
-        """Tell who held the GIL, if this thread could not run for long though the process did.
+        """Report the job that held the GIL when this thread could not run though the process did.
 
-        A process that was stopped, or waited for a processor, has not used the time.
+        A process that was stopped, or waited for a CPU, has not used CPU time.
         """
         limit = self._terms.lease.total_seconds() / 3
         while True:
@@ -175,9 +175,9 @@ class Heartbeat:
             }
             holder = max(used, key=used.__getitem__, default=0)
             if used.get(holder, 0.0) >= held / 2:
-                self._emit(InterpreterHeld(held, self._ward.jobs_of(holder)))
+                self._emit(InterpreterHeld(held, self._worker.jobs_of(holder)))
 
-    async def _live_with_store(self) -> None:
+    async def _run_with_store(self) -> None:
         store: Store | None = None
         while store is None and not self._stopping:
             try:
@@ -187,17 +187,17 @@ class Heartbeat:
         if store is None:
             return
         try:
-            await self._live(store)
+            await self._run(store)
         finally:
             await store.close()
 
-    async def _live(self, store: Store) -> None:
-        """One lease after another."""
+    async def _run(self, store: Store) -> None:
+        """Keep one lease after another."""
         store.listen(lambda topic: self._wake.set() if topic in (WORKERS, "*") else None)
         while not self._stopping:
             sent = self._steady()
             if self._is_hopeless(sent):
-                await self._wake.rest(LISTEN_SECONDS)  # a lease would be for nothing
+                await self._wake.rest(LISTEN_SECONDS)  # a lease would be useless
                 continue
             try:
                 info = await store.work.register(self._profile, lease=self._terms.lease)
@@ -206,11 +206,11 @@ class Heartbeat:
                 continue
             lease = Lease(self._terms.lease, sent)
             await self._stay_with_orders(store, info.id)
-            self._ward.lease_until(lease.last_moment())
+            self._worker.lease_until(lease.last_moment())
             if self._thread is not None:
                 show_number(info.id)
             self._emit(WorkerRegistered(info.id, info.name, quiet=self._unnoticed))
-            self._tell(self._ward.enlisted, info.id)
+            self._tell(self._worker.enlisted, info.id)
             reason = await self._keep(store, info.id, lease)
             if reason is None:
                 if self._lets_go:
@@ -219,7 +219,7 @@ class Heartbeat:
             await self._fence(info.id, lease, reason)
 
     async def _keep(self, store: Store, worker: int, lease: Lease) -> str | None:
-        """Renew until told to stop: nothing. Or until it cannot be sure any more: why."""
+        """Renew the lease until stopped (return None) or until it may have expired (the reason)."""
         while not self._stopping:
             now = self._steady()
             if lease.is_doubtful(now):
@@ -228,13 +228,13 @@ class Heartbeat:
                 return "the event loop does not turn any more"
             renewing = now >= lease.next_renewal()
             try:
-                # Not longer than until it is doubtful: what has to be stopped needs its time.
+                # Not longer than until the lease is doubtful: stopping jobs needs the rest of it.
                 async with Timeout(min(PATIENCE.total_seconds(), lease.doubtful_at() - now)):
                     beat = await self._beat(store, worker, renewing=renewing)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the lease is not renewed
+            except Exception as error:  # noqa: BLE001 - for whatever reason, the lease is not renewed
                 if isinstance(error, WriteBlocked):
                     lease.stood_still(error.since, error.seconds)
-                    self._ward.lease_until(lease.last_moment())
+                    self._worker.lease_until(lease.last_moment())
                 await self._failed(error, pause=AGAIN_SECONDS)
                 continue
             if beat is None:
@@ -242,15 +242,15 @@ class Heartbeat:
                 return "it had expired"
             if renewing:
                 lease.renewed(now)
-                self._ward.lease_until(lease.last_moment())
+                self._worker.lease_until(lease.last_moment())
             self._heard = beat
-            self._tell(self._ward.hear, beat)
+            self._tell(self._worker.hear, beat)
             rest = min(LISTEN_SECONDS, lease.next_renewal() - self._steady())
             await self._wake.rest(max(rest, 0.02))
         return None
 
     async def _stay_with_orders(self, store: Store, worker: int) -> None:
-        """Under a new number it is still the worker that was told to drain, or how many to run."""
+        """Repeat orders (drain, slots) for the new number: it is still the same worker."""
         heard = self._heard
         if heard is not None and (heard.order != "run" or heard.slots is not None):
             with contextlib.suppress(StoreUnavailable):
@@ -263,21 +263,21 @@ class Heartbeat:
 
     async def _beat(self, store: Store, worker: int, *, renewing: bool) -> Beat | None:
         if renewing:
-            load = self._ward.load()
+            load = self._worker.load()
             return await store.work.renew(worker, self._terms.lease, running=load)
         return await store.work.listen_to(worker)
 
     async def _fence(self, worker: int, lease: Lease, reason: str) -> None:
-        """Stop everything before the store believes that it is over."""
-        load = self._ward.load()
+        """Stop every job before the lease is over in the store."""
+        load = self._worker.load()
         self._unnoticed = load == 0
         self._emit(WorkerFenced(worker, reason, load))
-        self._ward.kill()
-        self._tell(self._ward.fenced)
+        self._worker.kill()
+        self._tell(self._worker.fenced)
         last = max(lease.last_moment(), self._steady() + ORDERLY_SECONDS)
-        while self._ward.running() and self._steady() < last:
+        while self._worker.running() and self._steady() < last:
             await self._wake.rest(0.05)
-        left = self._ward.running()
+        left = self._worker.running()
         if not left:
             return
         self._emit(FencingFailed(worker, left, self._what_follows()))
@@ -295,34 +295,34 @@ class Heartbeat:
                 await store.work.end_lease(worker)
 
     def _is_hopeless(self, now: float) -> bool:
-        still = now - self._ward.pulse()
+        still = now - self._worker.pulse()
         if still >= STALLED_SECONDS and not self._stalled:
             self._emit(LoopStalled(still))
         self._stalled = still >= STALLED_SECONDS
         return still >= HOPELESS_SECONDS
 
     def _tell(self, callback: Callable[..., object], *values: object) -> None:
-        if self._lazy is None:
+        if self._worker_loop is None:
             return
-        if self._here is None:
-            self._call(self._lazy, callback, *values)
+        if self._own_loop is None:
+            self._call(self._worker_loop, callback, *values)
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            self._lazy.call_soon_threadsafe(callback, *values)
+            self._worker_loop.call_soon_threadsafe(callback, *values)
 
     @staticmethod
     def _call(
         loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *values: object
     ) -> None:
-        """On its own loop, at once: so everything is told in order, as a thread's words are."""
+        """Call at once on the same loop, so that calls keep their order."""
         try:
             callback(*values)
-        except Exception as error:  # noqa: BLE001 - the lease is kept whatever is made of the news
+        except Exception as error:  # noqa: BLE001 - the lease is kept even if the callback fails
             loop.call_exception_handler(
-                {"message": "a heartbeat was not heard", "exception": error}
+                {"message": "a callback of the heartbeat failed", "exception": error}
             )
 
     def _emit(self, event: Event) -> None:
-        """From here, and not from the loop: that may never turn again, and we may end at once."""
+        """Emit from this thread: the loop may never run again, and the process may exit now."""
         with contextlib.suppress(Exception):
             self._say(event)

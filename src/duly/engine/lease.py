@@ -5,7 +5,7 @@ renewed, the store gives the jobs to other workers; a fencing token, which rises
 makes the store refuse whatever the old worker still writes.
 
 A worker counts its lease from the moment it sent the renewal, on a clock that cannot be set and
-that goes on while the machine is suspended. So the worker's view of the lease always ends before the
+that goes on while the machine is suspended. So the worker's view of it always ends before the
 store's. After two thirds of the lease without a renewal it stops its jobs; at nine tenths, a worker
 that could not stop them all must end its process.
 """

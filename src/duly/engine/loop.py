@@ -1,22 +1,22 @@
 """The one loop of the program.
 
-A service does one bounded piece of work when its ``tick`` is awaited, and returns how long it would
-like to rest. Everything that keeps it going is here, once, for all of them:
+A service does one bounded piece of work in each ``tick`` and returns how long it wants to rest. The
+loop does the rest, once for all services:
 
-* A tick that fails is told and tried again, after a pause that grows while it keeps failing.
-* A store that does not answer fails the ticks of every service, again and again. That is told once
-  when it begins and once when it is over.
-* A tick that takes too long is cancelled; one that does not end even then is left behind, and a
-  fresh one starts beside it. No service stops because something it waits for never answers. What is
-  left behind may still write: the store's guards refuse what came too late, and a tick must leave
-  its service fit for the next one wherever it is cut off.
-* The rest of a service that is nudged is never longer than the poll. Polling is the truth and a
-  nudge an optimisation: a lost one costs half a second. Who waits for no nudge rests as it likes,
-  and so does who is ``patient``: a lost nudge costs it a rest, and that is short enough.
-* How a service does is told by the age of its last good tick. That it is still there says nothing.
+* A tick that fails is reported and repeated after a pause, which grows while it keeps failing.
+* An unavailable store fails the ticks of every service. That is reported once when it begins and
+  once when it is over.
+* A tick that takes too long is cancelled. One that does not end even then is left behind, and a new
+  one starts beside it: no service stops because something never answers. A tick that was left
+  behind may still write; the store's guards refuse writes that come too late, and a tick must leave
+  its service usable wherever it is cut off.
+* A service that listens to nudges rests no longer than the poll interval. Polling is the truth and
+  a nudge an optimisation: a lost nudge costs half a second. A service without nudges, or one that
+  is ``patient``, rests as long as it asked for.
+* The health of a service is the age of its last good tick, not whether its task exists.
 
-Only the event loop's own time is used, so that all of this happens on a virtual one too. What it
-cannot see is a tick that blocks the event loop itself: that needs an eye in another thread.
+Only the event loop's own time is used, so that all of this runs in virtual time too. The loop
+cannot see a tick that blocks the event loop itself: the heartbeat's thread watches for that.
 """
 
 import asyncio
@@ -45,27 +45,27 @@ Dice: TypeAlias = Callable[[], float]  # from 0 to 1, without 1
 
 
 class Service(Protocol):
-    """Something that is done again and again."""
+    """Work that is repeated."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def topics(self) -> frozenset[str]:
-        """The nudges that should wake it; ``*`` for all of them."""
+        """The nudges that wake it; ``*`` for all of them."""
         ...
 
     async def tick(self) -> timedelta:
-        """Do one bounded piece of work: how long it may rest now. Zero says that there is more."""
+        """Do one bounded piece of work; return how long to rest. Zero: there is more to do."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoopLimits:
-    """How long things may take."""
+    """The time limits of the loop."""
 
     tick: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=1)  # … for a cancelled tick to end
+    grace: timedelta = timedelta(seconds=1)  # for a cancelled tick to end
     poll: timedelta = timedelta(seconds=0.5)  # the longest rest, give or take a fifth
     pause: timedelta = timedelta(seconds=0.1)  # after a failure, doubled with each further one
     longest_pause: timedelta = timedelta(seconds=2)
@@ -76,16 +76,16 @@ DEFAULTS = LoopLimits()
 
 @dataclass(frozen=True, slots=True)
 class ServiceProgress:
-    """How a service does."""
+    """The progress of a service."""
 
-    age: timedelta  # of its last good tick; before the first one, of the loop
+    age: timedelta  # since its last good tick, or since the start
     ticks: int  # good ones
     failures: int
     last_error: str | None
 
 
 class Loop:
-    """Drives services until it is told to stop."""
+    """Ticks services until it is told to stop."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Loop:
         }
 
     def end(self, names: Collection[str]) -> None:
-        """Let these services tick no more, while the others go on."""
+        """Stop these services, while the others go on."""
         for keeper in self._keepers:
             if keeper.service.name in names:
                 keeper.is_over = True
@@ -138,15 +138,15 @@ class Loop:
 
 
 class _Keeper:
-    """Keeps one service ticking."""
+    """Ticks one service."""
 
     def __init__(
         self, service: Service, *, outage: "_Outage", dice: Dice, emit: Emit, limits: LoopLimits
     ) -> None:
         self.service = service
         self._outage = outage
-        self.wake = Waiter()  # by nudges
-        self.halt = Waiter()  # by nothing but the end
+        self.wake = Waiter()  # set by nudges
+        self.halt = Waiter()  # set by the end only
         self.is_over = False
         self._dice = dice
         self._emit = emit
@@ -171,7 +171,7 @@ class _Keeper:
         while not (stop.is_set() or self.is_over):
             wish = await self._tick()
             if wish is None:
-                # Nudges do not shorten it: who cannot work is not helped by being asked more often.
+                # Nudges do not shorten the pause after a failure.
                 await self.halt.rest(self._pause())
             else:
                 await self.wake.rest(min(wish, self._poll()) if self._is_impatient else wish)
@@ -181,10 +181,10 @@ class _Keeper:
         return bool(self.service.topics) and not getattr(self.service, "patient", False)
 
     async def _tick(self) -> float | None:
-        """How many seconds the service would like to rest; nothing if its tick was no good."""
-        # A task of its own: it can be left behind, and whatever it does to its own cancellation
-        # cannot be mistaken for ours.
-        tick = asyncio.create_task(_wish(self.service), name=f"{self.service.name} tick")
+        """Tick once; return the rest in seconds, or None if the tick failed."""
+        # A task of its own: it can be left behind, and its own cancellation cannot be mistaken
+        # for ours.
+        tick = asyncio.create_task(_rest_after(self.service), name=f"{self.service.name} tick")
         try:
             await _give(tick, self._limits.tick)
         except asyncio.CancelledError:
@@ -197,8 +197,10 @@ class _Keeper:
 
     def _judge(self, tick: asyncio.Task[float]) -> float | None:
         if tick.cancelled():
-            # Not by us. Something it waited for was cancelled, and that must not end the service.
-            self._failed(asyncio.CancelledError("what the tick waited for was cancelled"))
+            # Not by us: something that it awaited was cancelled. That must not end the service.
+            self._failed(
+                asyncio.CancelledError("a task or future that the tick awaited was cancelled")
+            )
             return None
         error = tick.exception()
         if isinstance(error, Exception):
@@ -228,7 +230,7 @@ class _Keeper:
             self._say(ServiceRestarted(self.service.name))
 
     async def _end(self, tick: asyncio.Task[float]) -> None:
-        """Cancel it, and wait for a moment only."""
+        """Cancel a tick and wait a moment for its end."""
         self._left_behind.append(tick)
         tick.add_done_callback(self._forget)
         tick.cancel()
@@ -237,7 +239,7 @@ class _Keeper:
     def _forget(self, tick: asyncio.Task[float]) -> None:
         self._left_behind.remove(tick)
         if not tick.cancelled():
-            tick.exception()  # looked at, or asyncio complains that nobody did
+            tick.exception()  # retrieved, or asyncio logs a warning
 
     def _count(self, error: str) -> None:
         self._failures += 1
@@ -245,7 +247,7 @@ class _Keeper:
         self._last_error = error
 
     def _say(self, event: Event) -> None:
-        # A listener that cannot write its log must not stop what it listens to.
+        # An error of the listener must not stop the service.
         with contextlib.suppress(Exception):
             self._emit(event)
 
@@ -282,19 +284,19 @@ class _Outage:
 
 
 async def _give(tick: asyncio.Task[float], time: timedelta) -> None:
-    """Let it have that much time, unless it ends before."""
+    """Wait for the end of the tick, at most that long."""
     over = Waiter()
     tick.add_done_callback(lambda _: over.set())
     await over.rest(time.total_seconds())
 
 
-async def _wish(service: Service) -> float:
+async def _rest_after(service: Service) -> float:
     wish: timedelta = await service.tick()
     return wish.total_seconds()
 
 
 class Waiter:
-    """One sleeper, any number of nudgers on the same event loop."""
+    """A rest that can be cut short: one sleeper, any number of wakers on the same event loop."""
 
     def __init__(self) -> None:
         self._nudged = False
@@ -306,9 +308,9 @@ class Waiter:
             _wake_up(self._sleeper)
 
     async def rest(self, seconds: float) -> bool:
-        """Rest until nudged, or until the time has passed: whether it was a nudge.
+        """Rest until woken or until the time has passed; return whether it was woken.
 
-        The others on the loop get their turn in any case.
+        Other tasks of the loop run in any case.
         """
         if self._nudged or seconds <= 0:
             await sleep(0)
@@ -318,7 +320,7 @@ class Waiter:
         return nudged
 
     async def _sleep(self, seconds: float) -> None:
-        # By hand: asyncio.timeout ends a rest with two exceptions, and takes twice as long.
+        # Without asyncio.timeout, which raises two exceptions and takes twice as long.
         loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
         alarm = loop.call_later(seconds, _wake_up, self._sleeper)

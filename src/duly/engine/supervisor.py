@@ -1,13 +1,13 @@
-"""Several worker processes of one command, and somebody who looks after them.
+"""The supervisor: starts several worker processes for one command and replaces those that die.
 
-Each is a worker of its own, with a lease of its own; the supervisor touches no store. One that dies
-is replaced, at once the first time, and after a pause that grows if it dies again as soon as it
-lives. One that ends by itself with success has done what it was started for.
+Each process is a worker with a lease of its own; the supervisor touches no store. A process that
+dies is replaced, at once the first time, and after a growing pause if it dies again soon after its
+start. A process that exits with 0 has done its work and is not replaced.
 
-They have sessions of their own, so that Ctrl-C reaches only the supervisor, which passes it on
-once. They do not outlive it: see ``follow``.
+The processes have sessions of their own, so that Ctrl-C reaches only the supervisor, which passes
+it on once. They do not outlive the supervisor: see ``follow``.
 
-A process without a supervisor replaces itself where it has to go and its service may not: see
+A process without a supervisor that has to end while its service goes on replaces itself: see
 ``start_anew``.
 """
 
@@ -26,28 +26,27 @@ from duly.engine.loop import Waiter
 from duly.engine.process_identity import die_with_parent, identity
 from duly.events import Emit, ProcessReplaced, TickFailed, ignore_event
 
-# Under this name a process finds whom it belongs to.
+# The environment variable with the identity of the supervisor.
 SUPERVISOR: Final = "DULY_SUPERVISOR"
-# Under this name a process finds that it takes the place of one that had to go.
+# The environment variable of a process that has replaced itself.
 STARTED_ANEW: Final = "DULY_STARTED_ANEW"
-# What lived this long was able to start. Its death is the first one again, also if somebody kills
-# them one after the other.
+# A process that lived this long was able to start: its death counts as the first one again.
 WELL_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0
-# What another start would not change: a word in the command line is wrong, or there is no app.
+# Exit codes that another start would not change: a wrong option, or no app.
 HOPELESS = (2, 3)
 
 
 def follow() -> Callable[[int], object]:
-    """Die with the supervisor of this process, if it has one, however that ends (Linux).
+    """Die with the supervisor of this process, if it has one (Linux).
 
-    Return how this process may end itself such that the service goes on.
+    Return the function with which this process may end itself and be replaced.
     """
     parent = os.environ.pop(SUPERVISOR, None)
     if parent is None:
         return partial(start_anew, folder=os.getcwd())  # noqa: PTH109
     die_with_parent(parent)
-    return os._exit  # and is replaced
+    return os._exit  # the supervisor replaces it
 
 
 def start_anew(code: int, *, folder: str) -> None:
@@ -59,16 +58,16 @@ def start_anew(code: int, *, folder: str) -> None:
     """
     os.environ[STARTED_ANEW] = "1"
     try:
-        os.chdir(folder)  # where the words of the command mean what they meant
+        os.chdir(folder)  # relative paths of the command stay valid
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - ourselves
     except OSError:
         os._exit(code)
 
 
 def was_started_anew() -> bool:
-    """Whether this process takes the place of one that had to go; to be asked once, at the start.
+    """Return whether this process has replaced itself. To be called once, at the start.
 
-    The children of that one are ours, and dead: they are waited for, so that none stays a zombie.
+    The dead children of the former program are ours: they are reaped, so that none stays a zombie.
     """
     if os.environ.pop(STARTED_ANEW, None) is None:
         return False
@@ -79,7 +78,7 @@ def was_started_anew() -> bool:
 
 
 class Supervisor:
-    """``commands`` has the words of each process; everything happens on one event loop.
+    """``commands`` has the command line of each process; everything runs on one event loop.
 
     Its thread must outlive the processes: the kernel kills them when it ends.
     """
@@ -102,11 +101,11 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that live."""
+        """The PIDs of the processes that live."""
         return [one.process.pid for one in self._processes if one.lives and one.process]
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """Pass a signal on; nobody who ends from now on is replaced."""
+        """Pass a signal on; processes that end from now on are not replaced."""
         self._stopping.set()
         for one in self._processes:
             one.wake.set()
@@ -115,7 +114,7 @@ class Supervisor:
                     one.process.send_signal(number)
 
     async def run(self) -> int:
-        """Until all have ended: the code to exit with, which is the first that was hopeless."""
+        """Run until all have ended; return the exit code, the first that is not 0."""
         try:
             codes = await asyncio.gather(*(self._keep(one) for one in self._processes))
         finally:
@@ -127,14 +126,14 @@ class Supervisor:
         while not self._stopping.is_set():
             try:
                 process = await one.start(self._environment)
-            except OSError as error:  # no more processes or memory just now: the others live on
+            except OSError as error:  # no more processes or memory just now: the others go on
                 self._emit(TickFailed("supervisor", error))
                 one.died()
                 await one.wake.rest(one.pause())
                 continue
             if replaced is not None:
                 self._emit(ProcessReplaced(*replaced))
-            if self._stopping.is_set():  # while it was being started
+            if self._stopping.is_set():  # stopped while it was being started
                 process.terminate()
             code = await one.ended()
             if code == 0 or self._stopping.is_set():
@@ -154,7 +153,7 @@ class Supervisor:
 
 
 class _Supervised:
-    """One of the processes, and those that were there before it."""
+    """One process, and its predecessors."""
 
     def __init__(self, command: Sequence[str], time: Callable[[], float]) -> None:
         self._command = command

@@ -33,7 +33,7 @@ from duly.registry.registry import JobTransaction, Registry
 from duly.store.store import Store
 from duly.store.values import Beat
 
-# How long what runs is given to end when the worker stops cold.
+# How long jobs have to end in a cold stop.
 COLD_SECONDS = 5.0
 CHECK_EVERY = timedelta(milliseconds=50)
 NEVER = timedelta(hours=1)
@@ -41,12 +41,14 @@ NEVER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopConditions:
-    burst: bool = False  # until nothing is ready
+    """When a worker stops by itself."""
+
+    burst: bool = False  # when no job is ready
     max_jobs: int | None = None
     max_idle: timedelta | None = None
 
     @property
-    def are_none(self) -> bool:
+    def are_empty(self) -> bool:
         return not self.burst and self.max_jobs is None and self.max_idle is None
 
 
@@ -55,23 +57,23 @@ NO_STOP_CONDITIONS = StopConditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a worker is to be like."""
+    """The options of a worker."""
 
     name: str
     queues: tuple[str, ...] = ("default",)
     slots: int = 10
     resources: Mapping[str, int] = field(default_factory=dict)
     lease: timedelta = LEASE
-    dedicated: bool = False  # the process is nothing but a worker
-    restart: Callable[[int], object] | None = None  # how it ends itself, and another takes over
+    dedicated: bool = False  # the process is only a worker
+    restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
     plans: StopConditions = NO_STOP_CONDITIONS
     version: str = ""
     app: str = ""
-    verbose: bool = False  # every job is told of
+    verbose: bool = False  # emit events for every job
     host: Host | None = None  # None: this process
 
     def profile(self, signatures: Mapping[str, str], *, isolates: bool) -> Profile:
-        """How it presents itself to others."""
+        """Return what other workers and people see of it."""
         return Profile(
             name=self.name,
             queues=self.queues,
@@ -147,9 +149,9 @@ class Worker:
         )
         self._ear = LogCapture()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0  # the native number of the loop's
+        self._thread = 0  # native id of the loop's thread
         self._stopping = False
-        self._asked = 0  # how often it was asked to stop through the store
+        self._asked = 0  # stops asked for through the store
         store.listen(self.planner.hear)
         self.services: Sequence[Service] = (
             Claimer(self.planner, emit=emit),
@@ -159,7 +161,7 @@ class Worker:
         )
 
     async def start(self, nudge: Callable[[str], None]) -> None:
-        """Begin; ``nudge`` wakes the services of a topic."""
+        """Start; ``nudge`` wakes the services of a topic."""
         self._wake = nudge
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_native_id()
         self.planner.pulse = self.runner.time()
@@ -167,12 +169,12 @@ class Worker:
         await self._heartbeat.start()
 
     async def stop(self, hurry: asyncio.Event) -> None:
-        """Stop warm, and cold once ``hurry`` is set. The services still tick meanwhile."""
+        """Stop warm, and cold once ``hurry`` is set. The services go on ticking meanwhile."""
         self._stopping = True
         self.runner.accepts = False
         self.runner.give_back_waiting("given back unstarted: its worker stops")
         if self.runner.running:
-            await self._tell_that_it_stops()
+            await self._announce_stop()
         await self._until(lambda: not self.runner.running or hurry.is_set())
         self.runner.stop_all(StopReason.INTERRUPTED)
         with contextlib.suppress(TimeoutError):
@@ -181,11 +183,11 @@ class Worker:
         for executor in self._executors.values():
             await executor.close()
         self._ear.__exit__(None, None, None)
-        # What could not be stopped is not given to others while it may still run.
+        # Jobs that could not be stopped are not given to others while they may still run.
         await self._heartbeat.stop(let_go=not self.runner.running)
 
-    async def _tell_that_it_stops(self) -> None:
-        """Let others see in the worker's row that it takes no more jobs."""
+    async def _announce_stop(self) -> None:
+        """Show in the worker's row that it takes no more jobs."""
         if self.planner.worker is not None:
             with contextlib.suppress(StoreUnavailable, TimeoutError):
                 async with Timeout(PATIENCE.total_seconds()):
@@ -196,7 +198,7 @@ class Worker:
             self._wake(self.planner.own_topic)
             await sleep(0.02)
 
-    # What the heartbeat tells, on the event loop.
+    # Called by the heartbeat, on the event loop:
 
     def enlisted(self, worker: int) -> None:
         self.planner.enlisted(worker)
@@ -226,7 +228,7 @@ class Worker:
         self._wake(self.planner.own_topic)
 
     def _ask_to_stop(self, times: int) -> None:
-        """Once is warm and twice is cold, however often we are told."""
+        """Ask once for a warm stop and twice for a cold one, however often the order comes."""
         asked = max(self._asked, int(self._stopping))
         for _ in range(times - asked):
             self._on_stop()
@@ -236,7 +238,7 @@ class Worker:
         self.planner.worker = None
         self.runner.stop_all(StopReason.FENCED)
 
-    # … and asks, from any thread.
+    # Called by the heartbeat, from any thread:
 
     def load(self) -> int:
         return len(self.runner.running)
@@ -248,9 +250,9 @@ class Worker:
         return self.planner.pulse
 
     def jobs_of(self, thread: int) -> list[tuple[int, str]]:
-        """Jobs that run in a thread, or have ended there within the last second.
+        """Return jobs that run in a thread, or have ended there within the last second.
 
-        A task that held the interpreter has often ended before anybody can look.
+        A task that held the GIL has often ended before this can be called.
         """
         running = list(self.runner.running.values())
         since = self.runner.time() - 1.0
@@ -274,7 +276,7 @@ class Worker:
 
 
 def _harmless(emit: Emit) -> Emit:
-    """A listener that cannot write its log must not stop what it listens to."""
+    """Ignore the errors of a listener: they must not stop the worker."""
 
     def say(event: Event) -> None:
         with contextlib.suppress(Exception):
@@ -284,6 +286,8 @@ def _harmless(emit: Emit) -> Emit:
 
 
 class Retirement:
+    """Stops the worker when one of its stop conditions holds."""
+
     name = "retirement"
     topics: frozenset[str] = frozenset()
 
@@ -298,14 +302,14 @@ class Retirement:
         self._ended = 0
 
     async def tick(self) -> timedelta:
-        if self._plans.are_none:
+        if self._plans.are_empty:
             return NEVER
-        if self._is_time():
+        if self._should_stop():
             self._stop()
             return NEVER
         return CHECK_EVERY
 
-    def _is_time(self) -> bool:
+    def _should_stop(self) -> bool:
         runner, plans, now = self._planner.runner, self._plans, self._planner.runner.time()
         if plans.max_jobs is not None and runner.outbox.attempts >= plans.max_jobs:
             return True
@@ -319,10 +323,10 @@ class Retirement:
             return False
         if plans.max_idle is not None and now - self._busy_at >= plans.max_idle.total_seconds():
             return True
-        return plans.burst and self._has_looked()
+        return plans.burst and self._found_nothing()
 
-    def _has_looked(self) -> bool:
-        """Whether somebody has looked since, nobody does so now, and nothing was there."""
+    def _found_nothing(self) -> bool:
+        """Whether a peek since the last job found nothing, and no claim is under way."""
         planner = self._planner
         looked = planner.peeked_at > max(self._began, self._busy_at)
         return looked and not planner.busy and not planner.nudged and planner.rotation.knows_nothing

@@ -1,7 +1,7 @@
-"""A node: what runs on each machine, a store and the services that keep its promises.
+"""A node: the services of one process on one store.
 
-Any number of nodes may share a store, and none of them is special. A node may be without a
-scheduler or without a worker; what is due, late or lost is everybody's business.
+Any number of nodes may share a store, and none of them is special. A node may have no scheduler or
+no worker; every node dispatches due jobs and takes back lost ones.
 """
 
 import asyncio
@@ -25,23 +25,23 @@ from duly.events import Emit, ignore_event
 from duly.store.store import Store
 from duly.store.values import WORKERS, Retention
 
-# A service whose last good tick is older does not make progress.
+# A service whose last good tick is older makes no progress.
 LAGGING = timedelta(seconds=30)
-# … unless it does something only now and then.
+# Services that work only now and then.
 SELDOM = ("pruner", "retirement")
-# What begins something new. A node that stops leaves that to others, or to its next start: a job
-# that it makes now would wait, and the schedule's next moments would be skipped because of it.
+# Services that make new jobs. A node that stops ends them first: a job made now would wait, and the
+# next moments of its schedule would be skipped because of it.
 BEGIN = ("scheduler", "reconciler", "reactor")
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether promises are being kept: progress, not whether a process is up."""
+    """Whether services make progress, not whether a process is up."""
 
     ok: bool
-    problem: str | None  # what needs somebody, in a sentence
+    problem: str | None  # what needs attention, in a sentence
     unfired_for: timedelta = timedelta(0)
-    faulty: Sequence[str] = ()  # schedules that cannot be decided: a restart does not help them
+    faulty: Sequence[str] = ()  # schedules with an error that a restart does not repair
     services: Mapping[str, ServiceProgress] = field(default_factory=dict)
 
 
@@ -84,10 +84,10 @@ class Node:
     async def run(
         self, stop: asyncio.Event | None = None, hurry: asyncio.Event | None = None
     ) -> None:
-        """Keep promises until told to stop, and to ``hurry``. The store is open, and stays open.
+        """Run until ``stop`` is set. The store is open, and stays open.
 
-        Nothing is fired any more then. A worker finishes what it runs, or stops that too once there
-        is hurry.
+        Then nothing is fired any more, and the worker finishes its running jobs; once ``hurry`` is
+        set, it stops them.
         """
         stop, hurry, halt = stop or asyncio.Event(), hurry or asyncio.Event(), asyncio.Event()
         services = asyncio.create_task(self._loop.run(halt), name="services")
@@ -101,14 +101,14 @@ class Node:
     async def _work(
         self, stop: asyncio.Event, hurry: asyncio.Event, services: "asyncio.Task[None]"
     ) -> None:
-        """Until told to stop, or until the services end, which only errors make them do."""
+        """Work until ``stop`` is set, or until the services end because of an error."""
         stopped = asyncio.create_task(stop.wait())
         try:
             if self._worker is not None:
                 await self._worker.start(self._loop.nudge)
             await asyncio.wait((stopped, services), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            hurry.set()  # whoever cancels does not wait for what runs
+            hurry.set()  # a cancelled node does not wait for running jobs
             raise
         finally:
             stopped.cancel()
@@ -117,7 +117,7 @@ class Node:
                 await self._worker.stop(hurry)
 
     async def health(self) -> Health:
-        """Red as well when the store does not answer: then nobody knows."""
+        """Return the health; not ok if the store does not answer."""
         services = self._loop.progress()
         try:
             progress = await self._store.upkeep.progress()

@@ -1,7 +1,7 @@
-"""An app at work: in its own program, beside another one, or as nothing but a worker.
+"""A running node: in a program of its own, beside other code, or until a signal.
 
-A ``Shift`` is the work itself, from the first claim to an orderly end. ``Running`` has one done
-beside other code, on the loop or in a thread. ``serve`` does one until a signal ends it.
+``NodeLifecycle`` is a node from the opening of its store to its orderly end. ``Running`` runs one
+beside other code, on the loop or in a thread. ``serve`` runs one until a signal ends it.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ SCHEMA_SECONDS: Final = 5.0  # between looks whether the store was migrated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What is to be done, and for which tasks."""
+    """What a node does, and for which tasks."""
 
     url: str
     registry: Registry
     worker: WorkerOptions | None
     scheduler: bool
-    target: str | None  # what a child imports to find the same tasks
-    app: str = ""  # whose tasks they are
-    announcement: DeclarationSet | None = None  # the schedules that its code declares
-    retention: Retention | None = None  # how long what is over is kept
-    migrate: bool = False  # also the tables of a database that is its operator's
-    patient: bool = False  # wait at the start for a store that is away: it was there before
-    stop_timeout: timedelta | None = None  # how long a warm stop may take; None: for ever
+    target: str | None  # what a child process imports to find the same tasks
+    app: str = ""  # the name of the app
+    announcement: DeclarationSet | None = None  # the schedules that the app declares
+    retention: Retention | None = None  # how long history is kept
+    migrate: bool = False  # also a database that its operator usually migrates
+    patient: bool = False  # wait at the start for a store that is unavailable
+    stop_timeout: timedelta | None = None  # how long a warm stop may take; None: no limit
 
     def __post_init__(self) -> None:
         if is_remote(self.url):
@@ -77,15 +77,17 @@ _LEVELS: Final = {
 
 
 def to_the_log(event: Event) -> None:
-    """Beside another program: what somebody should know goes where its other warnings go."""
+    """Log an event with ``logging``, for a node inside another program."""
     said = sentence(event)
     if said:
         logging.getLogger("duly").log(_LEVELS[level_of(event)], said)
 
 
 class NodeLifecycle:
-    def __init__(self, roles: NodeOptions, emit: Emit = to_the_log) -> None:
-        self._roles = roles
+    """A node from the opening of its store to its orderly end."""
+
+    def __init__(self, options: NodeOptions, emit: Emit = to_the_log) -> None:
+        self._options = options
         self._emit = emit
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
         self.is_open = asyncio.Event()
@@ -96,8 +98,8 @@ class NodeLifecycle:
 
     @property
     def is_verbose(self) -> bool:
-        """Whether every job is told of."""
-        return self._roles.worker is not None and self._roles.worker.verbose
+        """Whether events are printed for every job."""
+        return self._options.worker is not None and self._options.worker.verbose
 
     @property
     def load(self) -> int:
@@ -106,25 +108,25 @@ class NodeLifecycle:
 
     @property
     def stop_timeout(self) -> timedelta | None:
-        return self._roles.stop_timeout
+        return self._options.stop_timeout
 
     def finish(self) -> None:
-        """Stop warm: nothing more is begun, and what runs comes to its end."""
+        """Stop warm: start nothing more and finish running jobs."""
         self._stop.set()
 
     def halt(self) -> None:
-        """Stop cold: what runs is stopped, and given back."""
+        """Stop cold: stop running jobs and give them back."""
         self._stop.set()
         self._hurry.set()
 
     async def open(self) -> None:
-        """Open the store and get everything ready, or say why that cannot be."""
+        """Open the store and make the node; raise if that is impossible."""
         began, lost = boottime(), False
         while self._store is None and not (lost and self._stop.is_set()):
             try:
                 await self._open()
             except StoreUnavailable as error:
-                if not self._roles.patient:
+                if not self._options.patient:
                     raise
                 if not lost:
                     self._emit(StoreLost("start", error))
@@ -136,7 +138,7 @@ class NodeLifecycle:
 
     async def _open(self) -> None:
         store = await open_or_make_store(
-            self._roles.url, migrate=self._roles.migrate, create=not self._roles.patient
+            self._options.url, migrate=self._options.migrate, create=not self._options.patient
         )
         try:
             self.worker = self._make_worker(store)
@@ -144,13 +146,13 @@ class NodeLifecycle:
                 refuse_another_app(self.worker.profile, await store.work.living())
             reconciler = self._make_reconciler(store)
             if reconciler is not None:
-                await reconciler.tick()  # what cannot be declared is said before anything runs
+                await reconciler.tick()  # an invalid declaration is reported before anything runs
             self._node = Node(
                 store,
                 worker=self.worker,
-                scheduler=self._roles.scheduler,
+                scheduler=self._options.scheduler,
                 reconciler=reconciler,
-                retention=self._roles.retention,
+                retention=self._options.retention,
                 emit=self._emit,
             )
         except BaseException:
@@ -162,15 +164,15 @@ class NodeLifecycle:
         """Work until stopped."""
         await self.open()
         if self._store is None:
-            return  # told to stop while it waited for the store
+            return  # stopped while it waited for the store
         assert self._node is not None  # noqa: S101
         deadline = asyncio.create_task(self._halt_in_time())
         watch = asyncio.create_task(self._stop_if_outgrown(self._store))
         try:
             await self._node.run(self._stop, self._hurry)
         except BaseException:
-            # Cancelled, with the whole loop perhaps. The lease is let go all the same, so that
-            # others need not wait for its end to take the jobs.
+            # Cancelled, perhaps with the whole loop. The lease is ended nevertheless, so that
+            # others need not wait for it to take the jobs.
             self._hurry.set()
             if self.worker is not None:
                 await self.worker.stop(self._hurry)
@@ -184,7 +186,7 @@ class NodeLifecycle:
             raise SchemaMismatch(self._outgrown)
 
     async def _stop_if_outgrown(self, store: Store) -> None:
-        """Stop warm when the store was migrated to tables that this version cannot use."""
+        """Stop warm when the store was migrated to a schema that this version cannot use."""
         while self._outgrown is None:
             await sleep(SCHEMA_SECONDS)
             with contextlib.suppress(StoreUnavailable):
@@ -194,32 +196,32 @@ class NodeLifecycle:
 
     async def _halt_in_time(self) -> None:
         """Turn a warm stop into a cold one when its time is over."""
-        if self._roles.stop_timeout is None:
+        if self._options.stop_timeout is None:
             return
         await self._stop.wait()
-        await sleep(self._roles.stop_timeout.total_seconds())
+        await sleep(self._options.stop_timeout.total_seconds())
         if self.load and not self._hurry.is_set():
-            self._emit(StopOverdue(self._roles.stop_timeout, self.load))
+            self._emit(StopOverdue(self._options.stop_timeout, self.load))
         self._hurry.set()
 
     def _make_worker(self, store: Store) -> Worker | None:
-        roles = self._roles
-        if roles.worker is None:
+        options = self._options
+        if options.worker is None:
             return None
         return make_worker(
             store,
-            roles.registry,
-            roles.worker,
-            url=roles.url,
-            target=roles.target,
-            app=roles.app,
-            on_stop=self._told_to_stop,
+            options.registry,
+            options.worker,
+            url=options.url,
+            target=options.target,
+            app=options.app,
+            on_stop=self._on_stop,
             emit=self._emit,
         )
 
     def _make_reconciler(self, store: Store) -> Reconciler | None:
-        said = self._roles.announcement
-        if said is None or not self._roles.scheduler:
+        said = self._options.announcement
+        if said is None or not self._options.scheduler:
             return None
         return Reconciler(
             store,
@@ -230,29 +232,29 @@ class NodeLifecycle:
             emit=self._emit,
         )
 
-    def _told_to_stop(self) -> None:
-        """By the worker itself, which says it twice for a cold stop."""
+    def _on_stop(self) -> None:
+        """The worker asks to stop: once for a warm stop, twice for a cold one."""
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()
 
 
 class Running:
-    """``async with`` works on the running loop, ``with`` in a thread beside code without one."""
+    """Runs a node beside other code: ``async with`` on the running loop, ``with`` in a thread."""
 
-    def __init__(self, shift: Callable[[], NodeLifecycle], *, grace: timedelta) -> None:
-        self._new_shift = shift
+    def __init__(self, node: Callable[[], NodeLifecycle], *, grace: timedelta) -> None:
+        self._new_node = node
         self._grace = grace.total_seconds()
-        self._shift: NodeLifecycle | None = None
+        self._node: NodeLifecycle | None = None
         self._work: asyncio.Task[None] | None = None
         self._portal: Portal | None = None
 
     async def __aenter__(self) -> Self:
         if self._work is not None:
-            raise RuntimeError("it is running already: ask for another duly.running()")
-        self._shift = self._new_shift()
-        await self._shift.open()
-        self._work = asyncio.create_task(self._shift.work(), name="duly")
+            raise RuntimeError("this duly.running() is entered already; make another one")
+        self._node = self._new_node()
+        await self._node.open()
+        self._work = asyncio.create_task(self._node.work(), name="duly")
         self._work.add_done_callback(_tell_of_failure)
         return self
 
@@ -263,17 +265,17 @@ class Running:
         trace: TracebackType | None,
         /,
     ) -> None:
-        """Stop warm, and cold once the grace is over, or whoever waits for us is cancelled."""
-        shift, work = self._shift, self._work
-        if shift is None or work is None:
+        """Stop warm, and cold when the grace is over or this task is cancelled."""
+        node, work = self._node, self._work
+        if node is None or work is None:
             return
-        shift.finish()
+        node.finish()
         try:
             await asyncio.wait({work}, timeout=self._grace)
         finally:
             if not work.done():
-                shift.halt()
-            self._shift = self._work = None
+                node.halt()
+            self._node = self._work = None
             await work
 
     def __enter__(self) -> Self:
@@ -301,14 +303,18 @@ class Running:
 
 
 def _tell_of_failure(work: asyncio.Task[None]) -> None:
-    """Nobody waits for it before the end, and whoever reads the log should know."""
+    """Report a node that failed: nothing awaits it before the end."""
     if not work.cancelled() and (error := work.exception()) is not None:
-        told = {"message": "duly does not work here any more", "exception": error, "task": work}
+        told = {
+            "message": "the duly node of this process has failed",
+            "exception": error,
+            "task": work,
+        }
         work.get_loop().call_exception_handler(told)
 
 
-async def serve(shift: NodeLifecycle, say: Callable[[str], None]) -> None:
-    """Work until it is done, or a signal says stop: the first one warm, the next one cold."""
+async def serve(node: NodeLifecycle, say: Callable[[str], None]) -> None:
+    """Run until done or until a signal: the first one stops warm, the second one cold."""
     loop = asyncio.get_running_loop()
     heard = 0
 
@@ -317,19 +323,19 @@ async def serve(shift: NodeLifecycle, say: Callable[[str], None]) -> None:
         heard += 1
         if heard > 1:
             say("stopping now")
-            shift.halt()
+            node.halt()
             return
-        if shift.load:
-            limit = shift.stop_timeout
+        if node.load:
+            limit = node.stop_timeout
             within = "" if limit is None else f" within {show_duration(limit)}"
-            say(f"finishing {job_count(shift.load)}{within}; again to stop now")
-        shift.finish()
+            say(f"finishing {job_count(node.load)}{within}; again to stop now")
+        node.finish()
 
     for number in SIGNALS:
         loop.add_signal_handler(number, hear)
     try:
-        with job_log(say if shift.is_verbose else None):
-            await shift.work()
+        with job_log(say if node.is_verbose else None):
+            await node.work()
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)

@@ -1,8 +1,8 @@
-"""Kills the process groups of jobs when their worker dies, or when its lease ends without a word.
+"""Kills the process groups of jobs when their worker dies or its lease ends without renewal.
 
 A program that a job has started must not run beside the same job elsewhere. A worker that is killed
-cannot end anything, and neither can one that is stopped (SIGSTOP, a frozen container) while its
-lease runs out. So a process beside it does: one for each worker, started for the first group.
+cannot end it, nor can one that is stopped (SIGSTOP, a frozen container) while its lease runs out.
+So a helper process does: one for each worker, started for the first group.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _END_SECONDS = 1.0
 
 
 class Watchdog:
-    """Everything may be called from any thread."""
+    """Guards process groups by a helper process. Every method may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Watchdog:
         self._until: float | None = None
 
     def guard(self) -> "GroupGuard":
-        """Get ready to guard a group that is about to be started."""
+        """Return a guard for a group that is about to be started."""
         with self._lock:
             if self._process is None:
                 self._start()
@@ -43,7 +43,7 @@ class Watchdog:
                 self._start()
 
     def release(self, group: int) -> None:
-        """Before its number may be another's."""
+        """Stop guarding a group, before its number may be reused."""
         with self._lock:
             self._groups.discard(group)
             self._send(f"-{group}")
@@ -52,7 +52,7 @@ class Watchdog:
         with self._lock:
             self._until = moment
             if not self._send(f"={moment!r}") and self._groups:
-                self._start()  # somebody has killed it
+                self._start()  # the helper was killed
 
     @property
     def lease_is_over(self) -> bool:
@@ -68,13 +68,13 @@ class Watchdog:
             self._end()
 
     def _start(self) -> None:
-        """Start the process, or go without one where there can be no more."""
+        """Start the helper process, or go without one if no process can be started."""
         self._end()
         with contextlib.suppress(OSError):
             reading, writing = os.pipe()
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
-                    # By --parent, whoever finds this worker dead finds what is left of it.
+                    # By --parent the death watch recognises the helper of a dead worker.
                     [sys.executable, "-I", "-S", _PROGRAM, "--parent", identity(os.getpid())],
                     stdin=reading,
                     stdout=subprocess.DEVNULL,
@@ -95,7 +95,7 @@ class Watchdog:
                 self._send(f"+{group}")
 
     def _send(self, line: str) -> bool:
-        """Whether there is somebody to read it. A line is short, so it is written whole."""
+        """Write a line; return whether the helper lives. Short lines are written whole."""
         if self._process is None:
             return False
         try:
@@ -118,7 +118,7 @@ class Watchdog:
 
 
 class GroupGuard:
-    """One group, as long as it is guarded."""
+    """Guards one group."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
