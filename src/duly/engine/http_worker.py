@@ -29,7 +29,8 @@ from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import LONGEST_WAIT
 from duly.policy.verdict import Tried, judge
 from duly.registry.option_values import length_of
-from duly.store.protocol import SHELVES, SUSPECT, Settlement, Store
+from duly.store.store import Store
+from duly.store.values import SHELVES, SUSPECT, Settlement
 
 POLL_SECONDS: Final = 0.5
 MOST_ENDINGS: Final = 200  # in one transaction, which locks what waits for them

@@ -10,7 +10,7 @@ from typing import Final
 from duly.engine.timekeeper import NO_REST, ORDINARY, ClockedService
 from duly.errors import DulyError
 from duly.events import EventsHandled
-from duly.store.protocol import EVENTS
+from duly.store.values import EVENTS
 
 LOOKING: Final = timedelta(seconds=1)  # the poll
 

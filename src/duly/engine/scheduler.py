@@ -19,7 +19,8 @@ from duly.engine.timekeeper import (
 )
 from duly.events import Emit, ScheduleFaulted, SchedulesFired, ignore_event
 from duly.policy.firing import decide
-from duly.store.protocol import SCHEDULES, FiringResult, Store
+from duly.store.store import Store
+from duly.store.values import SCHEDULES, FiringResult
 
 REFRESH_SECONDS: Final = 10.0  # between checks for moments that older zone data gave
 DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trusted

@@ -36,7 +36,8 @@ from duly.errors import Busy, InvalidValue, NotAllowed, OutcomeUnknown, WrongSta
 from duly.model.claimed import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.registry.option_values import Duration, length_of, names_of, needs_of
-from duly.store.protocol import QUEUES, READY, WORKERS, Beat, Store
+from duly.store.store import Store
+from duly.store.values import QUEUES, READY, WORKERS, Beat
 
 SHORTEST_LEASE: Final = timedelta(seconds=3)
 LONGEST_LEASE: Final = timedelta(hours=1)

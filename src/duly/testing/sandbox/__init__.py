@@ -28,7 +28,7 @@ from duly.model import job as model
 from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.states import State
 from duly.registry.app_loading import import_all
-from duly.store.protocol import Store
+from duly.store.store import Store
 from duly.sync import Portal
 from duly.testing.clock import VirtualClock
 from duly.testing.sandbox import assertions, time_travel
