@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import now
-from duly.engine.dispatcher import FITTING_SECONDS, NO_REST, Dispatcher
+from duly.engine.dispatcher import FITTING_SECONDS, Dispatcher
+from duly.engine.timekeeper import NO_REST
 from duly.events import Event, JobsReadied
 from duly.model.outcome import Mismatched
 from duly.model.states import State

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duly.clock import now
-from duly.engine.reactor import LOOKING, NO_REST, Reactor
+from duly.engine.reactor import LOOKING, Reactor
+from duly.engine.timekeeper import NO_REST
 from duly.errors import Busy
 from duly.events import Event, EventsHandled
 from duly.model.event import Emitted
