@@ -1,4 +1,4 @@
-"""When: rules about time, exact to the microsecond, across every clock change.
+"""Rules about time, exact to the microsecond, across every clock change.
 
 >>> from duly.rules import parse
 >>> rule = parse("Mon..Fri 09:00 Europe/Berlin")

@@ -1,7 +1,7 @@
-"""Small sets of small numbers, kept as the bits of one integer.
+"""Sets of small numbers as the bits of one integer.
 
-A year is 366 bits, a day 1440, a cron field at most 60. Finding the next member, the previous one,
-or how many lie below costs a shift and a bit count, whatever the set looks like.
+A year is 366 bits, a day 1440, a cron field at most 60. Finding the next member, the previous
+member, or the number of smaller members costs a shift and a bit count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,13 +21,13 @@ def members(bits: int) -> Iterator[int]:
 
 
 def lowest(bits: int, start: int = 0) -> int:
-    """The smallest member at or above ``start``, or -1."""
+    """Return the smallest member at or above ``start``, or -1."""
     rest = bits >> start
     return start + (rest & -rest).bit_length() - 1 if rest else -1
 
 
 def highest(bits: int, end: int) -> int:
-    """The largest member at or below ``end``, or -1."""
+    """Return the largest member at or below ``end``, or -1."""
     return (bits & ((2 << end) - 1)).bit_length() - 1
 
 
@@ -36,5 +36,5 @@ def count_below(bits: int, end: int) -> int:
 
 
 def full(low: int, high: int) -> int:
-    """Every number from ``low`` to ``high``."""
+    """Return the set of all numbers from ``low`` to ``high``."""
     return (2 << high) - (1 << low)

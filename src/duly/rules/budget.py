@@ -1,13 +1,13 @@
-"""How much work one question about rules may cost.
+"""The budget of a query: a limit on the work that evaluating a rule may cost.
 
-A rule may be made of rules, sixteen levels deep, and some kinds ask the rule inside them thousands
-of times for one answer. A limit in each loop does not help: the limits of the levels multiply, and
-a line of text could keep a process busy for years. So a question has one budget, and every level
-spends from it. When it is used up, the question is refused with a ``RuleError``.
+Rules nest up to sixteen levels, and some kinds query their inner rule thousands of times for one
+result. A limit in each loop is not enough: the limits multiply over the levels, and one line of
+text could keep a process busy for years. So a query has one budget that all levels share. When it
+is used up, the query raises ``RuleError``.
 
-A step is about what one lookup costs, a few microseconds. ``Rule.after``, ``count`` and the other
-public questions open a budget where none is open. Whoever asks several questions as one opens one
-around all of them, as the scheduler does to decide a schedule.
+A step is about one lookup, a few microseconds. ``Rule.after``, ``count`` and the other public
+methods open a budget if none is open. A caller that makes several queries as one opens a budget
+around them, as the scheduler does for the decision about a schedule.
 """
 
 from contextvars import ContextVar, Token
@@ -20,7 +20,7 @@ MOST_STEPS: Final = 500_000  # takes one to three seconds; rules in use need a f
 
 
 class Budget:
-    """Steps that are left. Where another budget is open already, that one counts."""
+    """The steps that are left. If another budget is open already, that one is used."""
 
     __slots__ = ("_token", "left")
 
@@ -52,7 +52,7 @@ _OPEN: ContextVar[Budget | None] = ContextVar("duly.rules.budget", default=None)
 
 
 def spend(steps: int = 1) -> None:
-    """Take steps from the open budget, or refuse the question."""
+    """Take steps from the open budget; raise ``RuleError`` if it is used up."""
     budget = _OPEN.get()
     if budget is None:
         return

@@ -4,12 +4,12 @@
     *-*~01 12:00                                 the last day of the month
     Mon *-05~07/1                                the last Monday in May
 
-Every part must hold, weekday *and* date (unlike cron). What is left out is "every" for a date and
-zero for a time. ``str`` of the rule is systemd's normalised form.
+Every part must match, weekday *and* date (unlike cron). A missing date means every day, a missing
+time 00:00. ``str`` of the rule is systemd's normalised form.
 
-For ``dst="cron"`` a calendar rule is a **wildcard** if its hour or its minute is ``*`` or holds an
-open repetition from zero such as ``0/15``, exactly the rules whose cron line would begin that field
-with ``*``; any other is **fixed**. So rewriting a cron line as a calendar never moves a night.
+For ``dst="cron"`` a calendar rule is a **wildcard** if its hour or minute is ``*`` or an open
+repetition from zero such as ``0/15``: the rules whose cron field would begin with ``*``. Any other
+rule is **fixed**. So a cron line and its calendar form behave the same at clock changes.
 """
 
 import re
@@ -48,7 +48,7 @@ _WEEKDAY_NUMBERS = {
     name.lower(): number for names in (WEEKDAYS, WEEKDAY_NAMES) for number, name in enumerate(names)
 }
 
-# As many as one each hundredth of a second.
+# One for each hundredth of a second of a minute.
 MOST_LISTED = 6_000
 
 SHORTHANDS = {
@@ -90,7 +90,7 @@ def calendar(text: str, *, zone: str | None = None, dst: str = "cron") -> Zoned:
 
 
 class _ExpressionReader:
-    """Reads an expression from left to right, and knows where it is when something is wrong."""
+    """Reads an expression from left to right; errors name the position."""
 
     def __init__(self, source: RuleText) -> None:
         self.source = source
@@ -98,7 +98,7 @@ class _ExpressionReader:
         self.at = 0
 
     def expression(self) -> tuple[Expression, bool]:
-        """The expression, and whether it is in UTC whatever the zone (as ``@seconds`` is)."""
+        """Return the expression, and whether it is always in UTC (as ``@seconds`` is)."""
         if not self.body:
             self._fail("an empty text is not a calendar expression")
         weekdays = self._weekdays() if self._peek().isalpha() else ANY_WEEKDAY
@@ -247,7 +247,7 @@ class _ExpressionReader:
         return int(whole) * SECOND + int(digits[:6]) + (digits[6] >= "5")
 
     def _end_of_part(self) -> None:
-        """Nothing, or spaces, follow weekdays and dates."""
+        """Expect the end or spaces after weekdays and dates."""
         if self._peek():
             self._expect(" ")
             self._match(" *")

@@ -1,7 +1,7 @@
-"""What a calendar expression says, once it has been read: its parts, their values, their text.
+"""A parsed calendar expression: its components, their values and their text.
 
-A part is a list of items, and an item is a value, a range, or a repetition. The text is systemd's
-normalised form: items sorted, a range's end pulled back to its last value, weekdays joined.
+A component is a list of items; an item is a value, a range or a repetition. The text is systemd's
+normalised form: items sorted, the end of a range moved to its last value, weekdays joined.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ ANY_WEEKDAY = full(0, 6)
 
 
 class Component(NamedTuple):
-    """One component of a date or a time. Seconds are counted in microseconds."""
+    """A component of a date or a time. Seconds are counted in microseconds."""
 
     name: str
     low: int
@@ -88,7 +88,7 @@ class Expression:
 
     @property
     def fixed(self) -> bool:
-        """Whether it names its time of day, instead of repeating through the day."""
+        """Whether it has fixed times of day, instead of repeating through the day."""
         return not any(
             items == ANY or any(item.start == 0 and item.step and item.stop < 0 for item in items)
             for items in (self.hour, self.minute)

@@ -1,10 +1,9 @@
-"""What clock changes will do to a rule, said before they do it.
+"""Notes about the effects of coming clock changes on a rule.
 
     2027-03-28 02:30 does not exist in Europe/Berlin: will run at 03:00.
     2026-10-25 02:30 happens twice in Europe/Berlin: will run once, the first time.
 
-Only changes that make a difference are named: a rule that repeats every hour anyway runs on through
-both.
+Only changes with an effect are named: a rule that repeats every hour is not affected.
 """
 
 from collections.abc import Iterator
@@ -28,9 +27,9 @@ MOST_TIMES = 3
 def clock_change_notes(
     rule: Rule | Spaced, after: datetime, *, within: timedelta = A_YEAR_AND_A_BIT, limit: int = 2
 ) -> list[str]:
-    """The next clock changes that make a difference to the rule, each as a sentence."""
+    """Return a sentence for each of the next clock changes that affect the rule."""
     if isinstance(rule, Spaced):
-        return []  # elapsed time does not know the wall clock
+        return []  # elapsed time does not depend on the wall clock
     start = to_us(after)
     until = start + within // timedelta(microseconds=1)
     with Budget():
@@ -38,7 +37,7 @@ def clock_change_notes(
 
 
 def _notes(rule: Rule, after: int, until: int) -> Iterator[tuple[int, str]]:
-    """The changes between two instants that make a difference, with what to say of each."""
+    """Yield the clock changes between two instants that affect the rule, with a sentence each."""
     match rule:
         case Zoned():
             yield from _clock_notes(rule, after, until)
@@ -55,7 +54,7 @@ def _notes(rule: Rule, after: int, until: int) -> Iterator[tuple[int, str]]:
         case Recurrence():
             yield from _notes(rule.bounded, after, until)
         case _:
-            pass  # elapsed time, or moments moved away from the clock
+            pass  # elapsed time, or delayed moments
 
 
 def _clock_notes(rule: Zoned, after: int, until: int) -> Iterator[tuple[int, str]]:
@@ -101,7 +100,7 @@ def _in_between(rule: Zoned, low: int, high: int) -> int:
 
 
 def _times(rule: Zoned, low: int, count: int) -> str:
-    """The first wall times from ``low`` on, with their date."""
+    """Return the first wall times from ``low`` on, with their date."""
     shown: list[str] = []
     wall = rule.wall.next(low)
     while wall is not None and len(shown) < min(count, MOST_TIMES):

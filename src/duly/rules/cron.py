@@ -1,13 +1,13 @@
-"""Cron lines, as Debian's cron reads them, with the extensions that people know.
+"""Cron lines, as Debian's cron reads them, with common extensions.
 
 Five fields, or six with seconds first: minute, hour, day of month, month, day of week. Beyond
 Vixie's grammar: ``L``, ``L-3``, ``LW``, ``15W``, ``5L``, ``FRI#2``, ``?``, ``a/n``, ranges that
 wrap round (``22-2``, ``fri-mon``) and ``H``, a value picked by the hash of a name.
 
-Two subtleties of Vixie's are kept, because running crontabs rest on them. If the text of either day
-field begins with ``*`` (so also ``*/2``) both must match, otherwise one is enough. And a rule is a
-**wildcard** if the text of its minute or hour begins with ``*``, otherwise it is **fixed**: that is
-what ``dst="cron"`` looks at when the clock changes.
+Two details of Vixie cron are kept, because existing crontabs depend on them. If the text of either
+day field begins with ``*`` (also ``*/2``) both must match, otherwise one is enough. And a rule is a
+**wildcard** if the text of its minute or hour begins with ``*``, otherwise it is **fixed**:
+``dst="cron"`` depends on that at clock changes.
 """
 
 import re
@@ -40,13 +40,13 @@ ALIASES = {
 
 @dataclass(frozen=True)
 class CronField:
-    """One of the columns of a cron line."""
+    """A field of a cron line: its name, range and names of values."""
 
     name: str
     low: int
     high: int
     names: tuple[str, ...] = ()
-    last_hashed: int = 0  # H picks only what every month and week has
+    last_hashed: int = 0  # the largest value that H picks: one that every month and week has
 
 
 SECOND_FIELD = CronField("second", 0, 59, last_hashed=59)
@@ -74,7 +74,7 @@ def cron(
 ) -> Zoned:
     """Read a cron line.
 
-    ``name`` is what ``H`` is hashed from: give it the schedule's, and it keeps its place.
+    ``H`` is a hash of ``name``: pass the schedule's name, so that its value stays the same.
     """
     source = read(text, zone=zone, dst=dst)
     columns = _columns(source, name)
@@ -97,7 +97,7 @@ def cron(
 
 @dataclass
 class ParsedField:
-    """What one field says. Weekdays are still counted as cron does, from Sunday, 0 or 7."""
+    """A parsed field. Weekdays are still counted as in cron, from Sunday (0 or 7)."""
 
     field: CronField
     text: str
@@ -181,7 +181,7 @@ def _wrong_shape(source: RuleText, words: int) -> RuleError:
 
 
 def _plain(item: str, column: ParsedField, name: str | None) -> str:
-    """An item without ``H``: the value, or the range, that the name's hash picks."""
+    """Replace ``H`` in an item with the value or range that the hash of the name picks."""
     found = _HASHED.fullmatch(item)
     if not found:
         return item
@@ -203,7 +203,7 @@ def _plain(item: str, column: ParsedField, name: str | None) -> str:
 
 
 def _read_item(item: str, column: ParsedField) -> None:
-    """Add what one item of a list says to its column."""
+    """Add one item of a list to its field."""
     if column.field is DAY_OF_MONTH and (found := _LAST.fullmatch(item)):
         before = int(found["before"] or 0)
         if before > 30:
@@ -256,7 +256,7 @@ def _days(columns: list[ParsedField]) -> FieldDays:
     *_, day, month, weekday = columns
     either = not (day.starred or weekday.starred)
     if either and (day.bits == full(1, 31) or weekday.bits & full(0, 6) == full(0, 6)):
-        return shared(FieldDays(months=month.bits))  # one half is any day, so any day will do
+        return shared(FieldDays(months=month.bits))  # one of the two fields matches every day
     days = FieldDays(
         months=month.bits,
         dates=day.bits,

@@ -1,7 +1,7 @@
-"""Whole days to leave out: a list of dates, or the public holidays of a region.
+"""Whole days to exclude: a list of dates, or the public holidays of a region.
 
-As rules their moments are the beginnings of those days. Taken away from another rule, they take
-everything that falls on them, by the clock on the wall of the zone.
+The moments of these rules are the starts of the days. Subtracted from another rule, they exclude
+every moment on those days, in the zone's local time.
 """
 
 import re
@@ -25,7 +25,7 @@ from duly.rules.zone import Dst, zone_named
 from duly.rules.zoned import Zoned
 
 MOST_DATES = 300
-YEAR_STEPS = 200  # what it costs to make the holidays of one year
+YEAR_STEPS = 200  # the cost of computing the holidays of one year
 
 _REGION = re.compile(r"(?P<country>[A-Z]{2})(?:-(?P<part>[A-Za-z0-9]{1,8}))?")
 _DAY_BEGINS = Dst("end/first", "end", "first")
@@ -33,7 +33,7 @@ _DAY_BEGINS = Dst("end/first", "end", "first")
 
 @dataclass(frozen=True, repr=False)
 class WholeDays(Rule):
-    """Days from midnight to midnight, in a zone of their own or that of the rule they reduce."""
+    """Days from midnight to midnight, in their own zone or that of the rule that excludes them."""
 
     days: Days
     zone: str | None
@@ -90,7 +90,7 @@ class WholeDays(Rule):
 
 @dataclass(frozen=True)
 class HolidayDays(Days):
-    """The public holidays of a country or a part of it, as the ``holidays`` package has them."""
+    """The public holidays of a country or a part of it, from the ``holidays`` package."""
 
     country: str
     part: str | None
@@ -99,7 +99,7 @@ class HolidayDays(Days):
         if index not in self._years:
             spend(YEAR_STEPS)
             with catch_warnings():
-                simplefilter("ignore")  # years for which a country's data is thin
+                simplefilter("ignore")  # warnings about years with incomplete data
                 found = _package().country_holidays(
                     self.country, subdiv=self.part, years=FIRST_YEAR + index
                 )
@@ -112,7 +112,7 @@ class HolidayDays(Days):
 
 
 def dates(*days: date | str, zone: str | None = None) -> WholeDays:
-    """Whole days to take away: dates, ``"2026-12-24"``, or ``"2026-12-24..2027-01-01"``."""
+    """Return whole days to exclude: dates, ``"2026-12-24"``, or ``"2026-12-24..2027-01-01"``."""
     listed = frozenset(found for day in days for found in _dates(day))
     if not 1 <= len(listed) <= MOST_DATES:
         raise RuleError(f"dates(…) takes 1 to {MOST_DATES} days, not {len(listed)}")
@@ -121,7 +121,7 @@ def dates(*days: date | str, zone: str | None = None) -> WholeDays:
 
 
 def holidays(region: str, *, zone: str | None = None) -> WholeDays:
-    """A region's public holidays: ``DE`` or, with a part of the country, ``DE-BE``."""
+    """Return the public holidays of a country (``DE``) or a part of it (``DE-BE``)."""
     if not isinstance(region, str):
         raise RuleError(f"{region!r} is not a region such as DE or DE-BE")
     known = _package().list_supported_countries()
@@ -150,7 +150,7 @@ def holidays(region: str, *, zone: str | None = None) -> WholeDays:
 
 
 def holiday_data_version() -> str:
-    """The release of the holiday data in use; it changes with every release of the package."""
+    """Return the version of the ``holidays`` package, which is that of its data."""
     return str(_package().__version__)
 
 
@@ -164,7 +164,7 @@ def _dates(day: date | str) -> list[date]:
 
 
 def _ranges(days: list[date]) -> Iterator[str]:
-    """Days in order, three or more in a row as a range."""
+    """Yield the days in order; three or more in a row become a range."""
     for _, group in groupby(enumerate(days), lambda pair: pair[1].toordinal() - pair[0]):
         run = [str(day) for _, day in group]
         yield from [f"{run[0]}..{run[-1]}"] if len(run) > 2 else run

@@ -1,12 +1,11 @@
 """Sets of calendar days: a year is an integer of 366 bits.
 
-Every kind of day set answers one question, "which days of this year?", as bits (bit 0 is
-1 January). The next day, the previous day and the number of days before are then the same few
-shifts for all of them. Days are numbered from 1970-01-01 and known to the end of 2199, the horizon
-that systemd has.
+Every kind of day set returns the days of a year as bits (bit 0 is 1 January). Finding the next day,
+the previous day and the number of days before are then the same few shifts for all kinds. Days are
+numbered from 1970-01-01 to the end of 2199, systemd's horizon.
 
-What cron and calendar rules say depends only on a year's type, leap or not and the weekday of
-1 January: fourteen integers describe all years.
+The days of cron and calendar rules depend only on the type of a year: leap year or not, and the
+weekday of 1 January. So fourteen integers describe all years.
 """
 
 from abc import ABC, abstractmethod
@@ -51,18 +50,18 @@ class Days(ABC):
 
     @abstractmethod
     def year(self, index: int) -> int:
-        """The days of the year 1970 + ``index`` that belong to the set, 1 January as bit 0."""
+        """Return the days of the year 1970 + ``index`` in the set, 1 January as bit 0."""
 
     @cached_property
     def totals(self) -> list[int]:
-        """For each year, how many days of the set lie before it; the last entry counts them all."""
+        """For each year the number of days in the set before it; the last item is the total."""
         totals = [0]
         for index in range(YEARS):
             totals.append(totals[-1] + self.year(index).bit_count())
         return totals
 
     def next(self, day: int) -> int | None:
-        """The first day of the set at or after ``day``."""
+        """Return the first day of the set at or after ``day``."""
         if day < 0:
             day = 0
         index = bisect_right(NEW_YEAR, day) - 1
@@ -78,7 +77,7 @@ class Days(ABC):
         return None if later == YEARS else NEW_YEAR[later] + lowest(self.year(later))
 
     def previous(self, day: int) -> int | None:
-        """The last day of the set at or before ``day``."""
+        """Return the last day of the set at or before ``day``."""
         if day < 0:
             return None
         index = min(bisect_right(NEW_YEAR, day), YEARS) - 1
@@ -111,12 +110,12 @@ class Days(ABC):
 
 @dataclass(frozen=True)
 class FieldDays(Days):
-    """The days that the date fields of a cron line or a calendar expression name.
+    """The days of the date fields of a cron line or a calendar expression.
 
     ``dates`` has bit d for the d-th of the month, ``last`` bit k for the k-th last day, ``nearest``
     bit d for the weekday nearest to the d-th (bit 0: the last weekday of the month). ``weekdays``
     has bit 0 for Monday; ``nth`` holds (weekday, n) pairs, n = ``LAST`` for the month's last.
-    Both halves must hold, or with ``either`` one of them is enough.
+    Date and weekday must both match; with ``either`` one of them is enough.
     """
 
     years: int = ALL_YEARS
@@ -145,7 +144,7 @@ class FieldDays(Days):
 
     @property
     def all(self) -> bool:
-        """Whether it names no day at all."""
+        """Whether the fields match every day."""
         return self == EVERY_DAY
 
     def _days_of(self, leap: int, weekday: int) -> int:
@@ -177,7 +176,7 @@ EVERY_DAY = FieldDays()
 
 @lru_cache(maxsize=4096)
 def shared(days: FieldDays) -> FieldDays:
-    """The one object for equal sets of days, so that their years are worked out once."""
+    """Return one shared object for equal sets of days, so that years are computed once."""
     return days
 
 
@@ -192,7 +191,7 @@ def _nth_weekday(weekday: int, n: int, length: int, first: int) -> int:
 
 
 def _nearest_weekday(day: int, length: int, first: int) -> int:
-    """The weekday nearest to a date, never leaving its month; nothing where the date is missing."""
+    """Return the working day nearest to a date, in the same month; 0 if there is no such date."""
     target = day or length
     if target > length:
         return 0
@@ -223,10 +222,7 @@ class StepDays(Days):
 
 @dataclass(frozen=True)
 class StepMonths(Days):
-    """The same date every ``step`` months from ``first`` on.
-
-    Dates after the 28th are not for it: they would be missing in some months.
-    """
+    """The same day of month every ``step`` months from ``first`` on; at most the 28th."""
 
     step: int
     first: date
@@ -243,7 +239,7 @@ class StepMonths(Days):
 
 @dataclass(frozen=True)
 class ListedDays(Days):
-    """Just these days."""
+    """A list of days."""
 
     days: frozenset[date]
 
@@ -284,7 +280,7 @@ class CommonDays(Days):
 
 
 def bits_of(dates: Iterable[date]) -> dict[int, int]:
-    """Dates as bits, by year."""
+    """Return dates as bits, by year."""
     years: dict[int, int] = {}
     for day in dates:
         index = day.year - FIRST_YEAR

@@ -1,14 +1,14 @@
-"""When something happens: ``on invoice.paid``, a rule that has no moments of its own.
+"""Rules for events: ``on invoice.paid``.
 
-The clock never makes it due: an event does, and every event whose name matches the pattern is one
-moment. So it has no set of moments to count, to preview or to combine with others; what it has is
-words about the reaction:
+Events make such a rule due, not the clock: every event whose name matches the pattern is one
+moment. So it has no moments that could be counted, previewed or combined with other rules. Its
+options are about the reaction:
 
-    on invoice.*                                    whatever is below "invoice."
-    on doc.changed key="doc:{doc_id}" debounce=30s  once it has been quiet for so long
+    on invoice.*                                    every event below "invoice."
+    on doc.changed key="doc:{doc_id}" debounce=30s  after 30 s without another event
     on class.scheduled key="class:{class_id}" run_after="-24h from starts_at" unless=class.cancelled
 
-Names in braces, and the word behind ``from``, are fields of the event.
+Names in braces, and the word after ``from``, are fields of the event.
 """
 
 import re
@@ -33,7 +33,7 @@ _WORDS: Final = ("key", "debounce", "run_after", "unless")
 
 
 class RunAfter(NamedTuple):
-    """How long after the event, or after the moment in one of its fields; before it, if below 0."""
+    """A delay after the event or after the moment in one of its fields; negative: before it."""
 
     length: timedelta
     field: str | None = None
@@ -54,13 +54,13 @@ class RunAfter(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class On(Rule):
-    """When an event happens whose name matches the pattern."""
+    """A rule that is due when an event matches the pattern."""
 
     pattern: str
-    key: str | None = None  # of events that are about the same: the last one counts
+    key: str | None = None  # of events with the same key, the last one counts
     debounce: timedelta | None = None
     run_after: RunAfter | None = None
-    unless: str | None = None  # what withdraws a reaction that has not begun
+    unless: str | None = None  # the event that cancels a reaction that has not begun
     zone = None
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ def on(
     run_after: str | timedelta | None = None,
     unless: str | None = None,
 ) -> On:
-    """A reaction to events, from words as they are typed."""
+    """Return a rule for events."""
     return On(
         pattern,
         key=_key(key),
@@ -149,7 +149,7 @@ def on(
 
 
 def parse_on(text: str) -> On:
-    """What ``str`` prints, and what people type."""
+    """Parse the text of a rule for events."""
     body = text.lstrip().removeprefix(BEGINNING).strip()
     pattern = re.match(r"\S*", body)
     at, values = len(pattern[0]) if pattern else 0, dict[str, str]()
@@ -185,7 +185,7 @@ def read_run_after(asked: str | timedelta) -> RunAfter:
 
 
 def check_name(name: object) -> str:
-    """The name of an event: words of letters, digits, _ and -, with dots between them."""
+    """Return the name of an event, or refuse it: words of letters, digits, _ and -, and dots."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RuleError(
             f"{name!r} is not the name of an event: words of letters, digits, _ and -, with dots "
@@ -199,7 +199,7 @@ def check_name(name: object) -> str:
 
 
 def check_pattern(pattern: object) -> str:
-    """A name; or ``invoice.*`` for everything below it, or ``*`` for everything."""
+    """Return a pattern, or refuse it: a name, ``invoice.*`` for all names below it, or ``*``."""
     if pattern == EVERYTHING:
         return EVERYTHING
     if isinstance(pattern, str) and "*" in pattern.removesuffix(BELOW):
@@ -213,7 +213,7 @@ def check_pattern(pattern: object) -> str:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether events of this name are meant."""
+    """Return whether the name of an event matches a pattern."""
     if pattern.endswith("*"):
         return name.startswith(pattern[:-1])
     return name == pattern

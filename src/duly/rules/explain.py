@@ -1,11 +1,11 @@
-"""A wall-clock rule as an English sentence.
+"""Rules as English sentences, and words for lists, ordinals and runs of numbers.
 
     Weekdays at 09:00 Europe/Berlin.
     On the 13th of every month and every Friday at 00:00 UTC.
     Every 15 minutes from 09:00 to 17:45 Europe/Berlin.
 
-The sentence is made from what the rule means, not from how it was written: a cron line and a
-calendar expression for the same moments say the same.
+The sentence is made from the meaning of the rule, not from its text: a cron line and a calendar
+expression for the same moments give the same sentence.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -205,12 +205,12 @@ MONTHS = (
 
 
 def listed(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b``, or ``a, b and c``."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def ranges(numbers: Iterable[int], name: Callable[[int], str], to: str) -> list[str]:
-    """Numbers by name, three or more in a row by their ends: ``1st``, ``5th to 9th``, ``12th``."""
+    """Name the numbers; three or more in a row become a range: ``1st``, ``5th to 9th``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
@@ -237,5 +237,5 @@ def ordinal(number: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """``hour``, ``2 hours``: for use after "every"."""
+    """Return ``hour`` or ``2 hours``, for use after "every"."""
     return noun if count == 1 else f"{count} {noun}s"

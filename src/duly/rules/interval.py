@@ -1,11 +1,11 @@
-"""Rules that repeat at an interval: ``every 5m`` and ``every 2 weeks at 09:00 from 2026-01-05``.
+"""Fixed rates: ``every 5m`` and ``every 2 weeks at 09:00 from 2026-01-05``.
 
-Hours and less are elapsed time: ``every 24h`` drifts along the wall clock when it changes. Days and
-more are counted on the calendar: ``every 1 day at 09:00`` is 09:00 on both sides of a change, so it
-needs a time of day and a zone. Either is anchored, never counted from "now": a restart or another
-node gets the same moments.
+Hours and less are elapsed time: ``every 24h`` moves on the wall clock when the clock changes. Days
+and more are counted on the calendar: ``every 1 day at 09:00`` is 09:00 before and after a clock
+change, so it needs a time of day and a zone. Both have an anchor and are never counted from "now":
+a restart or another node computes the same moments.
 
-``every(...)`` is a fixed rate. A fixed delay after the end of the last run is ``spaced``.
+A fixed delay after the end of the last run is ``spaced``.
 """
 
 import re
@@ -43,7 +43,7 @@ _BY_NAME = re.compile(
 
 @dataclass(frozen=True, repr=False)
 class Every(Rule):
-    """A fixed rate in elapsed time, beginning at an anchor."""
+    """A fixed rate in elapsed time, from an anchor on."""
 
     step: int
     anchor: int
@@ -67,7 +67,7 @@ class Every(Rule):
         return divides_the_day or MINUTE % self.step == 0
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        """Two rates meet at a rate of their own, or never; others meet a rate on UTC's clock."""
+        """Count shared moments: two rates share a rate or nothing; others are compared in UTC."""
         rates = [other for other in others if isinstance(other, Every)]
         if len(rates) < len(others):
             if not self.expands:
@@ -82,7 +82,7 @@ class Every(Rule):
         return meeting.count_us(after, until) if meeting else 0
 
     def _on_the_clock(self) -> Zoned:
-        """A rate that divides the day or the minute, as times of day in UTC, and endless."""
+        """Return a rate that divides the day or the minute as times of day in UTC."""
         minute, second = divmod(self.anchor % self.step, MINUTE)
         minutes = pack(range(minute, MINUTES, max(self.step // MINUTE, 1)))
         seconds = tuple(range(second, MINUTE, self.step)) if self.step < MINUTE else (second,)
@@ -120,7 +120,7 @@ def every(
     zone: str | None = None,
     dst: str = "cron",
 ) -> Rule:
-    """A fixed rate: ``"5m"``, ``"1h30m from 2026-01-01T00:15Z"``, ``"2 weeks at 09:00 from …"``."""
+    """Read a fixed rate: ``"5m"``, ``"1h30m from 2026-01-01T00:15Z"``, ``"2 weeks at 09:00 …"``."""
     if isinstance(step, timedelta):
         return _elapsed(parse_duration(step), EPOCH if anchor is None else anchor)
     source = read(step, zone=zone, dst=dst)

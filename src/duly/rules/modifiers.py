@@ -1,6 +1,6 @@
-"""Rules made from one other rule: bounded, delayed, jittered, or as stretches of time.
+"""Modifiers: rules made from one other rule by bounds, delay, jitter or a duration.
 
-Each keeps the protocol's costs: what it asks of the inner rule is a handful of lookups.
+A query of such a rule costs a few queries of the inner rule.
 """
 
 from collections.abc import Sequence
@@ -143,7 +143,7 @@ class Jittered(Derived):
         return self.rule.count_us(after, until) + pending_before - pending_after
 
     def _pending(self, instant: int) -> int:
-        """Whether a moment is due by the inner rule but still delayed."""
+        """Return 1 if a moment of the inner rule has passed but is still delayed, else 0."""
         nominal = self.rule.at_or_before_us(instant)
         return int(nominal is not None and self._moved(nominal) > instant)
 
@@ -164,7 +164,7 @@ class Jittered(Derived):
 
 @dataclass(frozen=True, repr=False)
 class Lasting(Derived):
-    """The same moments, each the beginning of a stretch: for taking away from another rule."""
+    """The same moments, each the start of a period: for exclusion from another rule."""
 
     length: int
 
@@ -200,7 +200,7 @@ def bounded(
     end: datetime | None = None,
     count: int | None = None,
 ) -> Rule:
-    """Only the moments from ``start`` to ``end``, both included, and at most ``count`` of them."""
+    """Limit a rule to the moments from ``start`` to ``end``, inclusive, at most ``count``."""
     _check_rule(rule)
     if count is not None and start is None:
         raise RuleError(f"count={count} counts from a start: pass start= too")
@@ -213,19 +213,19 @@ def bounded(
     if first is None and last is None:
         return rule
     found = Bounded(rule, first, last, count)
-    found.after_us(FIRST_US)  # where the count ends is found now, or refused now
+    found.after_us(FIRST_US)  # find the end of the count now, or raise now
     return found
 
 
 def delayed(rule: Rule, delay: str | timedelta) -> Rule:
-    """Every moment later by the same delay."""
+    """Delay every moment of a rule by the same time."""
     return Delayed(_check_rule(rule), _positive(delay))
 
 
 def spread(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
-    """Every moment later by a part of ``width`` that is always the same for one name.
+    """Delay a rule by a part of ``width`` that depends on the name.
 
-    So that a thousand rules for midnight do not all begin at midnight.
+    So a thousand rules for midnight do not all start at midnight.
     """
     seconds = _positive(width) // 1_000_000
     delay = picked(_seed(name), 0, max(seconds, 1)) * 1_000_000
@@ -233,12 +233,12 @@ def spread(rule: Rule, width: str | timedelta, *, name: str) -> Rule:
 
 
 def jitter(rule: Rule, width: str | timedelta, *, name: str) -> Jittered:
-    """Every moment later by a part of ``width``, picked for each by the name and the moment."""
+    """Delay every moment by a part of ``width`` that depends on the name and the moment."""
     return Jittered(_check_rule(rule), _positive(width), _seed(name))
 
 
 def lasting(rule: Rule, length: str | timedelta) -> Rule:
-    """The rule's moments as beginnings of stretches, so that ``other - rule`` leaves those out."""
+    """Make the moments the starts of periods, so that ``other - rule`` excludes the periods."""
     return Lasting(_check_rule(rule), _positive(length))
 
 
@@ -254,13 +254,13 @@ def _check_rule(rule: Rule) -> Rule:
 
 
 def picked(seed: int, instant: int, width: int) -> int:
-    """A number from 0 up to ``width``, the same for the same seed and instant, on every machine."""
+    """Return a number from 0 up to ``width`` that depends only on the seed and the instant."""
     digest = blake2b(f"{seed}:{instant}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") * width >> 64
 
 
 def delay_of(name: str, moment: datetime, width: timedelta) -> timedelta:
-    """How much later within ``width`` something starts that a name is due to do at a moment."""
+    """Return the jitter of a moment for a name: a length from 0 up to ``width``."""
     return picked(_seed(name), to_us(moment), width // MICROSECOND) * MICROSECOND
 
 

@@ -1,7 +1,7 @@
-"""One moment, or a few.
+"""Rules for one moment, or a few.
 
-A moment given with an offset is that instant for ever. A wall time given with a zone stays a wall
-time: should the zone's law change before it comes, the instant moves with the clock on the wall.
+A moment with an offset is a fixed instant. A local time with a zone stays a local time: if the
+zone's rules change before it comes, the instant moves with them.
 """
 
 import re
@@ -50,7 +50,7 @@ class Moments(Rule):
         return bisect_right(self.instants, until) - bisect_right(self.instants, after)
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        """Look each instant up in the others: there may be few of them, and many of theirs."""
+        """Count shared moments by looking up each instant in the other rules."""
         first, end = bisect_right(self.instants, after), bisect_right(self.instants, until)
         spend(max(0, end - first) * len(others))
         return sum(
@@ -69,7 +69,7 @@ class Moments(Rule):
 
 
 def at(moment: datetime | str, *, zone: str | None = None, dst: str = "cron") -> Rule:
-    """One moment: an aware datetime, ISO text with an offset, or ISO text with a zone."""
+    """Return a rule for one moment: an aware datetime, or ISO text with an offset or a zone."""
     if isinstance(moment, datetime):
         return Moments((_checked(to_us(moment), str(moment)),))
     source = read(moment, zone=zone, dst=dst, longest=MOST_TEXT)

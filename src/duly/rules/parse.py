@@ -1,4 +1,4 @@
-"""From text to rule, whatever kind it is.
+"""Parsing the text of any rule.
 
     30 2 * * 1-5 Europe/Berlin                 five or six fields, or @daily: a cron line
     Mon..Fri 09:00 Europe/Berlin               anything else: a calendar expression
@@ -6,11 +6,11 @@
     on invoice.paid                            when an event happens
     2026-12-24T18:00+01:00                     once
     DTSTART:20260105T090000Z RRULE:FREQ=DAILY  a recurrence
-    holidays(DE-BE) · dates(2026-12-24)        days, to take away
+    holidays(DE-BE) · dates(2026-12-24)        days, to exclude
 
-A rule may be followed by what is done to it: ``start=``, ``end=``, ``count=``, ``delay=``,
-``jitter=`` with ``seed=``, ``lasting=``. Rules are joined with `` | `` and taken away with `` - ``,
-from left to right, and grouped by parentheses. What ``str`` prints, ``parse`` reads.
+Modifiers may follow a rule: ``start=``, ``end=``, ``count=``, ``delay=``, ``jitter=`` with
+``seed=``, ``lasting=``. Rules are joined with `` | `` and subtracted with `` - ``, from left to
+right, and grouped by parentheses. ``parse`` reads what ``str`` of a rule returns.
 """
 
 import re
@@ -53,7 +53,7 @@ def parse(
     zone = checked_zone(zone)
     dst_policy(dst, fixed=True)
     try:
-        with Budget():  # a few rules are asked something while they are read
+        with Budget():  # parsing evaluates some rules
             return _read(text, zone, dst, name)
     except RuleError as error:
         raise _moved(error, text, 0) from None
@@ -61,7 +61,7 @@ def parse(
 
 @lru_cache(maxsize=512)
 def _read(text: str, zone: str | None, dst: str, name: str | None) -> Rule | Spaced:
-    """Rules are values, so what was read once need not be read again."""
+    """Parse a text; cached, because rules are immutable."""
     found = _Parser(zone, dst, name).combination(Piece(text, 0), depth=0)
     return found.placed_in(zone) if isinstance(found, Rule) else found
 
@@ -93,7 +93,7 @@ class _Parser:
         if depth > DEEPEST:
             raise piece.error(f"parentheses are at most {DEEPEST} deep")
         if piece.text.lstrip().startswith(BEGINNING):
-            return self.reaction(piece)  # its words are its own
+            return self.reaction(piece)  # it has its own grammar
         first, *others = _terms(piece)
         if len(others) >= MOST_TERMS:
             raise piece.error(f"at most {MOST_TERMS} rules can be combined")
@@ -121,7 +121,7 @@ class _Parser:
         return left - right
 
     def term(self, piece: Piece, depth: int) -> Rule | Spaced:
-        """A rule, or a combination in parentheses, and what is done to it."""
+        """Read a rule, or a combination in parentheses, with its modifiers."""
         if piece.text.startswith("("):
             close = _closing(piece)
             rule = self.combination(piece.part(1, close), depth + 1)
@@ -146,7 +146,7 @@ class _Parser:
         return self.modified(rule, piece.part(end))
 
     def simple(self, text: str) -> Rule | Spaced:  # noqa: PLR0911 - a kind of rule a line
-        """A rule of one kind, recognised by how it looks."""
+        """Read a rule without modifiers; its kind is recognised by its first characters."""
         if not text:
             raise RuleError("an empty text is not a rule", text=text, position=0)
         kind = text.upper()
@@ -171,7 +171,7 @@ class _Parser:
         return self.calendar(text)
 
     def calendar(self, text: str) -> Rule:
-        """What nothing else claimed: if it is none either, say what else there is."""
+        """Read a calendar expression, the last kind tried; an error lists the other kinds."""
         try:
             return calendar(text, zone=self.zone, dst=self.dst)
         except RuleError as error:
@@ -221,7 +221,7 @@ class _Parser:
 
 
 def _values(piece: Piece) -> dict[str, str]:
-    """What is done to a rule, by name."""
+    """Return the modifiers of a rule by name."""
     values: dict[str, str] = {}
     for word in piece.text.split():
         found = _MODIFIER.fullmatch(word)
@@ -238,7 +238,7 @@ def _values(piece: Piece) -> dict[str, str]:
 
 
 def _terms(piece: Piece) -> list[tuple[str, Piece]]:
-    """The operands, each with the operator before it: a word of its own, outside parentheses."""
+    """Return the operands outside of parentheses, each with the operator before it."""
     terms, operator, start, depth = [], "", 0, 0
     for word in re.finditer(r"\S+", piece.text):
         if depth == 0 and word[0] in ("|", "-"):
@@ -256,7 +256,7 @@ def _terms(piece: Piece) -> list[tuple[str, Piece]]:
 
 
 def _closing(piece: Piece) -> int:
-    """Where the parenthesis that opens the piece is closed."""
+    """Return the position of the parenthesis that closes the first one."""
     depth = 0
     for at_, char in enumerate(piece.text):
         depth += (char == "(") - (char == ")")
@@ -289,6 +289,6 @@ def _moment(values: dict[str, str], key: str, piece: Piece) -> datetime | None:
 
 
 def _moved(error: RuleError, text: str, start: int) -> RuleError:
-    """The same error, about a longer text in which the wrong one begins at ``start``."""
+    """Return the error for a longer text, in which the wrong part begins at ``start``."""
     position = (error.position or 0) + start
     return type(error)(error.message, text=text, position=position, suggestions=error.suggestions)

@@ -1,15 +1,15 @@
-"""What a rule is: a fixed, ordered set of moments.
+"""The interface of a rule: a fixed, ordered set of moments.
 
-A rule never reads the clock and does not walk along what it is asked to count: ``after`` and
-``at_or_before`` look things up, ``count`` subtracts. So a year of downtime costs as much as a
-minute, and the same question always gets the same answer.
+A rule never reads the clock and does not iterate over moments to count them: ``after`` and
+``at_or_before`` are lookups, ``count`` is a subtraction. So a year of downtime costs as much as a
+minute, and a query always has the same result.
 
-Outside, moments are aware datetimes, and answers are in UTC. Inside, and for whoever writes a new
-kind of rule, an instant is an integer: microseconds since 1970-01-01T00:00Z. A kind of rule is
-three methods: ``after_us``, ``at_or_before_us`` and ``count_us``.
+The public methods take aware datetimes and return UTC. Internally an instant is an integer:
+microseconds since 1970-01-01T00:00Z. A new kind of rule implements three methods: ``after_us``,
+``at_or_before_us`` and ``count_us``.
 
 Rules combine: ``a | b`` has the moments of both, each once; ``a - b`` has those of ``a`` that ``b``
-does not take away.
+does not exclude.
 """
 
 from abc import ABC, abstractmethod
@@ -27,33 +27,33 @@ from duly.rules.wall_times import DAY
 class Rule(ABC):
     """A fixed, ordered set of moments."""
 
-    zone: str | None  # the clock on which wall it follows, if it follows one
+    zone: str | None  # the zone of its wall clock, if it has one
     compound = False  # made of other rules
 
     def after(self, moment: datetime, /) -> datetime | None:
-        """The first moment strictly later than ``moment``, or None."""
+        """Return the first moment strictly later than ``moment``, or None."""
         with Budget():
             found = self.after_us(to_us(moment))
         return None if found is None else EPOCH + timedelta(microseconds=found)
 
     def at_or_before(self, moment: datetime, /) -> datetime | None:
-        """The last moment that is not later than ``moment``, or None."""
+        """Return the last moment that is not later than ``moment``, or None."""
         with Budget():
             found = self.at_or_before_us(to_us(moment))
         return None if found is None else EPOCH + timedelta(microseconds=found)
 
     def count(self, after: datetime, until: datetime) -> int:
-        """How many moments are later than ``after`` and not later than ``until``."""
+        """Return the number of moments later than ``after`` and not later than ``until``."""
         start, end = to_us(after), to_us(until)
         with Budget():
             return self.count_us(start, end) if end > start else 0
 
     def between(self, start: datetime, end: datetime, limit: int = 1000) -> Iterator[datetime]:
-        """The moments later than ``start`` and not later than ``end``, at most ``limit``."""
+        """Yield the moments later than ``start`` and not later than ``end``, at most ``limit``."""
         return self._between(to_us(start), to_us(end), limit)
 
     def _between(self, instant: int, last: int, limit: int) -> Iterator[datetime]:
-        budget = Budget()  # one for all of them; not open while the caller has its turn
+        budget = Budget()  # one for all moments; not open while the caller runs
         for _ in range(limit):
             with budget:
                 found = self.after_us(instant)
@@ -72,9 +72,9 @@ class Rule(ABC):
     def count_us(self, after: int, until: int) -> int: ...
 
     def nth_after_us(self, instant: int, n: int) -> int | None:
-        """The ``n``-th moment later than ``instant``: in strides that double, then by halving.
+        """Return the ``n``-th moment later than ``instant``, by doubling strides, then bisection.
 
-        Only the stretch in question is ever counted, so that an early moment is found early.
+        Only the range in question is counted, so that an early moment is found quickly.
         """
         low, stride = instant, DAY
         while (found := self.count_us(low, low + stride)) < n:
@@ -95,25 +95,25 @@ class Rule(ABC):
 
     @abstractmethod
     def explain(self) -> str:
-        """The rule as an English sentence."""
+        """Return the rule as an English sentence."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """The rule as text that parses back to an equal rule."""
+        """Return text that parses back to an equal rule."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
 
-    # -- what a rule can do beside another -----------------------------------------------------
+    # -- combination with other rules ----------------------------------------------------------
 
     @property
     def stated_zone(self) -> str | None:
-        """The zone that it was given, for what is placed beside it."""
+        """The zone in the rule's text, also used for exclusions without a zone."""
         return self.zone
 
     @property
     def has_stretches(self) -> bool:
-        """Whether its moments begin stretches, as holidays do, instead of being points."""
+        """Whether its moments start periods, as holidays do, instead of being points."""
         return False
 
     @property
@@ -122,19 +122,19 @@ class Rule(ABC):
         return None
 
     def blocked_until_us(self, instant: int) -> int | None:
-        """As something to subtract: the end of the stretch that holds ``instant``, if one does.
+        """Return the end of the excluded period that contains ``instant``, or None.
 
-        A point takes away only itself.
+        Used when the rule is subtracted from another. A point excludes only itself.
         """
         return instant + 1 if self.at_or_before_us(instant) == instant else None
 
     @property
     def expands(self) -> bool:
-        """Whether ``shared_count_us`` knows more of it than its moments."""
+        """Whether the rule has its own ``shared_count_us``, faster than iterating."""
         return False
 
     def shared_count_us(self, others: "Sequence[Rule]", after: int, until: int) -> int:
-        """How many moments this rule and all the others have in common."""
+        """Return the number of moments that this rule and all the others share."""
         if not others:
             return self.count_us(after, until)
         for at, other in enumerate(others):
@@ -143,11 +143,11 @@ class Rule(ABC):
                 return other.shared_count_us(rest, after, until)
         return _walk([self, *others], after, until)
 
-    def refuse_company(self) -> None:  # noqa: B027 - most have nothing against it
-        """Where a rule has no moments of its own to be combined with others, it says so."""
+    def refuse_company(self) -> None:  # noqa: B027 - most rules can be combined
+        """Raise ``RuleError`` if the rule cannot be combined with others."""
 
     def placed_in(self, zone: str | None) -> "Rule":  # noqa: ARG002 - for rules that lack a zone
-        """The same rule, in this zone if it needs one and has none of its own."""
+        """Return the rule in this zone, if it needs a zone and has none."""
         return self
 
     def __or__(self, other: "Rule") -> "Rule":
@@ -168,19 +168,19 @@ class Rule(ABC):
                 "should happen all the same with |"
             )
         placed = other.placed_in(self.stated_zone)
-        placed.blocked_until_us(0)  # what lacks a zone says so now
+        placed.blocked_until_us(0)  # raises now if the zone is missing
         return Minus(self, placed)
 
 
-# Each group of parts that meet is counted, and there are two to the power of their number.
+# Every combination of parts is counted, and their number is two to the power of this.
 MOST_PARTS = 8
 
-# How many moments are walked over to count what rules share, where there is no other way: 1 s.
+# How many moments are visited to count what rules share, where there is no faster way: 1 s.
 MOST_WALKED = 100_000
 
 
 def _walk(rules: "Sequence[Rule]", after: int, until: int) -> int:
-    """Count shared moments by leaps, a step for each moment of the sparsest rule."""
+    """Count shared moments by iterating over the sparsest rule."""
     count, instant = 0, after
     for _ in range(MOST_WALKED):
         spend()
@@ -206,12 +206,12 @@ def _parts(rule: Rule) -> tuple[Rule, ...]:
 
 
 def wrapped(rule: Rule) -> str:
-    """The rule's text as an operand: in parentheses if it is made of others."""
+    """Return the rule's text as an operand, in parentheses if it is a combination."""
     return f"({rule})" if rule.compound else str(rule)
 
 
 def clause(rule: Rule) -> str:
-    """The rule's sentence as a part of a longer one."""
+    """Return the rule's sentence as a part of a longer one."""
     sentence = rule.explain().removesuffix(".")
     if sentence.startswith(WEEKDAYS):
         return sentence
@@ -220,7 +220,7 @@ def clause(rule: Rule) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Union(Rule):
-    """The moments of all its parts, each once."""
+    """The union of several rules."""
 
     parts: tuple[Rule, ...]
     compound = True
@@ -254,7 +254,7 @@ class Union(Rule):
         return self.shared_count_us([], after, until)
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        """Counts the first part, then the rest, less what both have."""
+        """Count the first part, then the rest, minus what both share."""
         spend()
         first, *more = self.parts
         rest = Union(tuple(more)) if len(more) > 1 else more[0]
@@ -280,15 +280,15 @@ class Union(Rule):
 
 @dataclass(frozen=True, repr=False)
 class Minus(Rule):
-    """The moments of a rule that an exclusion does not take away."""
+    """The moments of a rule without those that an exclusion removes."""
 
     rule: Rule
     exclusion: Rule
     compound = True
     expands = True
 
-    # So many excluded moments are walked over; then what is left is searched by counting. Stretches
-    # are leapt over, so many of them that a daily one lasts for a generation.
+    # This many excluded points are visited one by one; then the next moment is searched by
+    # counting. Excluded periods are skipped as a whole, up to 27 years of daily ones.
     FEW_POINTS = 64
     MOST_STRETCHES = 10_000
 
@@ -340,7 +340,7 @@ class Minus(Rule):
         return kept
 
     def _stretches(self, after: int, until: int) -> Iterator[tuple[int, int]]:
-        """What the exclusion takes away of ``(after, until]``: first and last instants."""
+        """Yield the excluded periods in ``(after, until]``, as first and last instants."""
         instant = after + 1
         for _ in range(MOST_WALKED):
             spend()

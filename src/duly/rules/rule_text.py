@@ -1,6 +1,6 @@
-"""What the written kinds of rule have in common: their limits, their tail, and how they complain.
+"""The text of a rule: its size limit, its zone and ``dst=`` at the end, and common errors.
 
-Every rule's text may end in a zone and in a choice for clock changes:
+The text of every rule may end with a zone and a policy for clock changes:
 ``30 2 * * * Europe/Berlin dst=systemd``.
 """
 
@@ -18,18 +18,18 @@ _ZONE_LIKE = re.compile(r"[A-Za-z][A-Za-z_]+(/[A-Za-z][A-Za-z0-9_+-]*)+")
 
 @dataclass(frozen=True)
 class RuleText:
-    """A rule's text, taken apart: the body, and where in ``text`` to point when it is wrong."""
+    """The parts of a rule's text; ``start`` is the position of the body, for error messages."""
 
     text: str
     body: str
     start: int
     zone: str | None
     dst: str
-    names_zone: bool  # in the text itself, not beside it
+    names_zone: bool  # whether the text itself has the zone
 
 
 def read(text: str, *, zone: str | None, dst: str, longest: int = LONGEST) -> RuleText:
-    """Check the text's size and alphabet, and take off the zone and the ``dst=`` at its end."""
+    """Check the size and the characters of a text, and split off its zone and ``dst=``."""
     check_size(text, longest)
     zone = checked_zone(zone)
     body = text.rstrip()
@@ -62,7 +62,7 @@ def _last_word(text: str) -> tuple[str, str]:
 
 
 def checked_zone(zone: str | None) -> str | None:
-    """The zone's name as it is known, if there is one."""
+    """Return the canonical name of a zone, or refuse an unknown one."""
     name: str | None = getattr(zone, "key", zone)  # a ZoneInfo knows its name
     if name is None:
         return None
@@ -94,10 +94,10 @@ def check_size(text: str, longest: int = LONGEST) -> None:
 
 
 def written(body: str, zone: str | None, dst: Dst) -> str:
-    """The text that reads back to the same rule."""
+    """Return text that parses back to the same rule."""
     tail = f" {zone}" if zone else ""
     tail += "" if dst.name == "cron" else f" dst={dst.name}"
-    check_size(body + tail)  # or it could not be read again
+    check_size(body + tail)  # else it could not be parsed again
     return body + tail
 
 
@@ -117,7 +117,7 @@ def never_occurs(text: str) -> RuleError:
 
 
 def close_to(word: str, known: Sequence[str]) -> list[str]:
-    """The known word that was probably meant, if there is one."""
+    """Return the known word that was probably meant, as a list of at most one."""
     by_key = {name.lower(): name for name in known}
     found = get_close_matches(word.lower(), by_key, n=1, cutoff=0.6)
     if not found and 0 < len(word) <= 3:

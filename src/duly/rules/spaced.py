@@ -1,8 +1,8 @@
-"""A fixed delay: so long after the end of the last run, however it ended.
+"""Fixed delays: ``spaced 10m`` runs ten minutes after the end of the last run.
 
-This is a timing that a schedule may have, but not a rule: it has no fixed set of moments, because
-each depends on when the run before it ended. So it can say what follows one end, it takes bounds
-and exclusions, and it refuses everything that would need the set.
+A schedule may have a fixed delay, but it is not a rule: it has no fixed set of moments, because
+each depends on the end of the run before. It has bounds and exclusions, and computes the moment
+after the end of a run; everything else that a rule can do is refused.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class Spaced:
     stated_zone = None
 
     def after_end(self, end: datetime, /) -> datetime | None:
-        """When to run next, if the last run ended then. None: never again."""
+        """Return the next moment after a run that ended at ``end``; None if there is none."""
         moment = to_us(end) + self.delay // MICROSECOND
         if self.start is not None:
             moment = max(moment, to_us(self.start))
@@ -38,7 +38,7 @@ class Spaced:
             return self._free(moment)
 
     def _free(self, moment: int) -> datetime | None:
-        """The first instant from ``moment`` on that no exclusion takes away."""
+        """Return the first instant from ``moment`` on that is not excluded."""
         last = to_us(self.end or _NEVER)
         for _ in range(Minus.MOST_STRETCHES):
             spend(len(self.exclusions))
@@ -82,7 +82,7 @@ class Spaced:
                 f'"{self}" has no moments to take away: exclude stretches of time, as holidays, '
                 f'dates, or "({other}) lasting=8h"'
             )
-        other.blocked_until_us(0)  # what lacks a zone says so now
+        other.blocked_until_us(0)  # raises now if the zone is missing
         return replace(self, exclusions=(*self.exclusions, other))
 
     def __or__(self, other: object) -> NoReturn:
@@ -111,7 +111,7 @@ class Spaced:
 
 
 def spaced(delay: str | timedelta) -> Spaced:
-    """A fixed delay, counted from the end of the last run."""
+    """Return a fixed delay after the end of the last run."""
     try:
         length = parse_duration(delay.removeprefix("spaced ") if isinstance(delay, str) else delay)
     except RuleError as error:

@@ -1,8 +1,8 @@
-"""Reading the offset changes of a time zone out of its TZif file (RFC 9636).
+"""Reading the offset changes of a time zone from its TZif file (RFC 9636).
 
-``zoneinfo`` reads the same files but does not tell when the next change is, and an exact count of
-moments needs to know. Changes up to the file's horizon are listed in it; later ones follow from
-the POSIX rule in its last line.
+``zoneinfo`` reads the same files but does not expose when the offset changes, which exact counting
+needs. The file lists the changes up to its horizon; later ones follow from the POSIX rule in its
+last line.
 """
 
 import re
@@ -23,7 +23,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def read_changes(data: bytes, last_year: int) -> tuple[int, list[Change]]:
-    """The zone's first offset, and every change of offset to the end of ``last_year``."""
+    """Return the zone's first offset, and every change of offset up to ``last_year``."""
     block = _end_of_block(data, 0, time_size=4)  # the 32-bit block is only there for old readers
     _, _, _, time_count, type_count, _ = _counts(data, block)
     times_at = block + _HEADER.size
@@ -57,7 +57,7 @@ def _end_of_block(data: bytes, at: int, *, time_size: int) -> int:
 
 
 def _real_changes(offset: int, changes: list[Change]) -> Iterator[Change]:
-    """Without those that change only a name or a summer-time flag."""
+    """Drop changes of only the name or the summer-time flag."""
     for second, new in changes:
         if new != offset:
             yield second, new
@@ -80,7 +80,7 @@ def _rule_changes(footer: str, first_year: int, last_year: int) -> Iterator[Chan
 
 
 def _moment(rule: str, year: int) -> int:
-    """The local second at which a POSIX rule such as ``M3.5.0/3`` applies in a year."""
+    """Return the local second at which a POSIX rule such as ``M3.5.0/3`` applies in a year."""
     day_rule, _, time = rule.partition("/")
     at = _seconds(time) if time else 2 * _HOUR
     return (_day(day_rule, year) - _EPOCH).days * 24 * _HOUR + at

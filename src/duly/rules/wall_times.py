@@ -1,9 +1,9 @@
-"""Sets of wall-clock times, before any zone has its say.
+"""Sets of wall-clock times, without a zone.
 
-A wall time is an integer: microseconds since 1970-01-01 00:00:00 on some clock on some wall.
-``Wall`` is days x minutes of the day x seconds of the minute. To find the next member, look in the
-smallest unit and carry to the larger one; everything below the carried unit starts again at its
-first value (the reset that systemd forgets, which is why its ``*:0/7`` never runs at 00:00).
+A wall time is an integer: microseconds since 1970-01-01 00:00:00 local time. ``WallTimes`` is
+days x minutes of the day x seconds of the minute. To find the next member, search in the smallest
+unit and carry to the larger one; all units below the carried one restart at their first value.
+(systemd misses that reset, so its ``*:0/7`` never runs at 00:00.)
 """
 
 from bisect import bisect_left, bisect_right
@@ -84,7 +84,7 @@ class WallTimes:
 
     @property
     def recurs_hourly(self) -> bool:
-        """Whether every hour has the same minutes, so that it names none."""
+        """Whether every hour has the same minutes."""
         return self.minutes == minutes_of_day(full(0, 23), self.minutes & full(0, 59))
 
     def __and__(self, other: "WallTimes") -> "WallTimes":
@@ -99,7 +99,7 @@ NO_TIME = WallTimes(ListedDays(frozenset()), 1)
 
 
 def _common(few: Sequence[int], many: Sequence[int]) -> Sequence[int]:
-    """What two sorted sequences share. Two steps, however fine, share a step."""
+    """Return the common members of two sorted sequences; those of two ranges are a range."""
     if not (isinstance(few, range) and isinstance(many, range)):
         return [second for second in few if _holds(many, second)]
     step = lcm(few.step, many.step)
@@ -113,7 +113,7 @@ def _holds(ordered: Sequence[int], wanted: int) -> bool:
 
 
 def minutes_of_day(hours: int, minutes: int) -> int:
-    """The 1440 bits of a day, from the bits of its hours and of each hour's minutes."""
+    """Return the minutes of a day as 1440 bits, from its hours and the minutes of each hour."""
     day = 0
     for hour in range(24):
         if hours >> hour & 1:

@@ -5,18 +5,18 @@ A zone is a list of segments, each with one offset from UTC. Between two segment
 * forward, and some wall times do not exist that day (a **gap**);
 * back, and some wall times happen twice (a **fold**).
 
-What a rule does then is a choice, made of two knobs. ``gap``: ``skip`` the lost times, run once at
-the ``end`` of the gap however many were lost, or ``shift`` each by the gap's length. ``fold``: run
-in the ``first`` pass, the ``last``, or ``both``. With the choice made, a rule is a fixed set of
-instants: what it answers never depends on when it is asked, so a restart in the repeated hour can
-neither run a thing twice nor lose it.
+What a rule does then is a policy of two options. ``gap``: ``skip`` the lost times, run once at the
+``end`` of the gap, or ``shift`` each lost time by the length of the gap. ``fold``: run in the
+``first`` pass, the ``last``, or ``both``. With the policy, a rule is a fixed set of instants. Its
+results never depend on when they are computed, so a restart in the repeated hour can neither run a
+job twice nor lose it.
 
-The choice is turned into **windows**: for each segment the wall times that count in it. In the
+The policy is turned into **windows**: for each segment the wall times that count in it. In the
 repeated hour ``first`` raises the lower edge of the later window, ``last`` lowers the upper edge of
-the earlier one, ``both`` leaves the overlap. Nothing else in the program knows about folds.
+the earlier one, ``both`` leaves the overlap. No other code knows about folds.
 
-More than three hours lost is a date lost (Samoa had no 30 December 2011), not an hour: nothing is
-made up. Debian's cron decides the same way.
+A gap of more than three hours is a lost date (Samoa had no 30 December 2011), not a lost hour, and
+is not made up for. Debian's cron does the same.
 """
 
 from bisect import bisect_right
@@ -45,7 +45,7 @@ _END = 1 << 62
 
 @dataclass(frozen=True)
 class Dst:
-    """The choice for clock changes: its two knobs, and the name it was asked for by."""
+    """The policy for clock changes: its two options, and its name."""
 
     name: str = field(compare=False)
     gap: Gap
@@ -61,7 +61,7 @@ class Windows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Zone:
-    """A zone by name, as segments: ``offsets[k]`` holds from instant ``starts[k]`` on."""
+    """A zone as segments: ``offsets[k]`` applies from instant ``starts[k]`` on."""
 
     name: str
     starts: list[int]
@@ -71,20 +71,20 @@ class Zone:
         return bisect_right(self.starts, instant) - 1
 
     def reaches(self, wall: int, since: int) -> int:
-        """The first instant from ``since`` on at which the clock shows ``wall`` or later."""
+        """Return the first instant from ``since`` on at which the clock shows ``wall`` or later."""
         k = self.segment(since)
         while k + 1 < len(self.starts) and wall - self.offsets[k] >= self.starts[k + 1]:
             k += 1
         return max(wall - self.offsets[k], self.starts[k], since)
 
     def gap_before(self, k: int) -> tuple[int, int] | None:
-        """The wall times lost when segment ``k`` begins: from the first, up to the second."""
+        """Return the range of wall times that is lost when segment ``k`` begins, or None."""
         if k and self.offsets[k] > self.offsets[k - 1]:
             return self.starts[k] + self.offsets[k - 1], self.starts[k] + self.offsets[k]
         return None
 
     def fold_before(self, k: int) -> tuple[int, int] | None:
-        """The wall times that happen again when segment ``k`` begins."""
+        """Return the range of wall times that happens again when segment ``k`` begins, or None."""
         if k and self.offsets[k] < self.offsets[k - 1]:
             return self.starts[k] + self.offsets[k], self.starts[k] + self.offsets[k - 1]
         return None
@@ -121,14 +121,14 @@ def zone_names() -> frozenset[str]:
 
 
 def local_time(moment: datetime, zone: str) -> datetime:
-    """The moment as the zone's clock shows it, with that offset."""
+    """Return the moment in the zone's local time, with its offset."""
     found = zone_named(zone)
     offset = timedelta(microseconds=found.offsets[found.segment(to_us(moment))])
     return moment.astimezone(timezone(offset))
 
 
 def zone_data_version() -> str:
-    """The release of the zone data in use. Stored moments are worked out anew when it changes."""
+    """Return the release of the zone data. Stored moments are computed again when it changes."""
     return tzdata.IANA_VERSION
 
 
@@ -162,10 +162,10 @@ PRESETS = {
 
 
 def dst_policy(name: str, *, fixed: bool) -> Dst:
-    """Look up a preset, or the two knobs written as ``gap/fold``.
+    """Return a preset by name, or the two options written as ``gap/fold``.
 
-    The default, ``cron``, is two presets in one: a ``fixed`` time of day runs once on either day,
-    while a wildcard follows the clock on the wall, as Debian's cron has it.
+    The default, ``cron``, is two presets in one, as in Debian's cron: a ``fixed`` time of day runs
+    once on the day of either change, and a wildcard follows the wall clock.
     """
     if not isinstance(name, str):
         raise RuleError(f'dst={name!r} is not a name such as "cron" or "end/first"')

@@ -1,9 +1,14 @@
-"""Wall-clock times in a zone: the kind of rule that cron lines and calendars are.
+"""Wall-clock times in a zone: the kind of rule that cron lines and calendars become.
 
-The zone gives segments of constant offset and, for the chosen ``fold``, the window of wall times
-that count in each (see ``zone``). Inside a window a moment is a wall time minus the offset. Where
-the clock jumped forward, lost wall times may be made up for at the start of the next segment.
-No wall time is ever built just to see whether it exists.
+The zone has segments of constant offset and, for the chosen ``fold``, a window of wall times that
+count in each (see ``zone``). Inside a window a moment is a wall time minus the offset. Where the
+clock jumped forward, lost wall times may be made up for at the start of the next segment.
+
+``shared_count`` counts the moments that rules in different zones share without iterating over
+them. While no clock changes, the clocks are a fixed distance apart. Seen from the first zone, the
+wall times of another rule are then the same set, shifted by that distance; minutes that cross
+midnight belong to the neighbouring day. The intersection is a set again, and is counted. Only the
+hours around a clock change are visited one by one.
 """
 
 from bisect import bisect_right
@@ -22,9 +27,9 @@ from duly.rules.zone import LONGEST_MADE_UP, Dst, Windows, Zone, windows, zone_n
 
 @dataclass(frozen=True, repr=False)
 class Zoned(Rule):
-    """Wall times, in a zone, with the choice made for clock changes.
+    """Wall times in a zone, with a policy for clock changes.
 
-    Two of them are equal when they say the same, however it was written.
+    Two of them are equal if they have the same meaning, whatever their texts are.
     """
 
     wall: WallTimes
@@ -98,7 +103,7 @@ class Zoned(Rule):
         return self.zone == other.zone and self.dst.fold == other.dst.fold and not shifted
 
     def _shared_on_this_clock(self, rules: "Sequence[Zoned]", after: int, until: int) -> int:
-        """Count the wall times that all have, and the gaps that all make up for."""
+        """Count the wall times that all rules share, and the gaps that all make up for."""
         wall = reduce(WallTimes.__and__, [rule.wall for rule in rules])
         shared = Zoned(wall, self.zone, Dst("", "skip", self.dst.fold), "")
         count = shared.count_us(after, until)
@@ -126,11 +131,11 @@ class Zoned(Rule):
 
     @cached_property
     def _segments(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Starts, offsets, lows and highs, in reach of one look: they are wanted all the time."""
+        """Starts, offsets, lows and highs in one tuple, because every query needs them."""
         return self._zone.starts, self._zone.offsets, *self._windows
 
     def _first_in(self, k: int, instant: int) -> int | None:
-        """The first moment of segment ``k`` at or after ``instant``."""
+        """Return the first moment of segment ``k`` at or after ``instant``."""
         _, offsets, lows, highs = self._segments
         wall = self.wall.next(max(lows[k], instant + offsets[k]))
         found = None if wall is None or wall >= highs[k] else wall - offsets[k]
@@ -140,7 +145,7 @@ class Zoned(Rule):
         return found
 
     def _last_in(self, k: int, instant: int) -> int | None:
-        """The last moment of segment ``k`` at or before ``instant``."""
+        """Return the last moment of segment ``k`` at or before ``instant``."""
         _, offsets, lows, highs = self._segments
         wall = self.wall.previous(min(highs[k] - 1, instant + offsets[k]))
         found = None if wall is None or wall < lows[k] else wall - offsets[k]
@@ -150,9 +155,9 @@ class Zoned(Rule):
         return found
 
     def _made_up(self, k: int) -> list[int]:
-        """The moments that make up for wall times lost when segment ``k`` began.
+        """Return the moments that make up for wall times lost when segment ``k`` began.
 
-        One that falls on a moment the rule has anyway is not counted again.
+        A moment that the rule has anyway is not included.
         """
         found = self._made_up_before.get(k)
         if found is None:
@@ -203,7 +208,7 @@ def shared_count(
 
 
 def _stretches(zones: Sequence[Zone], after: int, until: int) -> Iterator[tuple[bool, Stretch]]:
-    """The time asked about, cut at the clock changes; those themselves are not calm."""
+    """Split a time range at clock changes; the hours around a change are not calm."""
     changes = sorted(
         (zone.starts[k] - abs(jump), zone.starts[k] + abs(jump))
         for zone in set(zones)
@@ -225,7 +230,7 @@ def _stretches(zones: Sequence[Zone], after: int, until: int) -> Iterator[tuple[
 
 
 def _common(walls: Sequence[WallTimes], offsets: Sequence[int]) -> list[WallTimes]:
-    """The wall times that all have in common, on the first one's clock, in disjoint parts."""
+    """Return the common wall times of all rules in the first one's zone, in disjoint parts."""
     common = [walls[0]]
     for wall, offset in zip(walls[1:], offsets[1:], strict=True):
         moved = list(_moved(wall, (offset - offsets[0]) // MINUTE))
@@ -236,7 +241,7 @@ def _common(walls: Sequence[WallTimes], offsets: Sequence[int]) -> list[WallTime
 
 
 def _moved(wall: WallTimes, ahead: int) -> Iterator[WallTimes]:
-    """The wall times as shown by a clock that is ``ahead`` minutes behind."""
+    """Yield the wall times as shown by a clock that is ``ahead`` minutes behind."""
     for days in (-2, -1, 0, 1, 2):
         shift = ahead - days * MINUTES
         minutes = wall.minutes >> shift if shift > 0 else wall.minutes << -shift

@@ -1,4 +1,4 @@
-"""Recurrences as calendars exchange them: RFC 5545."""
+"""Recurrences of RFC 5545 (iCalendar): RRULE, DTSTART, RDATE and EXDATE."""
 
 from duly.rules.recurrence.recurrence import rrule
 

@@ -21,7 +21,7 @@ _PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
 def sentence(
     recur: Recur, start: Stamp, *, dates: Sequence[Stamp] = (), exceptions: Sequence[Stamp] = ()
 ) -> str:
-    """Say a recurrence; from DAILY up it is one completed by DTSTART."""
+    """Return a sentence for a recurrence; from DAILY up it must be completed by DTSTART."""
     said = f"every {plural(recur.interval, _PERIODS[recur.frequency])}{_days(recur)}"
     if recur.frequency > Frequency.DAILY:
         said += f"{_limits(recur)}, from {_shown(start)} {start.zone}"
@@ -84,7 +84,7 @@ def _limits(recur: Recur) -> str:
 
 
 def _which(numbers: Sequence[int]) -> str:
-    """``the 1st, 3rd and last``: those counted from the end come last."""
+    """Return ``the 1st, 3rd and last``; numbers from the end come last."""
     forward = runs((number for number in numbers if number > 0), ordinal)
     back = [
         "last" if number == -1 else f"{ordinal(-number)} last" for number in numbers if number < 0
@@ -100,7 +100,7 @@ def _times(stamps: Sequence[Stamp], zone: str) -> str:
 
 
 def _shown(stamp: Stamp, zone: str | None = None) -> str:
-    """A time, with its zone where that is not the expected one."""
+    """Return a time, with its zone if that differs from ``zone``."""
     moment = from_us(stamp.wall)
     shown = f"{moment:%Y-%m-%d %H:%M:%S}" if stamp.wall % MINUTE else f"{moment:%Y-%m-%d %H:%M}"
     return shown if zone in (None, stamp.zone) else f"{shown} {stamp.zone}"

@@ -2,15 +2,15 @@
 
     DTSTART;TZID=Europe/Berlin:20260105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;COUNT=10
 
-DTSTART gives what the RRULE leaves out, and is a moment only if the RRULE has it. The wall times
-(see ``wall``) are placed in the zone as those of any rule are; the result begins at
-DTSTART, ends at UNTIL or with the COUNT-th moment, has the RDATEs and lacks the EXDATEs.
+DTSTART fills in what the RRULE leaves out; it is a moment itself only if the RRULE matches it. The
+wall times (see ``wall_times``) are placed in the zone like those of any rule. The result starts at
+DTSTART, ends at UNTIL or with the COUNT-th moment, includes the RDATEs and excludes the EXDATEs.
 
 For ``dst="cron"`` a recurrence is **fixed** from DAILY up, and a **wildcard** below.
 
-The reading is that of dateutil, also where the RFC leaves room (BYWEEKNO alone is the whole week),
-but the RFC's where dateutil contradicts it: ``BYDAY=MO,2TU`` has both, BYSETPOS picks from the
-whole of the week in which DTSTART lies, and every year knows how many weeks the last one had.
+The interpretation is that of dateutil where the RFC is ambiguous (BYWEEKNO alone is the whole
+week), and that of the RFC where dateutil contradicts it: ``BYDAY=MO,2TU`` matches both, BYSETPOS
+picks from the whole week of DTSTART, and week numbers are correct across years.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ from duly.rules.zoned import Zoned
 
 
 def rrule(text: str, *, zone: str | None = None, dst: str = "cron") -> Rule:
-    """Read a recurrence. ``zone`` is for a DTSTART that names none."""
+    """Read a recurrence; ``zone`` is for a DTSTART without a zone."""
     source = read_text(text, zone=zone, dst=dst)
     policy = dst_policy(source.dst, fixed=source.recur.frequency <= Frequency.DAILY)
     rule = Recurrence(source.start, source.recur, source.dates, source.exceptions, policy)
@@ -49,7 +49,7 @@ def rrule(text: str, *, zone: str | None = None, dst: str = "cron") -> Rule:
 
 @dataclass(frozen=True, repr=False)
 class Recurrence(Rule):
-    """An RRULE and what stands beside it."""
+    """An RRULE with its DTSTART, RDATE and EXDATE."""
 
     start: Stamp
     recur: Recur
@@ -90,7 +90,7 @@ class Recurrence(Rule):
 
     @cached_property
     def clock(self) -> Zoned:
-        """What the RRULE says, from the day of DTSTART on and without an end."""
+        """The moments of the RRULE alone, from the day of DTSTART on and without an end."""
         wall = wall_times(self._completed, from_us(self.start.wall))
         return Zoned(wall, self.zone, self.dst, str(self))
 
@@ -104,7 +104,7 @@ class Recurrence(Rule):
 
     @cached_property
     def bounded(self) -> Rule:
-        """The RRULE with what stands beside it."""
+        """The moments of the recurrence, with its bounds, RDATEs and EXDATEs."""
         until = self.recur.until
         last = _instants(until, self.dst)[-1] if until else None
         rule: Rule = Bounded(self.clock, self.first, last, self.recur.count)
@@ -118,7 +118,7 @@ class Recurrence(Rule):
 
 
 def _instants(stamp: Stamp, dst: Dst) -> list[int]:
-    """When a clock shows a wall time: once, or in a fold twice; in a gap when it is made up for."""
+    """Return the instants of a wall time: one, two in a fold; in a gap by the ``dst`` policy."""
     zone = zone_named(stamp.zone)
     lows, highs = windows(zone, dst.fold)
     nearby = range(zone.segment(stamp.wall - DAY), zone.segment(stamp.wall + DAY) + 1)

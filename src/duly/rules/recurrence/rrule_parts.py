@@ -1,4 +1,4 @@
-"""What a recurrence says, once it has been read: the parts of an RRULE, and times in zones."""
+"""The parts of a parsed RRULE, and times in zones."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -35,7 +35,7 @@ class Stamp(NamedTuple):
 
 
 class NumberRange(NamedTuple):
-    """The numbers that a part may hold; ``signed`` ones count from the end, too."""
+    """The range of numbers of a part; ``signed`` numbers may also count from the end."""
 
     name: str
     low: int
@@ -69,7 +69,7 @@ PARTS = ("FREQ", *ONE_NUMBER, "UNTIL", "WKST", "BYDAY", *BY_NUMBERS)
 
 @dataclass(frozen=True, kw_only=True)
 class Recur:
-    """What an RRULE says. An empty part is not there; weekdays are (weekday, n), n = 0 for each."""
+    """An RRULE. An empty part is not set; weekdays are (weekday, n), with n = 0 for every one."""
 
     frequency: Frequency
     interval: int = 1
@@ -106,7 +106,7 @@ class Recur:
 
 
 def completed(recur: Recur, start: datetime) -> Recur:
-    """The same, with what DTSTART fills in."""
+    """Fill in the parts that DTSTART determines."""
     if not (recur.week_numbers or recur.year_days or recur.month_days or recur.weekdays):
         match recur.frequency:
             case Frequency.YEARLY:

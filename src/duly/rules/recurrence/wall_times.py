@@ -1,11 +1,21 @@
-"""The days of a recurrence: those its BY parts allow, in the periods that its INTERVAL keeps.
+"""The wall times of a recurrence: its days, and the times on them.
 
-Two questions that RFC 5545 asks one after the other are two sets here. Which days are *allowed* is
-an intersection of simple sets: fields such as month and date, ordinals such as the 2nd Friday, days
-of the year, numbered weeks. ``RecurrenceDays`` then keeps the periods (years, months, weeks, days)
-that are in step with DTSTART and, for BYSETPOS, picks by position within each.
+RFC 5545 describes a recurrence as a walk: start at DTSTART, step by INTERVAL, keep what the BY
+parts allow. Here it is a set, days x times of day, so that a rule from 1970 is as fast as one from
+yesterday.
 
-A week can lie in two years, so positions are picked from days that reach over new year.
+The *allowed* days are an intersection of simple sets: fields such as month and date, ordinals such
+as the 2nd Friday, days of the year, numbered weeks. ``RecurrenceDays`` keeps the periods (years,
+months, weeks, days) that are in step with DTSTART and, for BYSETPOS, picks days by position in each
+period. A week can lie in two years, so positions are counted over the new year.
+
+There are three kinds of recurrences:
+
+* From DAILY up, INTERVAL chooses days, and BYHOUR, BYMINUTE and BYSECOND the times on each.
+* BYSETPOS picks (day, time) pairs of a period. With t times a day, position p is time p mod t of
+  day p div t: every time of day has days of its own.
+* Below DAILY, a step that divides the day is a pattern of the day. Any other step drifts: 5 hours
+  make five patterns, each with days of its own, before the first comes again.
 """
 
 from collections import defaultdict
@@ -39,7 +49,7 @@ _EACH_SEVENTH = pack(range(0, 366, 7))
 class RecurrenceDays(Days):
     """Allowed days from ``start`` on, in every ``interval``-th period.
 
-    ``positions`` are indices into the allowed days of each period, from its end if negative. None
+    ``positions`` are indices into the allowed days of each period, from its end if negative; empty
     means all. Weeks begin on ``week_start``, 0 for Monday.
     """
 
@@ -90,7 +100,7 @@ class RecurrenceDays(Days):
         return picked >> (NEW_YEAR[index] - base) & _whole_year(index)
 
     def _periods(self, index: int) -> Iterator[tuple[int, int]]:
-        """The periods in step that touch a year: first day, and the day after the last."""
+        """Yield the periods in step that touch a year: the first day and the day after the last."""
         new_year, end = NEW_YEAR[index], NEW_YEAR[index + 1]
         match self.frequency:
             case Frequency.YEARLY:
@@ -192,7 +202,7 @@ def _whole_year(index: int) -> int:
 
 
 def _moved(days: int, by: int) -> int:
-    """Days a number of days later; those before bit 0 are dropped."""
+    """Shift days by a number of days; days before bit 0 are dropped."""
     return days << by if by >= 0 else days >> -by
 
 
@@ -203,7 +213,7 @@ def _at_positions(days: int, positions: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class JoinedWallTimes(WallTimes):
-    """Of a wall's times those that are in one of the parts. No two parts share a time."""
+    """The union of disjoint sets of wall times."""
 
     parts: tuple[WallTimes, ...] = ()
 
@@ -223,7 +233,7 @@ class JoinedWallTimes(WallTimes):
 
 
 def wall_times(recur: Recur, start: datetime) -> WallTimes:
-    """All wall times of a completed recurrence, from the day of DTSTART on."""
+    """Return all wall times of a completed recurrence, from the day of DTSTART on."""
     below_daily = recur.frequency > Frequency.DAILY
     days = RecurrenceDays(
         _allowed_days(recur),
@@ -261,7 +271,7 @@ def _allowed_days(recur: Recur) -> Days:
 
 
 def _picked(recur: Recur, days: RecurrenceDays, whole: WallTimes) -> WallTimes:
-    """What BYSETPOS picks: for each time of day the positions of its days."""
+    """Return the wall times that BYSETPOS picks: for each time of day its days by position."""
     times = list(product(recur.hours, recur.minutes, recur.seconds))
     positions: dict[tuple[int, int, int], set[int]] = defaultdict(set)
     for position in recur.positions:
@@ -280,7 +290,7 @@ def _picked(recur: Recur, days: RecurrenceDays, whole: WallTimes) -> WallTimes:
 
 
 def _stepping(recur: Recur, start: datetime, days: RecurrenceDays, whole: WallTimes) -> WallTimes:
-    """Steps below a day, from DTSTART on: for each pattern of a day the days that have it."""
+    """Return the wall times of a step below a day: for each pattern of a day its days."""
     if recur.frequency is Frequency.SECONDLY:
         return _stepping_by_seconds(recur, start, days, whole)
     slots = 24 if recur.frequency is Frequency.HOURLY else MINUTES
