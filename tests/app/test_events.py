@@ -280,7 +280,7 @@ def test_a_reaction_is_a_schedule_that_cannot_be_run_without_an_event(
     schedules = shop.duly.schedules
     assert schedules.get("thank").rule == "on invoice.paid"
     assert schedules.preview("thank") == []
-    assert "no such event was seen" in schedules.why("thank")
+    assert "no such event has happened" in schedules.why("thank")
     with pytest.raises(WrongState, match=r"emit invoice\.paid, or enqueue thank itself"):
         schedules.run("thank")
     with pytest.raises(WrongState, match="is replayed"):

@@ -229,7 +229,7 @@ async def test_what_nobody_saw_says_who_was_not_there(world: World) -> None:
     await night(world, 3, late=HOUR)
     assert await why(world, at="2026-11-11 02:00") == [
         "nightly was due Wed 2026-11-11 02:00 Europe/Berlin and was skipped at Thu 03:00: "
-        'nobody was there to fire; missed="skip" after 1 minute.',
+        'no scheduler was running; missed="skip" after 1 minute.',
         "  the same is true of 3 moments, from Tue 02:00 to 02:00",
         "  no scheduler was running: nothing was decided before 03:00",
         RUN_NOW,
@@ -464,7 +464,7 @@ async def test_a_job_that_no_worker_knows_asks_whether_it_was_renamed(world: Wor
     )
     await world.new_worker(tasks=("send_mails",))
     renamed = (
-        f"job {number} (send_mail) was due 12:00 UTC and waits for a worker: none that is running "
+        f"job {number} (send_mail) was due 12:00 UTC and waits for a worker: no running worker "
         'knows the task "send_mail"; did you rename it to "send_mails"? add aliases=("send_mail",).'
     )
     assert (await job(world, number))[0] == renamed
@@ -478,7 +478,7 @@ async def test_a_job_whose_queue_nobody_listens_to_says_who_listens_where(world:
     number = await world.enqueue(call(queue="mail"))
     assert await job(world, number) == [
         f"job {number} (work) was due 12:00 UTC and waits for a worker: "
-        'none that knows it listens to queue "mail" (web-1: default).',
+        'no worker that knows the task listens to queue "mail" (web-1: default).',
         "  ready since 12:00 (0 ms)",
         "  start one     duly worker --queues mail",
         f"  call it off   duly jobs cancel {number}",
@@ -489,7 +489,7 @@ async def test_a_job_that_needs_more_than_anybody_has_says_what(world: World) ->
     await world.new_worker(name="web-1", resources={"gpu": 1})
     number = await world.enqueue(call(needs={"gpu": 2}))
     assert (await job(world, number))[0].endswith(
-        "waits for a worker: none that listens has gpu=2 (web-1 has gpu=1)."
+        "waits for a worker: no worker that listens to the queue has gpu=2 (web-1 has gpu=1)."
     )
 
 

@@ -149,8 +149,12 @@ def test_a_stretch_without_a_moment_is_nothing_to_do() -> None:
     ("words", "code", "said"),
     [
         (("hourli", "--from", "1h", "--to", "now"), 3, 'did you mean "hourly"?'),
-        (("hourly", "--from", "1h", "--to", "2190-01-01"), 2, "moments to come are the clock's"),
-        (("hourly", "--from", "1h", "--to", "2h"), 2, "which is not part of it"),
+        (
+            ("hourly", "--from", "1h", "--to", "2190-01-01"),
+            2,
+            "only past moments can be backfilled",
+        ),
+        (("hourly", "--from", "1h", "--to", "2h"), 2, "end is not included"),
         (("hourly", "--from", "soon", "--to", "now"), 2, '"soon" is no time'),
         (("hourly", "--from", "1h"), 2, "Missing option '--to'"),
         (("hourly", "--from", "2000-01-01", "--to", "now"), 2, "at most 10,000 can be backfilled"),

@@ -150,9 +150,9 @@ def test_shell_is_off(folder: Path, programs: Programs) -> None:
     up.hear("shell is off here, and backup would wait: add --allow shell\n")
     eventually(lambda: heard("jobs", "-o", "name"), "a job that waits")
     [job] = heard("jobs", "-o", "name").split()
-    eventually(lambda: "shell is off" in heard("why", job), "it is known who is there")
+    eventually(lambda: "allows shell" in heard("why", job), "it is known who is there")
     sentence, *_, allow, _ = heard("why", job).splitlines()
-    assert sentence.endswith(" and waits for a worker: shell is off for all that are running.")
+    assert sentence.endswith(" and waits for a worker: no running worker allows shell.")
     assert allow == "  allow it      duly up --allow shell"
     up.signal()
     assert up.end() == 0

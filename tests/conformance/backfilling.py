@@ -183,7 +183,7 @@ async def they_run_however_late_they_are(world: World) -> None:
 @check
 async def what_is_ahead_of_the_clock_is_refused(world: World) -> None:
     await world.add(plan(rule="every 1h"))
-    with refused(InvalidValue, saying="moments to come are the clock's"):
+    with refused(InvalidValue, saying="only past moments can be backfilled"):
         await backfilled(world, START, START + timedelta(microseconds=1))
     await world.store.schedules.pause("report")
     world.wait(3 * HOUR)
@@ -200,8 +200,8 @@ async def what_cannot_be_is_refused_in_words(world: World) -> None:
     naive = START.replace(tzinfo=None)
     for since, until, saying in (
         (START - HOUR, naive, "naive"),
-        (START, START, "which is not part of it"),
-        (START, START - HOUR, "which is not part of it"),
+        (START, START, "end is not included"),
+        (START, START - HOUR, "end is not included"),
         (START - 3 * HOUR, START, "there are 10,800 moments, and at most 10,000"),
         (START - 3 * HOUR, START, "first with end=2026-03-02 11:46:40+00:00"),
     ):

@@ -30,7 +30,7 @@ def test_moments_go_from_the_start_up_to_the_end_which_is_not_part_of_them() -> 
 def test_a_stretch_that_ends_before_it_begins_is_refused() -> None:
     check_stretch(NINE, TEN)
     for start, end in ((TEN, NINE), (NINE, NINE)):
-        with pytest.raises(InvalidValue, match="which is not part of it"):
+        with pytest.raises(InvalidValue, match="end is not included"):
             check_stretch(start, end)
 
 
@@ -87,12 +87,12 @@ def test_whoever_asks_is_told_what_it_means() -> None:
     assert said == (
         "the ledger knows nothing of 1 of them, up to Wed 2026-06-03 09:00 UTC: they may have run,"
         " and have been forgotten since",
-        'overlap="skip": they run one after the other; what is due until the last of them has ended'
-        " is skipped",
+        'overlap="skip": they run one after the other; a moment that is due before the last of '
+        "them has ended is skipped",
     )
     patient = replace(schedule("every 1h", NOW, overlap="replace"), created_at=NINE)
     assert notes(patient, [NINE], []) == (
-        'overlap="replace": what is due until it has ended waits',
+        'overlap="replace": a moment that is due before it has ended waits',
     )
     careless = replace(schedule("every 1h", NOW, overlap="allow"), created_at=TEN)
     assert notes(careless, [NINE, TEN], []) == (

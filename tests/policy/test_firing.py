@@ -64,7 +64,7 @@ def test_of_too_many_missed_moments_the_newest_are_made_up_for() -> None:
         "03 01:00 queued",
         "03 02:00 queued",
     ]
-    said = 'nobody was there to fire; missed="all" makes up for the newest 2 moments'
+    said = 'no scheduler was running; missed="all" catches up the newest 2 moments'
     assert firing.entries[0].reason == said
 
 
@@ -89,7 +89,7 @@ def test_a_schedule_that_makes_up_for_nothing_still_fires_what_is_young_enough()
     ]
     firing = decided(found, "2026-06-02 23:01:00.000001")
     assert rows(firing) == ["02 21:00 to 02 23:00 (3) skipped missed"]
-    assert firing.entries[0].reason == 'nobody was there to fire; missed="skip" after 1 minute'
+    assert firing.entries[0].reason == 'no scheduler was running; missed="skip" after 1 minute'
     assert firing.next_at == at("2026-06-03 00:00")
 
 

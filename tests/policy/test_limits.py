@@ -292,9 +292,9 @@ def test_somebody_looks_at_a_lane_again_unless_somebody_will_leave_it(
         (LaneUsage(1, held=3), 'limit "crm" is full: 3 of 1 run'),
         (
             LaneUsage(rate=Rate.parse("5/s"), arrival=NOW + 10**6),
-            'limit "crm" lets 5/s through, and the next one has to wait',
+            'limit "crm" has a rate of 5/s: the next job has to wait',
         ),
-        (LaneUsage(2, held=1), 'limit "crm": others came first'),
+        (LaneUsage(2, held=1), 'limit "crm": other jobs come first'),
     ],
 )
 def test_why_a_job_waits(flow: LaneUsage, sentence: str) -> None:

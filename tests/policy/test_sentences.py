@@ -67,10 +67,10 @@ def test_a_moment_that_takes_over_names_the_run_that_it_takes_over() -> None:
 
 def test_what_was_missed_or_late_says_by_which_choice() -> None:
     assert sentences.missed(Missed("skip", grace=5 * MINUTE)) == (
-        'nobody was there to fire; missed="skip" after 5 minutes'
+        'no scheduler was running; missed="skip" after 5 minutes'
     )
     assert sentences.missed(Missed("all", at_most=1_000)) == (
-        'nobody was there to fire; missed="all" makes up for the newest 1,000 moments'
+        'no scheduler was running; missed="all" catches up the newest 1,000 moments'
     )
     assert sentences.late(90 * SECOND) == (
         "could not start within 1 minute and 30 seconds of its moment"

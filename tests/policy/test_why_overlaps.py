@@ -75,7 +75,7 @@ def test_a_run_that_took_exceptionally_long_wants_a_round_timeout() -> None:
 def test_a_run_that_waited_is_not_said_to_have_run_long() -> None:
     late = ended(10 * SECOND, timedelta(milliseconds=19))
     assert prevention(late) == (
-        "had not ended: it waited 10 s to be begun, until 01:00:10, and ended 01:00:10.",
+        "had not ended: it waited 10 s to start, until 01:00:10, and ended 01:00:10.",
         'overlap="queue_one" on the schedule: the newest waits',
     )
 

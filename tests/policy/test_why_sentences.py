@@ -123,7 +123,11 @@ def test_what_is_to_be_typed_can_be_typed() -> None:
 @pytest.mark.parametrize(
     ("queue", "changes", "said"),
     [
-        (Queue(name="default", rate=Rate.parse("100/m")), {}, 'queue "default" lets 100/m begin'),
+        (
+            Queue(name="default", rate=Rate.parse("100/m")),
+            {},
+            'queue "default" has a rate of 100/m',
+        ),
         (
             Queue(name="default", concurrency=2),
             {"running_in_queue": 2, "ahead": 1},
@@ -155,7 +159,8 @@ def test_who_knows_the_task_and_who_listens_must_be_the_same_worker() -> None:
     stranger = Profile(name="web-1", queues=("default",), signatures={"other": ""})
     living = [worker(profile=elsewhere, id=1), worker(profile=stranger, id=2)]
     assert of_job(job(), living=living).endswith(
-        'waits for a worker: none that knows it listens to queue "default" (mail-1: mail).'
+        'waits for a worker: no worker that knows the task listens to queue "default" '
+        "(mail-1: mail)."
     )
 
 
@@ -163,7 +168,7 @@ def test_a_job_at_a_limit_says_how_it_stands_there() -> None:
     waiting = job(State.BLOCKED, waits="limit", waits_for="crm", reason="as it was then")
     lane = LaneEvidence(name="crm", concurrency=2, rate=Rate.parse("5/s"), running=1, waiting=4)
     assert of_job(waiting, lane=lane).endswith(
-        'and waits: limit "crm" lets 5/s through, 4 jobs wait there.'
+        'and waits: limit "crm" has a rate of 5/s, 4 jobs wait there.'
     )
     assert of_job(waiting, lane=replace(lane, running=2)).endswith(
         'and waits: limit "crm" is full: 2 of 2 run, 4 jobs wait there.'
@@ -174,7 +179,7 @@ def test_a_job_at_a_limit_says_how_it_stands_there() -> None:
 def test_a_job_whose_worker_is_there_again_is_about_to_be_set_free() -> None:
     waiting = job(State.BLOCKED, waits="worker", waits_for="work")
     assert of_job(waiting, living=[worker()]).endswith(
-        "and waits to be set free: a worker knows it now."
+        "and waits to be unblocked: a worker knows the task now."
     )
 
 
@@ -402,8 +407,8 @@ def test_without_any_decision_it_is_told_that_there_was_none() -> None:
 
 def test_what_is_long_forgotten_says_how_long_is_kept() -> None:
     assert of_absence(NIGHTLY, moment=DUE).sentence == (
-        "report was due Fri 2026-11-13 02:00 Europe/Berlin, and nothing is known of it any more: "
-        "what was decided long ago is forgotten (90 days, unless somebody chose otherwise)."
+        "report was due Fri 2026-11-13 02:00 Europe/Berlin, and its ledger row is gone: "
+        "the ledger keeps 90 days, unless configured otherwise (keep_fires)."
     )
 
 

@@ -1,7 +1,7 @@
-"""What ``duly import`` asks of a database of somebody else's: read, and never written.
+"""Reading the tables of django-celery-beat from a database, for ``duly import``; read-only.
 
-Only tables of plain values are read. The job stores of APScheduler hold pickles, and to unpickle a
-row is to run whatever is in it.
+Only tables of plain values are read. APScheduler's job stores hold pickles, and unpickling a row
+may run any code.
 """
 
 import re
@@ -20,7 +20,7 @@ from duly.store.sqlite.connection import connect_to_read
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
-MOST_ROWS: Final = 100_000  # of one table; a file of more schedules is nothing to be read
+MOST_ROWS: Final = 100_000  # of one table
 CONNECT_SECONDS: Final = 10
 
 _SCHEME: Final = re.compile(r"([A-Za-z][\w+.-]*):/")
@@ -31,7 +31,7 @@ _MAGIC: Final = b"SQLite format 3\0"
 
 
 def is_database(source: str) -> bool:
-    """Whether this is an address, or a file of SQLite's, and not the name of something else."""
+    """Return whether the source is a database: a URL or a SQLite file."""
     if _SCHEME.match(source):
         return True
     path = Path(source)
@@ -42,7 +42,7 @@ def is_database(source: str) -> bool:
 
 
 def shown_address(source: str) -> str:
-    """A database's address as people may read it, without a password."""
+    """Return the address of a database without its password."""
     scheme = _SCHEME.match(source)
     if scheme and not is_postgres(source) and scheme[1] != "sqlite":
         return f"{scheme[1]}://…"
@@ -50,7 +50,7 @@ def shown_address(source: str) -> str:
 
 
 def read_beat_tables(source: str, *, zone: str | None = None) -> Imported:
-    """The periodic tasks of django-celery-beat in a database."""
+    """Read the periodic tasks of django-celery-beat from a database."""
     tables = _postgres(source) if is_postgres(source) else _sqlite(source)
     if TASKS not in tables:
         raise NotFound(
@@ -61,7 +61,7 @@ def read_beat_tables(source: str, *, zone: str | None = None) -> Imported:
 
 
 def read_beat_dump(text: str, *, zone: str | None = None) -> Imported:
-    """The same from what ``manage.py dumpdata`` printed."""
+    """Read the periodic tasks from the output of ``manage.py dumpdata``."""
     return from_dump(text, now=now(), zone=zone)
 
 
@@ -78,7 +78,7 @@ def _sqlite(source: str) -> dict[str, Rows]:
     try:
         with closing(connect_to_read(path)) as connection:
             connection.row_factory = sqlite3.Row
-            connection.execute("begin")  # all tables as they were at one moment
+            connection.execute("begin")  # a consistent snapshot of all tables
             return _tables(lambda text: map(dict, connection.execute(text)), _THERE_IN_SQLITE)
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
@@ -110,7 +110,7 @@ def _postgres(source: str) -> dict[str, Rows]:
 
 
 def _tables(ask: Callable[[str], Iterable[Mapping[str, Any]]], which: str) -> dict[str, Rows]:
-    """The rows of those tables that are there."""
+    """Return the rows of the tables that exist."""
     there = {row["name"] for row in ask(which)}
     found = {table: f"{APP}_{table}" for table in TABLES}
     return {table: _rows(ask, name) for table, name in found.items() if name in there}

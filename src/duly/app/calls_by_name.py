@@ -1,8 +1,7 @@
-"""Jobs and schedules asked for by the names of tasks: by those who have no code at hand.
+"""Jobs and schedules made from the names of tasks, for the command, the pages and the HTTP API.
 
-Where this process knows the task, its signature says whether the arguments fit, and its options
-count where nothing else is said. Elsewhere the arguments are taken as they are: a worker that knows
-the task will say.
+If this process knows the task, the arguments are checked by its signature, and its options are the
+defaults. Otherwise the arguments are stored as they are, and the worker checks them.
 """
 
 import json
@@ -41,7 +40,7 @@ _OF_THE_TASK: Final = ("args", "version", "limits", "needs")
 def call_named(
     registry: Registry, task: str, args: Args, *, attempts: int | None = None, **words: Any
 ) -> Call:
-    """A call of the task of that name; ``words`` are those of ``task.using(…)``, and submitter."""
+    """Return a call of a task by name; ``words`` are the options of ``using``, and submitter."""
     said = {word: value for word, value in words.items() if value is not None}
     if task not in registry:
         return _bare(task, args, attempts, said)
@@ -51,7 +50,7 @@ def call_named(
 
 
 def fitting(definition: Definition, args: Args) -> dict[str, object]:
-    """The arguments as the task takes them; or what does not fit."""
+    """Return the decoded arguments of a task; raise ``InvalidValue`` if they do not fit."""
     try:
         return definition.signature.decode(encode(args))
     except SignatureChanged as error:
@@ -103,7 +102,7 @@ async def run_again(
     args: Args | None,
     tenant: str | None = None,
 ) -> int:
-    """A new job like another one, with the same arguments or with others."""
+    """Enqueue a copy of a job, with the same or other arguments; return its id."""
     job = await own_job(store, number, tenant)
     known = decode(job.args)
     call = call_named(
@@ -125,7 +124,7 @@ async def run_again(
 
 
 async def run_with(store: Store, registry: Registry, name: str, args: Args) -> Fire:
-    """A job of a schedule's task with other arguments, beside the schedule."""
+    """Run the task of a schedule once with other arguments."""
     plan = (await store.schedules.get(name)).plan
     now = await store.surroundings.now()
     call = call_named(
@@ -154,7 +153,7 @@ async def run_with(store: Store, registry: Registry, name: str, args: Args) -> F
 
 
 async def runs_without_event(store: Store, registry: Registry, name: str) -> bool:
-    """Whether it is for events, whose task needs nothing that they say."""
+    """Return whether a schedule for events can run without one: its task needs no arguments."""
     plan = (await store.schedules.get(name)).plan
     if plan.reaction is None or plan.task not in registry:
         return False
@@ -190,7 +189,7 @@ async def edited_by_name(
     args: Args | None,
     words: Mapping[str, Any],
 ) -> Schedule:
-    """Change what is said of a schedule, and nothing else."""
+    """Change the given fields of a schedule."""
     return await edited(store, name, change_named(registry, rule, args, words))
 
 
@@ -213,7 +212,7 @@ def change_named(
 
 
 def started(registry: Registry, rule: str, task: str, args: Args, **words: Any) -> Call:
-    """What a schedule starts; of what events start, they say what is not said here."""
+    """Return the call of a schedule; for events, missing arguments come from the event."""
     if not rule.startswith(BEGINNING) or task not in registry:
         return call_named(registry, task, args, **words)
     definition = registry.get(task)
@@ -228,10 +227,10 @@ def started(registry: Registry, rule: str, task: str, args: Args, **words: Any) 
 
 
 def unhidden(registry: Registry, task: str, said: Args, known: Args) -> Args:
-    """The arguments that are meant, where somebody was not shown the secrets among them.
+    """Return the arguments with hidden values restored, if nothing else was changed.
 
-    Hidden values survive only if nothing else changes: else a secret could be kept and the address
-    that it is sent to be replaced, by somebody who may not know it.
+    Otherwise a person who may not see a secret could keep it and change the address that it is
+    sent to.
     """
     defaults = _defaults(registry, task)
     if {**defaults, **said} == {**defaults, **hidden_call(task, known)}:
@@ -247,11 +246,11 @@ def unhidden(registry: Registry, task: str, said: Args, known: Args) -> Args:
 
 
 def _defaults(registry: Registry, task: str) -> dict[str, object]:
-    """What parameters are where nothing is said; a form says it all the same."""
+    """Return the defaults of a task's parameters as JSON; forms send them too."""
     found = {}
     if task in registry:
         for name, value in registry.get(task).signature.parameters.defaults.items():
-            with suppress(Exception):  # a default of any type, which need not have a form in JSON
+            with suppress(Exception):  # a default may have no JSON form
                 found[name] = json.loads(ENCODER.encode(value))
     return found
 

@@ -1,7 +1,7 @@
-"""Flows as their authors write them: a function that says which steps there are, and their order.
+"""Flows: functions that define steps and their order.
 
-``@duly.flow`` runs the function once, with stand-ins for its arguments, and keeps the graph that
-it has drawn. From then on a flow is asked for as a task is.
+``@duly.flow`` runs the function once, with stand-ins for its arguments, and keeps the graph of
+steps. Afterwards a flow is enqueued like a task.
 """
 
 from collections.abc import Callable
@@ -35,9 +35,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Flow(Enqueueable[P, R_co]):
-    """A graph of steps, asked for as a task is. It is not called: its steps are what runs."""
+    """A graph of steps. It is enqueued like a task, and cannot be called."""
 
-    if not TYPE_CHECKING:  # who calls one is told by the editor
+    if not TYPE_CHECKING:  # a type checker reports the call
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             raise InvalidValue(
@@ -47,7 +47,7 @@ class Flow(Enqueueable[P, R_co]):
 
 
 class FlowDecorator:
-    """``@duly.flow``, and ``@duly.flow(timeout=…)``, which answers with another one of these."""
+    """``@duly.flow``, and ``@duly.flow(timeout=…)``, which returns another decorator."""
 
     def __init__(self, enqueuer: Enqueuer, options: FlowOptions | None = None) -> None:
         self._enqueuer = enqueuer
@@ -72,7 +72,7 @@ class FlowDecorator:
 
 
 def wait_for(event: str, *, key: str | None, timeout: Duration | None) -> Step[dict[str, Any]]:
-    """A step that is done when the event happens, and whose result is what the event says."""
+    """Add a step that ends when the event happens; its result is the payload of the event."""
     trace = current_trace()
     if trace is None:
         raise InvalidValue(f'wait_for("{event}") is for inside @duly.flow: it is a step of one')
@@ -123,7 +123,7 @@ def _refuse_running(definition: Definition) -> None:
 
 
 def _named_in(key: str | None, trace: Trace) -> dict[str, object]:
-    """The arguments of the flow that are part of the key."""
+    """Return the arguments of the flow that the key names."""
     there = trace.arguments()
     names = () if key is None else names_in(key)
     for name in names:

@@ -1,8 +1,8 @@
-"""``@duly.on("invoice.paid")``: above a task or a flow stands what it reacts to.
+"""``@duly.on("invoice.paid")``: tasks and flows that react to events.
 
-It is a schedule whose rule is ``on invoice.paid``, declared, reconciled and kept as any other. What
-differs is where the arguments come from: payload fields go to the parameters of the same name. So
-nothing is bound when it is declared, and titles and limits stay the templates that they are.
+A reaction is a schedule whose rule is ``on invoice.paid``. The fields of the event's payload become
+the arguments of the same names. So no arguments are bound when it is declared, and titles and
+limits stay templates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ E = TypeVar("E", bound=Enqueueable[..., Any])
 
 
 class Declares(Protocol):
-    """What ``duly.schedule`` does with what it was told."""
+    """Declares a schedule, as ``duly.schedule`` does."""
 
     def declared(
         self,
@@ -41,7 +41,7 @@ class Declares(Protocol):
 
 
 class Reacting:
-    """``duly.on``: a decorator, or with a task or a call, a declaration by itself."""
+    """``duly.on``: a decorator, or a declaration if it is given a task or a call."""
 
     def __init__(self, scheduling: Declares) -> None:
         self._scheduling = scheduling
@@ -77,7 +77,7 @@ class Reacting:
         start_within: Duration | None = None,
         late: Late = "skip",
     ) -> None: ...
-    def __call__(  # noqa: PLR0913 - the words of a reaction, by name
+    def __call__(  # noqa: PLR0913 - all options of a reaction, by name
         self,
         event: object = None,
         call: Enqueueable[..., Any] | Call[Any] | None = None,
@@ -92,16 +92,17 @@ class Reacting:
         start_within: Duration | None = None,
         late: Late = "skip",
     ) -> Callable[[E], E] | None:
-        """Run it when the event happens.
+        """Run the task when the event happens.
 
-        ``key="doc:{doc_id}"``: of events about the same, the last one counts, while its job waits.
-        ``debounce``: not before it has been quiet for so long. ``run_after``: so long later, or
-        "-24h from starts_at", a moment in the event. ``unless``: an event that calls it off.
+        ``key="doc:{doc_id}"``: of events with the same key, the last one counts while its job
+        waits. ``debounce``: wait until no event has happened for this long. ``run_after``: a delay,
+        or "-24h from starts_at", relative to a field of the event. ``unless``: an event that
+        cancels the reaction.
         """
         if not isinstance(event, str):
             raise InvalidValue('on() needs the name of an event: say @duly.on("invoice.paid")')
         rule = on(event, key=key, debounce=debounce, run_after=run_after, unless=unless)
-        names_in(rule.key or "")  # what is wrong with it is said where it stands
+        names_in(rule.key or "")  # raises now if the template is wrong
         words: dict[str, Any] = {"start_within": start_within, "late": late}
         declared: Callable[[E], E] | None = self._scheduling.declared(
             rule, call, name=name, aliases=aliases, words=words, said="on"
@@ -110,7 +111,7 @@ class Reacting:
 
 
 def asked_by_events(what: Enqueueable[..., Any] | Call[Any]) -> model.Call:
-    """What its jobs are, with the places that events fill."""
+    """Return the call of a reaction; its arguments name the fields of the event."""
     given = decode(what.asked().args) if isinstance(what, Call) else {}
     using = {
         name: value
@@ -126,7 +127,7 @@ def reaction_call(
     given: Mapping[str, Any],
     using: Mapping[str, Any],
 ) -> model.Call:
-    """The same of a task by its definition; what is ``given`` no event changes."""
+    """Return the call of a reaction by its definition; events do not change ``given``."""
     call = registry.call_without_arguments(definition, **using)
     return replace(call, args=_arguments(definition, given))
 
@@ -143,13 +144,13 @@ def _arguments(definition: Definition, given: Mapping[str, Any]) -> Json:
 
 
 def _place(definition: Definition, name: str) -> dict[str, Any]:
-    """Where a parameter comes from, and what it is where events may be silent about it."""
+    """Return the placeholder of a parameter, with its default if an event may lack the field."""
     parameters = definition.signature.parameters
     if name in parameters.required:
         return {FIELD: name}
     place = {FIELD: name, "optional": True}
     templates = (definition.title, *(limit.name for limit in definition.limits))
     named = any(name in names_in(template) for template in templates)
-    if named or definition.graph is not None:  # whose steps take it, whoever gives it
+    if named or definition.graph is not None:  # the steps of a flow need a value
         place["default"] = decode(Json(ENCODER.encode(parameters.defaults[name]).decode()))
     return place

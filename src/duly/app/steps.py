@@ -1,4 +1,4 @@
-"""A task as a step of the flow that is being defined: what it is given, and what may be said."""
+"""Adding a task as a step to the flow that is being defined."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ _REFUSED: Final = {
 
 
 class Mappable(Protocol[T_contra, Q, R_co]):
-    """What takes an item first: of a method's own class, mypy would not see of which type."""
+    """A task whose first parameter takes an item; a protocol, so that mypy infers its type."""
 
     def step(self, item: T_contra, /, *args: Q.args, **kwargs: Q.kwargs) -> Step[R_co]: ...
 
@@ -41,7 +41,7 @@ def step_of(
     kwargs: Mapping[str, object],
     maps: bool = False,
 ) -> Step[Any]:
-    """``maps``: the first argument is a list, and each item of it is one for the task."""
+    """Add a step. With ``maps`` the first argument is a list, and the task runs for each item."""
     task, trace = definition.name, current_trace()
     if trace is None:
         verb = "map" if maps else "step"
@@ -75,7 +75,7 @@ def _first(parameters: Parameters) -> str:
 
 
 def _choices(using: Using, flow: str) -> dict[str, object]:
-    """As a caller's; a moment would be the same one for every run."""
+    """Return the options of a step; refuse those that make no sense inside a flow."""
     for word, why in _REFUSED.items():
         if word in using:
             raise InvalidValue(f"using({word}=…): {why.format(flow=flow, word=word)}")

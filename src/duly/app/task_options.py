@@ -1,4 +1,4 @@
-"""What may be said about a task or a flow, and about one job: the names, and what they take."""
+"""The options of tasks, flows and single jobs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from duly.registry.option_values import Duration, Priority, When
 
 
 class Using(TypedDict, total=False):
-    """What may be said about one job. ``None`` is none; what is not said, the task decides."""
+    """The options of one job. The task decides about options that are not given."""
 
     run_after: When | None
     queue: str | None
@@ -34,13 +34,13 @@ class Using(TypedDict, total=False):
 
 
 class CallbackTask(Protocol):
-    """A task that is called with the number of the job that ended."""
+    """A task that takes the id of the job that ended."""
 
     def enqueue(self, job_id: int, /) -> Job[Any]: ...
 
 
 class TaskOptions(TypedDict, total=False):
-    """What may be said about a task, for all its jobs."""
+    """The options of a task, for all its jobs."""
 
     name: str | None
     aliases: Sequence[str]
@@ -61,7 +61,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class FlowOptions(TypedDict, total=False):
-    """What may be said about a flow, for all its jobs. ``timeout`` is for the whole."""
+    """The options of a flow, for all its jobs. ``timeout`` is for the whole flow."""
 
     name: str | None
     aliases: Sequence[str]
@@ -76,7 +76,7 @@ class FlowOptions(TypedDict, total=False):
 
 
 class UnknownWord(InvalidValue, TypeError):
-    """A keyword that there is none of: to Python a TypeError, to us a value as any other."""
+    """An unknown option; also a TypeError, as Python raises for unknown keywords."""
 
 
 def refuse_unknown(choices: Iterable[str]) -> None:

@@ -1,8 +1,7 @@
-"""Tasks as their authors hold them: still the plain function, and a way to have it run elsewhere.
+"""Tasks: functions that can be called here, or enqueued to run on a worker.
 
-``send(7)`` calls it here and now. ``send.enqueue(7)`` promises that some worker will. In between,
-``send.using(run_after="5m")`` is the same task with other choices, and ``send.bind(7)`` the task
-with its arguments, for whoever enqueues it later.
+``send(7)`` calls the function. ``send.enqueue(7)`` enqueues a job. ``send.using(run_after="5m")``
+is the task with other options, and ``send.bind(7)`` a call with arguments, to be enqueued later.
 """
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -43,7 +42,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Enqueuer:
-    """Where promises are made: the tasks that there are, and the store that keeps them."""
+    """Enqueues calls: the registry of tasks and the store."""
 
     def __init__(self, registry: Registry, lazy: LazyStore) -> None:
         self.registry = registry
@@ -99,7 +98,7 @@ async def _enqueued(
 ) -> list[int]:
     if idempotency_key is None:
         return await store.jobs.enqueue(asked)
-    # What is asked is told by tasks and arguments: a moment may be another one when it is repeated.
+    # The digest covers tasks and arguments only: run_after may differ when a call is repeated.
     said = repr([(call.task, call.args) for call in asked])
     mark = sha256(said.encode()).hexdigest()
     return await store.jobs.enqueue_once(asked, key=idempotency_key, mark=mark)
@@ -125,7 +124,7 @@ class Call(Generic[R_co]):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> None:
-        # Names only: types may be defined further down in a module that is still being imported.
+        # Checks names only: types may be defined further down in the module.
         definition.signature.parameters.bound(args, kwargs)
         self._enqueuer = enqueuer
         self._using = using
@@ -139,17 +138,17 @@ class Call(Generic[R_co]):
 
     @property
     def choices(self) -> Using:
-        """What was said about its job by ``using``."""
+        """The options of the job, from ``using``."""
         return self._using
 
     @property
     def connection(self) -> object | None:
-        """The caller's own, whose transaction the job is to be part of."""
+        """The caller's database connection, in whose transaction the job is enqueued."""
         return self._using.get("connection")
 
     @property
     def idempotency_key(self) -> str | None:
-        """The key under which it is enqueued once within a day, however often it is asked for."""
+        """The idempotency key: within a day, calls with the same key enqueue one job."""
         return self._using.get("idempotency_key")
 
     def enqueue(self) -> Job[R_co]:
@@ -168,12 +167,12 @@ class Call(Generic[R_co]):
         return job
 
     def step(self) -> Step[R_co]:
-        """A step of the flow that is being defined."""
+        """Add a step to the flow that is being defined."""
         registry = self._enqueuer.registry
         return step_of(registry, self.definition, self._using, args=self._args, kwargs=self._kwargs)
 
     def asked(self) -> model.Call:
-        """What the store is asked to keep: checked, and by value."""
+        """Return the checked call for the store."""
         refuse_while_tracing(f"{self.task}.enqueue(…)", f"say {self.task}.step(…)")
         choices = {
             name: value
@@ -195,7 +194,7 @@ class Call(Generic[R_co]):
 
 
 class Enqueueable(Generic[P, R_co]):
-    """What tasks share, however they are called."""
+    """The common part of tasks and flows."""
 
     def __init__(self, enqueuer: Enqueuer, definition: Definition, using: Using) -> None:
         update_wrapper(cast(Any, self), definition.function)
@@ -208,16 +207,16 @@ class Enqueueable(Generic[P, R_co]):
         return self.definition.name
 
     def using(self, **choices: Unpack[Using]) -> Self:
-        """The same task with other choices for its next jobs; this one stays as it is."""
+        """Return the task with other options for its jobs."""
         refuse_unknown(choices)
         return type(self)(self._enqueuer, self.definition, {**self._using, **choices})
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
-        """The task with its arguments, to be enqueued later or by others."""
+        """Return the call with its arguments, to be enqueued later."""
         return Call(self._enqueuer, self.definition, self._using, args=args, kwargs=kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
-        """Promise to run it. When this returns, the promise survives whatever happens here."""
+        """Enqueue a job. Once this returns, the job is stored durably."""
         call = self.bind(*args, **kwargs)
         [job] = self._enqueuer.enqueue(
             [call],
@@ -231,18 +230,18 @@ class Enqueueable(Generic[P, R_co]):
         return await self.bind(*args, **kwargs).aenqueue()
 
     def step(self, *args: P.args, **kwargs: P.kwargs) -> Step[R_co]:
-        """A step of the flow that is being defined; its arguments may be results of others."""
+        """Add a step to the flow that is being defined; arguments may be results of other steps."""
         return self._step(args, kwargs)
 
     def map(
         self: Mappable[T, Q, R], over: Sequence[T], /, *args: Q.args, **kwargs: Q.kwargs
     ) -> Step[list[R]]:
-        """A step that runs it for each item of a list, as its first argument, side by side."""
+        """Add a step that runs the task for each item of a list, as its first argument."""
         own, given = cast("Enqueueable[..., R]", self), (over, *args)
         return own._step(given, kwargs, maps=True)  # noqa: SLF001 - it is our own
 
     def cancel(self, *, key: str, connection: object | None = None) -> bool:
-        """Call off the unfinished job that has the key: whether there was one."""
+        """Cancel the unfinished job with the key; return whether there was one."""
         mine = self._connection(connection)
         return write(self._enqueuer.lazy, self._cancelling(key), self._cancel, connection=mine)
 
@@ -272,7 +271,7 @@ class Enqueueable(Generic[P, R_co]):
         return self._using.get("connection") if given is None else given
 
     def _called(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-        """The plain function, here and now; a context, if it takes one, is the current one."""
+        """Call the function, with the current context if it takes one."""
         refuse_while_tracing(f"{self.name}(…)", f"say {self.name}.step(…)")
         given = (current(), *args) if self.definition.takes_context else args
         return self.definition.function(*given, **kwargs)
@@ -289,7 +288,7 @@ class AsyncTask(Enqueueable[P, R_co]):
 
 
 class ContextTaskDecorator:
-    """For a function whose first parameter is the context, which no caller gives."""
+    """Decorates a function whose first parameter is the context."""
 
     def __init__(self, enqueuer: Enqueuer, options: TaskOptions) -> None:
         self._enqueuer = enqueuer
@@ -306,7 +305,7 @@ class ContextTaskDecorator:
 
 
 class TaskDecorator:
-    """``@duly.task``, and ``@duly.task(retry=…)``, which answers with another one of these."""
+    """``@duly.task``, and ``@duly.task(retry=…)``, which returns another decorator."""
 
     def __init__(self, enqueuer: Enqueuer, options: TaskOptions | None = None) -> None:
         self._enqueuer = enqueuer

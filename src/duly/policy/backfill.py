@@ -34,7 +34,7 @@ def check_stretch(start: datetime, end: datetime) -> None:
     check_moment("end", end)
     if start >= end:
         raise InvalidValue(
-            f"start={start}, end={end}: it goes from start up to end, which is not part of it"
+            f"start={start}, end={end}: start must be before end, and end is not included"
         )
 
 
@@ -55,7 +55,7 @@ def moments_of(
         )
     if end > now:
         raise InvalidValue(
-            f"end={end}: moments to come are the clock's, and it is"
+            f"end={end}: only past moments can be backfilled, and it is"
             f" {now.replace(microsecond=0)}: end there at the latest"
         )
     found = list(kept.between(start - MICROSECOND, end - MICROSECOND, MOST_BACKFILLED + 1))
@@ -130,7 +130,7 @@ def notes(
     if queued and overlap != "allow":
         line, last = "they run one after the other; ", "the last of them"
         line, last = (line, last) if len(queued) > 1 else ("", "it")
-        until = f"what is due until {last} has ended {MEANWHILE[overlap]}"
+        until = f"a moment that is due before {last} has ended {MEANWHILE[overlap]}"
         said.append(f'overlap="{overlap}": {line}{until}')
     return tuple(said)
 
@@ -149,9 +149,9 @@ def _too_many(kept: Rule, start: datetime, end: datetime, *, next_one: datetime)
 def _undecided(schedule: StoredSchedule, moment: datetime) -> str:
     name = schedule.plan.name
     if schedule.pause is not None:
-        why = f"it is paused, and {moment} is decided about when it is resumed: resume it first"
+        why = f"it is paused, and {moment} is decided when it is resumed: resume it first"
     elif schedule.fault is not None:
-        why = f"it stands still ({schedule.fault}), and {moment} is decided about when it goes on"
+        why = f"it stands still ({schedule.fault}), and {moment} is decided when it goes on"
     else:
-        why = f"{moment} is not decided about yet: it is the clock's"
+        why = f"{moment} is not decided yet: the scheduler decides it"
     return f'"{name}": {why}, or end there'

@@ -168,5 +168,5 @@ def why_full(lane: str, flow: LaneUsage, now: int) -> str:
         runs = "run" if flow.held != 1 else "runs"
         return f'limit "{lane}" is full: {flow.held} of {flow.concurrency} {runs}'
     if room(flow, now) < 1:
-        return f'limit "{lane}" lets {flow.rate} through, and the next one has to wait'
-    return f'limit "{lane}": others came first'
+        return f'limit "{lane}" has a rate of {flow.rate}: the next job has to wait'
+    return f'limit "{lane}": other jobs come first'

@@ -61,9 +61,9 @@ def full(waiting: int) -> str:
 
 def missed(policy: Missed) -> str:
     if policy.policy == "skip":
-        return f'nobody was there to fire; missed="skip" after {say_duration(policy.grace)}'
+        return f'no scheduler was running; missed="skip" after {say_duration(policy.grace)}'
     return (
-        f'nobody was there to fire; missed="all" makes up for the newest {policy.at_most:,} moments'
+        f'no scheduler was running; missed="all" catches up the newest {policy.at_most:,} moments'
     )
 
 

@@ -132,7 +132,7 @@ def judge(  # noqa: PLR0911 - an answer for each member of the union
         case Lost():
             return _lost(job, outcome, now)
         case Late():
-            reason = "not started: the moment by which it had to start had passed"
+            reason = "not started: its start deadline had passed"
             return Verdict(move=Move.EXPIRE, reason=reason, crashes=job.crashes)
         case Returned():
             reason = f"{outcome.reason}; ready at once"

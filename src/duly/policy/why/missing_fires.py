@@ -86,7 +86,7 @@ def _never_due(found: AbsenceEvidence) -> Explanation:
         since = found.clock.near(schedule.created_at)
         return Explanation(
             sentence=f"{name} has not been started yet: it reacts to {reaction.pattern}, and no "
-            f"such event was seen since it is there ({since})."
+            f"such event has happened since it was created ({since})."
         )
     if schedule.next_at is None:
         return Explanation(sentence=f"{said}, and its rule has no moment to come.")
@@ -154,10 +154,9 @@ def _settled_without_row(found: AbsenceEvidence, moment: datetime) -> Explanatio
             evidence=_coming(found),
             commands=(run_it(found.name),),
         )
-    kept = "what was decided long ago is forgotten (90 days, unless somebody chose otherwise)"
+    kept = "the ledger keeps 90 days, unless configured otherwise (keep_fires)"
     return Explanation(
-        sentence=f"{found.name} was due {clock.whole(moment)}, and nothing is known of it any "
-        f"more: {kept}.",
+        sentence=f"{found.name} was due {clock.whole(moment)}, and its ledger row is gone: {kept}.",
         evidence=tuple(_told(change, clock, moment) for change in later[-3:]),
     )
 

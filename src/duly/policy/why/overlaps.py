@@ -104,7 +104,7 @@ def _ended(found: Overlap) -> tuple[str, SuggestedCommand]:
     until = clock.near(job.ended_at, found.moment)
     if began > found.decided_at:
         waited, started = about(began - job.due_at), clock.near(began, found.moment)
-        return f"it waited {waited} to be begun, until {started}, and ended {until}", QUEUE_ONE
+        return f"it waited {waited} to start, until {started}, and ended {until}", QUEUE_ONE
     before = [one for one in other.attempts if one.ended_at <= found.decided_at]
     if before and job.claimed_at > found.decided_at:
         why = first_line(before[-1].error) or before[-1].reason

@@ -34,7 +34,9 @@ def why_waiting(found: JobEvidence) -> Waits:
                 commands=(SuggestedCommand("see it", f"duly jobs show {job.id}"),),
             )
         case "worker":
-            return _without_worker(found) or Waits("waits to be set free: a worker knows it now")
+            return _without_worker(found) or Waits(
+                "waits to be unblocked: a worker knows the task now"
+            )
         case "event":
             asked = awaited_event(found)
             return Waits(asked.text, asked.evidence, asked.commands)
@@ -64,11 +66,12 @@ def what_is_missing(
         return _unknown(task, living)
     if not able:
         theirs = ", ".join(sorted({name for worker in knowing for name in worker.queues}))
-        text = f'none that knows it listens to queue "{queue}" ({_names(knowing)}: {theirs})'
+        text = f'no worker that knows the task listens to queue "{queue}"'
+        text += f" ({_names(knowing)}: {theirs})"
         return text, SuggestedCommand("start one", f"duly worker --queues {quote(queue)}")
     if not fit:
         wanted = ", ".join(f"{name}={amount}" for name, amount in needs.items())
-        return f"none that listens has {wanted} ({_resources(able, needs)})", None
+        return f"no worker that listens to the queue has {wanted} ({_resources(able, needs)})", None
     if all(worker.order != "run" for worker in fit):
         told = ", ".join(sorted({f"{worker.name} was told to {worker.order}" for worker in fit}))
         return told, SuggestedCommand("set it to work", f"duly workers resume {quote(fit[0].name)}")
@@ -101,7 +104,7 @@ def _in_line(found: JobEvidence) -> Waits:
         text = f'queue "{queue.name}" is full: {runs}'
         return Waits(f"waits: {text}{_and_ahead(found)}")
     if queue is not None and queue.rate is not None:
-        text = f'queue "{queue.name}" lets {queue.rate} begin'
+        text = f'queue "{queue.name}" has a rate of {queue.rate}'
         return Waits(f"waits: {text}{_and_ahead(found)}")
     able = [one for one in found.living if job.task in one.tasks and job.queue in one.queues]
     slots = sum(_slots(worker) for worker in able)
@@ -123,7 +126,7 @@ def _at_limit(found: JobEvidence) -> Waits:
         runs = _runs(lane.running, lane.concurrency)
         return Waits(f'waits: limit "{name}" is full: {runs}, {line}', commands=commands)
     if lane.rate is not None:
-        return Waits(f'waits: limit "{name}" lets {lane.rate} through, {line}')
+        return Waits(f'waits: limit "{name}" has a rate of {lane.rate}, {line}')
     return Waits(f'waits at limit "{name}": {line}', commands=commands)
 
 
@@ -156,8 +159,8 @@ def _ahead(found: JobEvidence) -> str:
 def _unknown(task: str, living: Iterable[WorkerInfo]) -> tuple[str, SuggestedCommand | None]:
     word = _OFF_UNLESS_ALLOWED.get(task)
     if word is None:
-        return f'none that is running knows the task "{task}"{_renamed(task, living)}', None
-    return f"{word} is off for all that are running", SuggestedCommand(
+        return f'no running worker knows the task "{task}"{_renamed(task, living)}', None
+    return f"no running worker allows {word}", SuggestedCommand(
         "allow it", f"duly up --allow {word}"
     )
 
