@@ -39,6 +39,14 @@ from duly.rules.zone import PRESETS, dst_policy
 
 Reader: TypeAlias = Callable[[Any], object]
 
+DEFAULTS: Mapping[str, Reader] = {"zone": checked_zone}
+# Names that other programs use for these keys.
+_HABITS = {"cron": "rule", "schedule": "rule", "when": "rule", "tz": "zone", "timezone": "zone"} | {
+    "cmd": "command", "script": "shell", "url": "http", "retry": "attempts", "retries": "attempts",
+    "workdir": "cwd", "environment": "env", "enabled": "paused", "disabled": "paused",
+    "max_concurrency": "concurrency", "policy": "choice",
+}  # fmt: skip
+
 
 def policies(entry: ScheduleEntry) -> Policies:
     """Return the policies of a resolved entry (see ``ScheduleFile.resolved``)."""
@@ -286,7 +294,6 @@ QUEUE: Mapping[str, Reader] = LIMIT | {
     "note": partial(text, longest=500),
 }
 CALENDAR: Mapping[str, Reader] = {"rule": text}
-DEFAULTS: Mapping[str, Reader] = {"zone": checked_zone}
 
 
 def checked_url(url: str) -> str:
@@ -305,14 +312,6 @@ def checked_url(url: str) -> str:
     if not host:
         raise InvalidValue("it names no host")
     return url
-
-
-# Names that other programs use for these keys.
-_HABITS = {"cron": "rule", "schedule": "rule", "when": "rule", "tz": "zone", "timezone": "zone"} | {
-    "cmd": "command", "script": "shell", "url": "http", "retry": "attempts", "retries": "attempts",
-    "workdir": "cwd", "environment": "env", "enabled": "paused", "disabled": "paused",
-    "max_concurrency": "concurrency", "policy": "choice",
-}  # fmt: skip
 
 
 def near(word: object, known: Mapping[str, Any] | tuple[str, ...]) -> str:

@@ -47,6 +47,8 @@ T = TypeVar("T")
 _TABLES = ("defaults", "schedules", "queues", "limits", "calendars")
 _PLACED = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+
 
 def read(text: str, *, place: str = "schedules.toml", zone: str | None = None) -> ScheduleFile:
     """Read a file; ``place`` is its name in error messages.
@@ -258,9 +260,6 @@ def _check_rule(alone: ScheduleEntry, key: str, said: str, *, rule: str | None =
         raise _wrong(place, key, said, problem) from None
     except RuleError as error:
         raise _wrong(place, key, said, str(error)) from None
-
-
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 def write(sheet: ScheduleFile) -> str:

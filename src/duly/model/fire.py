@@ -10,6 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+# The series of the scheduler; a manual run or a backfill has the number of its request, and a
+# reaction that of its event.
+CLOCK = 0
+MOST_BACKFILLED = 10_000  # moments at once: they are written in one transaction
+
 
 class Outcome(StrEnum):
     QUEUED = "queued"  # a job was made
@@ -29,11 +34,6 @@ class Cause(StrEnum):
     WITHDRAWN = "withdrawn"  # another event cancelled the reaction
     REFUSED = "refused"  # the event lacks what its task or its key needs
     ASKED = "asked"  # skipped in advance by a person; with a job: a backfill
-
-
-# The series of the scheduler; a manual run or a backfill has the number of its request, and a
-# reaction that of its event.
-CLOCK = 0
 
 
 class DueMoment(NamedTuple):
@@ -62,9 +62,6 @@ class StoredFire:
     def is_backfill(self) -> bool:
         """Whether a person asked for this past moment; a manual run is not a backfill."""
         return self.series != CLOCK and self.cause is Cause.ASKED
-
-
-MOST_BACKFILLED = 10_000  # moments at once: they are written in one transaction
 
 
 class LeftAlone(NamedTuple):

@@ -24,6 +24,8 @@ from duly.policy.decision import LedgerEntry, LiveJob, NewJob
 
 MOST_QUEUED = 1_000
 
+HURRIED = PRIORITIES["high"]
+
 
 @dataclass(frozen=True, slots=True)
 class RunNow:
@@ -90,9 +92,6 @@ def answer(overlap: Overlap, live: Sequence[LiveJob], waiting: int = 0) -> Answe
 def _newest_waits(live: Sequence[LiveJob], stopping: tuple[LiveJob, ...]) -> Answer:
     waiting = [job for job in live if not job.started and not job.backfilled]
     return TakeOver(waiting[-1], stopping) if waiting else Wait(live[-1], stopping)
-
-
-HURRIED = PRIORITIES["high"]
 
 
 @dataclass

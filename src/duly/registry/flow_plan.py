@@ -27,6 +27,8 @@ from duly.registry.signature import Signature
 
 WAIT: Final = "wait"  # the task of a step that waits for an event; nothing runs it
 
+_MODULES: Final = re.compile(r"[\w.<>]+\.(?=\w)")
+
 
 class Tasks(Protocol):
     """The tasks that a flow may use."""
@@ -169,9 +171,6 @@ def _nothing() -> None: ...
 
 
 _TAKES_NOTHING: Final = Signature.of(_nothing, takes_context=False)
-
-
-_MODULES: Final = re.compile(r"[\w.<>]+\.(?=\w)")
 
 
 class FlowTypes:

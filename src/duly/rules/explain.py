@@ -30,6 +30,12 @@ from duly.rules.wall_times import MINUTES, ON_THE_MINUTE, SECOND, WallTimes
 FEW_TIMES = 4
 FEW_DATES = 3
 
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
 
 def sentence(wall: WallTimes, zone: str) -> str:
     days, times = days_phrase(wall.days), times_phrase(wall.minutes, wall.seconds)
@@ -195,13 +201,6 @@ def _plain_weekdays(weekdays: int) -> str:
 
 def _month(number: int) -> str:
     return MONTHS[number - 1]
-
-
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 
 
 def listed(words: Sequence[str]) -> str:

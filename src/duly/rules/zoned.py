@@ -24,6 +24,9 @@ from duly.rules.rule import Rule
 from duly.rules.wall_times import DAY, MINUTE, MINUTES, NO_TIME, WallTimes
 from duly.rules.zone import LONGEST_MADE_UP, Dst, Windows, Zone, windows, zone_named
 
+Clocked = tuple[WallTimes, Zone]
+Stretch = tuple[int, int]  # after the first instant, until the second
+
 
 @dataclass(frozen=True, repr=False)
 class Zoned(Rule):
@@ -182,10 +185,6 @@ class Zoned(Rule):
             lost = self.wall.next(lost + 1)
         offset = self._zone.offsets[k]
         return [wall - offset for wall in walls if self.wall.next(wall) != wall]
-
-
-Clocked = tuple[WallTimes, Zone]
-Stretch = tuple[int, int]  # after the first instant, until the second
 
 
 def shared_count(

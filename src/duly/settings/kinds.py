@@ -24,6 +24,44 @@ NONE: Final = "none"  # text for an empty list of names
 _TOKEN = re.compile(r"[A-Za-z0-9-]{1,100}")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
+HIDDEN: Final = "***"
+_POSTGRES = ("postgresql://", "postgres://")
+_REMOTE = ("https://", "http://")
+_LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1")
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
+# Up to the last @: a password with an unquoted / or @ must be hidden too.
+_USER = re.compile(r"//([^:@/]*):.*@", re.DOTALL)
+# The other connection format of libpq: host=… dbname=…
+_WORDS = re.compile(
+    r"\s*(?:host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options)\s*=",
+    re.IGNORECASE,
+)
+# Before the @, the characters / ? # @ must be quoted as %2F %3F %23 %40. Otherwise a part of a
+# password would be taken for a host or a database name, and shown.
+_ADDRESS = re.compile(
+    r"//(?:[^@/?#]*@)?(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?"
+    r"(?:,(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?)*"
+    r"(?:/[^@/?#]*)?(?:\?(?:[^=&#]+=[^&#]*(?:&|$))*)?",
+    re.ASCII,
+)
+_PASSWORD = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*", re.IGNORECASE)
+# Names that other programs, or other parts of duly, use for the settings.
+_ELSEWHERE = {
+    "store": "url",
+    "database": "url",
+    "database_url": "url",
+    "timezone": "zone",
+    "tz": "zone",
+    "workers": "processes",
+    "slots": "concurrency",
+    "bind": "host",
+    "networks": "allow_networks",
+    "retention": "keep_history",
+    "keep": "keep_history",
+    "schedules": "schedules_file",
+    "schedule_file": "schedules_file",
+}
+
 
 class Kind(Generic[T]):
     """``parse`` turns text into the value a file would hold; ``read`` checks that value."""
@@ -206,30 +244,6 @@ def _shown(length: timedelta) -> str:
     return f"{days}d{show_duration(rest) if rest else ''}" if days else show_duration(length)
 
 
-HIDDEN: Final = "***"
-
-_POSTGRES = ("postgresql://", "postgres://")
-_REMOTE = ("https://", "http://")
-_LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1")
-_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.]*):")
-# Up to the last @: a password with an unquoted / or @ must be hidden too.
-_USER = re.compile(r"//([^:@/]*):.*@", re.DOTALL)
-# The other connection format of libpq: host=… dbname=…
-_WORDS = re.compile(
-    r"\s*(?:host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options)\s*=",
-    re.IGNORECASE,
-)
-# Before the @, the characters / ? # @ must be quoted as %2F %3F %23 %40. Otherwise a part of a
-# password would be taken for a host or a database name, and shown.
-_ADDRESS = re.compile(
-    r"//(?:[^@/?#]*@)?(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?"
-    r"(?:,(?:\[[^\]@/?#]*\]|[^@/?#:,\[\]]*)(?::\d*)?)*"
-    r"(?:/[^@/?#]*)?(?:\?(?:[^=&#]+=[^&#]*(?:&|$))*)?",
-    re.ASCII,
-)
-_PASSWORD = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*", re.IGNORECASE)
-
-
 def check_address(url: str) -> None:
     """Refuse a store address that would be read wrongly or would expose its password."""
     if url.startswith(_POSTGRES) and not _ADDRESS.fullmatch(url, url.index("//")):
@@ -330,24 +344,6 @@ class SchedulesFile(Location):
         if not isinstance(value, str) or not value.endswith(".toml"):
             raise InvalidValue('a file, as "schedules.toml"')
         return value
-
-
-# Names that other programs, or other parts of duly, use for the settings.
-_ELSEWHERE = {
-    "store": "url",
-    "database": "url",
-    "database_url": "url",
-    "timezone": "zone",
-    "tz": "zone",
-    "workers": "processes",
-    "slots": "concurrency",
-    "bind": "host",
-    "networks": "allow_networks",
-    "retention": "keep_history",
-    "keep": "keep_history",
-    "schedules": "schedules_file",
-    "schedule_file": "schedules_file",
-}
 
 
 def refusal(unknown: Iterable[str], known: Collection[str], *, place: str, prefix: str = "") -> str:

@@ -21,6 +21,32 @@ MOST_SHOWN = 60
 # Tables of a file of schedules, which are refused in a settings file.
 _DECLARED = ("schedules", "limits", "calendars", "defaults")
 
+OWN: Final = "duly.toml"
+PROJECT: Final = "pyproject.toml"
+PREFIX: Final = "DULY_"
+# Variables that duly uses internally; they are no settings. New ones must be listed here.
+OTHERS: Final = frozenset({
+    "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
+    "DULY_STARTED_ANEW",
+    "DULY_SUPERVISOR",
+    "DULY_LAUNCH",
+    "DULY_JOB_ID",  # a job, to the program that it runs
+    "DULY_DUE_AT",
+    "DULY_ATTEMPT",
+    "DULY_SCHEDULE",
+    "DULY_FUZZ",  # the tests of duly itself
+    "DULY_MEMBER",
+    "DULY_TELL",
+    "DULY_WITNESS",
+})  # fmt: skip
+_OTHERS_BEGIN = ("DULY_TEST_",)
+# Kubernetes sets variables for every service: for a service "duly" or "duly-web" these are
+# DULY_SERVICE_HOST, DULY_PORT=tcp://10.0.0.1:80, DULY_WEB_PORT_80_TCP_ADDR and so on.
+_OF_SERVICE = re.compile(
+    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_LINK = re.compile(r"(tcp|udp|sctp)://")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
@@ -125,10 +151,6 @@ def _short(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-OWN: Final = "duly.toml"
-PROJECT: Final = "pyproject.toml"
-
-
 def nearest(folder: Path) -> SettingsFile | None:
     begin = folder.absolute()
     for here in (begin, *begin.parents):
@@ -199,32 +221,6 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidValue(f"{path} is not TOML: {error}") from None
-
-
-PREFIX: Final = "DULY_"
-
-# Variables that duly uses internally; they are no settings. New ones must be listed here.
-OTHERS: Final = frozenset({
-    "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
-    "DULY_STARTED_ANEW",
-    "DULY_SUPERVISOR",
-    "DULY_LAUNCH",
-    "DULY_JOB_ID",  # a job, to the program that it runs
-    "DULY_DUE_AT",
-    "DULY_ATTEMPT",
-    "DULY_SCHEDULE",
-    "DULY_FUZZ",  # the tests of duly itself
-    "DULY_MEMBER",
-    "DULY_TELL",
-    "DULY_WITNESS",
-})  # fmt: skip
-_OTHERS_BEGIN = ("DULY_TEST_",)
-# Kubernetes sets variables for every service: for a service "duly" or "duly-web" these are
-# DULY_SERVICE_HOST, DULY_PORT=tcp://10.0.0.1:80, DULY_WEB_PORT_80_TCP_ADDR and so on.
-_OF_SERVICE = re.compile(
-    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
-)
-_LINK = re.compile(r"(tcp|udp|sctp)://")
 
 
 def said_in(environ: Mapping[str, str]) -> dict[str, str]:

@@ -39,6 +39,11 @@ FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week
 
 _LONG_NAME: Final = re.compile(r"([A-Za-z]{3})[A-Za-z]+")  # Celery reads three letters
 
+OWN_TASKS: Final = ("celery.backend_cleanup",)
+KNOWN: Final = ("task", "schedule", "args", "kwargs", "options", "relative", "enabled")
+KNOWN_OPTIONS: Final = ("queue", "expires", "priority")
+ROUTING: Final = ("exchange", "routing_key", "headers")  # options for a broker
+
 
 def rule_of(schedule: object, zone: str | None) -> tuple[str, str | None]:
     """Return the rule of a schedule, and its zone; None for a rule that needs no zone."""
@@ -108,12 +113,6 @@ def _zone(schedule: object) -> str | None:
 
 def _get(schedule: object, name: str) -> object:
     return schedule.get(name) if isinstance(schedule, Mapping) else getattr(schedule, name, None)
-
-
-OWN_TASKS: Final = ("celery.backend_cleanup",)
-KNOWN: Final = ("task", "schedule", "args", "kwargs", "options", "relative", "enabled")
-KNOWN_OPTIONS: Final = ("queue", "expires", "priority")
-ROUTING: Final = ("exchange", "routing_key", "headers")  # options for a broker
 
 
 def from_schedule(

@@ -37,6 +37,20 @@ INSTEAD: Final = {
     "StandardInputData": "write it as stdin = …",
 }
 
+_PREFIXES: Final = "@-:+!|"
+_PIECE: Final = re.compile(
+    r"\\(?P<escape>x[0-9a-fA-F]{2}|[0-7]{3}|.)|(?P<mark>[\"'])|(?P<space>\s+)|[^\\\"'\s]+|\\\Z"
+)
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {
+    "s": " ",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+}
+_ALONE: Final = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
+_INSIDE: Final = re.compile(r"(\$\{[A-Za-z_]\w*\})", re.ASCII)
+_SPECIAL: Final = re.compile(r"([\\\"$`])")
+
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
@@ -200,21 +214,6 @@ def _about_the_rest(unit: Unit) -> list[str]:
 
 def _are(words: list[str]) -> str:
     return f"{listed(words)} {'is' if len(words) == 1 else 'are'}"
-
-
-_PREFIXES: Final = "@-:+!|"
-_PIECE: Final = re.compile(
-    r"\\(?P<escape>x[0-9a-fA-F]{2}|[0-7]{3}|.)|(?P<mark>[\"'])|(?P<space>\s+)|[^\\\"'\s]+|\\\Z"
-)
-_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {
-    "s": " ",
-    "\\": "\\",
-    '"': '"',
-    "'": "'",
-}
-_ALONE: Final = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
-_INSIDE: Final = re.compile(r"(\$\{[A-Za-z_]\w*\})", re.ASCII)
-_SPECIAL: Final = re.compile(r"([\\\"$`])")
 
 
 def read_commands(values: Iterable[str]) -> Iterator[ExecCommand]:

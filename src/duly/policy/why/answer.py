@@ -11,6 +11,12 @@ from typing import NamedTuple
 from duly.policy.printable import one_line
 from duly.rules import local_time
 
+A_WEEKDAY_IS_ENOUGH = timedelta(days=6)
+_LONGEST_LINE = 200
+_DAYS = ((86_400, "d"), (3_600, "h"))
+_HOURS = ((3_600, "h"), (60, "min"))
+_MINUTES = ((60, "min"), (1, "s"))
+
 
 class SuggestedCommand(NamedTuple):
     """A command that helps: what it does in a few words, and the line to type."""
@@ -63,10 +69,6 @@ def start_scheduler() -> SuggestedCommand:
     return SuggestedCommand("start one", "duly up")
 
 
-A_WEEKDAY_IS_ENOUGH = timedelta(days=6)
-_LONGEST_LINE = 200
-
-
 class LocalClock(NamedTuple):
     """A zone and the current time; shows moments in that zone."""
 
@@ -111,11 +113,6 @@ def about(length: timedelta) -> str:
     count, rest = divmod(whole, size)
     left = rest // smaller
     return f"{count} {unit} {left} {small_unit}" if left else f"{count} {unit}"
-
-
-_DAYS = ((86_400, "d"), (3_600, "h"))
-_HOURS = ((3_600, "h"), (60, "min"))
-_MINUTES = ((60, "min"), (1, "s"))
 
 
 def first_line(text: str | None) -> str:
