@@ -48,7 +48,7 @@ def test_a_dry_run_counts_and_does_nothing(hourly: str) -> None:
     head, *lines = told.stdout.splitlines()
     assert head.split() == ["DUE", "OUTCOME", "WHY", "JOB"]
     assert [re.sub(r"^.* UTC +", "", line) for line in lines] == ["to be queued  -    -"] * 3
-    assert 'Note: overlap="skip": they run one after the other; what is due' in told.stderr
+    assert 'Note: overlap="skip": they run one after the other; a moment that' in told.stderr
     assert told.stderr.splitlines()[-1] == "3 moments would be queued"
     assert jobs(hourly) == 0
     assert changes(hourly, "hourly") == []

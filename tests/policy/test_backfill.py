@@ -36,7 +36,7 @@ def test_a_stretch_that_ends_before_it_begins_is_refused() -> None:
 
 def test_what_is_not_decided_yet_is_refused_with_the_reason() -> None:
     asked = {"cursor": at("2026-06-03 09:30"), "now": NOW}
-    with pytest.raises(WrongState, match=r'"report": 2026-06-03 10:00:00.* it is the clock'):
+    with pytest.raises(WrongState, match=r'"report": 2026-06-03 10:00:00.* wait for the scheduler'):
         moments_of(HOURLY, NINE, NOW, **asked)
     still = replace(HOURLY, fault="RuleError: oops")
     with pytest.raises(WrongState, match=r"it stands still \(RuleError: oops\).* or end there"):

@@ -153,5 +153,5 @@ def _undecided(schedule: StoredSchedule, moment: datetime) -> str:
     elif schedule.fault is not None:
         why = f"it stands still ({schedule.fault}), and {moment} is decided when it goes on"
     else:
-        why = f"{moment} is not decided yet: the scheduler decides it"
+        why = f"{moment} is not decided yet: wait for the scheduler"
     return f'"{name}": {why}, or end there'
