@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import psycopg
 import pytest
@@ -112,6 +112,13 @@ def drop(connection: "psycopg.Connection[tuple[object, ...]]", name: str) -> Non
             break
         _NEVER.wait(0.002)
     connection.execute(SQL("drop database {} with (force)").format(Identifier(name)))
+
+
+def with_parameters(dsn: str, **parameters: str) -> str:
+    """The same address with more parameters, whether or not it has some."""
+    parts = urlsplit(dsn)
+    more = urlencode(parameters, quote_via=quote)
+    return parts._replace(query=f"{parts.query}&{more}" if parts.query else more).geturl()
 
 
 def at_database(dsn: str, name: str) -> str:

@@ -11,6 +11,7 @@ from duly.errors import KeyTaken, SchemaMismatch, StoreUnavailable
 from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Operation
 from duly.store.postgres.database import PostgresDatabase
+from tests.infrastructure.postgres import with_parameters
 from tests.store.postgres.conftest import QUIET, Opened, Other
 from tests.store.postgres.notes import Added, add, ask, is_waiting_for_a_lock, notes_in
 
@@ -160,7 +161,7 @@ async def test_where_sessions_are_shared_nothing_outlives_a_transaction(
 
 
 async def test_the_users_own_settings_win(dsn: str, opened: Opened) -> None:
-    url = f"{dsn}&application_name=mine&options=-c%20statement_timeout%3D4321"
+    url = with_parameters(dsn, application_name="mine", options="-c statement_timeout=4321")
     database = await opened(url)
     assert await database.read(ask("settings")) == [("force_generic_plan", "4321ms", "mine")]
 

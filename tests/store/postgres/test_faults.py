@@ -12,6 +12,7 @@ from duly.clock import Timeout
 from duly.errors import InvalidValue, OutcomeUnknown, StoreUnavailable
 from duly.store.database import Ask, Operation
 from duly.store.postgres.database import PostgresDatabase
+from tests.infrastructure.postgres import with_parameters
 from tests.infrastructure.proxy import Network, Proxy
 from tests.store.postgres.conftest import QUIET, Opened, Other
 from tests.store.postgres.notes import add, ask, end_process, is_waiting_for_a_lock, notes_in
@@ -166,7 +167,7 @@ async def test_a_cancelled_call_ends_at_once_and_its_connection_is_not_used_agai
 async def test_a_statement_that_takes_too_long_is_ended_by_the_server(
     dsn: str, opened: Opened
 ) -> None:
-    database = await opened(f"{dsn}&options=-c%20statement_timeout%3D50")
+    database = await opened(with_parameters(dsn, options="-c statement_timeout=50"))
     with pytest.raises(StoreUnavailable, match="canceling statement due to statement timeout"):
         await database.read(ask("wait", seconds=5))
 
@@ -193,7 +194,7 @@ async def test_an_operation_that_pauses_too_long_between_statements_is_ended_by_
             connection.execute("select pg_sleep(0.3)")
         yield Ask("add", {"id": 2, "text": ""})
 
-    url = f"{dsn}&options=-c%20idle_in_transaction_session_timeout%3D50"
+    url = with_parameters(dsn, options="-c idle_in_transaction_session_timeout=50")
     database = await opened(url)
     with pytest.raises(StoreUnavailable, match="idle-in-transaction timeout"):
         await database.write(pauses)
@@ -203,7 +204,7 @@ async def test_an_operation_that_pauses_too_long_between_statements_is_ended_by_
 async def test_a_server_that_may_only_read_is_not_available(
     dsn: str, opened: Opened, other: Other
 ) -> None:
-    database = await opened(f"{dsn}&options=-c%20default_transaction_read_only%3Don")
+    database = await opened(with_parameters(dsn, options="-c default_transaction_read_only=on"))
     with pytest.raises(StoreUnavailable, match="read-only transaction"):
         await database.write(add(1))
     assert notes_in(dsn) == []
