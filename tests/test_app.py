@@ -103,7 +103,7 @@ async def test_a_schedule_that_stands_still_needs_somebody(url: str) -> None:
     await store.close()
     problem = (await check_store(url)).problem
     assert problem is not None
-    assert "stand still until somebody mends them: broken" in problem
+    assert "do not fire until repaired: broken" in problem
 
 
 async def test_a_clock_that_jumps_ahead_fires_nothing(url: str) -> None:

@@ -1,6 +1,6 @@
 """Schedules and background jobs for Python that survive crashes, deploys and clock changes.
 
-Importing this is cheap: what is behind a name is imported when the name is first used.
+Importing the package is cheap: each name imports its module on first use.
 """
 
 from importlib import import_module
@@ -63,14 +63,14 @@ _WHERE = {
     "codec": "duly.registry.codecs",
     "current": "duly.registry.context",
 }
-# What people ask the package for and mean of their app.
+# Names of the app that people look for in the package.
 _OF_THE_APP = frozenset({
     "aenqueue_many", "asgi", "enqueue_many", "flow", "jobs", "lifespan", "limits", "queues", "run",
     "running", "schedule", "schedules", "task", "wait_for", "workers",
 })  # fmt: skip
 
 
-def _behind(name: str) -> Any:  # noqa: ANN401 - whatever it is
+def _load(name: str) -> Any:  # noqa: ANN401 - whatever it is
     if name in _WHERE:
         found = globals()[name] = getattr(import_module(_WHERE[name]), name)
         return found
@@ -79,8 +79,8 @@ def _behind(name: str) -> Any:  # noqa: ANN401 - whatever it is
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if not TYPE_CHECKING:  # who reads this for types would believe that there is every name
-    __getattr__ = _behind
+if not TYPE_CHECKING:  # else type checkers would accept any name
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,8 @@
-"""Where the jobs of an app are kept: its store, opened once for every event loop that asks.
+"""The connection of an app to its store: one open store per event loop.
 
-A store belongs to the loop it was opened on. A program may have several, one after the other (each
-``asyncio.run``) or at once, and it may have none: then there is one in a thread. A store is closed
-by ``aclose``, or with its loop.
+A store belongs to the loop it was opened on. A program may have several loops, one after the other
+(each ``asyncio.run``) or at once, or none: then a thread runs one. A store is closed by ``aclose``,
+or with its loop.
 """
 
 import asyncio
@@ -34,31 +34,29 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 2.0
 
-# What an operator said on a command line: it counts for the process and for those that it starts,
-# whatever address the code has.
+# The --store of a command line: it overrides the URL in code, in this process and its children.
 SAID_BY_OPERATOR = "DULY_STORE_OF_COMMAND"
 
 
 def address(given: str | None) -> str:
-    """The store that is meant: said by the operator, in code, in the settings; or duly.db here.
+    """Return the database URL: from the command line, the code, the settings, or duly.db here.
 
-    A path is made absolute, from the folder of the settings' file if there is one: the store does
-    not move when the process does.
+    A path is made absolute, relative to the settings file if there is one, so that it stays valid
+    when the process changes its directory.
     """
     url = os.environ.get(SAID_BY_OPERATOR) or given or configured().url
     if url == ":memory:":
         raise InvalidValue(
-            "a store in memory is another one for every loop and process; give the path of a file"
+            "a database in memory would differ for every loop and process; give the path of a file"
         )
     check_address(url)
     return url if is_postgres(url) or is_remote(url) else place(url, folder=configured().folder)
 
 
 async def open_or_make_store(url: str, *, migrate: bool = False, create: bool = True) -> Store:
-    """An SQLite file is made and migrated; a PostgreSQL is its operator's, and must be ready.
+    """Open a store: create and migrate a SQLite file; a PostgreSQL database must be migrated.
 
-    Unless its operator says otherwise, by ``migrate``. Without ``create``, a file that is not there
-    is not made.
+    ``migrate`` also migrates PostgreSQL. Without ``create``, a missing file is not created.
     """
     if url == ":memory:":
         raise InvalidValue(
@@ -78,20 +76,20 @@ async def open_or_make_store(url: str, *, migrate: bool = False, create: bool = 
 
 
 class LazyStore:
+    """Opens the store of each event loop on first use; sync calls use a thread with a loop."""
+
     def __init__(self, url: str | None) -> None:
         self._given = url
         self._url: str | None = None
         self._opened: dict[asyncio.AbstractEventLoop, _Opened] = {}
         self._portal = Portal("duly-sync")
         self._warned = False
-        self.instead: LazyStore | None = (
-            None  # who is asked in its place: a sandbox, while there is one
-        )
+        self.instead: LazyStore | None = None  # a sandbox's store, while there is one
         _LAZY_STORES.add(self)
 
     @property
     def url(self) -> str:
-        """The address of the store; from the first time that somebody asks, it stays."""
+        """The database URL. It does not change after the first use."""
         if self.instead is not None:
             return self.instead.url
         if self._url is None:
@@ -99,7 +97,7 @@ class LazyStore:
         return self._url
 
     async def store(self) -> Store:
-        """The store of the running loop."""
+        """Return the store of the running loop; open it if needed."""
         if self.instead is not None:
             return await self.instead.store()
         loop = asyncio.get_running_loop()
@@ -116,14 +114,14 @@ class LazyStore:
         return opened.store
 
     def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
-        """Do something with the store and wait for it; ``twin`` is what could be awaited instead.
+        """Run ``work`` on the store and wait; ``twin`` is the async variant to recommend.
 
-        On an event loop it holds up everything else there, which is worth a word, once.
+        On a running event loop this blocks the loop: warn once.
         """
         if not self._warned and is_on_a_loop():
             self._warned = True
             warnings.warn(
-                f"called on a running event loop, which stands still meanwhile: await {twin}",
+                f"called on a running event loop, which it blocks: await {twin}",
                 RuntimeWarning,
                 stacklevel=_outside(),
             )
@@ -134,27 +132,27 @@ class LazyStore:
         try:
             return self._portal.call(at_home)
         except DulyError as error:
-            # What was done in the other thread is ours; their own line says more to the caller.
-            raise error.with_traceback(None)  # noqa: B904 - it is the same
+            # Without the frames of the other thread: the caller's line says more.
+            raise error.with_traceback(None)  # noqa: B904 - the same error
 
     async def aclose(self) -> None:
-        """Close the store of the running loop; whoever asks again opens another."""
+        """Close the store of the running loop; the next use opens another."""
         opened = self._opened.pop(asyncio.get_running_loop(), None)
         if opened is not None and opened.keeper is not None:
             await opened.keeper.aclose()
 
     def close(self, *, patience: float | None = None) -> None:
-        """Close the store, and end the thread, of those who call without a loop."""
+        """Close the store of sync calls, and end its thread."""
         self._portal.close(patience=patience)
 
     def _forget(self) -> None:
-        """In a forked child: what is open is the parent's."""
+        """Forget the open stores, in a forked child: they belong to the parent."""
         _PARENTS.append(self._opened)
         self._opened = {}
 
 
 class OpenStore(LazyStore):
-    """A store that somebody else has opened, and will close."""
+    """A store that somebody else opened and closes."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(None)
@@ -178,7 +176,7 @@ class _Opened:
 
 
 async def _kept(store: Store) -> AsyncGenerator[None, None]:
-    """Close the store with its loop: a loop that ends closes the generators it has seen begin."""
+    """Close the store with its loop: a loop that ends closes its async generators."""
     try:
         yield
     finally:
@@ -186,7 +184,7 @@ async def _kept(store: Store) -> AsyncGenerator[None, None]:
 
 
 def _outside() -> int:
-    """How many calls above our caller the code is that is not ours."""
+    """Return the stack level of the first caller outside duly."""
     level, frame = 0, sys._getframe(1)  # noqa: SLF001
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("duly."):
         level, frame = level + 1, frame.f_back
@@ -202,7 +200,7 @@ def is_on_a_loop() -> bool:
 
 
 _LAZY_STORES: WeakSet[LazyStore] = WeakSet()
-# Kept for ever in a forked child: to collect them would be to close what the parent uses.
+# Kept forever in a forked child: garbage collection would close the parent's connections.
 _PARENTS: list[dict[asyncio.AbstractEventLoop, _Opened]] = []
 
 
@@ -212,7 +210,7 @@ def _forget_all() -> None:
 
 
 def _close_all() -> None:
-    """An SQLite file is left tidy by a program that ends; one that cannot be closed is left."""
+    """Close all stores when the program exits; give up after a short wait."""
     for lazy in list(_LAZY_STORES):
         lazy.close(patience=PATIENCE_SECONDS)
 
@@ -223,36 +221,38 @@ atexit.register(_close_all)
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """What a store looks like from outside."""
+    """The result of ``check_store``."""
 
     place: str
     schema: Schema
-    progress: StoreProgress | None = None  # None: it has no tables to ask
+    progress: StoreProgress | None = None  # None: there are no tables
 
     @property
     def problem(self) -> str | None:
-        """What needs somebody, in a sentence."""
+        """The problem in a sentence, if there is one."""
         if self.schema.problem or self.progress is None:
             return self.schema.problem
         if self.progress.faulty:
             return (
-                f"{len(self.progress.faulty)} schedules stand still until somebody mends them: "
+                f"{len(self.progress.faulty)} faulty schedules do not fire until repaired: "
                 f"{', '.join(self.progress.faulty[:5])}"
             )
         return self.progress.problem
 
 
 async def migrate_tables(store: SqlStore) -> list[Migration]:
-    """Bring the tables of an open store to what this version works with."""
+    """Migrate the tables of an open store to this version."""
     return await migrate(store.database)
 
 
 async def migrate_store(
     url: str, *, report: Callable[[Migration], None] | None = None
 ) -> list[Migration]:
-    """Bring the tables of a store to what this version works with."""
+    """Migrate the tables of a store to this version."""
     if url == ":memory:":
-        raise InvalidValue("a store in memory is gone when it is closed; give the path of a file")
+        raise InvalidValue(
+            "a database in memory is gone when it is closed; give the path of a file"
+        )
     there = database(url)
     await there.open()
     try:
@@ -262,12 +262,12 @@ async def migrate_store(
 
 
 async def outgrown(store: Store) -> str | None:
-    """Why this version of duly must not use an open store any more, if it must not."""
+    """Return why this version of duly must no longer use an open store, if so."""
     return (await check(store.database)).too_new if isinstance(store, SqlStore) else None
 
 
 async def check_store(url: str) -> StoreReport:
-    """Look at a store that is there; nothing is made or changed."""
+    """Check an existing store; nothing is created or changed."""
     store = connect(url, create=False, writes=False)
     await store.open()
     try:
@@ -279,9 +279,9 @@ async def check_store(url: str) -> StoreReport:
 
 
 async def open_store(url: str) -> Store:
-    """A store that is there, open, and has the tables this version works with.
+    """Open an existing store whose tables fit this version.
 
-    One that is elsewhere is asked with the token of the settings.
+    A remote server is called with the token of the settings.
     """
     if is_remote(url):
         return await _open_remote(url)
@@ -298,7 +298,7 @@ async def open_store(url: str) -> Store:
 
 
 async def _open_remote(url: str) -> Store:
-    from duly.remote.store import RemoteStore  # noqa: PLC0415 - most stores are near
+    from duly.remote.store import RemoteStore  # noqa: PLC0415 - rarely needed
 
     store = RemoteStore(url, token_file=configured().token_file)
     try:
@@ -329,7 +329,7 @@ def _read(said: tuple[tuple[str, str], ...], folder: Path) -> Settings:
 
 
 def write(lazy: LazyStore, work: Work[T], verb: Verb, *, connection: object | None) -> T:
-    """Have it done; ``verb`` is what the caller said, and could have awaited."""
+    """Run ``work``, on the caller's ``connection`` if given; ``verb`` names the async variant."""
     if connection is None:
         return lazy.call(work, twin=f"{verb.owner}.a{verb.name}()")
     with told_which_database(lazy, connection):
@@ -345,7 +345,7 @@ async def awrite(lazy: LazyStore, work: Work[T], verb: Verb, *, connection: obje
 
 @contextmanager
 def told_which_database(lazy: LazyStore, connection: object) -> Iterator[None]:
-    """Say, of a connection to a database without our tables, which one has them."""
+    """Explain a connection to a database without our tables: name the one that has them."""
     try:
         yield
     except SchemaMismatch:

@@ -52,7 +52,7 @@ async def test_enqueue_on_a_running_loop_works_and_says_once_what_to_await() -> 
         warnings.simplefilter("always")
         jobs = [shop.add.enqueue(1), shop.add.enqueue(2)]
     assert [str(one.message) for one in caught] == [
-        "called on a running event loop, which stands still meanwhile: await add.aenqueue()"
+        "called on a running event loop, which it blocks: await add.aenqueue()"
     ]
     assert caught[0].filename == __file__
     assert jobs[0].id != jobs[1].id

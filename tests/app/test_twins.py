@@ -23,14 +23,14 @@ from duly import Duly
 # Parts of the machine: nobody is handed one.
 INSIDE = {
     "Enqueuer": "whoever is awaited needs no word about its twin, so the two take other words",
-    "Place": "the store of the sandbox, as a LazyStore",
-    "Shift": "runs on a loop: whoever has none is given one by Running",
-    "Stint": "runs on a loop: whoever has none is given one by Sandbox.run",
+    "SandboxStore": "the store of the sandbox, as a LazyStore",
+    "NodeLifecycle": "runs on a loop: whoever has none is given one by Running",
+    "WorkSession": "runs on a loop: whoever has none is given one by Sandbox.run",
     "Node": "services that run on a loop",
-    "Lobby": "of the web side, which is a loop",
-    "Front": "of the web side, which is a loop",
-    "Afar": "the store itself, and that is always awaited",
-    "Here": "an executor of the sandbox, on its loop",
+    "WebBackend": "of the web server, which has a loop",
+    "UserApp": "of the web server, which has a loop",
+    "StoreProxy": "the store itself, and that is always awaited",
+    "LocalExecutor": "an executor of the sandbox, on its loop",
     "CallersThread": "an executor of the sandbox, for its own thread",
 }
 NO_TWIN = {

@@ -155,7 +155,7 @@ def test_a_stretch_without_a_moment_is_nothing_to_do() -> None:
             "only past moments can be backfilled",
         ),
         (("hourly", "--from", "1h", "--to", "2h"), 2, "end is not included"),
-        (("hourly", "--from", "soon", "--to", "now"), 2, '"soon" is no time'),
+        (("hourly", "--from", "soon", "--to", "now"), 2, '"soon" is not a time'),
         (("hourly", "--from", "1h"), 2, "Missing option '--to'"),
         (("hourly", "--from", "2000-01-01", "--to", "now"), 2, "at most 10,000 can be backfilled"),
     ],

@@ -25,7 +25,7 @@ def test_the_store_that_was_typed_is_not_typed_for_them(tmp_path: Path, command:
             assert "default,x" in line
             assert not any("hunter2" in word for word in line)
         assert stopped(process) == 0
-    assert f"store: {typed}" in (tmp_path / "log").read_text()
+    assert f"database: {typed}" in (tmp_path / "log").read_text()
     assert not (tmp_path / "other.db").exists()
 
 

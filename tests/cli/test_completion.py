@@ -25,7 +25,7 @@ def test_every_shell_has_its_script(shell: str) -> None:
 def test_an_unknown_shell_is_told_which_there_are() -> None:
     refused = CliRunner().invoke(main, ["completion"], env={"SHELL": "/bin/tcsh"})
     assert refused.exit_code == 2
-    assert "SHELL=tcsh: name one of bash, zsh, fish" in refused.stderr
+    assert "no completion for SHELL=tcsh; name one of bash, zsh, fish" in refused.stderr
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="NO BASH: install it")

@@ -55,7 +55,7 @@ def test_programs_get_values_as_they_are(here: Path) -> None:
     assert settings["allow"] == {
         "value": ["shell"],
         "from": "pyproject.toml",
-        "about": "Built-in tasks that may run: shell, http.",
+        "about": "Built-in tasks that may run: shell (and commands), http.",
     }
     assert settings["lease"]["value"] == "1m"
     assert settings["zone"]["value"] is None

@@ -23,7 +23,7 @@ def test_migrate_makes_the_store_and_a_second_time_does_nothing(tmp_path: Path) 
     assert (first.exit_code, first.stdout.splitlines()[-1]) == (0, f"{LATEST} applied")
     second = duly("db", "migrate", "--store", path)
     assert (second.exit_code, second.stdout) == (0, "nothing to do\n")
-    assert second.stderr == f"store: {path}\n"
+    assert second.stderr == f"database: {path}\n"
 
 
 def test_check_says_that_all_is_well(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_asking_never_makes_a_store(tmp_path: Path) -> None:
     done = duly("db", "check", "--store", str(path))
     assert (done.exit_code, done.stdout) == (5, "")
     assert done.stderr == (
-        f"store: {path}\nError: no store at {path}; name another (--store, DULY_URL), or make "
+        f"database: {path}\nError: no store at {path}; name another (--store, DULY_URL), or make "
         f"this one: duly db migrate --store {path}\n"
     )
     assert list(tmp_path.iterdir()) == []

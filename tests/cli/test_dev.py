@@ -99,7 +99,7 @@ def test_who_stops_waiting_for_a_job_does_not_stop_it(dev: Terminal, tmp_path: P
         waiting.type(CTRL_C)
         assert waiting.ended() == 130
     number = int(waiting.shown.split("job ")[1].split()[0])
-    assert f"job {number} goes on without you" in waiting.shown
+    assert f"job {number} continues" in waiting.shown
     assert "Aborted" not in waiting.shown
     dev.until("the job is done")
     dev.type(CTRL_C)

@@ -45,7 +45,7 @@ def test_a_store_that_is_well_needs_nobody(path: Path) -> None:
     prepared(path, _nothing)
     done = doctor(path)
     assert done.exit_code == 0
-    assert done.stderr.startswith(f"store: {path}\n11 checks")
+    assert done.stderr.startswith(f"database: {path}\n11 checks")
     assert {line[0] for line in done.stdout.splitlines()} <= {"✓", "▲", " "}
     [schema] = lines_of(done.stdout, "schema")
     assert schema.startswith("✓ schema ")
@@ -59,7 +59,7 @@ def test_what_needs_somebody_has_its_fix_below_and_is_exit_code_1(path: Path) ->
     assert said.startswith("✕ moments      the oldest was due ")
     assert fix.startswith("               fix: ")
     assert fix.endswith("duly up, or duly scheduler")
-    assert "2 need you" in done.stderr
+    assert "2 errors" in done.stderr
 
 
 def test_a_program_gets_every_finding(path: Path) -> None:
@@ -109,4 +109,4 @@ def test_a_server_that_is_well_needs_nobody() -> None:
         done = doctor(cluster.dsn)
     assert done.exit_code == 0, done.stdout
     assert {line[0] for line in done.stdout.splitlines()} == {"✓"}
-    assert done.stderr.endswith("13 checks, and all is well\n")
+    assert done.stderr.endswith("13 checks, all OK\n")

@@ -34,7 +34,7 @@ def test_no_app_is_named_and_one_is_found(folder: Path) -> None:
     (folder / "shop" / "jobs.py").write_text("from duly import Duly\n\nduly = Duly()\n")
     assert told("dev") == (
         2,
-        "Error: no app named. Duly() is created in shop/jobs.py: try  duly dev shop/jobs.py\n",
+        "Error: no app named. shop/jobs.py creates a Duly(): try  duly dev shop/jobs.py\n",
     )
 
 
@@ -49,7 +49,7 @@ def test_no_app_is_named_and_there_is_none() -> None:
 def test_no_store_is_here(folder: Path, words: list[str]) -> None:
     assert told(*words) == (
         5,
-        f"store: {folder}/duly.db\n"
+        f"database: {folder}/duly.db\n"
         "Error: no store at ./duly.db; name another (--store, DULY_URL), or make this one: "
         "duly db migrate --store ./duly.db\n",
     )
@@ -62,23 +62,23 @@ def test_a_command_is_about_the_store_of_the_app_that_is_here(folder: Path) -> N
     assert (folder / "mydata.db").exists()
     for words in (["status"], ["jobs"], ["schedules"], ["workers"], ["doctor"]):
         assert f"{folder}/mydata.db" in told(*words)[1]
-    assert told("jobs", "--store", "other.db")[1].startswith(f"store: {folder}/other.db\n")
+    assert told("jobs", "--store", "other.db")[1].startswith(f"database: {folder}/other.db\n")
     assert not (folder / "duly.db").exists()
 
 
 def test_an_app_that_cannot_be_imported_does_not_hide_the_store(folder: Path) -> None:
     (folder / "tasks.py").write_text("1 / 0\n")
     assert told("jobs")[1].startswith(
-        "note: tasks.py cannot be imported (ZeroDivisionError: division by zero), so the store "
-        f"that it names is not known; this is {folder}/duly.db. Say --store, or set DULY_URL\n"
-        f"store: {folder}/duly.db\n"
+        "note: tasks.py cannot be imported (ZeroDivisionError: division by zero), so its database "
+        f"is not known; using {folder}/duly.db. Give --store, or set DULY_URL\n"
+        f"database: {folder}/duly.db\n"
     )
 
 
 def test_an_app_that_nobody_would_find_is_named(folder: Path) -> None:
     (folder / "shop.py").write_text('from duly import Duly\n\nduly = Duly("mydata.db")\n')
     note = (
-        "note: Duly() is created in shop.py; if its store is meant, say --store, or set "
+        "note: shop.py creates a Duly(); to use its database, give --store, or set "
         "DULY_APP=shop.py\n"
     )
     assert told("status")[1].startswith(note)
@@ -147,7 +147,7 @@ def test_shell_is_off(folder: Path, programs: Programs) -> None:
     up = programs.start(
         "-m", "duly", "up", str(folder / "schedules.toml"), "--store", store, "--name", "web"
     )
-    up.hear("shell is off here, and backup would wait: add --allow shell\n")
+    up.hear("shell is disabled here; jobs of backup will wait: add --allow shell\n")
     eventually(lambda: heard("jobs", "-o", "name"), "a job that waits")
     [job] = heard("jobs", "-o", "name").split()
     eventually(lambda: "allows shell" in heard("why", job), "it is known who is there")
@@ -163,13 +163,13 @@ def test_shell_is_off(folder: Path, programs: Programs) -> None:
     [
         (
             "tomorrow",
-            '"tomorrow" is no time; write it as 2026-11-16T09:00, or with Z or +01:00 behind; '
-            "or a length of time, as 5m or 2h",
+            '"tomorrow" is not a time; write it as 2026-11-16T09:00, optionally with Z or +01:00; '
+            "or a duration, as 5m or 2h",
         ),
         (
             "5",
-            '"5" is no time; 5 what? say 5s, 5m, 5h, or write it as 2026-11-16T09:00, or with Z '
-            "or +01:00 behind",
+            '"5" is not a time; give a unit, 5s, 5m or 5h, or write it as 2026-11-16T09:00, '
+            "optionally with Z or +01:00",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_number_is_no_time_to_run_after(folder: Path) -> None:
     (folder / "tasks.py").write_text(TASKS)
     assert told("run", "send", "to=ada", "--run-after", "5") == (
         2,
-        'Error: --run-after 5: say "5s", "5m" or "5h", or a moment, as 2026-03-05T02:00Z\n',
+        'Error: --run-after 5: give a unit, "5s", "5m" or "5h", or a time, as 2026-03-05T02:00Z\n',
     )
 
 
@@ -193,7 +193,7 @@ def test_a_worker_has_nothing_that_it_could_run(folder: Path, programs: Programs
     words = (str(folder / "tasks.py"), "--store", str(folder / "duly.db"))
     worker = programs.start("-m", "duly", "worker", *words)
     worker.hear(
-        "tasks: none, so no job can run here: declare some by @duly.task, or --allow shell,http\n"
+        "tasks: none, so no job can run here: declare some with @duly.task, or --allow shell,http\n"
     )
     worker.hear("is number")
     worker.signal()
@@ -223,7 +223,7 @@ def send(to: str, n: int = 1): ...
 
 def test_a_task_of_a_schedule_is_not_in_the_app(folder: Path) -> None:
     (folder / "tasks.py").write_text(TASKS)
-    store = f"store: {folder}/duly.db\n"
+    store = f"database: {folder}/duly.db\n"
     told("db", "migrate")
     assert told("schedules", "add", "every 5m", "--task", "sned", "to=ada") == (
         3,
@@ -262,20 +262,20 @@ def test_a_task_of_a_schedule_and_a_queue_are_nobodys(folder: Path, programs: Pr
     worker.hear("is number")
     assert told(*adding, "two") == (
         0,
-        f"store: {folder}/duly.db\nEvery 5 minutes.\n"
+        f"database: {folder}/duly.db\nEvery 5 minutes.\n"
         'note: no worker that is running knows the task "sned"; did you mean "send"?\n',
     )
     assert told("schedules", "add", "every 5m", "--task", "send", "to=ada") == (
         0,
-        f"store: {folder}/duly.db\nEvery 5 minutes.\n",
+        f"database: {folder}/duly.db\nEvery 5 minutes.\n",
     )
     assert told("queues", "pause", "mial") == (
         0,
-        f"store: {folder}/duly.db\n"
+        f"database: {folder}/duly.db\n"
         'note: no worker listens to the queue "mial": they listen to default, mail; '
         'did you mean "mail"?\n',
     )
-    assert told("queues", "pause", "mail") == (0, f"store: {folder}/duly.db\n")
+    assert told("queues", "pause", "mail") == (0, f"database: {folder}/duly.db\n")
     worker.signal()
     assert worker.end() == 0
 

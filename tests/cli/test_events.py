@@ -131,7 +131,7 @@ def test_a_schedule_reacts_to_what_happened_before_it(shop: Duly) -> None:
         (["emit", "a", "--key", ""], 2, "an empty key"),
         (["list", "a*b"], 2, "a star stands at the end"),
         (["list", "--after", "x"], 2, "no place among events"),
-        (["list", "--since", "7"], 2, "7 what?"),
+        (["list", "--since", "7"], 2, "give a unit, 7s"),
         (["show", "12345678"], 3, "there is no event 12345678"),
         (["replay", "nope", "--since", "1d"], 3, 'there is no schedule "nope"'),
     ],

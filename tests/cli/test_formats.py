@@ -159,7 +159,7 @@ def test_a_time_without_an_offset_is_on_the_clock_of_the_zone(text: str, read: s
 def test_what_is_no_time_is_refused_for_the_option_it_was_given_to() -> None:
     with pytest.raises(click.BadParameter, match="needs an offset, as in 2026-11-16T00:00Z"):
         read_moment("2026-11-16", zone=None, option="--since")
-    with pytest.raises(click.BadParameter, match='"noon" is no time') as refused:
+    with pytest.raises(click.BadParameter, match='"noon" is not a time') as refused:
         read_moment("noon", zone="UTC", option="--since")
     assert refused.value.param_hint == "--since"
     assert read_length("2h") == timedelta(hours=2)
@@ -195,7 +195,7 @@ def test_watching_shows_it_again_until_somebody_has_seen_enough(store: str) -> N
         seen += "".join(texts)
         assert process.wait() == 0
     head, *looks = seen.split("\x1b[H\x1b[2J")
-    assert head == f"store: {store}\r\n"
+    assert head == f"database: {store}\r\n"
     assert [look.split() for look in looks[:2]] == [["hourly", "asleep"]] * 2
     assert "Abort" not in seen
 

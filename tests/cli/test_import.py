@@ -110,7 +110,7 @@ def test_what_could_not_be_read_is_said_last_and_counted_and_the_rest_is_printed
         "1 schedule",
         'warning: line 2: minute 61 is out of range 0–59 (field 1 of "61 * * * *"); it is left out',
         'warning: line 4: "what is this" is neither a job nor a variable; it is left out',
-        "2 lines could not be read, and are left out",
+        "2 lines could not be read and are left out",
     ]
     (folder / "cron.d").mkdir()
     (folder / "cron.d" / "shop").write_text("61 * * * * root /srv/one\n")
@@ -119,7 +119,7 @@ def test_what_could_not_be_read_is_said_last_and_counted_and_the_rest_is_printed
     assert both.stderr.splitlines()[-2:] == [
         'warning: shop: line 1: minute 61 is out of range 0–59 (field 1 of "61 * * * *"); '
         "it is left out",
-        "1 line could not be read, and is left out",
+        "1 line could not be read and is left out",
     ]
 
 

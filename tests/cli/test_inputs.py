@@ -11,7 +11,7 @@ from duly.cli.inputs import MOST_BYTES
 from duly.cli.main import main
 from duly.declare.file_text import MOST_ENTRIES
 
-TOO_MUCH = "there is more than 10 MB to read"
+TOO_MUCH = "has more than 10 MB"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_files_of_a_folder_are_counted_together(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"#" * (MOST_BYTES // 2 + 1))
     done = CliRunner().invoke(main, ["import", "crontab", str(tmp_path), "--zone", "UTC"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert f"{tmp_path}/b: {TOO_MUCH}" in done.stderr
+    assert f"{tmp_path}/b {TOO_MUCH}" in done.stderr
 
 
 def test_more_than_a_file_of_schedules_may_have_is_refused() -> None:

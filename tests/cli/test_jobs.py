@@ -75,7 +75,7 @@ def test_wide_has_more_columns_and_json_is_for_programs(url: str) -> None:
     assert (told["id"], told["state"], told["tenant"], told["key"], told["tags"]) == (
         job.id, "ready", "acme", "k", ["nightly"],
     )  # fmt: skip
-    assert command("-o", "json").stderr.startswith("store: ")
+    assert command("-o", "json").stderr.startswith("database: ")
 
 
 def test_jobs_are_found_by_words_behind_the_noun_and_behind_list() -> None:
@@ -127,9 +127,9 @@ def test_a_page_says_where_the_next_begins() -> None:
         (["task~send"], "task takes no ~, say task:send"),
         (
             ["--limit", "abc"],
-            "Invalid value for '-n' / '--limit': \"abc\" is no whole number from 1",
+            "Invalid value for '-n' / '--limit': \"abc\" is not a whole number from 1",
         ),
-        (["show", "abc"], "Invalid value for 'ID': \"abc\" is no whole number from 1\n"),
+        (["show", "abc"], "Invalid value for 'ID': \"abc\" is not a whole number from 1\n"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_what_may_be_meant(

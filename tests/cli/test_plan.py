@@ -365,7 +365,7 @@ def test_a_plan_without_an_app_says_that_tasks_were_not_checked(store: str, shop
     unchecked = duly("plan")
     assert (unchecked.exit_code, unchecked.stderr) == (
         0,
-        f"store: {store}\n"
+        f"database: {store}\n"
         "note: no app is named, so the tasks of ada were not checked: say --app APP\n",
     )
     Path(f"{shop}.py").rename("tasks.py")
@@ -401,7 +401,7 @@ def test_a_plan_for_a_store_that_is_not_there_makes_none_and_applying_it_does(
     monkeypatch.setenv("DULY_URL", str(path))
     assert duly("export").exit_code == 5
     planned = duly("plan")
-    assert (planned.exit_code, planned.stderr) == (0, f"store: {path}, which is not there yet\n")
+    assert (planned.exit_code, planned.stderr) == (0, f"database: {path} (does not exist yet)\n")
     assert "to add" in planned.stdout
     assert not path.exists()
     assert duly("apply").exit_code == 0

@@ -138,7 +138,7 @@ def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
     assert " 01:00 UTC" in weekly or " 00:00 UTC" in weekly  # 02:00 in Berlin, on our clock
     assert asleep.split() == ["-", "paused", "-", "-", "-", "asleep"]
     assert done("list", "-o", "name") == done("-o", "name") == "hourly\nweekly\nasleep\n"
-    assert result.stderr.startswith("store: ")
+    assert result.stderr.startswith("database: ")
 
 
 def test_words_behind_the_noun_choose_schedules_as_they_choose_jobs() -> None:

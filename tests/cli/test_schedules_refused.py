@@ -34,7 +34,7 @@ REFUSED = {
     "no length": (["every 5m", "--task", "a", "--jitter", "5"], 'jitter: "5" is not a length of'),
     "no time": (
         ["every 5m", "--task", "a", "--end", "soon"],
-        '"soon" is no time; write it as 2026',
+        '"soon" is not a time; write it as 2026',
     ),
     "a time without a zone": (
         ["every 5m", "--task", "a", "--end", "2090-01-01"],
@@ -64,7 +64,7 @@ def test_what_cannot_be_added_is_refused_with_its_reason(words: list[str], said:
         (["--rule", "Mon 02:00"], "\n    Mon 02:00\n             ^"),
         (["--zone", "Europe/Berln"], "did you mean Europe/Berlin"),
         (["--dst", "never"], 'dst="never" is not a choice'),
-        (["--start", "soon"], '"soon" is no time'),
+        (["--start", "soon"], '"soon" is not a time'),
         (["--priority", "101"], "priority=101"),
         (["--at-most", "0"], "0 is not in the range"),
     ],

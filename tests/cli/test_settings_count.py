@@ -66,17 +66,17 @@ def burst(*words: str, **environment: str) -> str:
 def test_the_file_names_the_store_of_commands_and_of_python(project: Path) -> None:
     write(project, url="shop.db", app="tasks.py")
     assert Duly().url == str(project / "shop.db")
-    assert f"store: {project}/shop.db" in burst()
+    assert f"database: {project}/shop.db" in burst()
     asked = command("jobs")
-    assert (asked.exit_code, asked.stderr.splitlines()[0]) == (0, f"store: {project}/shop.db")
+    assert (asked.exit_code, asked.stderr.splitlines()[0]) == (0, f"database: {project}/shop.db")
     assert not (project / "below" / "duly.db").exists()
 
 
 def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(project: Path) -> None:
     write(project, app="tasks.py", queues=["mail"], concurrency=3)
-    assert "queues: mail, 3 at once" in burst()
-    assert "queues: slow, 3 at once" in burst(DULY_QUEUES="slow")
-    assert "queues: fast, 3 at once" in burst("--queues", "fast", DULY_QUEUES="slow")
+    assert "queues: mail (concurrency 3)" in burst()
+    assert "queues: slow (concurrency 3)" in burst(DULY_QUEUES="slow")
+    assert "queues: fast (concurrency 3)" in burst("--queues", "fast", DULY_QUEUES="slow")
 
 
 def test_the_code_names_a_path_from_the_folder_of_the_file(
@@ -142,7 +142,7 @@ def test_what_is_old_is_forgotten_when_the_settings_say(project: Path) -> None:
 def test_less_is_said_from_a_higher_level_on(project: Path) -> None:
     write(project, url="shop.db", app="tasks.py")
     assert "is number" in burst()
-    assert burst("--log-level", "warning") == f"store: {project}/shop.db\n"
+    assert burst("--log-level", "warning") == f"database: {project}/shop.db\n"
     assert "is number" not in burst(DULY_LOG_LEVEL="error")
 
 
@@ -289,7 +289,7 @@ def test_the_zone_is_that_of_a_crontab_and_who_imports_it_is_told(project: Path)
     by_file = command("import", "crontab", "crontab")
     assert (by_file.exit_code, 'zone = "Asia/Tokyo"' in by_file.stdout) == (0, True)
     assert by_file.stderr.splitlines()[0] == (
-        "zone: Asia/Tokyo, as duly.toml says; for times in another one: --zone ZONE"
+        "zone: Asia/Tokyo (from duly.toml); use --zone ZONE for another"
     )
     by_word = command("import", "crontab", "crontab", "--zone", "UTC")
     assert ('zone = "UTC"' in by_word.stdout, "duly.toml" in by_word.stderr) == (True, False)

@@ -314,7 +314,7 @@ def test_moments_are_shown_in_utc() -> None:
         (("--rule", "every 1h", "--outage", "01:00"), 2, "from when to when"),
         (("--rule", "every 1h", "--outage", "01:00..25:00"), 2, "25:00"),
         (("--rule", "every 1h", "--runtime", "40"), 2, '"40" is not a length of time'),
-        (("--rule", "every 1h", "--from", "soon"), 2, '"soon" is no time'),
+        (("--rule", "every 1h", "--from", "soon"), 2, '"soon" is not a time'),
         (("--rule", "every 1h", "--to", "2h", "--outage", "1h..1h"), 2, "a longer stretch"),
         (
             ("--rule", "every 1s", "--to", "24h"),

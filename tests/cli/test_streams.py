@@ -82,7 +82,7 @@ def test_who_has_seen_enough_is_not_told_of_it(words: list[str]) -> None:
         [*DULY, *words], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=60
     )
     os.close(writing)
-    talk = [line for line in done.stderr.splitlines() if not line.startswith("store: ")]
+    talk = [line for line in done.stderr.splitlines() if not line.startswith("database: ")]
     assert talk == []
 
 

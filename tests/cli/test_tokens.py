@@ -49,16 +49,16 @@ def entries(url: str) -> list[tuple[str, str, str, str]]:
 def test_a_bare_noun_lists_and_teaches_the_first_step() -> None:
     result = done("tokens")
     assert result.stdout == ""
-    assert "there is no token; make one: duly tokens create NAME --role viewer" in result.stderr
+    assert "no tokens; create one: duly tokens create NAME --role viewer" in result.stderr
 
 
 def test_the_secret_alone_is_on_standard_output_and_only_once(store: str) -> None:
     result = done("tokens", "create", "ci", "--role", "operator", "--tenant", "acme")
     secret = result.stdout.removesuffix("\n")
     assert re.fullmatch(r"duly_[\w-]{43}", secret)
-    said = 'token "ci" may do what an operator may, of what is acme\'s, until '
+    said = 'token "ci": operator, tenant acme, expires '
     assert said in result.stderr
-    assert "it is not kept, and not shown again" in result.stderr
+    assert "It is not stored and cannot be shown again" in result.stderr
     token = found(store, secret)
     assert token is not None
     assert (token.name, token.role, token.tenant, token.created_by) == (
@@ -127,7 +127,7 @@ def test_a_shell_can_keep_the_secret(store: str) -> None:
     words = [sys.executable, "-m", "duly", "tokens", "create", "ci", "--role", "viewer"]
     made = subprocess.run(words, capture_output=True, text=True, check=True)
     assert found(store, made.stdout.strip()) is not None
-    assert "store: " in made.stderr
+    assert "database: " in made.stderr
 
 
 def test_what_the_command_changes_is_in_the_audit_log_under_who_typed_it(store: str) -> None:

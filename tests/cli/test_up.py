@@ -88,11 +88,11 @@ def test_dev_starts_anew_when_a_file_changes_and_waits_out_a_mistake(tmp_path: P
     with started(tmp_path, "dev") as process:
         said(tmp_path, "hello, world")
         tasks.write_text("this is no Python")
-        said(tmp_path, "it ended; waiting for a change")
+        said(tmp_path, "the app exited; waiting for a file to change")
         tasks.write_text(TASKS.replace("hello, world", "hello, moon"))
         log = said(tmp_path, "hello, moon")
         assert stopped(process) == 0
-    assert "tasks.py changed: starting anew" in log
+    assert "tasks.py changed: restarting" in log
 
 
 @pytest.mark.parametrize("command", ["up", "scheduler", "dev"])

@@ -61,7 +61,7 @@ def test_a_schedule_is_explained_on_stdout_and_the_store_named_on_stderr(path: P
     assert " and ran on time (0 ms late, took 0 ms). Next: " in sentence
     assert evidence == f"  job {number} on worker"
     assert step == f"  see it   duly jobs show {number}"
-    assert done.stderr == f"store: {path}\n"
+    assert done.stderr == f"database: {path}\n"
 
 
 def test_a_number_is_a_job_unless_a_schedule_is_called_so(path: Path) -> None:

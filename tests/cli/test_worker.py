@@ -54,7 +54,9 @@ def test_it_runs_what_was_promised_and_says_where_it_looks(programs: Programs, u
     worker = programs.worker("--name", "web-1", "-v")
     assert jobs[0].result("9s") == 3
     assert jobs[1].result("12s") != worker.pid
-    assert "queues: default, 10 at once\ntasks: add, bill, fail, hold, pid, order" in worker.said
+    assert (
+        "queues: default (concurrency 10)\ntasks: add, bill, fail, hold, pid, order" in worker.said
+    )
     assert "worker web-1 is number" in worker.said
     assert f"job {jobs[0].id} add: succeeded" in worker.said
     worker.signal()

@@ -24,7 +24,7 @@ def command(*words: str) -> Result:
         (["no.such.module"], 3, 'there is no module "no"'),
         (["tests.app.shop:missing"], 3, 'has no "missing"'),
         (["tests.app.waiting"], 3, "there is no app in"),
-        (["tests.app.shop", "--resources", "gpu"], 2, "as gpu=1,mem=8"),
+        (["tests.app.shop", "--resources", "gpu"], 2, "whole numbers: gpu=1,mem=8"),
         (["tests.app.shop", "--lease", "15"], 2, 'say "15s"'),
         (
             ["tests.app.shop", "--concurrency", "0"],
@@ -62,7 +62,7 @@ def test_without_a_name_the_app_is_looked_for(
     (tmp_path / "shop" / "jobs.py").write_text("from duly import Duly\n\napp = Duly()\n")
     found = command("worker")
     assert found.exit_code == 2
-    assert "Duly() is created in shop/jobs.py: try  duly worker shop/jobs.py" in found.stderr
+    assert "shop/jobs.py creates a Duly(): try  duly worker shop/jobs.py" in found.stderr
 
 
 def test_the_store_that_an_operator_names_counts_for_everything_the_worker_starts(

@@ -272,7 +272,7 @@ def test_a_mounted_app_says_who_may_come_in(tmp_path: Path) -> None:
     app = Duly(str(tmp_path / "duly.db"))
     with pytest.raises(TypeError):
         app.asgi()  # type: ignore[call-arg]
-    with pytest.raises(InvalidValue, match='"token", for tokens'):
+    with pytest.raises(InvalidValue, match='"token", for access tokens'):
         app.asgi(auth="none")  # type: ignore[arg-type]
 
 

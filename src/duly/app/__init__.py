@@ -1,4 +1,4 @@
-"""The public API, and what the command and the web side need beside it."""
+"""The public API, and what the command and the web server need besides it."""
 
 from duly.app.duly import Duly
 from duly.app.job import Job

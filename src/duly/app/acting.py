@@ -1,8 +1,7 @@
-"""The front desk of a web side: everything that can be asked or done, in somebody's name.
+"""What the web server needs of an app: one backend per process, and the app as one user.
 
-A ``Lobby`` is there once in a process, and remembers between two looks what need not be asked
-again. Whoever comes in gets a ``Front`` of their own: what is changed through it is in the audit
-log under their name.
+A ``WebBackend`` exists once per process; it keeps caches, and looks up tokens and sessions. Each
+request gets a ``UserApp``, whose changes are in the audit log under the user's name.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,7 +29,7 @@ R = TypeVar("R")
 
 
 class WebBackend:
-    """``lazy`` is where the jobs are; ``registry`` has the tasks that this process knows."""
+    """The store, tasks and caches of one web process; ``registry`` has the tasks it knows."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class WebBackend:
 
     @property
     def settings(self) -> Settings:
-        """What this process was told; or what it would be told, where nobody has said."""
+        """The settings that the process was started with; else the configured ones."""
         return self._settings or configured()
 
     @cached_property
@@ -62,18 +61,18 @@ class WebBackend:
 
     @cached_property
     def rounds(self) -> Rounds:
-        """The doctor's."""
+        """The checks of ``duly doctor``."""
         return Rounds(self._lazy.url)
 
     async def http_workers(self) -> HttpWorkers:
-        """The workers that come in over HTTP."""
+        """Return the registry of HTTP workers."""
         store = await self._lazy.store()
         if self._http_workers is None or self._http_workers.store is not store:
             self._http_workers = HttpWorkers(store)
         return self._http_workers
 
     def close(self) -> None:
-        """Let nobody wait any longer: whoever serves is about to stop."""
+        """End all waiting claims of HTTP workers: the server is about to stop."""
         if self._http_workers is not None:
             self._http_workers.close()
 
@@ -82,20 +81,20 @@ class WebBackend:
         return UserApp(self, store.acting(Actor(user.name, how)), user)
 
     async def token(self, secret: str) -> Token | None:
-        """What a secret opens, now; None: nothing, or not any more."""
+        """Return the token of a secret, if it is valid now."""
         if not secret.startswith(PREFIX):
             return None
         return await (await self._lazy.store()).access.find_token(hash_of(secret))
 
     async def begin_session(self, secret: str, length: timedelta) -> str:
-        """The secret of a new session for whoever showed ``secret``: that one is not kept."""
+        """Start a session for the holder of a token's ``secret``; return the session's secret."""
         session = new_secret()
         access = (await self._lazy.store()).access
         await access.begin_session(hash_of(session), holder=hash_of(secret), length=length)
         return session
 
     async def session(self, session: str) -> tuple[str, Token | None] | None:
-        """The hash that a session was begun with, and the token of it that is valid now, if any."""
+        """Return the hash of the token that started a session, and the token if it is valid."""
         if not session.startswith(PREFIX):
             return None
         access = (await self._lazy.store()).access
@@ -107,7 +106,7 @@ class WebBackend:
             await (await self._lazy.store()).access.end_session(hash_of(session))
 
     async def has_tokens(self) -> bool:
-        """Whether anybody could sign in."""
+        """Whether there is a valid token."""
         return bool(await (await self._lazy.store()).access.tokens())
 
     async def ask(
@@ -116,12 +115,12 @@ class WebBackend:
         *args: P.args,
         **words: P.kwargs,
     ) -> R:
-        """Ask in nobody's name: what is asked so changes nothing."""
+        """Run a read-only question on the store, without a user."""
         return await question(await self._lazy.store(), *args, **words)
 
 
 class UserApp:
-    """The nouns of an app, for one user."""
+    """An app as one user sees it: jobs, schedules, queues and so on."""
 
     def __init__(self, backend: WebBackend, store: Store, user: User) -> None:
         self.backend = backend
@@ -135,13 +134,13 @@ class UserApp:
 
     @property
     def holder(self) -> str:
-        """Who comes in, and by which way: under this a worker over HTTP is registered."""
+        """The name that an HTTP worker is registered under: how the user signed in, and who."""
         how = self._store.actor.how if self._store.actor is not None else ""
         return f"{how}:{self.user.name}"
 
     @property
     def signed_in(self) -> bool:
-        """Whether they came in by signing in here, and may sign out."""
+        """Whether the user has a session here, and so can sign out."""
         return self._store.actor is not None and self._store.actor.how == "person"
 
     @property
@@ -182,5 +181,5 @@ class UserApp:
         *args: P.args,
         **words: P.kwargs,
     ) -> R:
-        """``await front.ask(status)``: any question of ``duly.app`` that begins with a store."""
+        """Run a function whose first parameter is a store: ``await app.ask(status)``."""
         return await question(self._store, *args, **words)

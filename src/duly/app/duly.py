@@ -1,7 +1,7 @@
-"""The app: what a program declares, and the way from there to jobs that run.
+"""``Duly``, the app: declares tasks and schedules, enqueues jobs, runs workers.
 
-Nothing is opened or started when it is made: ``duly = Duly()`` stands at the top of modules that
-are imported for all kinds of reasons. Settings are read when the first of them is needed.
+Creating one opens and starts nothing, because ``duly = Duly()`` is at the top of modules that are
+imported for all kinds of reasons. Settings are read when the first one is needed.
 """
 
 import asyncio
@@ -55,13 +55,13 @@ Auth: TypeAlias = (
 
 
 class Duly:
-    """``url`` is where jobs are kept, as "duly.db" or "postgresql://…".
+    """An app. ``url`` is the database, as "duly.db" or "postgresql://…".
 
-    ``name`` is what the app is called where others use the same database; else it is the module
-    and the name of this object, as "shop.tasks:duly". Apps of one name share their tasks.
-    ``zone`` is for rules that name none. ``imports`` are modules that declare tasks of this app:
-    whoever runs them imports those first. What is not said here is a setting: DULY_URL, or
-    ``url = "…"`` in duly.toml, or ./duly.db.
+    ``name`` distinguishes apps on one database; by default it is the module and variable of this
+    object, as "shop.tasks:duly". Apps of the same name share their tasks. ``zone`` is the default
+    time zone of rules. ``imports`` are modules that declare tasks of this app; a worker imports
+    them first. Parameters that are not given are settings: DULY_URL, or ``url = "…"`` in duly.toml,
+    or ./duly.db.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Duly:
 
     @property
     def url(self) -> str:
-        """Where jobs are kept. Once it was asked for, it stays."""
+        """The database URL. It does not change after the first use."""
         return self._lazy.url
 
     @property
     def zone(self) -> str | None:
-        """The time zone of rules that name none."""
+        """The default time zone of rules."""
         return self._zone or configured().zone
 
     @property
@@ -108,29 +108,29 @@ class Duly:
 
     @property
     def schedule(self) -> Scheduling:
-        """``@duly.schedule("Mon..Fri 02:00 Europe/Berlin")`` above a task; or with a call, alone.
+        """``@duly.schedule("Mon..Fri 02:00 Europe/Berlin")`` above a task.
 
-        Of a task that needs arguments: ``duly.schedule("…", send.bind(7), name="…")``.
+        For a task that needs arguments: ``duly.schedule("…", send.bind(7), name="…")``.
         """
         return Scheduling(self.declarations, self._zone)
 
     @property
     def flow(self) -> FlowDecorator:
-        """``@duly.flow`` above a function that says ``task.step(…)``, and returns one of them."""
+        """``@duly.flow`` above a function that creates steps (``task.step(…)``) and returns one."""
         return FlowDecorator(self._enqueuer)
 
     def wait_for(
         self, event: str, *, key: str | None = None, timeout: Duration | None = None
     ) -> Step[dict[str, Any]]:
-        """In a flow, a step that waits for an event: ``wait_for("order.paid", key="{order_id}")``.
+        """Return a flow step that waits for an event: ``wait_for("order.paid", key="{order_id}")``.
 
-        Its result is what the event says. After the ``timeout`` it has failed.
+        Its result is the payload. After the ``timeout`` it has failed.
         """
         return wait_for(event, key=key, timeout=timeout)
 
     @property
     def on(self) -> Reacting:
-        """``@duly.on("invoice.paid")`` above a task or a flow, which takes fields of the event."""
+        """``@duly.on("invoice.paid")`` above a task or a flow, which gets the payload's fields."""
         return Reacting(self.schedule)
 
     # Do.
@@ -144,10 +144,10 @@ class Duly:
         key: str | None = None,
         connection: object | None = None,
     ) -> str:
-        """Say that something happened: ``duly.emit("invoice.paid", {"invoice_id": 7})``.
+        """Emit an event: ``duly.emit("invoice.paid", {"invoice_id": 7})``. Return its number.
 
-        Its fields are what tasks take that react to it. ``key`` is for a step that waits for this
-        very one. On a ``connection`` of yours it is part of your transaction. The number it gets.
+        The payload's fields become the arguments of tasks that react to it. ``key`` is for a flow
+        step that waits for this event. With your ``connection`` it is part of your transaction.
         """
         said = emitted(event, payload, key=key)
         return emit(self._lazy, said, connection=connection)
@@ -172,9 +172,9 @@ class Duly:
         idempotency_key: str | None = None,
         connection: object | None = None,
     ) -> Sequence[Job[R]]:
-        """Promise to run them all, in one go; or none of them.
+        """Enqueue all calls in one transaction.
 
-        Whoever asks again under the same ``idempotency_key`` within a day gets the same jobs.
+        A second call with the same ``idempotency_key`` within a day returns the same jobs.
         """
         return self._enqueuer.enqueue(
             _all(calls),
@@ -199,58 +199,61 @@ class Duly:
 
     @property
     def jobs(self) -> Jobs:
-        """Jobs by their numbers; failed ones by what they have in common."""
+        """Jobs: list, get, retry, cancel, remove; groups of similar failures."""
         return Jobs(self.registry, self._lazy)
 
     @property
     def schedules(self) -> Schedules:
-        """What is to run when, as it stands in the store, and what became of it."""
+        """Schedules in the database, and the history of their runs."""
         return Schedules(self._lazy, zone=self.zone)
 
     @property
     def events(self) -> Events:
-        """What happened: list, get, replay."""
+        """Events: list, get, replay."""
         return Events(self._lazy)
 
     @property
     def queues(self) -> Queues:
-        """Lines of jobs: list, pause, resume, set."""
+        """Queues: list, pause, resume, set."""
         return Queues(self._lazy)
 
     @property
     def limits(self) -> Limits:
-        """How much at once and how often: list, set, reset."""
+        """Concurrency and rate limits: list, set, reset."""
         return Limits(self._lazy)
 
     @property
     def workers(self) -> Workers:
-        """Who runs jobs: list, drain, resume, stop."""
+        """Workers: list, drain, resume, stop."""
         return Workers(self._lazy)
 
     @property
     def tokens(self) -> Tokens:
-        """Who may use the HTTP side: list, create, revoke."""
+        """Access tokens: list, create, revoke."""
         return Tokens(self._lazy)
 
     @property
     def audit(self) -> Audit:
-        """Who did what: list, verify."""
+        """The audit log: list, verify."""
         return Audit(self._lazy)
 
     def current(self) -> Context:
-        """The context of the job that this code runs in."""
+        """Return the context of the current job."""
         return context.current()
 
     # Run.
 
     def run(self, *, scheduler: bool = True, **options: Unpack[WorkerWords]) -> None:
-        """Work here until SIGTERM or Ctrl-C: ``python tasks.py`` is then all that is needed.
+        """Run scheduler and worker in this process until SIGTERM or Ctrl-C.
 
-        The first signal lets what runs come to its end, the second one does not.
+        The first signal lets running jobs finish, the second stops them.
         """
         _refuse_while_imported(sys._getframe(1), "run()")  # noqa: SLF001
         if threading.current_thread() is not threading.main_thread():
-            raise InvalidValue("run() hears signals, in the main thread; here: duly.running()")
+            raise InvalidValue(
+                "run() installs signal handlers and must be called from the main thread; "
+                "use duly.running() elsewhere"
+            )
         asyncio.run(self._run(scheduler=scheduler, options=options))
 
     def running(
@@ -261,9 +264,10 @@ class Duly:
         grace: Duration = "30s",
         **options: Unpack[WorkerWords],
     ) -> Running:
-        """Work beside other code: ``async with`` on its loop, ``with`` in a thread.
+        """Run scheduler and worker beside other code.
 
-        On leaving, what runs comes to its end; what has not after the ``grace`` is stopped.
+        ``async with`` runs them on the current loop, ``with`` in a thread. On exit,
+        running jobs may finish; after ``grace`` they are stopped.
         """
         _refuse_while_imported(sys._getframe(1), "running()")  # noqa: SLF001
 
@@ -276,9 +280,9 @@ class Duly:
 
     @asynccontextmanager
     async def lifespan(self, app: object, /) -> AsyncIterator[None]:  # noqa: ARG002 - a framework's
-        """``FastAPI(lifespan=duly.lifespan)``: works as long as the application does.
+        """Run scheduler and worker while an application runs: ``FastAPI(lifespan=duly.lifespan)``.
 
-        In a sandbox it starts nothing: there, the test says what runs and when.
+        In a sandbox it starts nothing: the test decides what runs and when.
         """
         if self.url == ":memory:":
             yield
@@ -288,13 +292,13 @@ class Duly:
         await self.aclose()
 
     def asgi(self, *, auth: "Auth") -> "ASGIApp":
-        """The dashboard and the HTTP API, to be mounted: ``app.mount("/duly", duly.asgi(auth=…))``.
+        """Return the dashboard and HTTP API: ``app.mount("/duly", duly.asgi(auth=…))``.
 
-        ``auth="token"``: people and programs show tokens (``duly tokens``). Or a function, which
-        may be async: it is given the request, and says who that is, as ``User("ada", "operator")``;
-        None if nobody. What guards the application around it does not guard this.
+        ``auth="token"`` accepts access tokens (``duly tokens``). Or a function, which may be async:
+        it takes the request and returns the user, as ``User("ada", "operator")``, or None. The
+        guards of the outer application do not protect this one.
         """
-        # By its name: the web side is above us, and is imported when somebody wants it.
+        # By name: the web room is above this one, and imported only when needed.
         mounting = import_module("duly.web.application")
         app: ASGIApp = mounting.mounted(self._lazy, self.registry, zone=self.zone, auth=auth)
         return app
@@ -302,11 +306,11 @@ class Duly:
     # Tidy up.
 
     async def aclose(self) -> None:
-        """Close the store that was opened on this event loop. It would be, with the loop."""
+        """Close the store of this event loop. It is also closed with the loop."""
         await self._lazy.aclose()
 
     def close(self) -> None:
-        """Close the store of calls that were not awaited, and end their thread."""
+        """Close the store of sync calls, and end its thread."""
         self._lazy.close()
 
     def __repr__(self) -> str:
@@ -314,7 +318,7 @@ class Duly:
 
     async def _run(self, *, scheduler: bool, options: WorkerWords) -> None:
         roles = self._roles(worker=True, scheduler=scheduler, dedicated=True, options=options)
-        _say(f"store: {place(self.url)}")
+        _say(f"database: {place(self.url)}")
         await serve(NodeLifecycle(roles, event_printer(configured(), _say)), _say)
 
     def _roles(
@@ -339,25 +343,25 @@ class Duly:
         )
 
     def _announced(self, *, whole: bool) -> DeclarationSet | None:
-        """A program of its own declares all that it has; beside another one, it may be a part."""
+        """Return the declared schedules; ``whole`` if this process surely imported all of them."""
         found = self.announcement()
         return None if found is None else replace(found, whole=whole)
 
     def announcement(self) -> DeclarationSet | None:
-        """What its code declares, under the name of the app; None: it is nobody's by name."""
+        """Return the declared schedules under the app's name; None if the app has no name."""
         app = self.name
         if app is None:
             if len(self.declarations):
                 raise InvalidValue(
-                    "this app declares schedules, and its name is part of theirs: make the Duly() "
-                    "at the top of a module or script, under a name"
+                    "this app declares schedules, so it needs a name: assign Duly() to a variable "
+                    "at the top of a module or script"
                 )
             return None
         return self.declarations.announcement(app)
 
     @property
     def name(self) -> str | None:
-        """``shop.tasks:duly``: the same in a script, a worker and the command."""
+        """``shop.tasks:duly``: the same in a script, a worker and the command; None if unknown."""
         if self._app is not None:
             return self._app
         target = self._target()
@@ -366,13 +370,13 @@ class Duly:
             return f"{Path(place).stem if place.endswith('.py') else place}:{name}"
         birthplace = self._birthplace
         names = [name for name, value in birthplace.items() if value is self]
-        # Typed into an interpreter: no other process can import it, and it has a name all the same.
+        # In an interactive interpreter: no other process can import it, but it has a name.
         return (
             f"__main__:{names[0]}" if names and birthplace.get("__name__") == "__main__" else None
         )
 
     def _target(self) -> str | None:
-        """What another process imports to find this app, if it can."""
+        """Return what another process imports to find this app, if it can."""
         birthplace = self._birthplace
         name = next((name for name, value in birthplace.items() if value is self), None)
         module, file, spec = (
@@ -390,7 +394,7 @@ class Duly:
 
 
 def _refuse_while_imported(caller: FrameType, what: str) -> None:
-    """Whoever imports the tasks, a worker or its children, would start a worker by it."""
+    """Refuse to run while the module is imported: each worker and child would start a worker."""
     name = caller.f_globals.get("__name__")
     if caller.f_code.co_name == "<module>" and name != "__main__":
         raise InvalidValue(
@@ -402,7 +406,7 @@ def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:
     found = list(calls)
     for call in found:
         if not isinstance(call, Call):
-            raise InvalidValue(f"{call!r} is no call: say task.bind(…)")
+            raise InvalidValue(f"{call!r} is not a call: use task.bind(…)")
         for word in ("connection", "idempotency_key"):
             if call.choices.get(word) is not None:
                 raise InvalidValue(
@@ -418,7 +422,7 @@ def _say(text: str) -> None:
 def _completion(
     url: str, job: Claimed, definition: Definition, *, lease: timedelta
 ) -> JobTransaction:
-    """Opened when the first task asks: what it needs takes time to import."""
+    """Open a completion when the first task needs one: its imports are slow."""
     from duly.runtime.workers import completion  # noqa: PLC0415
 
     return completion(url, job, definition, lease=lease)

@@ -1,4 +1,4 @@
-"""``duly config``: what is configured, and where that was said."""
+"""``duly config``: every setting, its value and its source."""
 
 import os
 from pathlib import Path
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 def config(output: str) -> None:
     """Show every setting, its value and where it comes from.
 
-    What is typed wins over DULY_… in the environment, that over the file, and that over the
-    default. The file is duly.toml, or [tool.duly] in pyproject.toml, here or in the nearest folder
-    above that has one; relative paths in it begin at the file. Passwords are not shown.
+    Command-line options override DULY_… in the environment, which overrides the file, which
+    overrides the default. The file is duly.toml, or [tool.duly] in pyproject.toml, here or in the
+    nearest parent folder that has one; relative paths in it start at the file. Passwords are
+    hidden.
 
     \b
       duly config                       SETTING, VALUE and FROM
-      duly config -o json               the same for programs, with what each is about
-      DULY_QUEUES=mail duly config      what the next command would do
+      duly config -o json               as JSON, with a description of each setting
+      DULY_QUEUES=mail duly config      preview the effect of a variable
 
     \b
-    Exit codes: 0 ok, 2 something that is configured cannot be: the message says what, and where.
+    Exit codes: 0 success, 2 a configured value is invalid: the message names it and its source.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.settings import load
 

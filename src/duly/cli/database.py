@@ -1,4 +1,4 @@
-"""``duly db``: the tables that everything is remembered in.
+"""``duly db``: migrate and check the tables.
 
 The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
 """
@@ -15,21 +15,20 @@ if TYPE_CHECKING:
 
 @click.group()
 def db() -> None:
-    """Make, migrate and check the tables that duly remembers in.
+    """Create, migrate and check the tables of duly.
 
     \b
-    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong, 5 the store
-    cannot be reached.
+    Exit codes: 0 success, 1 a problem was found, 2 invalid usage, 5 the database cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
 @db.command("migrate")
 @store_option
 def migrate_command(store: str) -> None:
-    """Bring the tables to what this version of duly works with.
+    """Create the tables, or migrate them to this version of duly.
 
-    An SQLite file that is not there is made. Running nodes are not disturbed, and several of these
-    at once do the work once. Nothing is ever taken back.
+    A SQLite file that does not exist is created. Nodes may keep running meanwhile, and several
+    migrations at the same time do the work once. There are no down migrations.
     """
     from duly.app import migrate_store
 
@@ -43,9 +42,9 @@ def migrate_command(store: str) -> None:
 @db.command("check")
 @store_option
 def check_command(store: str) -> None:
-    """Say whether the tables fit this version of duly, and what is due and not done.
+    """Check that the tables fit this version of duly and that no work is overdue.
 
-    Exits 1 if something needs you, 5 if the store cannot be reached. Makes and changes nothing.
+    Exits with 1 if there is a problem, 5 if the database cannot be reached. Changes nothing.
     """
     from duly.app import check_store
 

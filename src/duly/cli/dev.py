@@ -1,4 +1,4 @@
-"""``duly dev``: an app while it is written, started anew whenever one of its files changes."""
+"""``duly dev``: run an app and restart it whenever one of its files changes."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ import click
 from duly.cli.find_app import app_of
 from duly.cli.options import (
     app_argument,
-    beside_options,
-    parted,
+    as_arguments,
+    dashboard_options,
     serving_options,
-    typed,
+    split_settings,
     working_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import obey, serve_app, with_secret
+from duly.cli.serving import serve_app, use_store_option, with_secret
 from duly.cli.store import refuse, run, settled
 from duly.errors import DulyError
 
@@ -30,56 +30,56 @@ DEMO: Final = "duly.demo"
 LOOK_SECONDS = 0.5
 PATIENCE_SECONDS = 5.0
 MOST_FILES = 10_000
-# Where nobody writes the app: others' code, and what tools make.
-NOT_OURS = {"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"}
+# Folders of installed packages and of build tools.
+IGNORED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"}
 
 
 @click.command("dev")
 @app_argument
 @serving_options
 @working_options
-@beside_options
-@click.option("--reload/--no-reload", default=True, help="Start anew when a file changes.")
-@click.option("--demo", is_flag=True, help="A small shop, kept in duly-demo.db here, to look at.")
+@dashboard_options
+@click.option("--reload/--no-reload", default=True, help="Restart when a file changes.")
+@click.option("--demo", is_flag=True, help="Run an example shop, in duly-demo.db here.")
 def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
-    """Run APP while you write it: schedules and jobs, on SQLite, started anew at every change.
+    """Run APP during development: schedules, jobs and dashboard; restart it when a file changes.
 
     \b
-      duly dev                    tasks.py here, kept in duly.db here
-      duly dev shop.tasks -v      a line for every job
-      duly dev --demo             without an app of yours: a small shop, and what to ask about it
+      duly dev                    tasks.py here, with the database duly.db here
+      duly dev shop.tasks -v      print a line for every job
+      duly dev --demo             run an example shop instead of an app
 
     \b
-    Exit codes: 0 it was told to stop, 1 the app cannot be imported, 2 something in the command line
-    or in the app is wrong, 3 there is no such app.
+    Exit codes: 0 stopped, 1 the app cannot be imported, 2 invalid usage or a mistake in the app,
+    3 no such app.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     if demo and app is not None:
-        raise click.UsageError(f"--demo is an app of its own: without {app}")
+        raise click.UsageError(f"--demo runs its own app: leave out {app}")
     try:
         if demo:
-            _show_shop(words)
+            _run_demo(words)
             return
         if not reload:
             serve_app(app, words, command="dev", worker=True, scheduler=True)
             return
-        settings = settled(app=app, **parted(words)[0])
-        obey(settings)
-        raise SystemExit(_keep(app_of(settings, "dev"), words))
+        settings = settled(app=app, **split_settings(words)[0])
+        use_store_option(settings)
+        raise SystemExit(_run_with_reload(app_of(settings, "dev"), words))
     except DulyError as error:
         refuse(error)
 
 
-def _show_shop(words: Mapping[str, Any]) -> None:
+def _run_demo(words: Mapping[str, Any]) -> None:
     store = words["store"] or "duly-demo.db"
-    _give_past(store)
-    say("A small shop, until Ctrl-C. Ask in another terminal, here:")
+    _make_history(store)
+    say("An example shop, until Ctrl-C. In another terminal, in this folder, try:")
     for asked in ("status --watch", "schedules", "jobs", "why rollup"):
         say(f"  duly {asked} --store {store}")
     serve_app(DEMO, {**words, "verbose": True}, command="dev", worker=True, scheduler=True)
 
 
-def _give_past(store: str) -> None:
-    """A store that is new has one, so that there is something to look at."""
+def _make_history(store: str) -> None:
+    """Fill a new database with one past day, so that there is something to look at."""
     from duly.app import is_postgres
     from duly.demo.past import make_past
 
@@ -87,24 +87,24 @@ def _give_past(store: str) -> None:
         run(make_past(Path(store)))
 
 
-def _keep(target: str, words: Mapping[str, Any]) -> int:
-    """Have the app run in a process of its own, and look at its files: the code to exit with."""
-    watched = WatchedFiles(_folder(target))
-    kept = AppProcess([sys.executable, "-m", "duly", "up", target, *typed(words)])
+def _run_with_reload(target: str, words: Mapping[str, Any]) -> int:
+    """Run the app in a child process, restart it when its files change; return the exit code."""
+    files = WatchedFiles(_folder(target))
+    process = AppProcess([sys.executable, "-m", "duly", "up", target, *as_arguments(words)])
     while True:
-        kept.start()
-        changed = kept.until_changed(watched)
+        process.start()
+        changed = process.until_changed(files)
         if changed is None:
-            return kept.end()
-        say(f"{changed} changed: starting anew")
-        kept.replace()
+            return process.end()
+        say(f"{changed} changed: restarting")
+        process.replace()
 
 
 class AppProcess:
-    """The app in a process of its own. Each signal that we hear, it hears once.
+    """The app's child process. It receives each of our signals once.
 
-    So the first one lets what runs come to its end, and the second one does not, as if the app had
-    been started by itself.
+    So the first signal lets running jobs finish and the second stops them, as if the app had been
+    started directly.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -112,18 +112,18 @@ class AppProcess:
         self._app: subprocess.Popen[bytes] | None = None
         self._stop = Event()
         for number in SIGNALS:
-            signal.signal(number, self._hear)
+            signal.signal(number, self._forward)
 
     def start(self) -> None:
         if not self._stop.is_set():
             environment = with_secret(os.environ)
             self._app = subprocess.Popen(self._command, env=environment)  # noqa: S603 - ourselves
 
-    def until_changed(self, watched: "WatchedFiles") -> str | None:
-        """The file that changed; None once we are told to stop, or it came to a good end."""
+    def until_changed(self, files: "WatchedFiles") -> str | None:
+        """Wait until a file changes and return its name; None on a stop or a normal end."""
         told = False
         while not self._stop.wait(LOOK_SECONDS):
-            changed = watched.changed()
+            changed = files.changed()
             if changed:
                 return changed
             code = None if self._app is None else self._app.poll()
@@ -131,15 +131,15 @@ class AppProcess:
                 return None
             if code is not None and not told:
                 told = True
-                say("it ended; waiting for a change")
+                say("the app exited; waiting for a file to change")
         return None
 
     def end(self) -> int:
-        """Wait for it, however long what it runs may take: whoever cannot wait says stop again."""
+        """Wait until running jobs have finished, or a second signal; return the exit code."""
         return 0 if self._app is None else max(self._app.wait(), 0)
 
     def replace(self) -> None:
-        """Ask it to end, twice, and do not ask again."""
+        """Stop the process: terminate it twice, then kill it."""
         app = self._app
         if app is None:
             return
@@ -153,21 +153,21 @@ class AppProcess:
         app.kill()
         app.wait()
 
-    def _hear(self, number: int, _: object) -> None:
+    def _forward(self, number: int, _: object) -> None:
         self._stop.set()
         if self._app is not None and not (number == signal.SIGINT and _is_typed()):
             self._app.send_signal(number)
 
 
 def _is_typed() -> bool:
-    """Whether this may be Ctrl-C, which a terminal sends to all processes in front of it.
+    """Whether the signal may be Ctrl-C, which a terminal sends to its whole foreground group.
 
-    The app is one of them, so that its tasks may read from the terminal, as a debugger does, and
-    Ctrl-Z stops all.
+    The app is in that group, so that its tasks can read from the terminal, as a debugger does, and
+    Ctrl-Z stops all of them.
     """
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:  # there is none
+    except OSError:  # no terminal
         return False
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
@@ -178,14 +178,14 @@ def _is_typed() -> bool:
 
 
 class WatchedFiles:
-    """The Python files below a folder, and when each was written."""
+    """The Python files below a folder, and when each was last written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._written = self._look()
 
     def changed(self) -> str | None:
-        """One that was written, made or removed since this was asked last."""
+        """Return a file that was written, created or removed since the last call."""
         before, self._written = self._written, self._look()
         for path in sorted(before.keys() | self._written.keys()):
             if before.get(path) != self._written.get(path):
@@ -197,7 +197,7 @@ class WatchedFiles:
         for path in _python_files(self._folder):
             try:
                 found[str(path)] = path.stat().st_mtime_ns
-            except OSError:  # it went while we looked
+            except OSError:  # removed in between
                 continue
             if len(found) >= MOST_FILES:
                 break
@@ -206,7 +206,7 @@ class WatchedFiles:
 
 def _python_files(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name not in NOT_OURS and name[0] != "."]
+        folders[:] = [name for name in folders if name not in IGNORED_FOLDERS and name[0] != "."]
         yield from (Path(place, name) for name in files if name.endswith(".py"))
 
 

@@ -1,4 +1,4 @@
-"""``duly doctor``: what is around the store, one line a check, and below each trouble its fix."""
+"""``duly doctor``: one line per check of the database and its surroundings, with fixes."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 @store_option
 @output_option
 def doctor(store: str, output: str) -> None:
-    """Look at the store and at what is around it, and say what helps.
+    """Check the database, its surroundings and the workers, and suggest fixes.
 
     \b
       duly doctor
@@ -30,16 +30,16 @@ def doctor(store: str, output: str) -> None:
       duly doctor -o json
 
     \b
-    SQLite       its version, the file system, the disk, whether it can be written
-    PostgreSQL   its version, whether commits reach the disk, free connections, whether it can be
-                 written, whether LISTEN works through what is between
-    both         migrations, clocks, zone data of the nodes, partitions, moments that nobody fired,
-                 schedules that stand still, tasks that no worker knows, workers that are gone
+    SQLite       version, file system, free disk space, write access
+    PostgreSQL   version, durable commits, free connections, write access, LISTEN/NOTIFY through
+                 connection poolers
+    both         migrations, clocks, time zone data of the nodes, partitions, overdue runs, stuck
+                 schedules, tasks without a worker, dead workers
 
-    A mark ✓ is well, ▲ is worth knowing, ✕ needs you. Nothing is made or changed.
+    ✓ OK, ▲ warning, ✕ error. Nothing is created or changed.
 
     \b
-    Exit codes: 0 nothing needs you, 1 something does, 5 the store cannot be reached.
+    Exit codes: 0 no errors, 1 errors found, 5 the database cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.doctor import examine
 
@@ -55,24 +55,23 @@ def doctor(store: str, output: str) -> None:
 
 
 def _lines(found: "Sequence[Finding]") -> Iterator[str]:
-    marks = MARKS if _can_say("".join(MARKS.values())) else PLAIN_MARKS
+    marks = MARKS if _can_print("".join(MARKS.values())) else PLAIN_MARKS
     width = max(len(finding.check) for finding in found)
     for finding in found:
         mark = marks[finding.level]
         shown = click.style(mark, fg=COLOURS[finding.level]) if is_coloured() else mark
-        yield f"{shown} {finding.check.ljust(width)}  {_sayable(finding.said)}"
+        yield f"{shown} {finding.check.ljust(width)}  {_encodable(finding.said)}"
         if finding.fix:
-            yield f"  {' ' * width}  fix: {_sayable(finding.fix)}"
+            yield f"  {' ' * width}  fix: {_encodable(finding.fix)}"
 
 
 def _summary(found: "Sequence[Finding]") -> str:
     problems = sum(finding.level == "problem" for finding in found)
     warnings = sum(finding.level == "warning" for finding in found)
     if not problems and not warnings:
-        return f"{len(found)} checks, and all is well"
-    needs = f"{problems} need{'s' * (problems == 1)} you" if problems else "nothing needs you"
-    known = f", {warnings} {'is' if warnings == 1 else 'are'} worth knowing" if warnings else ""
-    return f"{len(found)} checks: {needs}{known}"
+        return f"{len(found)} checks, all OK"
+    counts = f"{problems} error{'s' * (problems != 1)}, {warnings} warning{'s' * (warnings != 1)}"
+    return f"{len(found)} checks: {counts}"
 
 
 def _plain(found: "Sequence[Finding]") -> dict[str, object]:
@@ -90,12 +89,12 @@ def _plain(found: "Sequence[Finding]") -> dict[str, object]:
     }
 
 
-def _sayable(text: str) -> str:
+def _encodable(text: str) -> str:
     line = one_line(text)
-    return line if _can_say(line) else line.encode("ascii", "replace").decode()
+    return line if _can_print(line) else line.encode("ascii", "replace").decode()
 
 
-def _can_say(text: str) -> bool:
+def _can_print(text: str) -> bool:
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

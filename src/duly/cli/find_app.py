@@ -1,4 +1,4 @@
-"""Which app a command is about: what was typed, what is configured, tasks.py; or what there is."""
+"""Find and import the app that a command works on: named, configured, or tasks.py here."""
 
 import os
 import sys
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from duly.settings import Settings
 
 MOST_SCANNED = 2_000
-TASKS = "tasks.py"  # where an app is looked for that nobody has named
+TASKS = "tasks.py"  # the default app
 _OURS = str(Path(__file__).parents[1]) + os.sep
 
 
 def app_of(settings: "Settings", command: str) -> str:
-    """The app that is meant; ``command`` is what its name could be added to."""
+    """Return the app's name; ``command`` is shown in the error if none is found."""
     return settings.app or _default_app(command)
 
 
 def has_app(settings: "Settings") -> bool:
-    """Whether one is at hand without anybody naming it."""
+    """Whether an app is configured, or there is a tasks.py here."""
     return settings.app is not None or Path(TASKS).is_file()
 
 
 def address_at_hand(settings: "Settings", *, hint: bool) -> str:
-    """The store of the app that ``duly up`` would run here; or the configured one, without it."""
+    """Return the database of the app that ``duly up`` would run here, else the configured one."""
     from duly.app import address
     from duly.registry.app_loading import find
 
     if not has_app(settings):
         if hint and not Path(settings.url).exists() and (likely := _likely_app()):
             click.echo(
-                f"note: Duly() is created in {likely}; if its store is meant, say --store, or set "
+                f"note: {likely} creates a Duly(); to use its database, give --store, or set "
                 f"DULY_APP={likely}",
                 err=True,
             )
@@ -49,25 +49,25 @@ def address_at_hand(settings: "Settings", *, hint: bool) -> str:
         return str(getattr(find(target), "url", None) or address(settings.url))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the application does
         click.echo(
-            f"note: {target} cannot be imported ({type(error).__name__}: {error}), so the store "
-            f"that it names is not known; this is {settings.url}. Say --store, or set DULY_URL",
+            f"note: {target} cannot be imported ({type(error).__name__}: {error}), so its database "
+            f"is not known; using {settings.url}. Give --store, or set DULY_URL",
             err=True,
         )
         return settings.url
 
 
 def imported(target: str, settings: "Settings") -> "Registry":
-    """The tasks of an app; or what its author has to know."""
+    """Import the app and return its tasks; on an error, show the author's line and exit."""
     try:
         return _load(target, settings)
     except DulyError as error:
-        line = _line_of_theirs(error)
+        line = _author_line(error)
         if line is None:
             raise
         click.echo(f"Error: {line}: {error}", err=True)
         raise SystemExit(click.UsageError.exit_code) from None
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
-        raise SystemExit(_not_imported(target, error)) from None
+        raise SystemExit(_show_traceback(target, error)) from None
 
 
 def _load(target: str, settings: "Settings") -> "Registry":
@@ -78,26 +78,27 @@ def _load(target: str, settings: "Settings") -> "Registry":
     return load(target)
 
 
-def _line_of_theirs(error: DulyError) -> str | None:
-    """The line of the app that was refused, as ``tasks.py:12``; None: it was not one of its own."""
+def _author_line(error: DulyError) -> str | None:
+    """Return the app's line that raised, as ``tasks.py:12``; None if it was not the app's."""
     steps = traceback.extract_tb(error.__traceback__)
     imports = [number for number, step in enumerate(steps) if "importlib" in step.filename]
     inside = steps[imports[-1] + 1 :] if imports else []
-    theirs = [*takewhile(lambda step: not _is_no_step_of_theirs(step.filename), inside)]
+    theirs = [*takewhile(lambda step: not _is_foreign(step.filename), inside)]
     return f"{os.path.relpath(theirs[-1].filename)}:{theirs[-1].lineno}" if theirs else None
 
 
-def _not_imported(target: str, error: Exception) -> int:
-    """Without the steps of those who imported it."""
+def _show_traceback(target: str, error: Exception) -> int:
+    """Print the traceback without the frames of duly and of the import system."""
     step = error.__traceback__
-    while step is not None and _is_no_step_of_theirs(step.tb_frame.f_code.co_filename):
+    while step is not None and _is_foreign(step.tb_frame.f_code.co_filename):
         step = step.tb_next
     said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
     click.echo(f"Error: {target} cannot be imported:\n{said.rstrip()}", err=True)
     return click.ClickException.exit_code
 
 
-def _is_no_step_of_theirs(file: str) -> bool:
+def _is_foreign(file: str) -> bool:
+    """Whether a frame is not the app's: of the import system, or of duly."""
     return "importlib" in file or file.startswith(_OURS)
 
 
@@ -106,16 +107,14 @@ def _default_app(command: str) -> str:
         return TASKS
     found = _likely_app()
     if found:
-        raise InvalidValue(
-            f"no app named. Duly() is created in {found}: try  duly {command} {found}"
-        )
+        raise InvalidValue(f"no app named. {found} creates a Duly(): try  duly {command} {found}")
     raise NotFound(
         f"no app named, and there is no tasks.py here: duly {command} shop.tasks, or set DULY_APP"
     )
 
 
 def _likely_app() -> str | None:
-    """A file that makes one, by its text: nothing is imported."""
+    """Return a file here whose text creates a Duly(); nothing is imported."""
     for count, path in enumerate(sorted(Path().glob("*.py")) + sorted(Path().glob("*/*.py"))):
         if count >= MOST_SCANNED:
             return None

@@ -1,7 +1,7 @@
-"""Lists as people and programs want them: as a table, as JSON, as names; once, or again and again.
+"""Output formats of lists: table, JSON or names; once, or refreshed with ``--watch``.
 
-A command that lists takes ``list_options``, says in a ``Listing`` what its rows are made of, and
-gives both to ``show_list``.
+A command that lists takes ``list_options``, describes its rows in a ``Listing``, and passes both to
+``show_list``.
 """
 
 import os
@@ -38,7 +38,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 class NounGroup(click.Group):
-    """A bare noun lists: without a verb, ``list`` is meant, with whatever options follow."""
+    """A command group whose default command is ``list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_for_help = bool(args) and args[0] in ctx.help_option_names
@@ -48,7 +48,7 @@ class NounGroup(click.Group):
 
 
 class FilteredNounGroup(NounGroup):
-    """Words of a filter may follow the noun itself."""
+    """A command group where words of a filter may follow the noun: ``duly jobs state:failed``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
@@ -59,7 +59,7 @@ class FilteredNounGroup(NounGroup):
         return super().parse_args(ctx, args)
 
     def _refuse_a_verb_behind_options(self, args: Sequence[str]) -> None:
-        """It would be a text to look for, on a store that was named for something else."""
+        """Refuse a verb after options: it would be taken for a search text."""
         for word in args[1:]:
             if word in self.commands:
                 raise click.UsageError(
@@ -67,7 +67,7 @@ class FilteredNounGroup(NounGroup):
                 )
 
     def _refuse_misspelt(self, args: Sequence[str]) -> None:
-        """A verb with a letter too many would be a text that nothing has."""
+        """Refuse a misspelt verb: it would be taken for a search text."""
         from difflib import get_close_matches
 
         near = get_close_matches(args[0], self.commands, n=1, cutoff=0.75)
@@ -80,7 +80,7 @@ class FilteredNounGroup(NounGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """How somebody wants to see something."""
+    """The output options of a command, and how it shows times."""
 
     output: str = "table"
     watch: bool = False
@@ -89,11 +89,11 @@ class View:
 
     @property
     def zone(self) -> str:
-        """The zone of everything that is shown: this machine's, or UTC."""
+        """The time zone of the output: this machine's, or UTC."""
         return "UTC" if self.utc else machine_zone() or "UTC"
 
     def moment(self, moment: datetime | None, zone: str | None = None) -> str:
-        """``Mon 2026-11-16 02:00 CET``, on the clock of the zone, or else of this machine."""
+        """Return ``Mon 2026-11-16 02:00 CET``, in the given zone or else this machine's."""
         if moment is None:
             return NOTHING
         shown = "UTC" if self.utc else zone or machine_zone() or "UTC"
@@ -102,14 +102,14 @@ class View:
         return f"{local:%a %Y-%m-%d {time}} {_clock(local, shown)}"
 
     def left(self, moment: datetime | None) -> str:
-        """``in 3 min``, and what is overdue ``2 h ago``."""
+        """Return ``in 3 min``, or ``2 h ago`` for a time in the past."""
         if moment is None:
             return NOTHING
         length = moment - self.now
         return f"in {roughly(length)}" if length >= timedelta() else f"{roughly(-length)} ago"
 
     def passed(self, moment: datetime | None) -> str:
-        """``2 h ago``, and ``0 s ago`` what happened while it was looked at."""
+        """Return ``2 h ago``; ``0 s ago`` for a time after ``now``."""
         return NOTHING if moment is None else f"{roughly(max(self.now - moment, timedelta()))} ago"
 
 
@@ -122,25 +122,25 @@ def view_as_dict(view: object) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Generic[T]):
-    """What is shown of each thing in a list."""
+    """The columns, JSON form and name of the items of a list."""
 
     headings: Sequence[str]
-    row: Callable[[T, View], Sequence[str]]  # a cell for each heading, the wide ones behind
+    row: Callable[[T, View], Sequence[str]]  # a cell for each heading, then for each wide one
     name: Callable[[T], str]
-    nothing: str  # what is said when there is none
+    nothing: str  # the message for an empty list
     wide: Sequence[str] = ()  # more headings
     colour: Callable[[T], str | None] = lambda _: None
     plain: Callable[[T], Mapping[str, object]] = view_as_dict  # for JSON
 
 
-utc_option = click.option("--utc", is_flag=True, help="Show moments in UTC.")
+utc_option = click.option("--utc", is_flag=True, help="Show times in UTC.")
 watch_option = click.option(
-    "-w", "--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C."
+    "-w", "--watch", is_flag=True, help="Refresh every 2 seconds, until Ctrl-C."
 )
 
 
 def list_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of every list; the command gets them as ``view``."""
+    """Add the options of every list; the command gets them as ``view``."""
 
     @click.option(
         "-o",
@@ -148,7 +148,7 @@ def list_options(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(OUTPUTS),
         default="table",
         show_default=True,
-        help="wide has more columns; json and jsonl (one a line) are for programs.",
+        help="wide has more columns; json and jsonl (one object per line) are for programs.",
     )
     @watch_option
     @utc_option
@@ -165,7 +165,7 @@ def show_list(
     question: "Callable[[Store], Awaitable[Sequence[T]]]",
     listing: Listing[T],
 ) -> None:
-    """Ask a store that is there, and show what it says; once, or until somebody has seen enough."""
+    """Query the store and print the list: once, or with ``--watch`` until Ctrl-C."""
     if not view.watch:
         _print(written(ask(url, question), view, listing), listing.nothing)
         return
@@ -177,7 +177,7 @@ def show_list(
 
 
 def watch(url: str, look: "Callable[[Store], Awaitable[str]]", *, nothing: str = "") -> None:
-    """Show what there is, again and again, until somebody has seen enough."""
+    """Print the result of ``look`` every two seconds, until Ctrl-C."""
 
     async def watched(store: "Store") -> None:
         while True:
@@ -191,7 +191,7 @@ def watch(url: str, look: "Callable[[Store], Awaitable[str]]", *, nothing: str =
 
 
 def written(items: Sequence[T], view: View, listing: Listing[T]) -> str:
-    """The whole list as text; empty, if a table would have no rows."""
+    """Return the list in the chosen format; empty if a table would have no rows."""
     match view.output:
         case "json":
             return json_text([listing.plain(item) for item in items])
@@ -205,17 +205,17 @@ def written(items: Sequence[T], view: View, listing: Listing[T]) -> str:
 
 
 def is_coloured() -> bool:
-    """Only for eyes, and only for those that want it: https://no-color.org."""
+    """Whether output is coloured: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def iso(moment: datetime | None) -> str | None:
-    """For programs: ``2026-11-16T01:00:00Z``."""
+    """Return ``2026-11-16T01:00:00Z``, for programs."""
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def read_when(text: str, *, zone: str | None, option: str) -> datetime | timedelta:
-    """A length of time; or a moment as below."""
+    """Parse a duration, or a time as ``read_moment`` does."""
     length = read_length(text)
     if length is not None:
         return length
@@ -223,9 +223,9 @@ def read_when(text: str, *, zone: str | None, option: str) -> datetime | timedel
 
 
 def read_moment(text: str, *, zone: str | None, option: str, or_length: bool = False) -> datetime:
-    """An ISO time; without an offset, on the clock of the zone.
+    """Parse an ISO time; without an offset, it is in ``zone``.
 
-    ``or_length``: whoever is refused could have said a length of time as well.
+    ``or_length``: the error mentions that a duration is possible, too.
     """
     whole = text.strip().replace(" ", "T", 1)
     whole = whole if "T" in whole else f"{whole}T00:00"
@@ -235,7 +235,7 @@ def read_moment(text: str, *, zone: str | None, option: str, or_length: bool = F
         hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
         raise click.BadParameter(hint, param_hint=option) from None
     except RuleError:
-        hint = f'"{text}" is no time; {_how_to_write(text.strip(), or_length=or_length)}'
+        hint = f'"{text}" is not a time; {_how_to_write(text.strip(), or_length=or_length)}'
         raise click.BadParameter(hint, param_hint=option) from None
     if moment is None:
         raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint=option)
@@ -243,14 +243,14 @@ def read_moment(text: str, *, zone: str | None, option: str, or_length: bool = F
 
 
 def _how_to_write(text: str, *, or_length: bool) -> str:
-    moment = "2026-11-16T09:00, or with Z or +01:00 behind"
+    moment = "2026-11-16T09:00, optionally with Z or +01:00"
     if or_length and text.isascii() and text.isdigit():
-        return f"{text} what? say {text}s, {text}m, {text}h, or write it as {moment}"
-    return f"write it as {moment}{'; or a length of time, as 5m or 2h' if or_length else ''}"
+        return f"give a unit, {text}s, {text}m or {text}h, or write it as {moment}"
+    return f"write it as {moment}{'; or a duration, as 5m or 2h' if or_length else ''}"
 
 
 def read_length(text: str) -> timedelta | None:
-    """A length of time, or None: then it may be a moment."""
+    """Parse a duration; None if it is not one."""
     try:
         return parse_duration(text)
     except RuleError:
@@ -277,7 +277,7 @@ def _print(text: str, nothing: str) -> None:
 
 
 def _show_again(text: str, nothing: str) -> None:
-    """On a terminal, the upper part of it in the place of what was there; else all, with a gap."""
+    """Redraw the screen on a terminal, cut to its height; elsewhere print all, and a gap."""
     if not sys.stdout.isatty():
         _print(f"{text}\n" if text else text, nothing)
         return
@@ -290,7 +290,7 @@ def _show_again(text: str, nothing: str) -> None:
 
 
 def _clock(local: datetime, zone: str) -> str:
-    """``CET``; where a zone has no letters of its own, ``UTC+03``."""
+    """Return ``CET``, or ``UTC+03`` for a zone without an abbreviation."""
     if zone == "UTC":
         return zone
     named = local.astimezone(ZoneInfo(zone))

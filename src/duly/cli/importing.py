@@ -1,6 +1,6 @@
-"""``duly import``: what other schedulers have, as a file for ``duly plan`` and ``duly apply``.
+"""``duly import``: convert schedules of other schedulers to a file for ``duly apply``.
 
-It only ever prints. The file goes to stdout, and what it could not carry to stderr.
+It only prints: the file to stdout, and notes about what could not be converted to stderr.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duly.cli.inputs import Intake
+from duly.cli.inputs import BoundedReader
 from duly.cli.output import say
 from duly.cli.store import NEEDS_YOU, USAGE, refuse, settled
 from duly.errors import DulyError, InvalidValue, RuleError
@@ -34,26 +34,26 @@ _ZONE = click.option(
     "--zone",
     metavar="ZONE",
     callback=lambda _context, _option, value: value or _configured_zone(),
-    help="In which its times are, as Europe/Berlin; else zone in duly.toml.",
+    help="Time zone of the source, as Europe/Berlin. Default: zone in duly.toml.",
 )
-_READ_BY_CRON = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # in a folder; others are backups
+_READ_BY_CRON = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # file names that cron reads in a folder
 _UNITS = (".timer", ".service")
 
 
 @click.group("import")
 def import_command() -> None:
-    """Print what another scheduler has as a file of schedules; nothing is stored.
+    """Convert the schedules of another scheduler to a file of schedules; nothing is stored.
 
     \b
       crontab -l | duly import crontab --zone Europe/Berlin > schedules.toml
       duly plan && duly apply
 
-    What could not be carried is said on stderr, each with what to do; and last, and counted, what
-    could not be read. The rest is printed all the same.
+    Notes on stderr say what could not be converted and what to do about it, and list and count
+    the entries that could not be read. All other entries are printed.
 
     \b
-    Exit codes: 0 ok, 1 something could not be read and is not in the file, 2 something in the
-    source or the command line is wrong, 3 there is no such source.
+    Exit codes: 0 success, 1 an entry could not be read and is not in the file, 2 invalid usage or
+    source, 3 no such source.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
@@ -63,10 +63,10 @@ def import_command() -> None:
 @click.option(
     "--system/--user",
     default=None,
-    help="Whether a user stands before each command; by default that is found out.",
+    help="Whether each line has a user name before the command. Default: detect it.",
 )
 def crontab(source: str | None, *, zone: str | None, system: bool | None) -> None:
-    """Read a crontab: SRC is a file, a folder as /etc/cron.d, or - for stdin.
+    """Convert a crontab: SRC is a file, a folder such as /etc/cron.d, or - for stdin.
 
     \b
       crontab -l | duly import crontab --zone Europe/Berlin
@@ -93,11 +93,11 @@ def crontab(source: str | None, *, zone: str | None, system: bool | None) -> Non
 @_SOURCE
 @_ZONE
 def systemd(source: str | None, *, zone: str | None) -> None:
-    """Read timers and their services: SRC is a folder of units, a .timer, or - for stdin.
+    """Convert timers and their services: SRC is a folder of units, a .timer, or - for stdin.
 
     \b
       duly import systemd /etc/systemd/system --zone Europe/Berlin
-      duly import systemd backup.timer             with backup.service beside it
+      duly import systemd backup.timer             with backup.service in the same folder
       systemctl cat backup.timer backup.service | duly import systemd
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.declare.importers.systemd import from_shown_units, from_units
@@ -113,12 +113,12 @@ def systemd(source: str | None, *, zone: str | None) -> None:
 
 @import_command.command("celery-beat")
 @click.argument("source", metavar="SRC")
-@click.option("--zone", metavar="ZONE", help="By default what the Celery app says, or UTC.")
+@click.option("--zone", metavar="ZONE", help="Time zone. Default: the Celery app's, or UTC.")
 def celery_beat(source: str, *, zone: str | None) -> None:
-    """Read what Celery Beat sends, from a beat_schedule or from django-celery-beat.
+    """Convert a Celery beat_schedule, or the tables of django-celery-beat.
 
-    SRC is module:attribute of a Celery app or of the schedule itself, or the database in which the
-    tables of django-celery-beat are, or - for what manage.py dumpdata prints.
+    SRC is module:attribute of a Celery app or of the schedule itself, the database with the tables
+    of django-celery-beat, or - for the output of manage.py dumpdata.
 
     \b
       duly import celery-beat shop.celery:app
@@ -127,8 +127,8 @@ def celery_beat(source: str, *, zone: str | None) -> None:
       duly import celery-beat postgresql://user@host/shop
       python manage.py dumpdata django_celery_beat | duly import celery-beat -
 
-    A module is imported, in this Python: run it where Celery is installed. A database is only read;
-    one of another kind than SQLite and PostgreSQL comes in as a dump.
+    A module is imported in this Python: run the command where Celery is installed. A database is
+    only read. For databases other than SQLite and PostgreSQL, use a dump.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     def found() -> "Imported":
@@ -146,7 +146,7 @@ def celery_beat(source: str, *, zone: str | None) -> None:
 
 
 class _ShowsScript(click.Command):
-    """Help that ends with the lines to be run elsewhere, read only when it is asked for."""
+    """A command whose help ends with the script that prints the jobs."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from duly.declare.importers.apscheduler import PRINT_JOBS
@@ -160,11 +160,11 @@ class _ShowsScript(click.Command):
 @_SOURCE
 @_ZONE
 def apscheduler(source: str | None, *, zone: str | None) -> None:
-    """Read jobs as APScheduler 3 describes them, one a line: SRC is a file, or - for stdin.
+    """Convert jobs of APScheduler 3, one JSON object per line: SRC is a file, or - for stdin.
 
-    Each is a JSON object. A job store holds pickles, and to unpickle one is to run whatever is in
-    it: duly never opens one. Run the lines of print_jobs.py, which --help shows, in the program
-    that has the scheduler. In another, APScheduler deletes the jobs whose functions are not there.
+    A job store holds pickles, and unpickling runs code: duly never opens one. Run the lines of
+    print_jobs.py below in the program that has the scheduler instead. In another program,
+    APScheduler deletes the jobs whose functions it cannot import.
 
     \b
       python print_jobs.py | duly import apscheduler --zone Europe/Berlin
@@ -172,7 +172,7 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
     from duly.declare.importers.apscheduler import PRINT_JOBS, from_printed, job_store_refused
 
     if source is None and sys.stdin.isatty():
-        say("Run this in the program that has the scheduler, and pass on what it prints:\n")
+        say("Run this in the program that has the scheduler, and pipe its output here:\n")
         click.echo(PRINT_JOBS, nl=False, err=True)
         raise SystemExit(USAGE)
 
@@ -184,8 +184,8 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
         text = _text(source, "python print_jobs.py | duly import apscheduler")
         if not text.strip():
             raise InvalidValue(
-                "nothing was given. Run this in the program that has the scheduler, and pass on "
-                f"what it prints:\n\n{PRINT_JOBS}"
+                "no input. Run this in the program that has the scheduler, and pipe its output "
+                f"here:\n\n{PRINT_JOBS}"
             )
         return from_printed(text, zone=zone, machine_zone=machine_zone())
 
@@ -193,18 +193,18 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
 
 
 def _configured_zone() -> str | None:
-    """What is configured for rules that name none; another machine's times may be in another."""
+    """Return the configured zone, and print it: the source may be from a machine in another."""
     settings = settled()
     if settings.zone is not None:
         origin = settings.origin("zone")
-        say(f"zone: {settings.zone}, as {origin} says; for times in another one: --zone ZONE")
+        say(f"zone: {settings.zone} (from {origin}); use --zone ZONE for another")
     return settings.zone
 
 
 def _print(
     found: "Callable[[], Imported]", *, each: tuple[str, str] = ("entry", "entries")
 ) -> None:
-    """The file; what it does not carry, and last what could not be read, which is worth a 1."""
+    """Print the file, the notes, and the entries that could not be read (exit code 1)."""
     from duly.declare.file_text import write
 
     try:
@@ -227,21 +227,21 @@ def _print(
             say(f"warning: {one_line(redacted(problem))}")
         lost = len(imported.unread)
         verb = "is" if lost == 1 else "are"
-        say(f"{lost} {each[lost != 1]} could not be read, and {verb} left out")
+        say(f"{lost} {each[lost != 1]} could not be read and {verb} left out")
         raise SystemExit(NEEDS_YOU)
 
 
 def _text(source: str | None, example: str) -> str:
-    """What is in a file, or comes in."""
+    """Read the file, or stdin."""
     if source not in (None, STDIN):
-        return _file(Path(str(source)), Intake())
+        return _file(Path(str(source)), BoundedReader())
     if source is None and sys.stdin.isatty():
-        raise InvalidValue(f"name a file, or send it here: {example}")
-    return _decoded(Intake().stream(sys.stdin.buffer, "stdin"), "stdin")
+        raise InvalidValue(f"name a file, or pipe it here: {example}")
+    return _decoded(BoundedReader().stream(sys.stdin.buffer, "stdin"), "stdin")
 
 
-def _file(path: Path, intake: Intake) -> str:
-    return _decoded(intake.file(path), str(path))
+def _file(path: Path, reader: BoundedReader) -> str:
+    return _decoded(reader.file(path), str(path))
 
 
 def _decoded(data: bytes, place: str) -> str:
@@ -254,17 +254,17 @@ def _decoded(data: bytes, place: str) -> str:
 
 
 def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
-    """The files of a folder, one after the other; two of one name get two."""
+    """Convert all files of a folder; entries of the same name get distinct ones."""
     from duly.declare.importers.collector import ImportCollector
 
-    basket, intake = ImportCollector(), Intake()
+    basket, reader = ImportCollector(), BoundedReader()
     for path in sorted(Path(folder).iterdir())[:MOST_FILES]:
         if not path.is_file() or path.name.startswith("."):
             continue
         if not _READ_BY_CRON.fullmatch(path.name):
             basket.note(path.name, "cron does not read a file of such a name; it is left out")
             continue
-        imported = read(_file(path, intake))
+        imported = read(_file(path, reader))
         for entry in imported.sheet.schedules.values():
             basket.add(path.name, replace(entry, name=basket.free_name(entry.name)))
         for note in imported.notes:
@@ -274,19 +274,22 @@ def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
 
 
 def _units(place: Path) -> dict[str, str]:
-    """Timers and services by their paths, with their drop-ins."""
+    """Read timers and services, with their drop-ins, by path."""
     if not place.is_dir():
         beside = [place.with_suffix(suffix) for suffix in _UNITS]
         paths = [place, *(path for path in beside if path != place and path.is_file())]
     else:
         paths = [path for suffix in _UNITS for path in place.glob(f"*{suffix}")]
         paths += [path for suffix in _UNITS for path in place.glob(f"*{suffix}.d/*.conf")]
-    intake, found = Intake(), [path for path in sorted(paths)[:MOST_FILES] if not path.is_dir()]
-    return {str(path): _file(path, intake) for path in found}
+    reader, found = (
+        BoundedReader(),
+        [path for path in sorted(paths)[:MOST_FILES] if not path.is_dir()],
+    )
+    return {str(path): _file(path, reader) for path in found}
 
 
 def beat_schedule(source: str) -> tuple[Mapping[str, Any], str | None]:
-    """The schedule, and the zone that the app has."""
+    """Import the program and return its schedule and the app's time zone."""
     if ":" not in source:
         raise InvalidValue(
             f"{source}: name the Celery app in it, as {source}:app, or the beat_schedule itself; "
@@ -307,5 +310,5 @@ def beat_schedule(source: str) -> tuple[Mapping[str, Any], str | None]:
         raise InvalidValue(
             f"{source} is neither a Celery app nor a beat_schedule but {type(found).__name__}"
         )
-    # Without a word about it, Celery keeps UTC.
+    # Celery's default is UTC.
     return schedule, str(getattr(conf, "timezone", None) or "UTC")

@@ -1,7 +1,8 @@
-"""Arguments of a task as they are typed: ``to=ada n=3 when=2026-03-05 rows=[1,2]``.
+"""Input of commands: task arguments, times, and files up to a size limit.
 
-A value is read by the type of its parameter: for ``str`` it is the text as it stands, for the rest
-JSON where it looks like it, and what the type makes of a text otherwise.
+A task argument is typed as ``to=ada n=3 when=2026-03-05 rows=[1,2]`` and parsed by the type of its
+parameter: ``str`` takes the text unchanged; other types take JSON if the text looks like JSON, and
+otherwise whatever the type makes of the text.
 """
 
 import json
@@ -25,13 +26,13 @@ _JSON_WORDS = frozenset(("true", "false", "null"))
 
 
 def read_arguments(definition: Definition, typed: Iterable[str]) -> dict[str, object]:
-    """The arguments by name, or an ``InvalidValue`` that says which cannot be."""
+    """Return the arguments by name; raise ``InvalidValue`` naming the one that does not fit."""
     parameters = definition.signature.parameters
     given: dict[str, str] = {}
     for one in typed:
         name, value = _parted(one, parameters)
         if name in given:
-            raise InvalidValue(f"{one}: {name}= was said before")
+            raise InvalidValue(f"{one}: {name}= was given before")
         given[name] = value
     types = _types(parameters)
     rest = types.get(parameters.extra or "", Any)
@@ -42,7 +43,7 @@ def read_arguments(definition: Definition, typed: Iterable[str]) -> dict[str, ob
 
 
 def read_untyped(text: str) -> object:
-    """A value that nobody knows the type of: JSON where it is some, and else the text."""
+    """Parse a value of unknown type: JSON if it is JSON, else the text."""
     return _read("", "", text, Any)
 
 
@@ -50,7 +51,7 @@ def _parted(typed: str, parameters: Parameters) -> tuple[str, str]:
     name, equals, value = typed.partition("=")
     if not equals:
         example = next(iter(parameters.names), "name")
-        raise InvalidValue(f'"{typed}": arguments have names: {example}={typed}')
+        raise InvalidValue(f'"{typed}": arguments need names: {example}={typed}')
     if name not in parameters.known and parameters.extra is None:
         near = get_close_matches(name, parameters.known, n=1)
         there = f"; did you mean {near[0]}=?" if near else f"; the task is {parameters}"
@@ -78,8 +79,8 @@ def _read(task: str, name: str, text: str, kind: Any) -> object:  # noqa: ANN401
             near = f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
             refused = InvalidValue(f"{task}: {name}={text}: that is not JSON: {near}")
         except ValueError:
-            pass  # a number of too many digits
-    # It may be a text that only looks like JSON: a date, a postal code.
+            pass  # a number with too many digits
+    # The text may only look like JSON: a date, a postal code.
     try:
         return msgspec.convert(text, kind, strict=False, dec_hook=codecs.read)
     except msgspec.ValidationError as error:
@@ -97,8 +98,8 @@ def _in_python(why: str, kind: Any) -> str:  # noqa: ANN401 - a type, as annotat
 MOST_BYTES = 10_000_000
 
 
-class Intake:
-    """Reads one file after the other, as much as may come in of all of them together."""
+class BoundedReader:
+    """Reads files and streams, with one size limit for all of them together."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._most = most
@@ -117,8 +118,8 @@ class Intake:
         data = stream.read(self._left + 1)
         if len(data) > self._left:
             raise InvalidValue(
-                f"{place}: there is more than {self._most // 1_000_000} MB to read; leave out what "
-                "is no schedule, or take it in parts"
+                f"{place} has more than {self._most // 1_000_000} MB: leave out everything but "
+                "schedules, or import it in parts"
             )
         self._left -= len(data)
         return data

@@ -1,6 +1,6 @@
-"""The command's front door: which commands there are, and what every one of them shares.
+"""The ``duly`` command: the list of commands, and completion for shells.
 
-A command is imported when it is called: who asks for help need not wait for all of them.
+A command's module is imported when the command is called, so that ``duly --help`` is fast.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from duly import __version__
-from duly.cli.options import elsewhere_options
+from duly.cli.options import remote_options
 from duly.cli.output import open_streams
 from duly.cli.serving import take_secret
 
@@ -43,12 +43,16 @@ COMMANDS: Final = {
     "config": "duly.cli.config:config",
     "completion": "duly.cli.main:completion",
 }
-# Other names, for hands that have learnt others.
+# Other names that users of similar tools try.
 ALIASES: Final = {"timers": "schedules"}
-RUNNING: Final = ("dev", "up", "worker", "scheduler")  # tasks, in their own process or a child's
+RUNNING: Final = ("dev", "up", "worker", "scheduler")  # commands whose process runs tasks
+SHELLS: Final = ("bash", "zsh", "fish")
+VARIABLE: Final = "_DULY_COMPLETE"
 
 
 class CommandGroup(click.Group):
+    """The top-level group: imports commands lazily and suggests similar names."""
+
     def main(self, *args: Any, **words: Any) -> Any:  # noqa: ANN401 - click's
         take_secret()
         typed = next(iter(args), None) or words.get("args") or sys.argv[1:]
@@ -78,66 +82,63 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: Any) -> None:  # noqa: ANN401
-        """They are in the text above, in the order in which they are needed."""
+        """Write nothing: the help text lists the commands in a better order."""
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@elsewhere_options
+@remote_options
 @click.version_option(__version__, "-V", "--version", message="duly %(version)s")
 def main() -> None:
-    """Time-based work, duly done.
+    """Schedule tasks and run background jobs, on SQLite or PostgreSQL.
 
     \b
-    Start    duly dev [APP]         run an app while you write it
-             duly up [APP]          fire schedules and run jobs
+    Run      duly dev [APP]         run an app and restart it when a file changes
+             duly up [APP]          run the scheduler, a worker and the dashboard
              duly worker [APP]      run jobs
              duly scheduler         fire schedules
-             duly web               the dashboard, and the HTTP API
-    Ask      duly status            was everything kept, what needs you, what is next
-             duly why NAME          what became of a schedule's moment, or of a job
-             duly next RULE         when a rule is due, in words and in moments
-             duly doctor            what is wrong around the store, and what helps
-    Do       duly run TASK k=v      have a task run, and wait for it
-             duly schedules         what runs when: list, show, add, edit, run, pause, history, …
+             duly web               serve the dashboard and the HTTP API
+    Inspect  duly status            what needs attention, what is running, what is next
+             duly why NAME          why a scheduled run or a job has the state it has
+             duly next RULE         explain a rule and list its next run times
+             duly doctor            check the database and its surroundings, suggest fixes
+    Control  duly run TASK k=v      enqueue one job; with --wait, show its output and result
+             duly schedules         list, show, add, edit, run, pause, history, …
              duly jobs              list, show, logs, retry, cancel, remove
-             duly queues            lines of jobs: list, pause, resume, set
-             duly limits            how much at once and how often: list, set, reset
-             duly workers           who runs jobs: list, drain, resume, scale, stop
-             duly events            what happened, and starts work: list, show, emit, replay
-    Declare  duly plan [FILE]       what applying schedules.toml would do, and what has drifted
-             duly apply [FILE]      do it, all or nothing
-             duly export            what is there, as such a file
-             duly import crontab    … or systemd, celery-beat, apscheduler, as such a file
-    Keep     duly db migrate        make the tables, or bring them up to date
-             duly db check          whether they fit, and what is due and not done
-             duly tokens            who may use the HTTP side: list, create, revoke
-             duly config            what is set, and where that comes from
-             duly completion        what a shell needs to complete all this
+             duly queues            list, pause, resume, set
+             duly limits            concurrency and rate limits: list, set, reset
+             duly workers           list, drain, resume, scale, stop
+             duly events            list, show, emit, replay
+    Declare  duly plan [FILE]       show what applying schedules.toml would change, and drift
+             duly apply [FILE]      apply the file in one transaction
+             duly export            print the current schedules, queues and limits as a file
+             duly import crontab    convert a crontab (or systemd, celery-beat, apscheduler)
+    Operate  duly db migrate        create or migrate the tables
+             duly db check          check the schema version and overdue work
+             duly tokens            access tokens for the HTTP API: list, create, revoke
+             duly config            show all settings and their sources
+             duly completion        print a completion script for a shell
 
-    Each command explains itself: duly COMMAND --help.
+    For details: duly COMMAND --help.
 
-    What asks and what does also works from afar, through the HTTP side of a duly, with a token:
+    The commands under Inspect and Control also work against a remote duly server, with an access
+    token:
 
     \b
       duly --url https://duly.example.com --token-file ~/.duly-token status
 
     \b
-    Exit codes: 0 ok, 1 something failed or needs you, 2 something in the command line is wrong,
-    3 what was named is not there, 4 it took too long, 5 the store cannot be reached,
-    6 what is there has drifted from its file, 130 you did not wait for a job any longer (Ctrl-C).
+    Exit codes: 0 success, 1 a failure or a finding that needs attention, 2 invalid usage, 3 not
+    found, 4 timed out, 5 the database cannot be reached, 6 the database has drifted from the file,
+    130 interrupted while waiting for a job (Ctrl-C); the job continues.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-
-
-SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_DULY_COMPLETE"
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 def completion(shell: str | None) -> None:
-    """Print a script that makes the shell complete commands, options and choices.
+    """Print a script that completes commands, options and choices in your shell.
 
-    Without SHELL, for the one that $SHELL names.
+    Without SHELL, the script is for the shell in $SHELL.
 
     \b
       duly completion bash >> ~/.bashrc
@@ -145,7 +146,7 @@ def completion(shell: str | None) -> None:
       duly completion fish > ~/.config/fish/completions/duly.fish
 
     \b
-    Exit codes: 0 ok, 2 there is no script for the shell.
+    Exit codes: 0 success, 2 unsupported shell.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from click.shell_completion import get_completion_class
 
@@ -158,5 +159,7 @@ def completion(shell: str | None) -> None:
 def _own_shell() -> str:
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        raise click.UsageError(f"SHELL={name or 'nothing'}: name one of {', '.join(SHELLS)}")
+        raise click.UsageError(
+            f"no completion for SHELL={name or 'nothing'}; name one of {', '.join(SHELLS)}"
+        )
     return name

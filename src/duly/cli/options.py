@@ -1,6 +1,7 @@
-"""The options of the commands that run an app, and what of them was typed.
+"""Options that several commands share.
 
-Most of them are settings: what is not typed is said by DULY_…, by duly.toml, or is the default.
+Most options are settings: their help is the setting's, and an option that is not given falls back
+to ``DULY_…``, ``duly.toml`` and the default.
 """
 
 import os
@@ -12,39 +13,73 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What is typed is called as its setting, but for these.
+# Options whose setting has another name.
 _NAMES: Final = {"store": "url"}
 _SETTINGS: Final = (
     "store", "allow", "allow_networks", "allow_signing", "log_level", "verbose",
     "queues", "concurrency", "lease", "stop_timeout", "processes", "host", "port", "web",
     "hosts", "trust_header", "trust_networks", "trust_role",
 )  # fmt: skip
+# Environment variables that an option before the command sets. The second of --url is
+# duly.connection.SAID_BY_OPERATOR, which overrides the URL in the app's code.
+_VARIABLES: Final = {
+    "url": ("DULY_URL", "DULY_STORE_OF_COMMAND"),
+    "token_file": ("DULY_TOKEN_FILE",),
+}
+
+app_argument = click.argument("app", required=False, metavar="[APP]")
+app_option = click.option(
+    "--app",
+    metavar="APP",
+    help="The app: tasks.py, shop.tasks or shop.tasks:duly. Default: DULY_APP, app in duly.toml, "
+    "or tasks.py here.",
+)
 
 
 class WholeNumber(click.IntRange):
-    """A number within bounds; who types something else is told which there are."""
+    """An integer option whose error names the allowed range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - as click has it
         try:
             int(value)
         except ValueError:
             most = "" if self.max is None else f" to {self.max:,}"
-            self.fail(f'"{value}" is no whole number from {self.min}{most}', param, ctx)
+            self.fail(f'"{value}" is not a whole number from {self.min}{most}', param, ctx)
         return super().convert(value, param, ctx)
 
 
-def _go_elsewhere(context: click.Context, option: click.Parameter, value: str | None) -> None:
-    """What is typed before the command counts for it as if it were configured, and before that."""
+def remote_options(command: F) -> F:
+    """Add the options before the command that name a remote duly server and its token."""
+    url = click.option(
+        "--url",
+        metavar="URL",
+        expose_value=False,
+        callback=_set_variables,
+        help="https://… of a remote duly server that the command talks to. Default: DULY_URL.",
+    )
+    token_file = click.option(
+        "--token-file",
+        metavar="FILE",
+        expose_value=False,
+        callback=_set_variables,
+        help="File whose first line is the access token. Default: DULY_TOKEN_FILE.",
+    )
+    return url(token_file(command))
+
+
+def _set_variables(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Set the option's environment variables while the command runs."""
     if value is None:
         return
     if option.name == "url" and not value.startswith(("https://", "http://")):
-        raise click.BadParameter("https://… of a duly; a database is --store, behind the command")
-    variables = _ELSEWHERE[str(option.name)]
-    context.with_resource(_said(dict.fromkeys(variables, value)))
+        raise click.BadParameter(
+            "expected https://… of a duly server; a database is named by --store after the command"
+        )
+    context.with_resource(_environment(dict.fromkeys(_VARIABLES[str(option.name)], value)))
 
 
 @contextmanager
-def _said(variables: Mapping[str, str]) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -57,147 +92,103 @@ def _said(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-# The second is duly.app.SAID_BY_OPERATOR: whatever address the code has.
-_ELSEWHERE: Final = {
-    "url": ("DULY_URL", "DULY_STORE_OF_COMMAND"),
-    "token_file": ("DULY_TOKEN_FILE",),
-}
+def setting_option(
+    name: str, metavar: str | None = None, *flags: str, **words: Any
+) -> "Callable[[F], F]":
+    """Return the option of a setting; its help is the setting's text and default."""
+    from duly.settings.settings import Settings, keys
 
-
-def elsewhere_options(command: F) -> F:
-    """Where the store is that every command is about, if it is behind another duly."""
-    for option in reversed((
-        click.option(
-            "--url",
-            metavar="URL",
-            expose_value=False,
-            callback=_go_elsewhere,
-            help="https://… of a duly elsewhere, for the command; else DULY_URL.",
-        ),
-        click.option(
-            "--token-file",
-            metavar="FILE",
-            expose_value=False,
-            callback=_go_elsewhere,
-            help="The token it asks for: the first line of FILE; else DULY_TOKEN_FILE.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
-
-
-app_argument = click.argument("app", required=False, metavar="[APP]")
-app_option = click.option(
-    "--app",
-    metavar="APP",
-    help="Where the tasks are: tasks.py, shop.tasks, shop.tasks:duly; else DULY_APP, app in "
-    "duly.toml, or tasks.py here.",
-)
+    default = Settings().shown(name)
+    is_switch = isinstance(getattr(Settings(), name), bool)
+    about = keys()[name].about + ("" if is_switch or default == "-" else f" Default: {default}.")
+    return click.option(
+        *(flags or (f"--{name.replace('_', '-')}",)), metavar=metavar, help=about, **words
+    )
 
 
 def serving_options(command: F) -> F:
-    """Where an app keeps its jobs, what it may run, and how much it says."""
-    for option in reversed((
+    """Add the options of every command that runs an app."""
+    return _with_options(
+        command,
         click.option(
-            "--store", metavar="URL", help="Where jobs are kept; by default where APP says."
+            "--store",
+            metavar="URL",
+            help="Database: a SQLite file or postgresql://… Default: the app's.",
         ),
-        click.option(
-            "--allow",
-            metavar="shell,http",
-            help="Tasks of duly's own that may run here: shell (and commands), http.",
-        ),
-        click.option(
-            "--allow-networks",
-            metavar="10.1.0.0/16,…",
-            help="Private networks and hosts that http may reach.",
-        ),
-        click.option(
-            "--allow-signing",
-            metavar="HOOK_SECRET,…",
-            help="Environment variables that http may sign requests with.",
-        ),
-        click.option(
-            "--log-level", metavar="LEVEL", help="debug, info (the default), warning or error."
-        ),
-        click.option("-v", "--verbose", is_flag=True, default=None, help="A line for every job."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+        setting_option("allow", "shell,http"),
+        setting_option("allow_networks", "10.1.0.0/16,…"),
+        setting_option("allow_signing", "HOOK_SECRET,…"),
+        setting_option("log_level", "LEVEL"),
+        setting_option("verbose", None, "-v", "--verbose", is_flag=True, default=None),
+    )
 
 
 def working_options(command: F) -> F:
-    """How a worker works."""
-    for option in reversed((
-        click.option(
-            "--queues", metavar="A,B", help='Which lines of jobs it listens to; else "default".'
-        ),
-        click.option(
-            "--concurrency",
-            metavar="N",
-            help="How many jobs run at once, in each process; else 10.",
-        ),
+    """Add the options of every command that runs jobs."""
+    return _with_options(
+        command,
+        setting_option("queues", "A,B"),
+        setting_option("concurrency", "N"),
         click.option(
             "--children",
             type=WholeNumber(1),
             metavar="N",
-            help='Processes for tasks with executor="process"; as many as there are cores.',
-        ),
-        click.option("--resources", metavar="gpu=1,mem=8", help="What tasks may need."),
-        click.option(
-            "--name", default="", help="For people; by default the host and process number."
+            help='Child processes for tasks with executor="process". Default: one per core.',
         ),
         click.option(
-            "--lease",
-            metavar="TIME",
-            help="After so long without a word, its jobs are given to others; else 15s.",
+            "--resources",
+            metavar="gpu=1,mem=8",
+            help="Resources that this worker offers to tasks with needs=.",
         ),
         click.option(
-            "--stop-timeout",
-            metavar="TIME",
-            help="Stop jobs that still run so long after the first signal; else 25s.",
+            "--name",
+            default="",
+            help="Name shown for this worker. Default: host name and process id.",
         ),
+        setting_option("lease", "TIME"),
+        setting_option("stop_timeout", "TIME"),
         click.option(
             "--recycle-jobs",
             type=WholeNumber(1),
             metavar="N",
-            help="Replace a child after so many.",
+            help="Replace a child process after this many jobs.",
         ),
         click.option(
-            "--recycle-memory", metavar="500MB", help="Replace a child that has grown so large."
+            "--recycle-memory",
+            metavar="500MB",
+            help="Replace a child process that uses more memory than this.",
         ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+    )
 
 
 def web_options(command: F) -> F:
-    """Where the web side listens."""
-    for option in reversed((
-        click.option("--host", metavar="ADDRESS", help="Where it listens; else 127.0.0.1."),
-        click.option("--port", metavar="PORT", help="0 is any that is free; else 8400."),
-    )):  # fmt: skip
+    """Add the options that say where the web server listens."""
+    return _with_options(command, setting_option("host", "ADDRESS"), setting_option("port", "PORT"))
+
+
+def dashboard_options(command: F) -> F:
+    """Add the web server's options, and the one that switches it off."""
+    return setting_option("web", None, "--web/--no-web", default=None)(web_options(command))
+
+
+def _with_options(command: F, *options: Any) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
-def beside_options(command: F) -> F:
-    """Whether there is a web side, and where it listens."""
-    switch = click.option("--web/--no-web", default=None, help="With the dashboard, or without.")
-    return switch(web_options(command))
-
-
-def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was typed: the settings by their names, and the rest of it."""
+def split_settings(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the given options into settings, by setting name, and the others that have a value."""
     settings = {_NAMES.get(word, word): words[word] for word in _SETTINGS if word in words}
     rest = {word: value for word, value in words.items() if word not in _SETTINGS}
     return settings, {word: value for word, value in rest.items() if value is not None}
 
 
-def typed(words: Mapping[str, Any]) -> list[str]:
-    """What was typed for us, to be typed for another process.
+def as_arguments(words: Mapping[str, Any]) -> list[str]:
+    """Return the options as command-line arguments for another process, without ``--store``.
 
-    But for the store: it may hold a password, and what is typed can be read by anybody on the
-    machine. The other process finds it in its environment: see ``serving.obey``.
+    A database URL may hold a password, and anybody on the machine can read a command line. The
+    other process reads it from its environment: see ``serving.use_store_option``.
     """
     said = []
     for word, value in words.items():

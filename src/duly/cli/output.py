@@ -1,4 +1,9 @@
-"""How the command speaks: tables that can be read and grepped, errors that point at the place."""
+"""Tables, error messages, and the sanitised streams that every command writes to.
+
+Titles, errors and the like are text of others, so everything a command prints passes one sanitiser
+that removes terminal escapes. Commands that run tasks in their own process leave the streams alone,
+because tasks write to them too; such a command sanitises each of its own messages.
+"""
 
 import errno
 import io
@@ -20,12 +25,12 @@ from duly.settings.loading import machine_zone
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, two spaces apart, nothing at the end of a line."""
+    """Return aligned columns, two spaces apart, without trailing spaces."""
     return "\n".join(lined_up([headings, *rows]))
 
 
 def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The same without headings; a column in which nothing stands takes no room."""
+    """Return the rows as aligned lines; a column without content is left out."""
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -35,7 +40,7 @@ def lined_up(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def roughly(length: timedelta) -> str:
-    """A length of time in its two largest units: ``3 h 12 min``."""
+    """Return a duration in its two largest units: ``3 h 12 min``."""
     seconds = round(length.total_seconds())
     units = (("y", 31_557_600), ("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
     for (unit, size), (next_unit, next_size) in pairwise(units):
@@ -47,7 +52,7 @@ def roughly(length: timedelta) -> str:
 
 
 class RuleRefused(click.ClickException):
-    """A rule that was not understood: the reason, and an arrow to the place."""
+    """A rule that cannot be parsed: show the reason and a caret under its position."""
 
     exit_code = 2
 
@@ -57,30 +62,30 @@ class RuleRefused(click.ClickException):
         self.rule = rule
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"Error: {self.message}", err=True, file=file)
+        echo(f"Error: {self.message}", err=True, file=file)
         position = self.error.position
         if position is not None and self.error.text == self.rule and self.rule.isprintable():
-            click.echo(f"\n    {self.rule}\n    {' ' * position}^", err=True, file=file)
+            echo(f"\n    {self.rule}\n    {' ' * position}^", err=True, file=file)
         behind = self.rule[position:]
         fits = not behind or behind[0] in " )"
         if isinstance(self.error, ZoneMissing) and fits and (zone := machine_zone()):
             whole = f"{self.rule[:position]} {zone}{behind}"
-            click.echo(f'\nThis machine is in {zone}: "{whole}"', err=True, file=file)
+            echo(f'\nThis machine is in {zone}: "{whole}"', err=True, file=file)
         for note in getattr(self.error, "__notes__", ()):
-            click.echo(f"\n{note}", err=True, file=file)
+            echo(f"\n{note}", err=True, file=file)
 
 
 NOT_WRITTEN = 1
 _COLOUR = re.compile(r"(\x1b\[(?:0|1|2|3[1-6])m)")  # one group: split() keeps them
-# What a place that is written to says, and nothing else that we do.
+# Errors that only a write reports.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @contextmanager
 def open_streams(*, shared: bool = False) -> Iterator[None]:
-    """Write what can be written; whoever has seen enough, as ``head`` has, is not told of it.
+    """Run a command with lenient, sanitised streams; exit quietly when the reader goes away.
 
-    ``shared``: tasks write to the same streams.
+    ``shared``: tasks write to the same streams, which are not wrapped then.
     """
     _make_lenient()
     before = sys.stdout, sys.stderr
@@ -91,7 +96,7 @@ def open_streams(*, shared: bool = False) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.EPIPE, *_FULL):
             raise
-        _give_up()
+        _discard_buffer()
         if error.errno != errno.EPIPE:
             echo(f"Error: the output cannot be written: {error.strerror}", err=True)
         raise SystemExit(NOT_WRITTEN) from None
@@ -100,9 +105,9 @@ def open_streams(*, shared: bool = False) -> Iterator[None]:
 
 
 class _Sanitised:
-    """A stream that is written text only, beside the colours that tables have.
+    """A text stream that removes all control characters but the colours of our tables.
 
-    It has no ``buffer``: nobody finds a way around it.
+    It has no ``buffer``, so that nothing can bypass it.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -111,7 +116,7 @@ class _Sanitised:
     def write(self, said: str | bytes) -> int:
         # click writes a completion script as bytes.
         text = said.decode(errors="replace") if isinstance(said, bytes) else said
-        self._stream.write(text if text.isprintable() else _harmless(text))
+        self._stream.write(text if text.isprintable() else _without_escapes(text))
         return len(said)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -119,7 +124,7 @@ class _Sanitised:
             self.write(line)
 
     def command(self, text: str) -> None:
-        """Write a command to the terminal, of our own."""
+        """Write a terminal escape of our own."""
         self._stream.write(text)
         self._stream.flush()
 
@@ -129,14 +134,14 @@ class _Sanitised:
         return getattr(self._stream, name)
 
 
-def _harmless(text: str) -> str:
-    """Only the colours that we paint with are left of commands to a terminal."""
+def _without_escapes(text: str) -> str:
+    """Remove terminal escapes, except the colours that we use."""
     pieces = _COLOUR.split(text)
     return "".join(piece if at % 2 else printable(piece) for at, piece in enumerate(pieces))
 
 
 def command(text: str, *, err: bool = False) -> None:
-    """Send a command to the terminal: to clear it, to write a line anew."""
+    """Send an escape to the terminal: to clear it, to rewrite a line."""
     stream = sys.stderr if err else sys.stdout
     if isinstance(stream, _Sanitised):
         stream.command(text)
@@ -145,25 +150,25 @@ def command(text: str, *, err: bool = False) -> None:
 
 
 def _make_lenient() -> None:
-    """A letter that the terminal does not know is a question mark, and no end of the command."""
-    if sys.stdout is None:  # closed by whoever started us: click writes nothing then, but we look
+    """Write ``?`` for a character that the stream cannot encode, instead of failing."""
+    if sys.stdout is None:  # the parent closed it; click then writes nothing
         sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _give_up() -> None:
-    """What is left in the buffer is written when Python ends: then there must be a place for it."""
+def _discard_buffer() -> None:
+    """Point stdout at /dev/null, where Python can flush the rest of the buffer when it exits."""
     try:
         place = sys.stdout.fileno()
-    except (OSError, ValueError):  # none of the system's
+    except (OSError, ValueError):  # not a file of the system
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, place)
-    os.close(nowhere)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, place)
+    os.close(devnull)
 
 
 def say(text: str) -> None:
-    """Beside the output: what a program that reads it must not see."""
+    """Write a message for people to stderr, which a program that reads stdout does not see."""
     echo(printable(text), err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duly.cli.find_app import app_of, has_app, imported
-from duly.cli.inputs import Intake
+from duly.cli.inputs import BoundedReader
 from duly.cli.options import app_option
 from duly.cli.output import say
 from duly.cli.store import ask, output_option, refuse, run, settled, store_option
@@ -190,7 +190,7 @@ async def _on_an_empty_store(
 ) -> "FileDraft":
     from duly.app import connect, migrate_tables, place
 
-    say(f"store: {place(url)}, which is not there yet")
+    say(f"database: {place(url)} (does not exist yet)")
     store = connect(":memory:")
     await store.open()
     try:
@@ -314,9 +314,11 @@ def read_sheet(file: str) -> "ScheduleFile":
     from duly.declare.file_text import read
 
     try:
-        text = Intake().file(Path(file)).decode("utf-8")
+        text = BoundedReader().file(Path(file)).decode("utf-8")
     except NotFound as error:
-        raise NotFound(f"{error}: name one, or make one with duly import or duly export") from None
+        raise NotFound(
+            f"{error}: name another, or create one with duly import or duly export"
+        ) from None
     except UnicodeDecodeError as error:
         raise InvalidValue(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None
     return read(text, place=file, zone=settled().zone)

@@ -1,4 +1,4 @@
-"""``duly run``: a job of a task, now or later; and what becomes of it, for whoever waits."""
+"""``duly run``: enqueue one job of a task, and optionally wait for its result."""
 
 import sys
 from dataclasses import dataclass
@@ -23,27 +23,39 @@ if TYPE_CHECKING:
     from duly.model.journal import ProgressNote
 
 TIMED_OUT: Final = 4
-INTERRUPTED: Final = 130  # as shells say it: 128 and the number of SIGINT
-LOOK: Final = 0.1  # seconds between two looks at a job
-PATIENCE: Final = 2.0  # seconds until somebody is told that nobody is there to run it
+INTERRUPTED: Final = 130  # shell convention: 128 + SIGINT
+POLL_SECONDS: Final = 0.1
+PATIENCE: Final = 2.0  # seconds until the user is told that no worker can run the job
 LINES: Final = 1_000
 BAR: Final = 30
-_LINE_ANEW: Final = "\r\x1b[K"
+_REWRITE_LINE: Final = "\r\x1b[K"
 
 
 @click.command("run")
 @click.argument("task", metavar="TASK")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
 @app_option
-@click.option("--store", metavar="URL", help="Where jobs are kept; by default where APP says.")
-@click.option("--queue", metavar="NAME", help="Another one than the task says.")
-@click.option("--priority", metavar="N", help="-100 to 100, or high, normal, low, idle.")
-@click.option("--key", help="The name of the promise: an unfinished job that has it is moved.")
-@click.option("--tenant", help="Whose job it is.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be said several times.")
-@click.option("--run-after", metavar="WHEN", help="Not before: 5m from now, 2026-03-05T02:00Z.")
-@click.option("--wait", is_flag=True, help="Show what it says, and exit by what became of it.")
-@click.option("--timeout", metavar="TIME", help="Wait no longer; the job goes on.")
+@click.option(
+    "--store", metavar="URL", help="Database: a SQLite file or postgresql://… Default: the app's."
+)
+@click.option("--queue", metavar="NAME", help="Queue of the job. Default: the task's.")
+@click.option("--priority", metavar="N", help="Priority: -100 to 100, or high, normal, low, idle.")
+@click.option("--key", help="Unique key: an unfinished job of the task with it is replaced.")
+@click.option("--tenant", help="Tenant that the job belongs to.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Tag of the job; can be given several times.",
+)
+@click.option(
+    "--run-after", metavar="WHEN", help="Earliest start: 5m (from now), or 2026-03-05T02:00Z."
+)
+@click.option(
+    "--wait", is_flag=True, help="Wait: show log lines, print the result, exit by the outcome."
+)
+@click.option("--timeout", metavar="TIME", help="Stop waiting after this long; the job continues.")
 def run_command(
     task: str,
     arguments: tuple[str, ...],
@@ -54,27 +66,26 @@ def run_command(
     timeout: str | None,
     **words: Any,
 ) -> None:
-    """Run TASK once: promise a job to the workers, and print its number.
+    """Enqueue one job of TASK and print its number; a worker runs it.
 
-    Values are read by the type of their parameter: text for str, JSON where it looks like it.
+    Values are parsed by the parameter's type: text for str, otherwise JSON if it looks like JSON.
 
     \b
       duly run send to=ada subject="7 new books"
       duly run import_rows rows=[1,2,3] day=2026-03-05 dry_run=true --queue slow
-      duly run report --wait                what it says on stderr, its result as JSON on stdout
-      duly run report --wait --timeout 5m   as long as that
+      duly run report --wait                log lines on stderr, the result as JSON on stdout
+      duly run report --wait --timeout 5m   wait at most five minutes
       duly run remind user=7 --run-after 2d --key reminder:7
 
     \b
-    Exit codes: 0 ok, 1 it failed or was cancelled, 2 something in the command line is wrong,
-    3 there is no such task, 4 it has not ended in time, 5 the store cannot be reached,
-    130 you did not wait any longer (Ctrl-C): the job goes on without you.
+    Exit codes: 0 success, 1 the job failed or was cancelled, 2 invalid usage, 3 no such task,
+    4 timed out, 5 the database cannot be reached, 130 interrupted (Ctrl-C); the job continues.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout is how long to --wait; say both")
+        raise click.UsageError("--timeout needs --wait")
     try:
         patience = None if timeout is None else _length(timeout)
-        url, call = _asked(task, arguments, app=app, store=store, words=words)
+        url, call = _call(task, arguments, app=app, store=store, words=words)
     except DulyError as error:
         refuse(error)
     if wait:
@@ -83,7 +94,7 @@ def run_command(
     click.echo(number)
 
 
-def _asked(
+def _call(
     task: str,
     arguments: tuple[str, ...],
     *,
@@ -91,7 +102,7 @@ def _asked(
     store: str | None,
     words: dict[str, Any],
 ) -> "tuple[str, Call]":
-    """Where the store is, and what it is asked to keep."""
+    """Return the database and the call to enqueue."""
     from duly.app.typed_schedules import login
     from duly.cli.inputs import read_arguments
     from duly.registry.app_loading import find
@@ -101,12 +112,12 @@ def _asked(
     registry = imported(target, settings)
     definition = registry.get(task)
     given = read_arguments(definition, arguments)
-    call = registry.call(definition, (), given, submitter=login(), **_worded(words))
+    call = registry.call(definition, (), given, submitter=login(), **_choices(words))
     return settings.url if store else address_of(find(target), settings), call
 
 
-def _worded(words: dict[str, Any]) -> dict[str, Any]:
-    """What was typed, as it is said in Python; what was not, the task decides."""
+def _choices(words: dict[str, Any]) -> dict[str, Any]:
+    """Return the given options as the registry takes them; the task decides the others."""
     said = {name: value for name, value in words.items() if value not in (None, ())}
     if "run_after" in said:
         said["run_after"] = _moment(said["run_after"])
@@ -119,8 +130,8 @@ def _moment(text: str) -> timedelta | datetime:
     if text.strip().isdecimal():
         number = text.strip()
         raise InvalidValue(
-            f'--run-after {text}: say "{number}s", "{number}m" or "{number}h", or a moment, as '
-            "2026-03-05T02:00Z"
+            f'--run-after {text}: give a unit, "{number}s", "{number}m" or "{number}h", or a time, '
+            "as 2026-03-05T02:00Z"
         )
     return read_when(text, zone=None, option="--run-after")
 
@@ -128,27 +139,27 @@ def _moment(text: str) -> timedelta | datetime:
 def _length(text: str) -> timedelta:
     length = read_length(text)
     if length is None:
-        raise InvalidValue(f'--timeout {text}: a length of time, as "90s", "5m" or "1h30m"')
+        raise InvalidValue(f'--timeout {text}: expected a duration, as "90s", "5m" or "1h30m"')
     return length
 
 
 @dataclass(slots=True)
 class JobWaiter:
-    """Somebody who waits for a job that they promise; they may leave, and it goes on."""
+    """Enqueue a job and wait for its end; on Ctrl-C the job continues."""
 
     call: "Call"
     patience: timedelta | None
-    talk: "JobOutput | None" = None
+    output: "JobOutput | None" = None
 
     def until_it_ends(self, url: str) -> int:
-        """The code to exit with."""
+        """Return the exit code."""
         try:
             return ask(url, self._run)
         except KeyboardInterrupt:
-            if self.talk is None:  # nothing is promised
+            if self.output is None:  # not enqueued yet
                 raise
-            self.talk.stop()
-            say(f"job {self.talk.job} goes on without you")
+            self.output.stop()
+            say(f"job {self.output.job} continues")
             return INTERRUPTED
 
     async def _run(self, store: "Store") -> int:
@@ -156,28 +167,28 @@ class JobWaiter:
 
         begun, told = boottime(), False
         [number] = await store.jobs.enqueue([self.call])
-        self.talk = talk = JobOutput(number)
+        self.output = output = JobOutput(number)
         say(f"job {number}")
         end = None if self.patience is None else boottime() + self.patience.total_seconds()
         while True:
-            # Looked at first: what a job says, it says before its end.
+            # The state is read first: a job logs before it ends.
             job = await store.jobs.get(number)
-            await talk.go_on(store)
+            await output.show_new(store)
             if job.ended_at is not None:
-                talk.stop()
-                return _told(job)
+                output.stop()
+                return _report(job)
             if end is not None and boottime() >= end:
-                talk.stop()
+                output.stop()
                 say(f"Error: {await unfinished(store, job, waited=self.patience)}")
                 return TIMED_OUT
             if boottime() - begun >= PATIENCE and not told:
                 told = True
-                await _tell_hindrance(store, job)
-            await sleep(LOOK)
+                await _report_hindrance(store, job)
+            await sleep(POLL_SECONDS)
 
 
-async def _tell_hindrance(store: "Store", job: "Job") -> None:
-    """Whoever waits where nobody works would wait for ever, and not know why."""
+async def _report_hindrance(store: "Store", job: "Job") -> None:
+    """Say why the job cannot start, for example because no worker serves its queue."""
     from duly.views.why import hindrance
 
     hindered = await hindrance(store, job)
@@ -185,7 +196,7 @@ async def _tell_hindrance(store: "Store", job: "Job") -> None:
         say(f"job {job.id}: {hindered}")
 
 
-def _told(job: "Job") -> int:
+def _report(job: "Job") -> int:
     if job.state.value == "succeeded":
         click.echo(job.result or "null")
         return 0
@@ -197,14 +208,14 @@ def _told(job: "Job") -> int:
 
 @dataclass(slots=True)
 class JobOutput:
-    """What a job says, as far as it was passed on; on a terminal, with a bar below."""
+    """Prints a job's log lines and progress; on a terminal, progress is a bar."""
 
     job: int
     last: int = 0
     note: "ProgressNote | None" = None
     has_bar: bool = False
 
-    async def go_on(self, store: "Store") -> None:
+    async def show_new(self, store: "Store") -> None:
         while lines := await store.journal.logs(self.job, after=self.last, limit=LINES):
             for line in lines:
                 self._line(one_line(line.text, tabs=True))
@@ -221,7 +232,7 @@ class JobOutput:
 
     def _line(self, text: str) -> None:
         if self.has_bar:
-            command(_LINE_ANEW, err=True)
+            command(_REWRITE_LINE, err=True)
         say(text)
         if self.has_bar and self.note is not None:
             self._progress(self.note)
@@ -232,6 +243,6 @@ class JobOutput:
             say(far.strip())
             return
         full = round(BAR * note.percent / 100)
-        command(_LINE_ANEW, err=True)
+        command(_REWRITE_LINE, err=True)
         click.echo(f"[{'#' * full}{' ' * (BAR - full)}] {far}", nl=False, err=True)
         self.has_bar = True

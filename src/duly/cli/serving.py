@@ -1,4 +1,8 @@
-"""Running an app, or a file of schedules, until it is told to stop."""
+"""Run an app, or a file of schedules, until told to stop; and the dashboard in a child process.
+
+The dashboard has a process of its own so that its requests take no time from jobs. It stops with
+the worker. If it cannot start, for example because its port is in use, everything else continues.
+"""
 
 import os
 import sys
@@ -8,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from duly.cli.find_app import app_of, imported
-from duly.cli.options import parted
+from duly.cli.options import split_settings
 from duly.cli.output import say
-from duly.cli.store import run, settled
+from duly.cli.store import run, settled, store_line
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -18,21 +22,33 @@ if TYPE_CHECKING:
     from duly.declare import ScheduleFile
     from duly.events import Emit
     from duly.registry.registry import Registry
+    from duly.runtime.workers import WorkerOptions
     from duly.settings import Settings
 
+MOST_NAMED: Final = 10
+NO_TASKS: Final = (
+    "none, so no job can run here: declare some with @duly.task, or --allow shell,http"
+)
+LAUNCH: Final = "DULY_LAUNCH"  # the sign-in secret of this start, for the dashboard's process
+_taken: list[str] = []
 
-MOST_NAMED = 10
-NO_TASKS = "none, so no job can run here: declare some by @duly.task, or --allow shell,http"
+
+@dataclass(frozen=True, slots=True)
+class ServiceProcess:
+    """How this process restarts itself, and whether it replaced an earlier one."""
+
+    restart: "Callable[[int], object]"
+    is_anew: bool
 
 
 def serve_app(
     app: str | None, words: Mapping[str, Any], *, command: str, worker: bool, scheduler: bool
 ) -> None:
-    """Run an app until it is done, or told to stop; ``words`` are what was typed."""
-    typed, rest = parted(words)
-    settings = settled(app=app, **typed)
+    """Run an app until it is done or told to stop; ``words`` are the options that were given."""
+    flags, rest = split_settings(words)
+    settings = settled(app=app, **flags)
     target = app_of(settings, command)
-    process = obey(settings)
+    process = use_store_option(settings)
     registry = imported(target, settings)
     serve_registry(
         registry,
@@ -45,33 +61,58 @@ def serve_app(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceProcess:
-    """This process, as one of the service that it belongs to."""
+def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
+    """Apply a file of schedules, then run them, and the configured app if there is one.
 
-    restart: "Callable[[int], object]"  # end it, and have another take its place
-    is_anew: bool  # it has taken the place of another
+    Edits that people made since stay, and nothing is removed: that is for ``duly apply``.
+    """
+    from duly.cli.plan import read_sheet
+    from duly.registry.app_loading import find
+    from duly.registry.registry import Registry
+
+    flags, rest = split_settings(words)
+    settings = settled(schedules_file=file, **flags)
+    sheet = read_sheet(file)
+    process = use_store_option(settings)
+    target = settings.app
+    registry = Registry() if target is None else imported(target, settings)
+    url = address_of(None if target is None else find(target), settings)
+    refuse_remote(url)
+    if not process.is_anew:
+        tasks = None if target is None else registry
+        migrate = rest.get("migrate", False)
+        run(_apply(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))
+        _warn_of_disabled_tasks(sheet, settings)
+    serve_registry(
+        registry,
+        settings,
+        process=process,
+        target=target,
+        worker=worker,
+        scheduler=True,
+        words=rest,
+    )
 
 
-def obey(settings: "Settings") -> ServiceProcess:
-    """What was said about the store counts for everything that is started, whatever code says."""
+def use_store_option(settings: "Settings") -> ServiceProcess:
+    """Let ``--store`` override the URL in the app's code, here and in all child processes."""
     from duly.app import SAID_BY_OPERATOR, follow, was_started_anew
 
     process = ServiceProcess(follow(), was_started_anew())
     if settings.origin("url") == "--store":
         os.environ[SAID_BY_OPERATOR] = settings.url
-    refuse_elsewhere(os.environ.get(SAID_BY_OPERATOR, ""))
+    refuse_remote(os.environ.get(SAID_BY_OPERATOR, ""))
     return process
 
 
-def refuse_elsewhere(url: str) -> None:
-    """Who fires schedules or runs jobs holds leases in a database, and not over HTTP."""
+def refuse_remote(url: str) -> None:
+    """Refuse to fire schedules or run jobs through a remote server: leases need the database."""
     from duly.app import is_remote, place
 
     if is_remote(url):
         raise InvalidValue(
-            f"whoever fires schedules or runs jobs needs the database itself, and {place(url)} is "
-            "a duly: give --store postgresql://…, or a path"
+            f"a scheduler or worker needs the database itself, and {place(url)} is a duly server: "
+            "give --store postgresql://… or a path"
         )
 
 
@@ -85,31 +126,17 @@ def serve_registry(
     scheduler: bool,
     words: Mapping[str, Any],
 ) -> None:
-    from duly.app import (
-        Duly,
-        NodeLifecycle,
-        NodeOptions,
-        allow_builtin,
-        place,
-        serve,
-        worker_options,
-    )
+    """Run the tasks of a registry as worker, scheduler or both."""
+    from duly.app import Duly, NodeLifecycle, NodeOptions, allow_builtin, serve
     from duly.connection import retention_of
     from duly.registry.app_loading import find
-    from duly.runtime.console import shows_jobs
-    from duly.runtime.workers import worker_words
 
     said = dict(words)
     migrate = said.pop("migrate", False)
     app = None if target is None else find(target)
     networks, secrets = settings.allow_networks, settings.allow_signing
     allow_builtin(registry, settings.allow, networks=networks, secrets=secrets)
-    options = None
-    if worker:
-        chosen: WorkerWords = {**worker_words(settings), **_worded(said)}
-        verbose = shows_jobs(settings)
-        chosen_options = worker_options(dedicated=True, verbose=verbose, **chosen)
-        options = replace(chosen_options, restart=process.restart)
+    options = _worker_options(settings, said, process) if worker else None
     roles = NodeOptions(
         url=address_of(app, settings),
         registry=registry,
@@ -124,92 +151,97 @@ def serve_registry(
         stop_timeout=settings.stop_timeout,
     )
     if not process.is_anew:
-        say(f"store: {place(roles.url)}")
+        say(store_line(roles.url))
         if options is not None and settings.log_level in ("debug", "info"):
-            say(_introduced(registry, options.queues, options.concurrency))
+            say(_introduction(registry, options.queues, options.concurrency))
     emit = event_printer(settings)
 
     async def work() -> None:
         shift = NodeLifecycle(roles, emit)
         if worker and scheduler and settings.web:
-            await serve_with_web(shift, settings, emit, target=target, url=roles.url)
+            await _serve_with_dashboard(shift, settings, emit, target=target, url=roles.url)
         else:
             await serve(shift, say)
 
     run(work())
 
 
+def _worker_options(
+    settings: "Settings", words: Mapping[str, Any], process: ServiceProcess
+) -> "WorkerOptions":
+    from duly.app import worker_options
+    from duly.runtime.console import shows_jobs
+    from duly.runtime.workers import worker_words
+
+    said = dict(words)
+    if "resources" in said:
+        said["resources"] = dict(map(_amount, said["resources"].split(",")))
+    chosen: WorkerWords = {**worker_words(settings), **cast("WorkerWords", said)}
+    found = worker_options(dedicated=True, verbose=shows_jobs(settings), **chosen)
+    return replace(found, restart=process.restart)
+
+
+def _amount(text: str) -> tuple[str, int]:
+    name, equals, amount = text.strip().partition("=")
+    if not (name and equals and amount.isascii() and amount.isdigit()):
+        raise InvalidValue(f'--resources: "{text}": expected names and whole numbers: gpu=1,mem=8')
+    return name, int(amount)
+
+
 def address_of(app: object, settings: "Settings") -> str:
-    """The store of an app; or what is configured, where it has none of its own."""
+    """Return the database of an app; the configured one if the app names none."""
     from duly.app import address
 
     return str(getattr(app, "url", None) or address(settings.url))
 
 
 def zone_of(app: object, settings: "Settings") -> str | None:
-    """The time zone of an app's rules; or what is configured, where it has none of its own."""
+    """Return the default time zone of an app's rules; the configured one if the app names none."""
     return getattr(app, "zone", None) or settings.zone
 
 
 def event_printer(settings: "Settings") -> "Emit":
-    from duly.runtime import console as talk
+    from duly.runtime import console
 
-    return talk.event_printer(settings, say)
-
-
-def _worded(words: Mapping[str, Any]) -> "WorkerWords":
-    """What was typed, as it is said in Python."""
-    said = dict(words)
-    if "resources" in said:
-        said["resources"] = dict(map(_amount, said["resources"].split(",")))
-    return cast("WorkerWords", said)
+    return console.event_printer(settings, say)
 
 
-def _amount(text: str) -> tuple[str, int]:
-    name, equals, amount = text.strip().partition("=")
-    if not (name and equals and amount.isascii() and amount.isdigit()):
-        raise InvalidValue(f'--resources: "{text}": names and whole numbers, as gpu=1,mem=8')
-    return name, int(amount)
-
-
-def _introduced(registry: "Registry", queues: Sequence[str], slots: int) -> str:
-    names = [definition.name for definition in registry]
-    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    said = f"queues: {', '.join(queues)}, {slots} at once\ntasks: {shown or NO_TASKS}"
-    return "\n".join([said, *_unheard(registry, queues)])
-
-
-def _unheard(registry: "Registry", queues: Sequence[str]) -> list[str]:
-    """Queues of tasks that this worker does not listen to: somebody else has to."""
+def _introduction(registry: "Registry", queues: Sequence[str], slots: int) -> str:
+    """Return the worker's queues, concurrency and tasks, and the queues that it does not serve."""
+    lines = [
+        f"queues: {', '.join(queues)} (concurrency {slots})",
+        f"tasks: {_some([definition.name for definition in registry]) or NO_TASKS}",
+    ]
     others: dict[str, str] = {}
     for definition in registry:
         if definition.queue not in queues:
             others.setdefault(definition.queue, definition.name)
-    if not others:
-        return []
-    named = ", ".join(f"{queue} ({task})" for queue, task in sorted(others.items()))
-    return [f"not heard here: {named}; --queues {','.join([*queues, *sorted(others)])}"]
+    if others:
+        named = ", ".join(f"{queue} ({task})" for queue, task in sorted(others.items()))
+        flags = ",".join([*queues, *sorted(others)])
+        lines.append(f"queues without a worker here: {named}; add --queues {flags}")
+    return "\n".join(lines)
 
 
-LAUNCH: Final = "DULY_LAUNCH"  # the secret of this start, for the web side
-_taken: list[str] = []
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def take_secret() -> None:
-    """Take the secret out of the environment, before tasks and programs of others see it."""
+    """Move the secret out of the environment, before tasks and other programs can see it."""
     if (found := os.environ.pop(LAUNCH, None)) is not None:
         _taken[:] = [found]
 
 
 def given_secret() -> str | None:
-    """The secret that whoever started this process gave it."""
+    """Return the secret that the parent process gave this one."""
     return _taken[0] if _taken else None
 
 
 def with_secret(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process that serves the web side, or starts one.
+    """Return the environment of a process that serves the dashboard, or that starts one.
 
-    There is one secret, however often such a process is started from here.
+    All processes started from here get the same secret.
     """
     from duly.app.access import new_secret
 
@@ -218,7 +250,7 @@ def with_secret(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, LAUNCH: _taken[0]}
 
 
-async def serve_with_web(
+async def _serve_with_dashboard(
     shift: "NodeLifecycle",
     settings: "Settings",
     emit: "Emit",
@@ -226,7 +258,7 @@ async def serve_with_web(
     target: str | None,
     url: str,
 ) -> None:
-    """Do the work, with the web side beside it as soon as there is a store to show."""
+    """Run the worker; start the dashboard's process when the database is open."""
     import asyncio
 
     from duly.app import SAID_BY_OPERATOR, Supervisor, serve
@@ -240,55 +272,22 @@ async def serve_with_web(
         await shift.is_open.wait()
         return await supervisor.run()
 
-    beside = asyncio.create_task(show())
-    beside.add_done_callback(_tell)
+    dashboard = asyncio.create_task(show())
+    dashboard.add_done_callback(_report_dashboard)
     try:
         await serve(shift, say)
     finally:
         supervisor.stop()
         shift.is_open.set()
-        await beside
+        await dashboard
 
 
-def _tell(beside: Any) -> None:  # noqa: ANN401 - a task, of asyncio, which is not imported yet
-    if not beside.cancelled() and beside.exception() is None and beside.result():
-        say("the dashboard did not start; everything else goes on without it (--no-web: quietly)")
+def _report_dashboard(task: Any) -> None:  # noqa: ANN401 - an asyncio task; asyncio is imported late
+    if not task.cancelled() and task.exception() is None and task.result():
+        say("the dashboard did not start; everything else continues (--no-web turns it off)")
 
 
-MOST_SCHEDULES_NAMED = 5
-
-
-def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
-    """Apply a file, and run what it declares; of the app too, if one is configured."""
-    from duly.cli.plan import read_sheet
-    from duly.registry.app_loading import find
-    from duly.registry.registry import Registry
-
-    typed, rest = parted(words)
-    settings = settled(schedules_file=file, **typed)
-    sheet = read_sheet(file)
-    process = obey(settings)
-    target = settings.app
-    registry = Registry() if target is None else imported(target, settings)
-    url = address_of(None if target is None else find(target), settings)
-    refuse_elsewhere(url)
-    tasks = None if target is None else registry
-    migrate = rest.get("migrate", False)
-    if not process.is_anew:
-        run(_applied(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))
-        _warn_of_what_is_off(sheet, settings)
-    serve_registry(
-        registry,
-        settings,
-        process=process,
-        target=target,
-        worker=worker,
-        scheduler=True,
-        words=rest,
-    )
-
-
-async def _applied(
+async def _apply(
     url: str, sheet: "ScheduleFile", *, name: str, tasks: "Registry | None", migrate: bool
 ) -> None:
     from duly.app.access import commanded
@@ -307,12 +306,9 @@ async def _applied(
         await store.close()
 
 
-def _warn_of_what_is_off(sheet: "ScheduleFile", settings: "Settings") -> None:
-    """Jobs that nobody here may run wait for somebody who may."""
+def _warn_of_disabled_tasks(sheet: "ScheduleFile", settings: "Settings") -> None:
+    """Warn of entries whose jobs would wait because this worker may not run their task."""
     for kind, what in (("shell", ("shell", "command")), ("http", ("http",))):
         found = [entry.name for entry in sheet.schedules.values() if entry.kind in what]
         if found and kind not in settings.allow:
-            shown = ", ".join(found[:MOST_SCHEDULES_NAMED]) + (
-                ", …" if len(found) > MOST_NAMED else ""
-            )
-            say(f"{kind} is off here, and {shown} would wait: add --allow {kind}")
+            say(f"{kind} is disabled here; jobs of {_some(found)} will wait: add --allow {kind}")

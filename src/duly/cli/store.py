@@ -1,4 +1,4 @@
-"""The store that a command is about, and what it means when something cannot be done there.
+"""The database that a command works on, and the exit codes of errors.
 
 The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
 """
@@ -22,7 +22,7 @@ NEEDS_YOU, USAGE, MISSING, UNREACHABLE = 1, 2, 3, 5
 
 
 def settled(**flags: object) -> "Settings":
-    """What counts for a command: what was typed, else DULY_…, else duly.toml, else the default."""
+    """Load the settings: options first, then DULY_…, then duly.toml, then the defaults."""
     from duly.settings import load
 
     try:
@@ -31,13 +31,13 @@ def settled(**flags: object) -> "Settings":
         refuse(error)
 
 
-def _meant(context: click.Context, _option: click.Parameter, value: str | None) -> str:
-    """The store that was named or configured; else that of the app that ``duly up`` would run."""
+def _chosen(context: click.Context, _option: click.Parameter, value: str | None) -> str:
     settings = settled(url=value, app=context.params.get("app"))
     return settings.url if context.resilient_parsing else store_of(settings)
 
 
 def store_of(settings: "Settings", *, hint: bool = True) -> str:
+    """Return the configured database; else that of the app that ``duly up`` would run here."""
     from duly.cli.find_app import address_at_hand
 
     if settings.origin("url") != "default":
@@ -47,10 +47,10 @@ def store_of(settings: "Settings", *, hint: bool = True) -> str:
 
 store_option = click.option(
     "--store",
-    callback=_meant,
+    callback=_chosen,
     metavar="URL",
-    help="Where duly remembers: a path, sqlite:///path, postgresql://…, or https://… of a duly "
-    "elsewhere; else DULY_URL, url in duly.toml, that of the app here, or duly.db.",
+    help="Database: a SQLite file or postgresql://…; or https://… of a remote duly server. "
+    "Default: DULY_URL, url in duly.toml, the database of the app here, or duly.db.",
 )
 output_option = click.option(
     "-o",
@@ -58,24 +58,29 @@ output_option = click.option(
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="json is for programs.",
+    help="Output format; json is for programs.",
 )
 
 
 def name_store(store: str) -> None:
-    """Say once, beside the output, which store this is about."""
-    from duly.app import place
-
+    """Print on stderr which database, or remote server, the command works on."""
     try:
-        click.echo(f"store: {place(store)}", err=True)
+        click.echo(store_line(store), err=True)
     except DulyError as error:
         raise click.BadParameter(str(error), param_hint="--store") from None
 
 
-def ask(url: str, question: "Callable[[Store], Awaitable[T]]", *, make: bool = False) -> T:
-    """Open a store, and do something with it in the name of who typed that.
+def store_line(url: str) -> str:
+    """Return ``database: /srv/duly.db``, or ``server: https://…``."""
+    from duly.app import is_remote, place
 
-    ``make``: a file of SQLite that is not there is made, as ``duly up`` would.
+    return f"{'server' if is_remote(url) else 'database'}: {place(url)}"
+
+
+def ask(url: str, question: "Callable[[Store], Awaitable[T]]", *, make: bool = False) -> T:
+    """Open the store, run ``question`` on it as the user who typed the command, and close it.
+
+    ``make``: create a SQLite file that does not exist, as ``duly up`` would.
     """
     from duly.app import open_store
     from duly.app.access import commanded
@@ -93,7 +98,7 @@ def ask(url: str, question: "Callable[[Store], Awaitable[T]]", *, make: bool = F
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work; say what went wrong in one line, with the exit code that means it."""
+    """Run the coroutine; print a duly error in one line and exit with its code."""
     import asyncio
 
     try:
@@ -103,6 +108,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def refuse(error: DulyError) -> NoReturn:
+    """Print the error and exit with its code."""
     click.echo(f"Error: {error}", err=True)
     raise SystemExit(_exit_code(error)) from None
 

@@ -1,4 +1,4 @@
-"""``duly tokens``: who may use the HTTP side, and what they may do there."""
+"""``duly tokens``: access tokens for the dashboard and the HTTP API."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +31,7 @@ _NAME = click.argument("name", metavar="NAME")
 
 @click.group(cls=NounGroup)
 def tokens() -> None:
-    """List the tokens of the HTTP side, make one, or take one back.
+    """List, create and revoke access tokens for the dashboard and the HTTP API.
 
     \b
       duly tokens
@@ -39,28 +39,28 @@ def tokens() -> None:
       duly tokens create acme --role viewer --tenant acme --expires 30d
       duly tokens revoke ci
 
-    A viewer may look, an operator may also steer (run, pause, retry, cancel, …), and an admin may
-    do everything. The secret is printed once, when the token is made; nobody can show it again.
+    A viewer can read, an operator can also act (run, pause, retry, cancel, …), and an admin can do
+    everything. The secret is printed once, when the token is created, and cannot be shown again.
 
     \b
-    Exit codes: 0 ok, 1 a token of that name is there already, 2 something in the command line is
-    wrong, 3 there is no such token, 5 the store cannot be reached.
+    Exit codes: 0 success, 1 a token of that name exists, 2 invalid usage, 3 no such token, 5 the
+    database cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
 
 @tokens.command("list")
-@click.option("--all", "revoked", is_flag=True, help="With those that were revoked.")
+@click.option("--all", "revoked", is_flag=True, help="Include revoked tokens.")
 @store_option
 @list_options
 def list_command(revoked: bool, store: str, view: View) -> None:  # noqa: FBT001 - click's
-    """List the tokens by name; never their secrets, which nobody has kept.
+    """List the tokens by name. Their secrets are not stored, and not shown.
 
     \b
       duly tokens
-      duly tokens --all           with those that were revoked
-      duly tokens -o wide         with who made them, and when
+      duly tokens --all           include revoked tokens
+      duly tokens -o wide         with creation time and creator
 
-    LAST USED is known to the minute.
+    LAST USED is accurate to a minute.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     show_list(store, view, lambda there: there.access.tokens(revoked=revoked), TOKENS)
 
@@ -71,26 +71,26 @@ def list_command(revoked: bool, store: str, view: View) -> None:  # noqa: FBT001
     "--role",
     type=click.Choice(["viewer", "operator", "admin"]),
     required=True,
-    help="What it may do: look; steer as well; everything.",
+    help="viewer: read; operator: also act; admin: everything.",
 )
-@click.option("--tenant", metavar="T", help="Only what is this tenant's.")
+@click.option("--tenant", metavar="T", help="Limit the token to the jobs of this tenant.")
 @click.option(
     "--expires",
     metavar="90d",
     default="90d",
     show_default=True,
-    help="After how long, or when, it ends; never: it does not.",
+    help="Lifetime, as 90d, or end, as 2026-11-16; or never.",
 )
 @store_option
 def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str) -> None:  # noqa: ANN401
-    """Make a token, and print its secret.
+    """Create a token and print its secret.
 
     \b
       duly tokens create ci --role operator > ci.token
       duly tokens create acme --role viewer --tenant acme --expires 30d
       duly tokens create wall --role viewer --expires never
 
-    The secret alone is on standard output, and only now.
+    Only the secret is written to standard output. It cannot be shown again.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     end: Any = None
     if expires != NEVER:
@@ -101,27 +101,24 @@ def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str
         make=True,
     )
     token = made.token
-    whose = f", of what is {token.tenant}'s" if token.tenant else ""
-    until = f"until {View().moment(token.expires_at)}" if token.expires_at else "and never expires"
-    click.echo(f'token "{name}" may do what {_ROLES[token.role]} may{whose}, {until}', err=True)
+    whose = f", tenant {token.tenant}" if token.tenant else ""
+    until = f"expires {View().moment(token.expires_at)}" if token.expires_at else "never expires"
+    click.echo(f'token "{name}": {token.role}{whose}, {until}', err=True)
     click.echo(made.secret)
-    click.echo("This is its secret; it is not kept, and not shown again.", err=True)
+    click.echo("This is the secret. It is not stored and cannot be shown again.", err=True)
 
 
 @tokens.command("revoke")
 @_NAME
 @store_option
 def revoke(name: str, store: str) -> None:
-    """Take a token back: from its next request on, it is not known.
+    """Revoke a token: from the next request on, it is refused.
 
     \b
       duly tokens revoke ci
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     _ask(store, lambda people: people.arevoke(name))
     click.echo(f"revoked  {name}")
-
-
-_ROLES = {"viewer": "a viewer", "operator": "an operator", "admin": "an admin"}
 
 
 def _ask(url: str, what: "Callable[[Tokens], Awaitable[T]]", *, make: bool = False) -> T:
@@ -172,6 +169,6 @@ TOKENS: "Listing[Token]" = Listing(
     row=_row,
     plain=_plain,
     name=lambda token: token.name,
-    nothing="there is no token; make one: duly tokens create NAME --role viewer",
+    nothing="no tokens; create one: duly tokens create NAME --role viewer",
     colour=lambda token: "yellow" if token.revoked_at is not None else None,
 )

@@ -1,4 +1,4 @@
-"""``duly up`` and ``duly scheduler``: an app in production, whole or only its clock."""
+"""``duly up`` and ``duly scheduler``: run an app in production, or only its scheduler."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from duly.cli.find_app import has_app
-from duly.cli.options import beside_options, parted, serving_options, working_options
+from duly.cli.options import dashboard_options, serving_options, split_settings, working_options
 from duly.cli.serving import serve_app, serve_file
 from duly.cli.store import refuse, settled
 from duly.errors import DulyError
@@ -16,31 +16,33 @@ from duly.errors import DulyError
 @click.argument("app", required=False, metavar="[APP | FILE]")
 @serving_options
 @working_options
-@beside_options
-@click.option("--migrate", is_flag=True, help="Make or migrate the tables of a PostgreSQL first.")
+@dashboard_options
+@click.option(
+    "--migrate", is_flag=True, help="Create or migrate the tables of a PostgreSQL database first."
+)
 def up(app: str | None, **words: Any) -> None:
-    """Fire the schedules of APP, run its jobs and show the dashboard, until told to stop.
+    """Fire the schedules of APP, run its jobs and serve the dashboard, until told to stop.
 
-    What its code declares by @duly.schedule is written into the store first: the newest set that
-    any node holds counts, what people have edited stays, and what is no longer declared is paused.
-    Start it on as many machines as you like.
+    Schedules that the code declares with @duly.schedule are written to the database first. The
+    newest declared set of all nodes wins, edits by people stay, and schedules that are no longer
+    declared are paused. Run it on as many machines as you like.
 
-    A FILE of schedules is applied first, as by duly apply without --prune or --take-back, and then
-    run: shell, command and http need no Python.
+    A FILE of schedules is applied first, as by duly apply without --prune or --take-back. Entries
+    with shell, command or http need no Python.
 
     \b
       duly up                                tasks.py here
       duly up shop.tasks --queues mail,default --concurrency 50
-      duly up shop.tasks --allow shell,http  with duly's own tasks
+      duly up shop.tasks --allow shell,http  with the built-in tasks
       duly up schedules.toml --allow shell   a file, and no Python
 
-    A database that goes away while it runs does not end it: it goes on when the database is back.
-    If jobs cannot be stopped when the lease is lost, the process replaces itself and says so.
+    If the database goes away, the process waits and continues when it is back. If jobs cannot be
+    stopped after the lease is lost, the process restarts itself and reports it.
 
     \b
-    Exit codes: 0 it was told to stop, 1 something needs you, 2 something in the command line is
-    wrong, 3 there is no such app or file, 5 the store cannot be reached at the start, 75 jobs could
-    not be stopped after the lease was lost, and the process could not be replaced.
+    Exit codes: 0 stopped, 1 failed, 2 invalid usage, 3 no such app or file, 5 the database cannot
+    be reached at the start, 75 jobs could not be stopped after the lease was lost and the process
+    could not restart itself.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         _serve(app, words, command="up", worker=True)
@@ -52,14 +54,14 @@ def up(app: str | None, **words: Any) -> None:
 @click.argument("app", required=False, metavar="[APP | FILE]")
 @serving_options
 def scheduler(app: str | None, **words: Any) -> None:
-    """Fire the schedules of APP or FILE, and run nothing: workers do, elsewhere.
+    """Fire the schedules of APP or FILE; workers elsewhere run the jobs.
 
     \b
       duly scheduler shop.tasks
       duly worker shop.tasks --processes 4
 
     \b
-    Exit codes: as of duly up.
+    Exit codes: as for duly up.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         _serve(app, words, command="scheduler", worker=False)
@@ -78,6 +80,6 @@ def _serve(app: str | None, words: Mapping[str, Any], *, command: str, worker: b
 
 
 def _configured_file(words: Mapping[str, Any]) -> str | None:
-    """The file of schedules, where it is all that there is."""
-    settings = settled(**parted(words)[0])
+    """Return the configured file of schedules, if there is no app."""
+    settings = settled(**split_settings(words)[0])
     return None if has_app(settings) else settings.schedules_file

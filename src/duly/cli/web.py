@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from duly.cli.find_app import app_of, has_app, imported
-from duly.cli.options import app_argument, parted, serving_options, web_options
+from duly.cli.options import (
+    app_argument,
+    serving_options,
+    setting_option,
+    split_settings,
+    web_options,
+)
 from duly.cli.output import say
-from duly.cli.serving import address_of, given_secret, obey, refuse_elsewhere, zone_of
-from duly.cli.store import refuse, run, settled
+from duly.cli.serving import address_of, given_secret, refuse_remote, use_store_option, zone_of
+from duly.cli.store import refuse, run, settled, store_line
 from duly.errors import DulyError
 
 if TYPE_CHECKING:
@@ -23,28 +29,27 @@ if TYPE_CHECKING:
 @app_argument
 @serving_options
 @web_options
-@click.option("--hosts", metavar="NAME,…", help="Names it answers to, beside its own machine's.")
-@click.option("--trust-header", metavar="HEADER", help="In which a proxy says who somebody is.")
-@click.option("--trust-networks", metavar="10.0.0.2/32,…", help="The proxies that are believed.")
-@click.option("--trust-role", metavar="ROLE", help="What those may do whom it names; else viewer.")
-@click.option("--beside", is_flag=True, hidden=True)  # duly up and duly dev, which say the rest
+@setting_option("hosts", "NAME,…")
+@setting_option("trust_header", "HEADER")
+@setting_option("trust_networks", "10.0.0.2/32,…")
+@setting_option("trust_role", "ROLE")
+@click.option("--beside", is_flag=True, hidden=True)  # started by duly up or duly dev
 def web(app: str | None, *, beside: bool, **words: Any) -> None:
-    """Show what is kept: the dashboard, and the HTTP API.
+    """Serve the dashboard and the HTTP API.
 
-    It prints the address to open, with a token that is good as long as it runs. On an address that
-    others can reach, it starts only if somebody could sign in: see duly tokens create.
+    It prints the address to open, with a token that is valid while the server runs. On an address
+    that other machines can reach, it only starts if somebody can sign in: see duly tokens create.
 
     \b
       duly web                     http://127.0.0.1:8400
       duly web shop.tasks          with forms for the tasks of an app
       duly web --host 0.0.0.0 --hosts duly.example.com
-                                   for others, behind a proxy that speaks TLS
+                                   for other machines, behind a proxy that terminates TLS
       duly web --host 0.0.0.0 --trust-header X-Forwarded-User --trust-networks 10.0.0.2/32
-                                   a proxy there says who somebody is
+                                   a trusted proxy authenticates the users
 
     \b
-    Exit codes: 0 it was told to stop, 2 something in the command line is wrong, 3 there is no such
-    app, 5 the store cannot be reached.
+    Exit codes: 0 stopped, 2 invalid usage, 3 no such app, 5 the database cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
         _serve(app, words, beside=beside)
@@ -53,24 +58,23 @@ def web(app: str | None, *, beside: bool, **words: Any) -> None:
 
 
 def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
-    from duly.app import place
     from duly.app.acting import WebBackend
     from duly.connection import LazyStore
     from duly.web.server import serve_web
 
-    settings = settled(app=app, **parted(words)[0])
-    obey(settings)
-    registry, found = _known(app, settings, beside=beside)
+    settings = settled(app=app, **split_settings(words)[0])
+    use_store_option(settings)
+    registry, found = _tasks_of(app, settings, beside=beside)
     url = address_of(found, settings)
-    refuse_elsewhere(url)
+    refuse_remote(url)
     if not beside:
-        say(f"store: {place(url)}")
+        say(store_line(url))
     backend = WebBackend(LazyStore(url), registry, zone=zone_of(found, settings), settings=settings)
-    run(serve_web(backend, _serving(settings), say))
+    run(serve_web(backend, _server_options(settings), say))
 
 
-def _known(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Registry, object]":
-    """The tasks that forms can be made for, and the app that they are of, if there is one."""
+def _tasks_of(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Registry, object]":
+    """Return the tasks that the dashboard shows forms for, and their app if there is one."""
     from duly.registry.app_loading import find
     from duly.registry.registry import Registry
 
@@ -80,7 +84,7 @@ def _known(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Reg
     return imported(target, settings), find(target)
 
 
-def _serving(settings: "Settings") -> "ServerOptions":
+def _server_options(settings: "Settings") -> "ServerOptions":
     from duly.web.authentication import TrustedProxy
     from duly.web.server import ServerOptions
 

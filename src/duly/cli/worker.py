@@ -1,4 +1,4 @@
-"""``duly worker``: a process that runs jobs, or several of them."""
+"""``duly worker``: one or several processes that run jobs."""
 
 import signal
 import sys
@@ -10,13 +10,14 @@ from duly.cli.find_app import app_of
 from duly.cli.options import (
     WholeNumber,
     app_argument,
-    parted,
+    as_arguments,
     serving_options,
-    typed,
+    setting_option,
+    split_settings,
     working_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import event_printer, obey, serve_app
+from duly.cli.serving import event_printer, serve_app, use_store_option
 from duly.cli.store import refuse, run, settled
 from duly.errors import DulyError
 
@@ -29,39 +30,37 @@ if TYPE_CHECKING:
 @app_argument
 @serving_options
 @working_options
+@setting_option("processes", "N")
+@click.option("--burst", is_flag=True, help="Exit when no job is ready.")
+@click.option("--max-jobs", type=WholeNumber(1), metavar="N", help="Exit after this many jobs.")
+@click.option("--max-idle", metavar="TIME", help="Exit after this long without a job.")
 @click.option(
-    "--processes", metavar="N", help="Workers to start; one that dies is replaced; else 1."
-)
-@click.option("--burst", is_flag=True, help="End when no job is ready.")
-@click.option("--max-jobs", type=WholeNumber(1), metavar="N", help="End after so many jobs.")
-@click.option("--max-idle", metavar="TIME", help="End after so long without any.")
-@click.option(
-    "--scheduler/--no-scheduler", default=False, show_default=True, help="Fire schedules, too."
+    "--scheduler/--no-scheduler", default=False, show_default=True, help="Also fire schedules."
 )
 def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
     """Run jobs of APP until told to stop.
 
-    APP is a file or a module, and the app in it if there are several: tasks.py, shop.tasks,
-    shop.tasks:duly. Without it, DULY_APP, or tasks.py here.
+    APP is a file, a module, or module:name: tasks.py, shop.tasks, shop.tasks:duly. Default:
+    DULY_APP, or tasks.py here.
 
     \b
-      duly worker                                    tasks.py, queue "default", 10 jobs at once
+      duly worker                                    tasks.py, queue "default", concurrency 10
       duly worker shop.tasks --queues mail,default --concurrency 50
-      duly worker shop.tasks --processes 4           four of them, each with 10 jobs at once
+      duly worker shop.tasks --processes 4           four processes, each with concurrency 10
       duly worker shop.tasks --resources gpu=1       runs tasks with needs={"gpu": 1}
-      duly worker shop.tasks --burst                 what is ready now, and no more
+      duly worker shop.tasks --burst                 run the jobs that are ready, then exit
 
-    SIGTERM or Ctrl-C: nothing more is begun, and what runs comes to its end. A second time, or
-    when --stop-timeout is over: what runs is stopped, and another worker will run it again. Both
+    On SIGTERM or Ctrl-C the worker starts no more jobs and lets running jobs finish. On a second
+    signal, or after --stop-timeout, it stops running jobs; another worker runs them again. Both
     exit with 0.
 
     \b
-    Exit codes: 0 it ended as it should, 1 something needs you, 2 something in the command line is
-    wrong, 3 there is no such app, 5 the store cannot be reached at the start, 75 jobs could not be
-    stopped after the lease was lost, and the process could not be replaced.
+    Exit codes: 0 normal end, 1 failed, 2 invalid usage, 3 no such app, 5 the database cannot be
+    reached at the start, 75 jobs could not be stopped after the lease was lost and the process
+    could not restart itself.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     try:
-        settings = settled(app=app, **parted(words)[0])
+        settings = settled(app=app, **split_settings(words)[0])
         if settings.processes > 1:
             _supervise(app_of(settings, "worker"), settings, {**words, "scheduler": scheduler})
         else:
@@ -73,7 +72,7 @@ def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
 def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None:
     from duly.app import Supervisor
 
-    obey(settings)
+    use_store_option(settings)
     numbers = range(1, settings.processes + 1)
     commands = [_command(target, number, words) for number in numbers]
     supervisor = Supervisor(commands, emit=event_printer(settings))
@@ -100,7 +99,7 @@ async def _watched(supervisor: "Supervisor") -> int:
 
 
 def _command(target: str, number: int, words: dict[str, Any]) -> list[str]:
-    """The command of one process: what was asked of us, but for how many there are to be."""
+    """Return the command line of one of the processes."""
     name = f"{words['name']}-{number}" if words["name"] else ""
-    said = typed({**words, "name": name, "processes": 1})
+    said = as_arguments({**words, "name": name, "processes": 1})
     return [sys.executable, "-m", "duly", "worker", target, *said]

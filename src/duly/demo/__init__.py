@@ -1,7 +1,4 @@
-"""A small shop at work: what a day with duly looks like, in a quarter of a minute.
-
-Run it by ``duly dev --demo``; then ask ``duly status`` and ``duly why rollup``, as it says.
-"""
+"""An example shop, for ``duly dev --demo``; try ``duly status`` and ``duly why rollup`` with it."""
 
 from typing import Any
 
@@ -14,14 +11,13 @@ duly = Duly("duly-demo.db", zone="Europe/Berlin")
 @duly.schedule("Mon..Fri 02:00", start_within="4h")
 @duly.task
 def nightly_report() -> str:
-    """The night's own report, also if it is made up for at five."""
+    """Uses due_at, so a late run still makes the report of its night."""
     return f"the report of {current().due_at:%Y-%m-%d}"
 
 
 @duly.schedule("*/15 * * * *")
 @duly.task(title="Send invoices")
 async def invoices() -> int:
-    """What a shop does all day."""
     await sleep(1.5)
     return 12
 
@@ -41,19 +37,19 @@ async def rollup_eu() -> None:
 @duly.schedule("every 2s")
 @duly.task
 async def heartbeat() -> None:
-    """On time, all the time."""
+    """Runs every two seconds."""
 
 
 @duly.schedule("every 3s")
 @duly.task
 async def rollup() -> None:
-    """It takes longer than there is time: every other one is skipped, and the ledger says so."""
+    """Takes longer than its interval: every other run is skipped, with the reason."""
     await sleep(4)
 
 
 @duly.task(retry=Retry(attempts=5, backoff=["1s", "2s"]))
 async def charge(customer: int) -> str:
-    """The bank is moody. What fails is tried again, later."""
+    """Fails on the first attempts and is retried."""
     if current().attempt < 2 + customer % 2:
         raise ConnectionError("the bank did not answer")
     return f"charged customer {customer}"
@@ -61,19 +57,19 @@ async def charge(customer: int) -> str:
 
 @duly.task(retry=None)
 def broken(order: int) -> None:
-    """It fails for good, and is kept with everything that is known about it."""
+    """Fails without a retry."""
     raise ValueError(f"order {order} has no address")
 
 
 @duly.on("cart.left", key="cart:{customer}", run_after="30s", unless="cart.paid")
 @duly.task(limits=[Limit("mail:{customer}", concurrency=1, rate="2/s")])
 async def remind(customer: int) -> None:
-    """One cart, one reminder, unless it is paid for; one mail at a time for each customer."""
+    """One reminder per cart, unless it is paid; one mail at a time per customer."""
 
 
 @duly.task
 async def export() -> int:
-    """Long work tells how far it is, and what it has done."""
+    """Reports progress and logs."""
     for page in range(1, 11):
         current().log.info("page %d written, %d rows", page, 120 + page)
         current().progress(page * 10, f"page {page} of 10")
@@ -113,7 +109,7 @@ async def tell_everybody() -> None:
 @duly.schedule("every 45s")
 @duly.flow(title="Sales of the day")
 def daily_sales() -> Step[float]:
-    """A job for each city, and what they come to in one report."""
+    """One job per city, and a report of their results."""
     sums = sum_up.map(orders.step().result)
     report = write_report.step(sums.result, exchange_rates.step().result)
     report >> tell_everybody.step()
@@ -131,7 +127,7 @@ async def pay_back(order: int, answer: dict[str, Any]) -> None: ...
 
 @duly.flow(title="Refund of order {order}")
 def refund(order: int) -> None:
-    """Somebody has to say yes: on the page, by the command or over HTTP."""
+    """Waits for an approval: on the page, by the command or over HTTP."""
     approved = duly.wait_for("refund.approved", key="order:{order}", timeout="1h")
     look_into.step(order) >> approved
     pay_back.step(order, approved.result)
@@ -140,7 +136,7 @@ def refund(order: int) -> None:
 @duly.schedule("every 40s")
 @duly.task
 def open_shop() -> None:
-    """What comes in at the door, and who leaves without paying."""
+    """Creates new work: charges, abandoned carts, a refund."""
     for customer in (7, 8):
         charge.enqueue(customer)
         duly.emit("cart.left", {"customer": customer})

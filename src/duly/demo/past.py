@@ -1,7 +1,7 @@
-"""Yesterday in the shop: a day that has passed when somebody looks at the demo for the first time.
+"""A past day for a new demo database.
 
-It is lived through by the parts that a real day is lived through by, in a second, on a clock that
-jumps. In the night, nobody was running for an hour.
+The real scheduler and worker simulate it within a second, on a virtual clock. In the night no
+scheduler was running for an hour.
 """
 
 from datetime import timedelta
@@ -13,8 +13,8 @@ from duly.demo import duly
 from duly.rehearse.simulation import Lived, live_through
 
 DAY: Final = timedelta(hours=26)
-OUTAGE: Final = (timedelta(hours=9), timedelta(hours=7, minutes=50))  # so long ago, from and to
-# What takes how long; the others are too frequent to be lived through in a second.
+OUTAGE: Final = (timedelta(hours=9), timedelta(hours=7, minutes=50))  # ago, from and to
+# Run times; the other schedules are too frequent to be simulated in a second.
 RUNTIMES: Final = {
     "nightly_report": timedelta(minutes=3),
     "invoices": timedelta(seconds=50),
@@ -24,7 +24,7 @@ RUNTIMES: Final = {
 
 
 async def make_past(file: Path) -> None:
-    """Make a store in which a day has passed."""
+    """Create a database with one past day."""
     announced = duly.announcement()
     plans = [] if announced is None else [one.plan for one in announced.wanted]
     end = now().replace(microsecond=0)

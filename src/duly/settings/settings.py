@@ -78,9 +78,7 @@ class Settings:
 
     app: str | None = field(
         default=None,
-        metadata=_about(
-            "Where the tasks are: a file, a module, or module:name.", AppTarget(), flag="APP"
-        ),
+        metadata=_about("The app: a file, a module, or module:name.", AppTarget(), flag="APP"),
     )
     url: str = field(
         default="duly.db",
@@ -98,7 +96,7 @@ class Settings:
         metadata=_about("File whose first line is the token for a duly server.", TokenFile()),
     )
     zone: str | None = field(
-        default=None, metadata=_about("The time zone of rules that name none.", ZoneName())
+        default=None, metadata=_about("Time zone of rules that name none.", ZoneName())
     )
     imports: tuple[str, ...] = field(
         default=(),
@@ -108,19 +106,17 @@ class Settings:
     )
     schedules_file: str | None = field(
         default=None,
-        metadata=_about("The file that declares schedules, queues and limits.", SchedulesFile()),
+        metadata=_about("File that declares schedules, queues and limits.", SchedulesFile()),
     )
     queues: tuple[str, ...] = field(
         default=("default",),
-        metadata=_about("The queues that a worker listens to.", Names("default", least=1)),
+        metadata=_about("Queues that the worker takes jobs from.", Names("default", least=1)),
     )
     concurrency: int = field(
         default=10,
-        metadata=_about("How many jobs run at once, in each process.", Number(1, 10_000)),
+        metadata=_about("Jobs that run at once in each worker process.", Number(1, 10_000)),
     )
-    processes: int = field(
-        default=1, metadata=_about("How many worker processes to start.", Number(1, 256))
-    )
+    processes: int = field(default=1, metadata=_about("Worker processes to start.", Number(1, 256)))
     lease: timedelta = field(
         default=timedelta(seconds=15),
         metadata=_about(
@@ -148,12 +144,12 @@ class Settings:
     )
     web: bool = field(
         default=True,
-        metadata=_about("Whether up and dev also start the web server.", Switch(), flag="--web"),
+        metadata=_about("Also start the dashboard, in duly up and dev.", Switch(), flag="--web"),
     )
     hosts: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "Host names that the web server accepts, beside those of its own machine.",
+            "Host names that the web server accepts, besides the local ones.",
             Names("duly.example.com"),
         ),
     )
@@ -178,7 +174,8 @@ class Settings:
     allow: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "Built-in tasks that may run: shell, http.", Words("shell", words=("shell", "http"))
+            "Built-in tasks that may run: shell (and commands), http.",
+            Words("shell", words=("shell", "http")),
         ),
     )
     allow_networks: tuple[str, ...] = field(
@@ -190,30 +187,32 @@ class Settings:
     allow_signing: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "Environment variables of a worker that http may sign requests with (sign=).",
+            "Environment variables that the http task may sign requests with (sign=).",
             Names("HOOK_SECRET"),
         ),
     )
     keep_history: timedelta = field(
         default=timedelta(days=14),
-        metadata=_about("How long jobs that have ended are kept.", Length(SHORTEST, LONGEST)),
+        metadata=_about("How long finished jobs are kept.", Length(SHORTEST, LONGEST)),
     )
     keep_failed: timedelta = field(
         default=timedelta(days=30),
-        metadata=_about("How long jobs that have failed are kept.", Length(SHORTEST, LONGEST)),
+        metadata=_about("How long failed jobs are kept.", Length(SHORTEST, LONGEST)),
     )
     keep_fires: timedelta = field(
         default=timedelta(days=90),
-        metadata=_about("How long the ledger of fires is kept.", Length(SHORTEST, LONGEST)),
+        metadata=_about(
+            "How long the history of scheduled runs is kept.", Length(SHORTEST, LONGEST)
+        ),
     )
     log_level: str = field(
         default="info",
         metadata=_about(
-            "Lowest level of log messages on stderr.",
+            "Lowest level of messages on stderr: debug, info, warning or error.",
             OneOf(("debug", "info", "warning", "error")),
         ),
     )
-    verbose: bool = field(default=False, metadata=_about("Whether every job is logged.", Switch()))
+    verbose: bool = field(default=False, metadata=_about("Print a line for every job.", Switch()))
 
     file: Path | None = None
     folder: Path = field(default_factory=Path)

@@ -1,7 +1,7 @@
-"""The window: an HTTP API and a dashboard, as an ASGI application.
+"""The HTTP API and the dashboard, as an ASGI application.
 
-Everything is asked and done through ``duly.app``, in the name of whoever asks. Pages are made here
-and kept up to date by a stream; what their buttons do is what the API does.
+All reads and changes go through ``duly.app`` in the name of the caller. Pages are rendered on the
+server and updated by a stream; their buttons call the API.
 """
 
 from duly.web.application import make_application

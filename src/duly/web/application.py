@@ -1,4 +1,10 @@
-"""The application: all doors, and what stands before them."""
+"""The ASGI application: all routes, error handlers and security headers.
+
+``mounted`` is for ``app.mount("/duly", duly.asgi(auth=…))``. The guards of the outer application do
+not protect a mounted one, so ``auth`` is required. There is no lifespan: the database is opened by
+the first request. Nothing tells a mounted application that the server stops, so its streams end
+after a while and browsers reconnect.
+"""
 
 from collections.abc import Collection
 from functools import cache
@@ -19,7 +25,7 @@ from duly.registry.registry import Registry
 from duly.remote.problems import HttpProblem
 from duly.web.api import API
 from duly.web.authentication import Authenticator, AuthFunction
-from duly.web.error_responses import refusal, told
+from duly.web.error_responses import refusal, respond
 from duly.web.live import MOUNTED_SECONDS, EventStream, LivePages
 from duly.web.pages import OTHER_ROUTES, PAGES
 from duly.web.probes import PROBES, PUBLIC_PROBES
@@ -29,7 +35,7 @@ from duly.web.sign_in import SIGN_IN_ROUTES
 
 
 class _JobNumber(IntegerConvertor):
-    """Of a job; with thousands of digits it would be none that Python reads."""
+    """A job number in a path; Python refuses to parse thousands of digits."""
 
     regex = "[0-9]{1,100}"
 
@@ -38,13 +44,8 @@ register_url_convertor("number", _JobNumber())
 
 
 def routes() -> list[WebRoute]:
-    """All of them that need somebody to be known."""
-    return [
-        *(page.route() for page in PAGES),
-        *OTHER_ROUTES,
-        *API,
-        *PROBES,
-    ]
+    """Return all routes that need authentication."""
+    return [*(page.route() for page in PAGES), *OTHER_ROUTES, *API, *PROBES]
 
 
 def public_routes() -> list[PublicRoute]:
@@ -58,9 +59,10 @@ def make_application(
     names: Collection[str] = (),
     longest: float = MOUNTED_SECONDS,
 ) -> tuple[ASGIApp, LivePages]:
-    """The application, and its streams: whoever stops the server closes them.
+    """Return the application, and its streams, which the server must close when it stops.
 
-    ``names`` are those it answers to; none: to any. Streams end by themselves after ``longest``.
+    ``names`` are the host names that it answers to (none: any). Streams end after ``longest``
+    seconds.
     """
     live = LivePages(longest=longest)
     services = WebServices(
@@ -78,36 +80,39 @@ def make_application(
             ),
             Mount("/static", _files()),
         ],
-        exception_handlers={404: _nowhere(authenticator), 405: _otherwise, 500: _broken},
+        exception_handlers={
+            404: _not_found(authenticator),
+            405: _wrong_method,
+            500: _internal_error,
+        },
     )
-    # Around all of it: also what went wrong is answered with what goes with every answer.
+    # Outermost, so that error responses have the headers, too.
     return SecurityHeaders(app, names=names), live
 
 
-def _nowhere(authenticator: Authenticator) -> Any:  # noqa: ANN401 - as Starlette types it
+def _not_found(authenticator: Authenticator) -> Any:  # noqa: ANN401 - as Starlette types it
     async def answer(request: Request, _: Exception) -> Response:
         return refusal(authenticator, request, NotFound(f"there is nothing at {request.url.path}"))
 
     return answer
 
 
-async def _otherwise(request: Request, error: Exception) -> Response:
-    """There is something, and it is asked for in another way."""
+async def _wrong_method(request: Request, error: Exception) -> Response:
     allowed = (getattr(error, "headers", None) or {}).get("Allow", "")
-    said = f"{request.url.path} takes {allowed}, and not {request.method}"
-    answer = told(request, HttpProblem("method-not-allowed", "Not in this way", 405, said))
+    said = f"{request.url.path} allows {allowed}, not {request.method}"
+    answer = respond(request, HttpProblem("method-not-allowed", "Method not allowed", 405, said))
     answer.headers["allow"] = allowed
     return answer
 
 
-async def _broken(request: Request, _: Exception) -> Response:
-    """What went wrong is in the log of the server, with its traceback, and nowhere else."""
-    said = "the log of the server says what; nothing is known to have been changed"
-    return told(request, HttpProblem("broken", "Something went wrong here", 500, said))
+async def _internal_error(request: Request, _: Exception) -> Response:
+    """Say where to look; only the server's log has the traceback."""
+    said = "an internal error; the server's log has the traceback"
+    return respond(request, HttpProblem("broken", "Internal error", 500, said))
 
 
 class _VersionedFiles(StaticFiles):
-    """Files that change with the version only, whose address names it."""
+    """Static files whose path contains the version, so browsers may cache them forever."""
 
     def file_response(self, *args: Any, **words: Any) -> Response:
         answer = super().file_response(*args, **words)
@@ -115,7 +120,7 @@ class _VersionedFiles(StaticFiles):
         return answer
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The first part of a path is the version."""
+        """Drop the first part of the path, which is the version."""
         return await super().get_response(path.partition("/")[2], scope)
 
 
@@ -139,8 +144,8 @@ def mounted(
         authenticator = Authenticator(backend, host=auth)
     else:
         raise InvalidValue(
-            f'auth={auth!r}: "token", for tokens of duly\'s own, or a function that is given the '
-            "request and says who it is: a User, or None"
+            f'auth={auth!r}: expected "token", for access tokens of duly, or a function that takes '
+            "the request and returns a User, or None"
         )
     app, _ = make_application(backend, authenticator, longest=longest)
     return app

@@ -1,12 +1,12 @@
-"""Who asks, and whether it is they who ask.
+"""Authentication of requests, and protection against cross-site requests.
 
-A program shows a token in the header ``Authorization``. A person signs in with one, and their
-browser shows the secret of a session from then on, in a cookie that no script can read; the store
-keeps its hash until they sign out. Or a proxy says who they are. What is mounted in another
-application with ``auth=`` asks that application, and nobody else: tokens of duly's own open nothing
-there. What a browser sends by itself it also sends when another site makes it ask: so a change is
-only made if the page that asks is ours (``Origin``) and knows what only our pages know (the CSRF
-token, which is in a cookie and in every form).
+A program sends an access token in the header ``Authorization``. A person signs in with one; from
+then on the browser sends the secret of a session, in a cookie that scripts cannot read. The store
+keeps the secret's hash until they sign out. Or a trusted proxy names the user. An application that
+is mounted with ``auth=`` asks that function only: tokens of duly are not accepted there.
+
+A browser also sends its cookies when another site triggers the request. So a change needs an
+``Origin`` of ours and the CSRF token, which is in a cookie and in every form of our pages.
 """
 
 import inspect
@@ -36,7 +36,7 @@ AuthFunction: TypeAlias = Callable[[HTTPConnection], Awaitable[User | None] | Us
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks; ``ambient``: a browser says so by itself, whoever made it ask."""
+    """The authenticated user; ``ambient``: the browser sent the credentials by itself."""
 
     user: User
     how: How
@@ -45,16 +45,15 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedProxy:
-    """The proxies that are believed, by their networks, and what is believed of them.
+    """The networks of trusted proxies, and the headers that are believed from them.
 
-    They say for whom they ask (``X-Forwarded-For``), whether that was by TLS
-    (``X-Forwarded-Proto``) and, in ``header``, who somebody is. From any other address, these
-    headers mean nothing.
+    Those are ``X-Forwarded-For`` (the client's address), ``X-Forwarded-Proto`` (whether it used
+    TLS) and ``header`` (the user's name). From any other address they are ignored.
     """
 
     networks: tuple[str, ...]
-    header: str = ""  # empty: people sign in
-    role: Role = "viewer"  # of those whom the header names
+    header: str = ""  # empty: people sign in with a token
+    role: Role = "viewer"  # of the users that the header names
 
     def __post_init__(self) -> None:
         if not self.networks:
@@ -67,7 +66,7 @@ class TrustedProxy:
         return User(name, self.role) if name and self._trusts(_peer(connection)) else None
 
     def address(self, connection: HTTPConnection) -> str:
-        """Who asks: the last address that was not added by a proxy which is believed."""
+        """Return the client's address: the last one that no trusted proxy added."""
         address = _peer(connection)
         said = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
         for one in reversed(said):
@@ -77,7 +76,7 @@ class TrustedProxy:
         return address
 
     def is_secure(self, connection: HTTPConnection) -> bool:
-        """Whether the browser speaks TLS with a proxy that is believed."""
+        """Whether the browser uses TLS with a trusted proxy."""
         said = connection.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
         return said == "https" and self._trusts(_peer(connection))
 
@@ -94,7 +93,11 @@ class TrustedProxy:
 
 
 class Authenticator:
-    """``launch`` is the secret of this start, for an admin; ``host``: who is asked instead."""
+    """Finds the user of a request.
+
+    ``launch`` is the secret of this server start, which signs in as admin. ``host`` is the outer
+    application's function, which is asked instead of everything else.
+    """
 
     def __init__(
         self,
@@ -108,11 +111,11 @@ class Authenticator:
         self._launch = launch
         self._proxy = proxy
         self._host = host
-        self.attempts = FailedSignIns()
+        self.failed_sign_ins = FailedSignIns()
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether people sign in here, and not elsewhere."""
+        """Whether users sign in here, and not in an outer application."""
         return self._host is None
 
     async def caller(self, connection: HTTPConnection) -> Caller | None:
@@ -120,7 +123,7 @@ class Authenticator:
         if self._host is not None:
             found = self._host(connection)
             user = await found if inspect.isawaitable(found) else found
-            # No browser sends a bearer's secret by itself, and no other site can make it.
+            # A browser never sends a Bearer token by itself, and another site cannot make it.
             return None if user is None else Caller(user, "http", ambient=secret is None)
         if secret is not None:
             user = await self.user_of(secret)
@@ -131,7 +134,7 @@ class Authenticator:
         return None if user is None else Caller(user, "person", ambient=True)
 
     async def still_knows(self, connection: HTTPConnection, caller: Caller) -> bool:
-        """Whether what was shown still opens as much; of whom others vouch for, they would know."""
+        """Whether the caller's token or session is still valid; true for proxies and hosts."""
         if caller.how == "http":
             return True
         secret = _bearer(connection)
@@ -140,12 +143,12 @@ class Authenticator:
                 user = await self._user_of_session(connection)
             else:
                 user = await self.user_of(secret)
-        except DulyError:  # the store is away, and tells nobody anything
+        except DulyError:  # the store is away; the stream would be empty anyway
             return True
         return user == caller.user
 
     async def user_of(self, secret: str) -> User | None:
-        """Whom a secret belongs to, now."""
+        """Return the user of a token's secret, if it is valid now."""
         if self.is_launch(secret):
             return User("admin", "admin")
         token = await self._backend.token(secret) if secret else None
@@ -161,11 +164,11 @@ class Authenticator:
         return None if token is None else User(token.name, token.role, token.tenant)
 
     def address(self, connection: HTTPConnection) -> str:
-        """From where somebody asks, as far as those say so who are believed."""
+        """Return the client's address, as told by trusted proxies."""
         return _peer(connection) if self._proxy is None else self._proxy.address(connection)
 
     def is_secure(self, connection: HTTPConnection) -> bool:
-        """Whether the browser speaks TLS, with this server or with a proxy that is believed."""
+        """Whether the browser uses TLS, with this server or with a trusted proxy."""
         by_proxy = self._proxy is not None and self._proxy.is_secure(connection)
         return connection.url.scheme == "https" or by_proxy
 
@@ -176,24 +179,24 @@ class Authenticator:
 
 
 def _bearer(connection: HTTPConnection) -> str | None:
-    """The secret that a program shows; None: it shows none."""
+    """Return the Bearer token of the request, if it has one."""
     scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else None
 
 
 def is_ours(connection: HTTPConnection) -> bool:
-    """Whether the page that asks is one of this site's own. What says nothing is not believed."""
+    """Whether Origin or Referer is this site; a request without both is not ours."""
     said = connection.headers.get("origin") or connection.headers.get("referer")
     if not said or said == "null":
         return False
     try:
         return urlsplit(said).netloc == connection.headers.get("host", "")
-    except ValueError:  # no address at all
+    except ValueError:  # not a URL
         return False
 
 
 def knows_csrf(connection: HTTPConnection, said: str) -> bool:
-    """Whether the secret in the form, or in the header, is the one in the cookie."""
+    """Whether the CSRF token of the form or header is the one in the cookie."""
     cookie = connection.cookies.get(CSRF, "")
     return bool(cookie) and secrets.compare_digest(cookie.encode(), said.encode())
 
@@ -208,11 +211,17 @@ MOST_ADDRESSES = 10_000
 
 
 class FailedSignIns:
+    """Limits wrong tokens in the sign-in form, by client address.
+
+    Nobody guesses a token of 32 random bytes, but each attempt costs work. Tokens in headers are
+    not counted: a program with an old token would lock out the people at the same address.
+    """
+
     def __init__(self) -> None:
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
 
     def note(self, address: str) -> None:
-        """A wrong secret came from there."""
+        """Record a wrong token from this address."""
         times = self._failed.setdefault(address, deque(maxlen=MOST_ATTEMPTS))
         times.append(boottime())
         self._failed.move_to_end(address)
@@ -220,7 +229,7 @@ class FailedSignIns:
             self._failed.popitem(last=False)
 
     def wait(self, address: str) -> int:
-        """For how many seconds wrong tokens from there are turned away; 0: none."""
+        """Return for how many seconds wrong tokens from this address are refused; 0 if not."""
         times = self._failed.get(address)
         if times is None or len(times) < MOST_ATTEMPTS:
             return 0

@@ -1,4 +1,4 @@
-"""No: as a problem for programs, as a page for people, as a line for a button that was pressed."""
+"""Error responses: problem JSON for programs, a page for people, a message for a button."""
 
 from urllib.parse import urlencode
 
@@ -13,17 +13,18 @@ from duly.web.rendering import render_bare
 
 
 def refusal(authenticator: Authenticator, request: Request, error: DulyError) -> Response:
+    """Return the error's response; a page request that is not signed in goes to the sign-in."""
     sign_in = isinstance(error, NotSignedIn) and authenticator.takes_tokens
     is_page = request.method == "GET" and "hx-request" not in request.headers
     if sign_in and is_page and not is_for_programs(request):
         return RedirectResponse(_sign_in(request), status_code=303)
-    return told(request, problem_of(error))
+    return respond(request, problem_of(error))
 
 
-def told(request: Request, problem: HttpProblem) -> Response:
-    """As a line, as a problem or as a page: whatever who asks can show."""
+def respond(request: Request, problem: HttpProblem) -> Response:
+    """Return the problem in the form that the client can show."""
     if "hx-request" in request.headers:
-        return _line(request, problem)
+        return _message(request, problem)
     return problem_response(problem) if is_for_programs(request) else _page(request, problem)
 
 
@@ -34,7 +35,7 @@ def problem_response(problem: HttpProblem) -> Response:
 
 
 def is_for_programs(request: Request) -> bool:
-    """Whoever can show a page says so. A form without scripts posts to the API, too."""
+    """Whether the client does not accept HTML. A form without scripts posts to the API, too."""
     return "text/html" not in request.headers.get("accept", "")
 
 
@@ -45,7 +46,7 @@ def _sign_in(request: Request) -> str:
     return f"{root}/login?{urlencode({'next': path + query})}"
 
 
-def _line(request: Request, problem: HttpProblem) -> Response:
+def _message(request: Request, problem: HttpProblem) -> Response:
     text = render_bare("toast.html", request, kind="bad", text=redacted(problem.detail))
     headers = {"hx-retarget": "#toasts", "hx-reswap": "beforeend"}
     return HTMLResponse(text, status_code=problem.status, headers=headers)

@@ -1,4 +1,4 @@
-"""The arguments of a task as fields of a form, made from the types of its parameters."""
+"""Form fields for the arguments of a task, derived from the types of its parameters."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,21 +23,21 @@ class FormField:
     name: str
     kind: Kind
     required: bool
-    value: str = ""  # as it is typed
-    choices: Sequence[tuple[str, str]] = ()  # of a select: as JSON, and for people
+    value: str = ""  # as the user would type it
+    choices: Sequence[tuple[str, str]] = ()  # of a select: JSON value and label
     step: str = "1"  # of a number
-    none: bool = False  # left empty, it means nothing at all, and not its default
+    none: bool = False  # an empty field means None, not the default
 
     @property
     def is_json(self) -> bool:
-        """Whether what is typed is read as JSON, and not as the text that it is."""
+        """Whether the field's text is parsed as JSON."""
         return self.kind in ("number", "select", "json")
 
 
 def fields_of(definition: Definition, args: str) -> list[FormField]:
-    """A field for each parameter, filled with what the arguments say, or else its default.
+    """Return a field for each parameter, filled with the argument or else the default.
 
-    What is secret is shown as ``***``, which stands for the value if nothing else is changed.
+    A secret is shown as ``***``, which stands for its value if it is not changed.
     """
     parameters = definition.signature.parameters
     types = _types(parameters)
@@ -58,7 +58,7 @@ def fields_of(definition: Definition, args: str) -> list[FormField]:
 
 
 def _types(parameters: Parameters) -> Mapping[str, Any]:
-    """What cannot be read is typed as JSON."""
+    """Return the types; none if an annotation cannot be resolved: then all fields are JSON."""
     try:
         return resolved(parameters.function, parameters.annotations)
     except NameError:
@@ -104,7 +104,7 @@ def _field(
 
 
 def _plain(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401 - a type, as annotations have
-    """The type without what is said around it, and whether it may be None."""
+    """Return the type without Annotated and Optional, and whether it may be None."""
     if get_origin(hint) is Annotated:
         return _plain(get_args(hint)[0])
     if get_origin(hint) not in (Union, UnionType):

@@ -1,9 +1,13 @@
-"""Pages that stay up to date, and the stream of what happens.
+"""Server-sent events: pages that update themselves, and the stream of events of the API.
 
-However many people look at the same page, it is made once a round and sent to all of them; a round
-takes a second, or longer if making the pages takes long, so that watching never costs more than a
-tenth of a core. Nobody looks: nothing is done. A stream ends when the server stops, and by itself
-after a while where we cannot know that it stops; browsers come back by themselves.
+A page that several people watch is rendered once per round and sent to all of them. A round takes a
+second, or longer if rendering is slow, so that watching costs at most a tenth of a core. Without
+watchers nothing is done. A stream ends when the server stops, and after ``longest`` seconds where
+we cannot know that it stops; browsers reconnect by themselves.
+
+The event stream polls once a second for all listeners. A client that reconnects sends its last
+event (``Last-Event-ID``) and gets the events after it. A client that is too slow gets a ``missed``
+event with a count, and never slows down the others.
 """
 
 import asyncio
@@ -27,26 +31,26 @@ from duly.policy.redaction import redacted
 from duly.views.activity import ActivityWatch, Happening
 
 ROUND_SECONDS = 1.0
-SHARE = 10  # of all time, at most one part in so many is spent on making pages
-QUIET_SECONDS = 15.0  # after so long without news, a comment keeps proxies from hanging up
+SHARE = 10  # rendering takes at most one tenth of the time
+QUIET_SECONDS = 15.0  # then a comment is sent, so that proxies keep the connection
 MOST_STREAMS = 1_000
-MOST_OF_ONE = 100  # of these, those of one token or person
+MOST_OF_ONE = 100  # streams of one user
 MOUNTED_SECONDS = 20.0
 LONGEST_SECONDS = 3_600.0
-RETRY: Final = b"retry: 1000\n\n"  # milliseconds until a browser comes back
+RETRY: Final = b"retry: 1000\n\n"  # milliseconds until a browser reconnects
 QUIET: Final = b": \n\n"
-_LINE = re.compile("\r\n|\r|\n")  # what ends a line of a stream
+_LINE = re.compile("\r\n|\r|\n")  # line ends of an event stream
 
 Make = Callable[[], Awaitable[str]]
 
 
 class TooManyStreams(Busy):
-    """So many look on that one more would be one too many."""
+    """No more streams can be opened."""
 
 
 @dataclass(slots=True, eq=False)
 class _WatchedPage:
-    """One page as several people see it."""
+    """One rendered page and its watchers."""
 
     make: Make
     watchers: set["asyncio.Queue[bytes]"] = field(default_factory=set)
@@ -59,18 +63,20 @@ class _WatchedPage:
 
 
 class LivePages:
+    """Renders watched pages once per round, and counts open streams."""
+
     def __init__(self, *, longest: float = MOUNTED_SECONDS) -> None:
         self.longest = longest
-        self._sights: dict[Hashable, _WatchedPage] = {}
+        self._pages: dict[Hashable, _WatchedPage] = {}
         self._round: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self._streams: Counter[str] = Counter()  # open ones, by who listens
+        self._streams: Counter[str] = Counter()  # open streams by user
 
     def close(self) -> None:
         """End all streams."""
         self._closing.set()
-        for sight in self._sights.values():
-            _tell(sight, QUIET)
+        for page in self._pages.values():
+            _tell(page, QUIET)
 
     @property
     def is_closing(self) -> bool:
@@ -81,17 +87,17 @@ class LivePages:
         return self._streams.total()
 
     def check_room(self, who: str) -> None:
-        """Refuse one more stream, to everybody or to who has many: others want to look too."""
+        """Refuse one more stream if there are too many, in total or of this user."""
         if self.streams >= MOST_STREAMS:
-            raise TooManyStreams("too many streams are open: close some pages, and ask again")
+            raise TooManyStreams("too many streams are open: close some pages and try again")
         if self._streams[who] >= MOST_OF_ONE:
             raise TooManyStreams(
-                f"{who} has {MOST_OF_ONE} streams open: close some pages, and ask again"
+                f"{who} has {MOST_OF_ONE} streams open: close some pages and try again"
             )
 
     @contextmanager
     def counted(self, who: str) -> Iterator[None]:
-        """Count a stream as long as it is open."""
+        """Count a stream while it is open."""
         self._streams[who] += 1
         try:
             yield
@@ -101,15 +107,15 @@ class LivePages:
                 del self._streams[who]
 
     def stream(self, key: Hashable, make: Make, *, who: str) -> StreamingResponse:
-        """A page, now and whenever it has changed."""
+        """Stream a page: now, and whenever it changes."""
         return events(self._watch(key, make, who))
 
     async def _watch(self, key: Hashable, make: Make, who: str) -> AsyncIterator[bytes]:
-        sight = self._sights.setdefault(key, _WatchedPage(make))
+        page = self._pages.setdefault(key, _WatchedPage(make))
         news: asyncio.Queue[bytes] = asyncio.Queue(maxsize=2)
-        if sight.text:  # what others were told while this one was away is not told again
-            news.put_nowait(sight.message)
-        sight.watchers.add(news)
+        if page.text:  # a reconnected watcher gets the current page
+            news.put_nowait(page.message)
+        page.watchers.add(news)
         if self._round is None or self._round.done():
             self._round = asyncio.create_task(self._rounds())
         ends = boottime() + self.longest
@@ -119,9 +125,9 @@ class LivePages:
                 while not self._closing.is_set() and boottime() < ends:
                     yield await self._next(news)
         finally:
-            sight.watchers.discard(news)
-            if not sight.watchers:
-                self._sights.pop(key, None)
+            page.watchers.discard(news)
+            if not page.watchers:
+                self._pages.pop(key, None)
 
     async def _next(self, news: "asyncio.Queue[bytes]") -> bytes:
         try:
@@ -130,48 +136,48 @@ class LivePages:
             return QUIET
 
     async def _rounds(self) -> None:
-        while self._sights and not self._closing.is_set():
+        while self._pages and not self._closing.is_set():
             began = boottime()
-            for sight in list(self._sights.values()):
-                await _look(sight)
+            for page in list(self._pages.values()):
+                await _refresh(page)
             spent = boottime() - began
             await sleep(max(ROUND_SECONDS, spent * SHARE))
 
 
-async def _look(sight: _WatchedPage) -> None:
+async def _refresh(page: _WatchedPage) -> None:
     try:
-        text = await sight.make()
-    except NotFound:  # whoever looks at it loads the page again, and is told that it is gone
-        _tell(sight, event("", kind="gone"))
+        text = await page.make()
+    except NotFound:  # the browser reloads the page, which then says that the item is gone
+        _tell(page, event("", kind="gone"))
         return
-    except DulyError:  # the store is away: what was seen stays
+    except DulyError:  # the store is away: the last version stays
         return
-    except Exception as error:  # noqa: BLE001 - who looks at other pages goes on seeing them
-        if not sight.is_broken:
+    except Exception as error:  # noqa: BLE001 - other pages continue
+        if not page.is_broken:
             _report(error)
-        sight.is_broken = True
+        page.is_broken = True
         return
-    sight.is_broken = False
-    if text != sight.text:
-        sight.text = text
-        _tell(sight, sight.message)
+    page.is_broken = False
+    if text != page.text:
+        page.text = text
+        _tell(page, page.message)
 
 
 def _report(error: Exception) -> None:
-    """As what goes wrong in a task that nobody waits for: to the log of the server."""
+    """Send the error to the server's log, as asyncio does for a task that nobody awaits."""
     said = "a page could not be kept up to date"
     asyncio.get_running_loop().call_exception_handler({"message": said, "exception": error})
 
 
-def _tell(sight: _WatchedPage, message: bytes) -> None:
-    for watcher in sight.watchers:
-        if watcher.full():  # somebody reads slowly: only the newest is worth sending
+def _tell(page: _WatchedPage, message: bytes) -> None:
+    for watcher in page.watchers:
+        if watcher.full():  # a slow reader only needs the newest version
             watcher.get_nowait()
         watcher.put_nowait(message)
 
 
 def event(text: str, *, kind: str = "", number: str = "") -> bytes:
-    """One message of a stream."""
+    """Return one message of an event stream."""
     head = (f"event: {kind}\n" if kind else "") + (f"id: {number}\n" if number else "")
     said = "".join(f"data: {line}\n" for line in _LINE.split(text))
     return f"{head}{said}\n".encode()
@@ -185,23 +191,25 @@ def events(stream: AsyncIterator[bytes]) -> StreamingResponse:
     )
 
 
-MOST_WAITING = 20  # rounds of news that one listener has not taken yet
+MOST_WAITING = 20  # rounds of events in a listener's queue
 
 
 class EventStream:
+    """Polls for new events once a second and sends them to all listeners."""
+
     def __init__(self, backend: WebBackend, live: LivePages) -> None:
         self._backend = backend
         self._live = live
         self._watch = ActivityWatch()
-        # Weakly: who hangs up before their stream has begun never ends it.
+        # Weak: a client that disconnects before its stream starts never removes itself.
         self._listeners: WeakSet[_Listener] = WeakSet()
         self._rounds: asyncio.Task[None] | None = None
 
     async def listen(self, user: User, last: str | None) -> AsyncIterator[bytes]:
-        """Messages, from now on or from behind the last one that was heard."""
+        """Return the stream of messages, from now on or after the client's last event."""
         heard = await self._backend.ask(self._watch.resume, last) if last else []
         listener = _Listener(user.tenant)
-        listener.tell(_told(heard, user.tenant), len(heard))
+        listener.tell(_messages(heard, user.tenant), len(heard))
         self._listeners.add(listener)
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._look())
@@ -221,15 +229,15 @@ class EventStream:
             self._listeners.discard(listener)
 
     async def _look(self) -> None:
-        """What is told to many is written once."""
+        """Poll, and encode the events once per tenant."""
         while self._listeners and not self._live.is_closing:
             try:
                 found = await self._backend.ask(self._watch.look)
-            except DulyError:  # the store is away: what happens meanwhile is told later
+            except DulyError:  # the store is away: its events are sent later
                 found = []
             missed = self._watch.left_out
             for tenant in {listener.tenant for listener in self._listeners}:
-                text = _told(found, tenant, missed=missed)
+                text = _messages(found, tenant, missed=missed)
                 for listener in self._listeners:
                     if listener.tenant == tenant:
                         listener.tell(text, len(found) + missed)
@@ -243,7 +251,7 @@ class _Listener:
         self._missed = 0
 
     def tell(self, text: bytes, count: int) -> None:
-        """Put it where it is taken from; who is too slow is told how much they missed."""
+        """Queue the message; if the queue is full, count its events as missed."""
         if not text:
             return
         if self.news.full():
@@ -254,7 +262,7 @@ class _Listener:
         self.news.put_nowait(text)
 
 
-def _told(found: Iterable[Happening], tenant: str | None, *, missed: int = 0) -> bytes:
+def _messages(found: Iterable[Happening], tenant: str | None, *, missed: int = 0) -> bytes:
     own = [one for one in found if tenant is None or one.tenant == tenant]
     return b"".join(map(_message, own)) + (_missed(missed) if missed else b"")
 

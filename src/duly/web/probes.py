@@ -1,6 +1,6 @@
-"""What other programs ask of the web side beside the API: is it well, how much is there, what now.
+"""Endpoints for monitoring, the event stream, and the store calls of remote commands.
 
-Whoever asks whether it is alive, or whether it gets on, need not be known, and learns no names.
+Health and readiness need no authentication, and reveal no names.
 """
 
 from typing import Final
@@ -19,18 +19,18 @@ NOT_READY: Final = 503
 
 
 async def alive(_: WebServices, __: Request) -> Response:
-    """This process answers. Whether work gets done is another question: /readyz."""
+    """Answer that the process is alive; /readyz says whether schedules are fired."""
     return PlainTextResponse("ok\n")
 
 
 async def ready(services: WebServices, _: Request) -> Response:
-    """Whether what is due is fired: how long the oldest moment has waited for a scheduler."""
+    """Return how long the oldest due run has waited for a scheduler; 503 if too long."""
     found = await services.backend.ask(readiness)
     status = 200 if found.ready else NOT_READY
     return JSONResponse(msgspec.to_builtins(found), status_code=status)
 
 
-async def measured(_: WebServices, request: WebRequest, __: bytes) -> Response:
+async def show_metrics(_: WebServices, request: WebRequest, __: bytes) -> Response:
     return Response(await request.app.ask(metrics), media_type=METRICS_TYPE)
 
 
@@ -44,7 +44,7 @@ async def greet(_: WebServices, __: WebRequest, ___: bytes) -> Response:
 
 
 async def answer_command(_: WebServices, request: WebRequest, body: bytes) -> Response:
-    """A command elsewhere (``duly --url``): each call says itself which role it takes."""
+    """Run a store call of ``duly --url``; each call has its own role."""
     noun, verb = request.name("noun"), request.name("verb")
     found = await request.app.ask(answer, noun, verb, body, user=request.user)
     return Response(found, media_type="application/json")
@@ -55,7 +55,7 @@ PUBLIC_PROBES: Final = (
     PublicRoute(method="GET", path="/readyz", handler=ready),
 )
 PROBES: Final = (
-    WebRoute(method="GET", path="/metrics", role="viewer", handler=measured),
+    WebRoute(method="GET", path="/metrics", role="viewer", handler=show_metrics),
     WebRoute(method="GET", path="/api/v1/stream", role="viewer", handler=stream, tenants=True),
     WebRoute(method="GET", path="/api/v1/store", role="viewer", handler=greet),
     WebRoute(

@@ -1,6 +1,6 @@
-"""Pages as text: the templates, and how moments, lengths and states are written in them.
+"""The templates, and how times, durations and states are written in them.
 
-A moment is shown on the clock that its reader has chosen, and says the whole of it in its title.
+A time is shown in the zone that the reader chose; its tooltip has the full date and UTC.
 """
 
 import json
@@ -22,7 +22,7 @@ from duly.version import __version__
 from duly.web.request import DisplayPreferences, WebRequest, segment
 from duly.web.task_text import as_json, coloured, sentence, shown
 
-# Beside its colour, each state has a shape: nobody has to tell colours apart.
+# Each state has a shape besides its colour, for readers who cannot tell colours apart.
 SHAPES: Final = {
     "succeeded": "●", "kept": "●", "running": "◐", "ready": "○", "scheduled": "◷", "blocked": "◫",
     "failed": "✕", "cancelled": "⊘", "expired": "⌛", "queued": "●", "merged": "⊕", "skipped": "▲",
@@ -37,7 +37,7 @@ def render(template: str, request: WebRequest, values: Mapping[str, Any]) -> str
 
 
 def render_main(template: str, request: WebRequest, values: Mapping[str, Any]) -> str:
-    """Render only what is kept up to date of a page: its main part, and the banner above it."""
+    """Render the live parts of a page: its block ``main`` and the banner."""
     found = _environment().get_template(template)
     common = {**_common(request), **values}
     banner = _environment().get_template("banner.html").render(common)
@@ -46,7 +46,7 @@ def render_main(template: str, request: WebRequest, values: Mapping[str, Any]) -
 
 
 def render_bare(template: str, request: HTTPConnection, **values: object) -> str:
-    """For somebody who is nobody yet, or who may not: without the names of anything."""
+    """Render a page for somebody who is not signed in or not allowed; it has no user data."""
     root = request.scope.get("root_path", "")
     preferences = DisplayPreferences.of(request)
     return (
@@ -59,7 +59,7 @@ def render_bare(template: str, request: HTTPConnection, **values: object) -> str
 
 
 def when(request: WebRequest, moment: datetime | None, zone: str | None = None) -> str:
-    """A moment, near enough to be understood, with the whole of it in its title."""
+    """Return a time in short form, with the full time as tooltip."""
     if moment is None:
         return Markup('<span class="none">–</span>')
     clock = LocalClock(request.zone_of(zone), now())
@@ -70,7 +70,7 @@ def when(request: WebRequest, moment: datetime | None, zone: str | None = None) 
 
 
 def countdown(request: WebRequest, moment: datetime | None, zone: str | None = None) -> str:
-    """``in 3 min``; ``12 s ago``."""
+    """Return ``in 3 min`` or ``12 s ago``, with the full time as tooltip."""
     if moment is None:
         return Markup('<span class="none">–</span>')
     away = moment - now()
@@ -84,7 +84,7 @@ def countdown(request: WebRequest, moment: datetime | None, zone: str | None = N
 
 
 def elapsed(moment: datetime) -> str:
-    """How long something has been going on: ``4 min``."""
+    """Return how long ago something started: ``4 min``."""
     return about(max(_coarse(now() - moment), timedelta(seconds=1)))
 
 
@@ -93,14 +93,14 @@ def length(span: timedelta | None) -> str:
 
 
 def state(name: str) -> str:
-    """A state as a word and a shape."""
+    """Return a state as a word and a shape."""
     return Markup('<span class="state {}"><i aria-hidden="true">{}</i>{}</span>').format(
         name.replace(" ", "-"), SHAPES.get(name, "·"), name
     )
 
 
 def pretty(text: str | None) -> str:
-    """JSON for people; what is none stays as it is. Secrets are hidden in both."""
+    """Return JSON indented, other text unchanged; secrets are hidden in both."""
     try:
         return redacted(as_json(json.loads(text or "null")))
     except ValueError:
@@ -143,7 +143,7 @@ def _environment() -> Environment:
         "size": len,
     }
     found.globals |= {"elapsed": elapsed, "SHAPES": SHAPES}
-    # A block that is rendered alone does not see what its page imports.
+    # A block that is rendered alone does not see the imports of its page.
     macros = found.get_template("macros.html").module
     found.globals |= {
         name: getattr(macros, name)
@@ -161,5 +161,5 @@ def _on_the_clock(moment: datetime, zone: str) -> str:
 
 
 def _coarse(span: timedelta) -> timedelta:
-    """Whole seconds: what comes up to date every second shows no fractions."""
+    """Cut to whole seconds: a page that updates every second shows no fractions."""
     return timedelta(seconds=int(span.total_seconds()))

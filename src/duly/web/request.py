@@ -1,7 +1,6 @@
-"""A request as pages and endpoints see it: who asks, for what, and how they like it shown.
+"""The request as pages and endpoints see it: user, path, query and display preferences.
 
-A page that is kept up to date is made anew again and again without a request: so nothing here holds
-on to one.
+A live page is rendered again and again after its HTTP request, so nothing here refers to one.
 """
 
 from collections.abc import Mapping
@@ -22,15 +21,15 @@ Theme: TypeAlias = Literal["auto", "light", "dark"]
 
 THEME: Final = "duly_theme"
 ZONE: Final = "duly_zone"
-OWN_ZONE: Final = "schedule"  # each time on the clock of its schedule
+OWN_ZONE: Final = "schedule"  # show each time in the zone of its schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayPreferences:
-    """How somebody likes to see things: kept in their browser."""
+    """Theme and time zone, kept in cookies of the browser."""
 
     theme: Theme = "auto"
-    zone: str = OWN_ZONE  # or "UTC", or the name of any other
+    zone: str = OWN_ZONE  # or the name of a zone
 
     @classmethod
     def of(cls, connection: HTTPConnection) -> "DisplayPreferences":
@@ -42,7 +41,7 @@ class DisplayPreferences:
         )
 
     def zone_of(self, own: str | None) -> str:
-        """The zone that a time is shown in; ``own`` is that of its schedule."""
+        """Return the zone that a time is shown in; ``own`` is that of its schedule."""
         return (own or "UTC") if self.zone == OWN_ZONE else self.zone
 
 
@@ -50,15 +49,15 @@ class DisplayPreferences:
 class WebRequest:
     app: UserApp
     preferences: DisplayPreferences
-    root: str  # where the application is mounted; empty: at the top
+    root: str  # the path that the application is mounted at; empty at the top
     path: str  # below the root
-    names: Mapping[str, str]  # what stands in the path
+    names: Mapping[str, str]  # path parameters
     query: QueryParams
     csrf: str
     is_htmx: bool = False
     is_form: bool = False
-    last_event: str | None = None  # what a stream told last
-    once: str | None = None  # the key under which it is asked once: Idempotency-Key
+    last_event: str | None = None  # Last-Event-ID of a stream
+    once: str | None = None  # Idempotency-Key
 
     @property
     def user(self) -> User:
@@ -68,12 +67,12 @@ class WebRequest:
         return self.user.may(role)
 
     def at(self, path: str, /, **query: object) -> str:
-        """The address of one of our pages: ``ask.at("/jobs", filter="state:failed")``."""
+        """Return the URL of a page: ``request.at("/jobs", filter="state:failed")``."""
         said = {name: str(value) for name, value in query.items() if value not in (None, "")}
         return f"{self.root}{path}{'?' if said else ''}{urlencode(said)}"
 
     def zone_of(self, own: str | None = None) -> str:
-        """The zone that a time is shown in; what has none of its own is on the app's clock."""
+        """Return the zone that a time is shown in; ``own`` defaults to the app's zone."""
         return self.preferences.zone_of(own or self.app.backend.zone)
 
     def name(self, which: str) -> str:
@@ -101,12 +100,12 @@ def web_request(connection: HTTPConnection, app: UserApp) -> WebRequest:
 
 
 def segment(text: str) -> str:
-    """A name as a part of a path."""
+    """Quote a name as one segment of a path."""
     return quote(text, safe="")
 
 
 def moment_of(text: str) -> datetime | None:
-    """A moment in a query; None: it is none."""
+    """Parse a datetime query parameter; None if it is not one."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -1,10 +1,9 @@
-"""What goes with every answer so that a browser takes no more from it than was meant.
+"""Security headers on every response, and checks of the ``Host`` header.
 
-No script or style but our own files, nobody's frame, no referrer for others (there is one for
-ourselves: without, browsers hide the Origin by which we know our own pages), no guessing of types,
-nothing kept. And on a loopback address only names of this machine are answered to: a site whose
-name is made to point here must not be able to ask. A ``Host`` that is not a name or an address with
-perhaps a port is refused everywhere: two readers could see two hosts in it.
+Only our own scripts and styles, no frames, no referrer for other sites (but for ours: without it,
+browsers hide the Origin that the CSRF check needs), no type sniffing, no caching. On a loopback
+address only local host names are answered, against DNS rebinding. A malformed ``Host`` is refused
+everywhere, because two parsers could read two hosts in it.
 """
 
 import re
@@ -36,14 +35,14 @@ LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 class SecurityHeaders:
     def __init__(self, app: ASGIApp, *, names: Collection[str] = ()) -> None:
         self._app = app
-        self._names = frozenset(names)  # none: whatever the request says
+        self._names = frozenset(names)  # empty: any host name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def shielded(message: Message) -> None:
+        async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -51,7 +50,7 @@ class SecurityHeaders:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        await self._answering(scope)(scope, receive, shielded)
+        await self._answering(scope)(scope, receive, with_headers)
 
     def _answering(self, scope: Scope) -> ASGIApp:
         said = Headers(scope=scope).getlist("host")
@@ -62,9 +61,9 @@ class SecurityHeaders:
         return self._app if not self._names or name in self._names else _WRONG_NAME
 
 
-_NO_HOST = PlainTextResponse("the header Host names no host\n", status_code=400)
+_NO_HOST = PlainTextResponse("the Host header is malformed\n", status_code=400)
 _WRONG_NAME = PlainTextResponse(
-    "this duly answers to names of its own machine only: open it as http://127.0.0.1, "
-    "or name the others with --hosts\n",
+    "this server only answers to local host names: open http://127.0.0.1, or allow other names "
+    "with --hosts\n",
     status_code=421,
 )

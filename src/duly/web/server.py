@@ -1,6 +1,6 @@
-"""The web side as a server of its own: ``duly web``, alone or beside ``duly up`` and ``duly dev``.
+"""The web server of ``duly web``, also started by ``duly up`` and ``duly dev``.
 
-It stops within a second when it is told to, whoever looks on: their streams are ended first.
+It stops within a second: open streams are ended first.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ BACKLOG: Final = 2_048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """Where to listen, and whom to believe."""
+    """Where the server listens, its names, and the proxies it trusts."""
 
     host: str = "127.0.0.1"
     port: int = 8400
-    names: tuple[str, ...] = ()  # of this server, where it is reached by others than the loopback's
+    names: tuple[str, ...] = ()  # host names of this server, besides the local ones
     proxy: TrustedProxy | None = None
-    launch: str | None = None  # a secret that opens everything as long as this server runs
+    launch: str | None = None  # a secret that signs in as admin while this server runs
 
     @property
     def is_local(self) -> bool:
@@ -46,16 +46,16 @@ class ServerOptions:
 
 
 async def serve_web(
-    backend: WebBackend, serving: ServerOptions, say: Callable[[str], None]
+    backend: WebBackend, options: ServerOptions, say: Callable[[str], None]
 ) -> None:
-    """Until SIGTERM or Ctrl-C."""
-    await _check(backend, serving)
-    launch = (serving.launch or new_secret()) if serving.is_local else None
-    authenticator = Authenticator(backend, launch=launch, proxy=serving.proxy)
-    names = (*LOOPBACK_NAMES, *serving.names) if serving.is_local or serving.names else ()
+    """Serve until SIGTERM or Ctrl-C."""
+    await _check(backend, options)
+    launch = (options.launch or new_secret()) if options.is_local else None
+    authenticator = Authenticator(backend, launch=launch, proxy=options.proxy)
+    names = (*LOOPBACK_NAMES, *options.names) if options.is_local or options.names else ()
     app, live = make_application(backend, authenticator, names=names, longest=LONGEST_SECONDS)
-    listening = _listen(serving)
-    host = f"[{serving.host}]" if ":" in serving.host else serving.host
+    listening = _listen(options)
+    host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"http://{host}:{listening.getsockname()[1]}"
     say(f"dashboard: {address}/{f'login?token={launch}' if launch else ''}")
     config = uvicorn.Config(
@@ -75,7 +75,7 @@ async def serve_web(
 
 
 class _Server(uvicorn.Server):
-    """One that ends its streams before it waits for them, and to be told to stop is no failure."""
+    """A uvicorn server that ends its streams before it stops, and exits normally on a signal."""
 
     def __init__(self, config: uvicorn.Config, live: LivePages, backend: WebBackend) -> None:
         super().__init__(config)
@@ -86,44 +86,44 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._hear)
+            loop.add_signal_handler(number, self._stop)
         try:
             yield
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _hear(self) -> None:
-        """The second time, nobody is waited for."""
+    def _stop(self) -> None:
+        """Stop; on the second signal, without waiting for open requests."""
         self._live.close()
         self._backend.close()
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-async def _check(backend: WebBackend, serving: ServerOptions) -> None:
-    """What can be reached from elsewhere is opened by a token or by a proxy, or not at all."""
-    names_people = serving.proxy is not None and bool(serving.proxy.header)
-    if serving.is_local or names_people or await backend.has_tokens():
+async def _check(backend: WebBackend, options: ServerOptions) -> None:
+    """Refuse an address that other machines can reach if nobody could sign in."""
+    names_people = options.proxy is not None and bool(options.proxy.header)
+    if options.is_local or names_people or await backend.has_tokens():
         return
     raise InvalidValue(
-        f"{serving.host} can be reached from elsewhere, and nobody could sign in: make a token "
-        "first (duly tokens create NAME --role admin), trust a proxy (--trust-header), "
-        "or listen on 127.0.0.1"
+        f"other machines can reach {options.host}, but nobody could sign in: create a token "
+        "(duly tokens create NAME --role admin), trust a proxy (--trust-header), or listen on "
+        "127.0.0.1"
     )
 
 
-def _listen(serving: ServerOptions) -> socket.socket:
-    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+def _listen(options: ServerOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((serving.host, serving.port))
+        found.bind((options.host, options.port))
     except OSError as error:
         found.close()
         raise InvalidValue(
-            f"{serving.host}:{serving.port} cannot be listened on: {error.strerror}; "
-            "choose another with --port, or --port 0 for any that is free"
+            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another "
+            "with --port, or --port 0 for a free one"
         ) from None
     found.listen(BACKLOG)
     found.set_inheritable(False)

@@ -1,7 +1,7 @@
-"""Signing in and out: a token is shown once, and the browser shows a session from then on.
+"""Sign in with an access token, which starts a session; sign out, which ends it.
 
-The session is in the store: it ends with the sign-out, in every process and in every copy of
-the cookie; and it ends with its token.
+Sessions are in the store: a sign-out ends the session in every process and for every copy of the
+cookie, and a session ends with its token.
 """
 
 from datetime import timedelta
@@ -22,29 +22,30 @@ MOST_BYTES: Final = 8 * 1024
 
 
 async def ask_for_token(services: WebServices, request: Request) -> Response:
-    """The form; or straight in, by the link that was printed when the server was started."""
+    """Show the form; or sign in by the link that was printed when the server started."""
     _check_takes_tokens(services)
     secret = request.query_params.get("token", "")
     if services.authenticator.is_launch(secret):
-        return await _come_in(services, request, secret, User("admin", "admin"))
+        return await _start_session(services, request, secret, User("admin", "admin"))
     return _form(request)
 
 
 async def sign_in(services: WebServices, request: Request) -> Response:
-    """A valid token always opens: many people may share the address of one who guesses."""
+    """Accept a valid token always: many users may share the address of one who guesses."""
     _check_takes_tokens(services)
     body = await body_of(request, most=MOST_BYTES)
     check_ours(request, body)
     secret = field_of(body, "token").strip()
     user = await services.authenticator.user_of(secret)
     if user is not None:
-        return await _come_in(services, request, secret, user)
-    attempts, address = services.authenticator.attempts, services.authenticator.address(request)
+        return await _start_session(services, request, secret, user)
+    attempts = services.authenticator.failed_sign_ins
+    address = services.authenticator.address(request)
     if wait := attempts.wait(address):
-        said = f"Too many wrong tokens from here: try again in {-(-wait // 60)} min."
+        said = f"Too many wrong tokens from your address: try again in {-(-wait // 60)} min."
         return _form(request, said, status=429, headers={"retry-after": str(wait)})
     attempts.note(address)
-    said = "This is no token, or one that was revoked or has expired."
+    said = "Invalid token: unknown, revoked or expired."
     return _form(request, said, status=401)
 
 
@@ -59,10 +60,12 @@ async def sign_out(services: WebServices, request: Request) -> Response:
 
 def _check_takes_tokens(services: WebServices) -> None:
     if not services.authenticator.takes_tokens:
-        raise NotAllowed("nobody signs in here: the application around does that")
+        raise NotAllowed("sign in through the application that this dashboard is mounted in")
 
 
-async def _come_in(services: WebServices, request: Request, secret: str, user: User) -> Response:
+async def _start_session(
+    services: WebServices, request: Request, secret: str, user: User
+) -> Response:
     await services.backend.ask(note_sign_in, user, services.authenticator.address(request))
     session = await services.backend.begin_session(secret, SESSION_LENGTH)
     answer = RedirectResponse(_root(request) + _next(request), status_code=303)
@@ -73,7 +76,7 @@ async def _come_in(services: WebServices, request: Request, secret: str, user: U
         path=_root(request) or "/",
         secure=services.authenticator.is_secure(request),
         httponly=True,
-        samesite="lax",  # a link in a mail leads to the page, and not to the sign-in
+        samesite="lax",  # so that a link in a mail opens the page
     )
     return answer
 
@@ -88,7 +91,7 @@ def _form(
 
 
 def _next(request: Request) -> str:
-    """Where somebody wanted to go: a path of ours, and nothing that leads elsewhere."""
+    """Return the page to show after signing in; only a path of this site."""
     said = request.query_params.get("next", "/")
     is_ours = said.startswith("/") and not said.startswith(("//", "/\\")) and said.isprintable()
     return said if is_ours else "/"

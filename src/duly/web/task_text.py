@@ -1,8 +1,7 @@
-r"""What tasks have said, as text: names, errors, lines of a log.
+r"""Text from tasks, made safe to show: names, errors, log lines.
 
-Anything may be in it. Secrets are hidden; what would command a terminal, turn the direction of what
-follows or not be seen at all is shown by its number: ``⟨U+202E⟩``. The colours of a terminal become
-classes where there is room for them.
+It may hold anything. Secrets are hidden. Control characters, marks of text direction and invisible
+characters are shown by their code point: ``⟨U+202E⟩``. ANSI colours become CSS classes in logs.
 """
 
 import json
@@ -15,13 +14,13 @@ from markupsafe import Markup, escape
 
 from duly.policy.redaction import redacted
 
-# Controls but tab and newline; marks of direction; what has no width, but not what joins letters.
+# Control characters but tab and newline; direction marks; zero-width characters but joiners.
 _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb]"
 )
 _ESCAPE: Final = "\x1b"
-# A command to a terminal: what changes colours ends with m; titles and links end with a bell.
+# A terminal escape: a change of colours ends with m; titles and links end with a bell.
 _COMMAND = re.compile(
     r"\x1b\[ (?P<numbers>[0-9;:]*+) (?P<end>m) | \x1b\[ [0-?]*+[ -/]*+[@-~] "
     r"| \x1b\] [^\x07\x1b]*+ (?:\x07|\x1b\\)? | \x1b [()][0-9A-Za-z] | \x1b [=>78cDEHMNOZ]",
@@ -37,7 +36,7 @@ _CHANGES: Final[dict[str, dict[str, Any]]] = {
     "39": {"colour": ""},
     **{f"{row}{at}": {"colour": name} for row in (3, 9) for at, name in enumerate(_COLOURS)},
 }
-_SKIPPED: Final = {"5": 1, "2": 3}  # how many numbers a colour from a palette takes
+_SKIPPED: Final = {"5": 1, "2": 3}  # numbers that follow 38 or 48 for a palette or RGB colour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,35 +57,35 @@ _PLAIN: Final = AnsiStyle()
 
 
 def shown(text: str | None) -> str:
-    """As text that shows everything that is in it but secrets."""
+    """Return the text with secrets hidden and invisible characters shown."""
     return _ODD.sub(_sign, redacted(_lines(text or "")))
 
 
 def sentence(text: str | None) -> str:
-    """The same with a capital and an end; secrets are found before anything is changed."""
+    """Return ``shown(text)`` as a sentence: with a capital letter and a full stop."""
     said = shown(text).strip()
     return said[:1].upper() + said[1:] + ("" if not said or said[-1] in ".?!…" else ".")
 
 
 def bare(text: str | None) -> str:
-    """The same without the commands to a terminal."""
+    """Return ``shown(text)`` without terminal escapes."""
     return shown(_COMMAND.sub("", text or ""))
 
 
 def as_json(value: object) -> str:
-    """JSON for people. It shows everything that is in it, and can be read as JSON again."""
+    """Return indented JSON in which invisible characters are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def coloured(text: str | None) -> Markup:
-    """The same, with the colours as classes."""
+    """Return the text as HTML, with ANSI colours as CSS classes."""
     text = _lines(text or "")
     if _ESCAPE not in text:
         return escape(shown(text))
     pieces = list(_pieces(text))
     plain = "".join(words for words, _ in pieces)
-    if redacted(plain) != plain:  # a secret may begin in one colour and end in another
+    if redacted(plain) != plain:  # a secret may span several colours
         return escape(shown(plain))
     return Markup("").join(_painted(words, style) for words, style in pieces)
 
@@ -116,7 +115,7 @@ def _painted(words: str, style: AnsiStyle) -> Markup:
 
 
 def _changed(style: AnsiStyle, numbers: str) -> AnsiStyle:
-    """Backgrounds are left out: a page has its own, and letters are to be read on it."""
+    """Apply an escape's numbers to the style; background colours are ignored."""
     said = iter(re.split("[;:]", numbers))
     for number in said:
         if number in ("38", "48"):

@@ -131,7 +131,7 @@ def test_what_is_read_from_afar_is_what_is_read_at_home(
     assert steady(away.stdout) == steady(here.stdout)
     assert (away.exit_code, here.exit_code) == (here.exit_code, 0), away.output
     if words[0] != "next":
-        assert away.stderr.startswith(f"store: {there.url}\n")
+        assert away.stderr.startswith(f"server: {there.url}\n")
 
 
 def steady(text: str) -> str:

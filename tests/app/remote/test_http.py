@@ -93,7 +93,7 @@ def test_url_and_token_may_be_configured(
     monkeypatch.delenv("DULY_URL", raising=False)
     done = duly("schedules", "-o", "name")
     assert (done.exit_code, done.stdout) == (0, "report\n"), done.output
-    assert done.stderr == f"store: {there.url}\n"
+    assert done.stderr == f"server: {there.url}\n"
 
 
 def test_store_says_the_same_as_url(there: Elsewhere, token: str) -> None:
@@ -159,7 +159,9 @@ def test_nobody_is_there(token: str) -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         refused = duly("--url", url, "--token-file", token, "status")
     assert refused.exit_code == 5
-    assert refused.stderr == (f"store: {url}\nError: {url} cannot be reached: connection refused\n")
+    assert refused.stderr == (
+        f"server: {url}\nError: {url} cannot be reached: connection refused\n"
+    )
 
 
 def test_calls_one_after_the_other_share_a_connection(there: Elsewhere, token: str) -> None:

@@ -1,11 +1,10 @@
-// What a page does by itself beside being kept up to date: keys, menus, sheets and copying.
-// Nothing here is needed to read a page.
+// Keyboard shortcuts, menus, dialogs and copy buttons. Pages can be read without scripts.
 
 const root = document.body.dataset.root;
 const sheet = document.getElementById("sheet");
 const keys = document.getElementById("keys");
 
-// How this browser likes to see things is kept in cookies, which the server reads.
+// Display preferences are kept in cookies, which the server reads.
 const local = document.querySelector("[data-local]");
 if (local) {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -20,7 +19,7 @@ for (const choice of document.querySelectorAll("[data-keep]")) {
   });
 }
 
-// While nobody answers, what is shown is old, and must not be taken for what is.
+// While the server does not answer, a warning says that the page is out of date.
 const away = document.getElementById("away");
 document.addEventListener("htmx:sse:error", (event) => {
   if (event.detail.status === 401 || event.detail.status === 403) return location.reload();
@@ -33,7 +32,7 @@ document.addEventListener("htmx:sse:after:connection", () => {
   away.hidden = true;
   document.body.classList.remove("old");
 });
-// What this page showed was removed, here or by somebody else: its list is what is left.
+// The item of this page was removed: go to its list.
 document.addEventListener("gone", () => {
   const [list] = location.pathname.slice(root.length + 1).split("/");
   location.assign(`${root}/${list}`);
@@ -43,13 +42,13 @@ document.addEventListener("htmx:error", (event) => {
     say("The server did not answer; it may have been done.", "bad");
 });
 
-// A drawing of time that is wider than the window opens at the present, not at its oldest hour.
+// A timeline that is wider than the window opens at the present, not at its oldest hour.
 for (const drawing of document.querySelectorAll("[data-now]")) {
   const present = drawing.querySelector("svg .now")?.getBoundingClientRect();
   drawing.addEventListener("scroll", () => keepNames(drawing));
   if (present) drawing.scrollLeft += present.left - drawing.getBoundingClientRect().left - drawing.clientWidth * 0.75;
 }
-// The names of lanes stay in sight while the drawing is scrolled, and after it was drawn anew.
+// The names of lanes stay visible while the timeline is scrolled, and after an update.
 function keepNames(drawing) {
   const scale = (drawing.querySelector("svg")?.getScreenCTM().a ?? 1) || 1;
   for (const name of drawing.querySelectorAll("text.lane"))
@@ -57,20 +56,20 @@ function keepNames(drawing) {
 }
 document.addEventListener("htmx:after:swap", () => document.querySelectorAll("[data-now]").forEach(keepNames));
 
-// A form beside the page. What is done in it closes it; what is refused is said in it.
+// A form in a dialog. Success closes it; an error is shown in it.
 document.addEventListener("htmx:after:swap", () => {
   const filled = document.getElementById("sheet-body").childElementCount > 0;
   if (filled && !sheet.open) sheet.showModal();
 });
 sheet.addEventListener("close", () => document.getElementById("sheet-body").replaceChildren());
 function shut() {
-  // Emptied first: what is swapped in meanwhile would open it again.
+  // Emptied first: content that arrives meanwhile would open it again.
   document.getElementById("sheet-body").replaceChildren();
   sheet.close();
 }
 document.addEventListener("click", (event) => {
   const target = event.target.closest("[data-close],[data-copy],[data-help]");
-  // A click beside it closes a sheet in which nothing was typed.
+  // A click outside closes a dialog without input.
   const written = [...sheet.querySelectorAll("input, select, textarea")].some(differs);
   if (event.target === keys || (event.target === sheet && !written)) event.target.close();
   if (!target) {
@@ -82,15 +81,15 @@ document.addEventListener("click", (event) => {
   if ("help" in target.dataset) keys.showModal();
   if ("copy" in target.dataset)
     navigator.clipboard?.writeText(target.dataset.copy).then(() => {
-      // A line about what was done would close the sheet, and with it what is shown only once.
+      // A success message would close the dialog, and with it a secret that is shown only once.
       if (sheet.open) target.textContent = "Copied";
       else say("Copied.");
     });
 });
 
-// What a form cannot say, as nothing, numbers and lists, is sent as JSON: data-body is its text, and
-// in a form with data-json each field says by data-as what it is. One left empty says nothing, nor
-// does a form in which nothing was changed.
+// Values that a form cannot express (null, numbers, lists) are sent as JSON: data-body is its text,
+// and in a form with data-json each field has its type in data-as. Empty fields and unchanged forms
+// are not sent.
 document.addEventListener("htmx:before:request", (event) => {
   const { ctx } = event.detail;
   const from = ctx.sourceElement.closest("[data-body], [data-json]");
@@ -104,7 +103,7 @@ document.addEventListener("htmx:before:request", (event) => {
   }
 });
 function said(button) {
-  // What may be secret never stands in an address: it is not sent for a preview, only now.
+  // Possible secrets never go into a URL: they are not sent for a preview, only on submit.
   const found = JSON.parse(button.dataset.body);
   const beside = document.querySelector(button.dataset.beside ?? ":not(*)");
   return beside?.value ? { ...found, [beside.name]: typed(beside) } : found;
@@ -136,14 +135,14 @@ function typed(field) {
     throw new Error(`${field.name.split(".").pop()} is not JSON: texts in quotes, as "eu"`);
   }
 }
-// Only a browser knows where it is.
+// Only the browser knows its time zone.
 document.addEventListener("htmx:before:request", (event) => {
   const { request } = event.detail.ctx;
   if (request.method === "GET" && event.detail.ctx.sourceElement.matches("[data-zoned]"))
     request.action += `&here=${encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)}`;
 });
 
-// Lines about what was done go by themselves; what went wrong stays until it is clicked.
+// Success messages disappear by themselves; errors stay until they are clicked.
 const toasts = document.getElementById("toasts");
 new MutationObserver((changes) => {
   for (const change of changes)
@@ -163,17 +162,17 @@ function say(text, kind = "good") {
   toasts.append(toast);
 }
 
-// Keys. A row is whatever has data-row; its first link is what Enter opens, and a button with
-// data-key is what that key presses.
+// Keys. A row has data-row; Enter opens its first link, and a key presses the button with that
+// data-key.
 let going = false;
-let place = -1; // of the row that is chosen, or was before it went
-let chosen = ""; // its id: rows come and go above it, and a key is meant for the one that was seen
+let place = -1; // index of the selected row, also after it is gone
+let chosen = ""; // its id: rows may appear above it
 const rows = () => [...document.querySelectorAll("[data-row]")];
 const row = () => document.getElementById(chosen);
 function choose(step) {
   const all = rows();
   if (!all.length) return;
-  document.activeElement?.blur(); // Enter is for the row now, and not for what was pressed before
+  document.activeElement?.blur(); // so that Enter opens the row, and not the last button
   place = Math.max(0, Math.min(all.length - 1, place + step));
   chosen = all[place].id;
   all.forEach((one) => one.classList.toggle("chosen", one.id === chosen));
@@ -212,7 +211,7 @@ document.addEventListener("keydown", (event) => {
       break;
   }
 });
-// What a morph has moved is still chosen; what it took away is not, and the keys go on from there.
+// A row that a morph moved stays selected; if it is gone, the keys continue from its place.
 document.addEventListener("htmx:after:swap", () => {
   const all = rows();
   const found = all.findIndex((one) => one.id === chosen);
