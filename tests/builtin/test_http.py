@@ -12,7 +12,7 @@ from email.utils import format_datetime
 import pytest
 
 import duly
-from duly.builtin.http import HttpClient
+from duly.builtin.http import HttpTask
 from duly.builtin.http_exchange import LARGEST, HttpFailed
 from duly.builtin.network_guard import NetworkGuard
 from duly.clock import boottime, now
@@ -31,11 +31,11 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-def client() -> HttpClient:
-    return HttpClient(HERE, secrets=["HOOK_SECRET"])
+def client() -> HttpTask:
+    return HttpTask(HERE, secrets=["HOOK_SECRET"])
 
 
-async def test_an_answer_is_kept(server: Server, client: HttpClient) -> None:
+async def test_an_answer_is_kept(server: Server, client: HttpTask) -> None:
     server.answers["/"] = answered(200, b"hello", Content_Type="text/plain", Set_Cookie="a=b")
     assert await client.http(server.url("/")) == {
         "status": 200,
@@ -44,7 +44,7 @@ async def test_an_answer_is_kept(server: Server, client: HttpClient) -> None:
     }
 
 
-async def test_what_is_sent(server: Server, client: HttpClient) -> None:
+async def test_what_is_sent(server: Server, client: HttpTask) -> None:
     server.answers["/hook"] = answered(204)
     with context(due_at=NOON):
         await client.http(server.url("/hook?a=1"), "post", headers={"X-Mine": "ü"}, body='{"ä": 1}')
@@ -65,7 +65,7 @@ async def test_what_is_sent(server: Server, client: HttpClient) -> None:
 
 
 async def test_what_was_said_is_sent_in_place_of_what_duly_says(
-    server: Server, client: HttpClient
+    server: Server, client: HttpTask
 ) -> None:
     server.answers["/"] = answered(200)
     said = {"user-agent": "mine", "Idempotency-key": "42", "content-type": "text/csv"}
@@ -74,7 +74,7 @@ async def test_what_was_said_is_sent_in_place_of_what_duly_says(
     assert {name: server.asked[0].headers[name.lower()] for name in said} == said
 
 
-async def test_text_that_is_no_json_is_sent_as_text(server: Server, client: HttpClient) -> None:
+async def test_text_that_is_no_json_is_sent_as_text(server: Server, client: HttpTask) -> None:
     server.answers["/"] = answered(200)
     await client.http(server.url(), "POST", body="hello")
     await client.http(server.url(), "POST")
@@ -84,7 +84,7 @@ async def test_text_that_is_no_json_is_sent_as_text(server: Server, client: Http
 
 
 async def test_a_request_is_signed(
-    server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+    server: Server, client: HttpTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hunter2")
     server.answers["/"] = answered(200)
@@ -97,7 +97,7 @@ async def test_a_request_is_signed(
 
 @pytest.mark.parametrize("name", ["PATH", "DULY_URL", "OTHER_SECRET", "hook_secret", ""])
 async def test_only_secrets_that_the_operator_has_named_sign_a_request(
-    server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch, name: str
+    server: Server, client: HttpTask, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("OTHER_SECRET", "hunter2")
     monkeypatch.setenv("DULY_URL", "postgresql://ada:hunter2@db/shop")
@@ -108,7 +108,7 @@ async def test_only_secrets_that_the_operator_has_named_sign_a_request(
 
 @pytest.mark.parametrize("found", [None, ""])
 async def test_a_secret_that_is_not_there_is_for_good(
-    server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch, found: str | None
+    server: Server, client: HttpTask, monkeypatch: pytest.MonkeyPatch, found: str | None
 ) -> None:
     monkeypatch.delenv("HOOK_SECRET", raising=False)
     if found is not None:
@@ -134,7 +134,7 @@ async def test_a_secret_that_is_not_there_is_for_good(
     ],
 )
 async def test_headers_that_would_say_more_are_refused(
-    server: Server, client: HttpClient, headers: dict[str, str], message: str
+    server: Server, client: HttpTask, headers: dict[str, str], message: str
 ) -> None:
     with pytest.raises(Permanent, match=message):
         await client.http(server.url(), headers=headers)
@@ -142,13 +142,13 @@ async def test_headers_that_would_say_more_are_refused(
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "GET / HTTP/1.1\r\n", ""])
-async def test_only_known_methods_are_sent(client: HttpClient, method: str) -> None:
+async def test_only_known_methods_are_sent(client: HttpTask, method: str) -> None:
     with pytest.raises(Permanent, match="one of GET, HEAD, POST"):
         await client.http("http://127.0.0.1/", method)
 
 
 @pytest.mark.parametrize("length", ["30", "0s", "2h", "soon"])
-async def test_a_timeout_is_a_length_of_time(client: HttpClient, length: str) -> None:
+async def test_a_timeout_is_a_length_of_time(client: HttpTask, length: str) -> None:
     with pytest.raises(Permanent, match="timeout"):
         await client.http("http://127.0.0.1/", timeout=length)
 
@@ -176,7 +176,7 @@ async def test_a_timeout_is_a_length_of_time(client: HttpClient, length: str) ->
 )
 async def test_what_becomes_of_an_answer(
     server: Server,
-    client: HttpClient,
+    client: HttpTask,
     *,
     status: int,
     expect: list[int],
@@ -192,7 +192,7 @@ async def test_what_becomes_of_an_answer(
     assert str(caught.value).startswith(f"GET {server.url()} answered {status}")
 
 
-async def test_the_words_of_an_answer_are_told(server: Server, client: HttpClient) -> None:
+async def test_the_words_of_an_answer_are_told(server: Server, client: HttpTask) -> None:
     server.answers["/"] = answered(422, b'{"error":\n "no such user"}')
     with pytest.raises(Permanent, match=r'answered 422, and 2xx was expected: {"error": "no such'):
         await client.http(server.url("/?token=x"))
@@ -210,7 +210,7 @@ async def test_the_words_of_an_answer_are_told(server: Server, client: HttpClien
     ],
 )
 async def test_when_to_come_back_is_heard(
-    server: Server, client: HttpClient, *, status: int, said: str, least: int, most: int
+    server: Server, client: HttpTask, *, status: int, said: str, least: int, most: int
 ) -> None:
     moments = {"in an hour": now() + timedelta(minutes=10), "long ago": NOON - timedelta(days=999)}
     text = format_datetime(moments[said], usegmt=True) if said in moments else said
@@ -222,26 +222,26 @@ async def test_when_to_come_back_is_heard(
 
 
 async def test_a_return_that_cannot_be_read_is_an_ordinary_error(
-    server: Server, client: HttpClient
+    server: Server, client: HttpTask
 ) -> None:
     server.answers["/"] = answered(503, Retry_After="soon")
     with pytest.raises(HttpFailed):
         await client.http(server.url())
 
 
-async def test_who_does_not_listen_is_an_ordinary_error(client: HttpClient) -> None:
+async def test_who_does_not_listen_is_an_ordinary_error(client: HttpTask) -> None:
     async with serving() as server:
         port = server.port
     with pytest.raises(HttpFailed, match=f"GET http://127.0.0.1:{port}/: .*refused|Connect"):
         await client.http(f"http://127.0.0.1:{port}/")
 
 
-async def test_a_name_that_nobody_knows_is_an_ordinary_error(client: HttpClient) -> None:
+async def test_a_name_that_nobody_knows_is_an_ordinary_error(client: HttpTask) -> None:
     with pytest.raises(HttpFailed, match=r"GET http://no-such-host\.invalid/: "):
         await client.http("http://no-such-host.invalid/")
 
 
-async def test_the_whole_exchange_has_a_time_out(server: Server, client: HttpClient) -> None:
+async def test_the_whole_exchange_has_a_time_out(server: Server, client: HttpTask) -> None:
     server.answers["/"] = SILENCE
     began = boottime()
     with pytest.raises(HttpFailed, match="no answer within 200ms"):
@@ -249,7 +249,7 @@ async def test_the_whole_exchange_has_a_time_out(server: Server, client: HttpCli
     assert boottime() - began < 5
 
 
-async def test_a_job_that_is_cancelled_hangs_up(server: Server, client: HttpClient) -> None:
+async def test_a_job_that_is_cancelled_hangs_up(server: Server, client: HttpTask) -> None:
     server.answers["/"] = SILENCE
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(client.http(server.url()), 0.2)
@@ -275,7 +275,7 @@ INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"
     ids=range(7),
 )
 async def test_answers_come_in_many_ways(
-    server: Server, client: HttpClient, raw: bytes, body: str
+    server: Server, client: HttpTask, raw: bytes, body: str
 ) -> None:
     server.answers["/"] = raw
     assert (await client.http(server.url()))["body"] == body
@@ -284,23 +284,23 @@ async def test_answers_come_in_many_ways(
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "does not speak HTTP/1: b'SSH"),
-        (b"HTTP/1.1 2000 OK\r\n\r\n", "does not speak HTTP/1"),
-        (OK + b"Content-Length: 9\r\n\r\nshort", "closed before the answer was"),
-        (OK + b"Content-Length: -1\r\n\r\n", "a length that is none"),
-        (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", "a length that is"),
-        (OK + b"no header\r\n\r\n", "a header that cannot be read"),
-        (OK + b"Transfer-Encoding: gzip\r\n\r\n", "'gzip', which was not asked for"),
-        (CHUNKED + b"xyz\r\n", "pieces of no size"),
-        (CHUNKED + b"1\r\nab\r\n", "of other sizes"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "not an HTTP/1 response: b'SSH"),
+        (b"HTTP/1.1 2000 OK\r\n\r\n", "not an HTTP/1 response"),
+        (OK + b"Content-Length: 9\r\n\r\nshort", "closed before the response was"),
+        (OK + b"Content-Length: -1\r\n\r\n", "malformed Content-Length"),
+        (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", "malformed Content-Length"),
+        (OK + b"no header\r\n\r\n", "malformed response header"),
+        (OK + b"Transfer-Encoding: gzip\r\n\r\n", "unsupported transfer encoding 'gzip'"),
+        (CHUNKED + b"xyz\r\n", "malformed chunked response: chunk size b'xyz"),
+        (CHUNKED + b"1\r\nab\r\n", "malformed chunked response: chunk size mismatch"),
         (OK + b"X: " + b"x" * 200_000 + b"\r\n\r\n", "more than 65,536 bytes"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20, "again and again"),
-        (b"", "closed before the answer was complete"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20, "more than 10 interim responses"),
+        (b"", "closed before the response was complete"),
     ],
     ids=range(12),
 )
 async def test_answers_that_are_none_are_ordinary_errors(
-    server: Server, client: HttpClient, raw: bytes, message: str
+    server: Server, client: HttpTask, raw: bytes, message: str
 ) -> None:
     server.answers["/"] = lambda _: raw
     with pytest.raises(HttpFailed, match=message):
@@ -309,7 +309,7 @@ async def test_answers_that_are_none_are_ordinary_errors(
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 async def test_of_an_endless_answer_the_beginning_is_read(
-    server: Server, client: HttpClient, is_chunked: bool
+    server: Server, client: HttpTask, is_chunked: bool
 ) -> None:
     large = b"x" * (LARGEST * 3)
     head = b"HTTP/1.1 200 OK\r\n"
@@ -320,13 +320,13 @@ async def test_of_an_endless_answer_the_beginning_is_read(
     assert found["body"] == "x" * 2_000
 
 
-async def test_the_head_alone_can_be_asked_for(server: Server, client: HttpClient) -> None:
+async def test_the_head_alone_can_be_asked_for(server: Server, client: HttpTask) -> None:
     server.answers["/"] = answered(200, Content_Length="100")
     assert (await client.http(server.url(), "HEAD"))["body"] == ""
 
 
 async def test_a_proxy_of_the_environment_is_not_asked(
-    server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+    server: Server, client: HttpTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
@@ -335,7 +335,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(
 
 
 async def test_the_log_says_what_was_answered_and_no_query(
-    server: Server, client: HttpClient, caplog: pytest.LogCaptureFixture
+    server: Server, client: HttpTask, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.answers["/a"] = answered(200, json.dumps({"token": "x"}).encode())
     with caplog.at_level(logging.INFO, logger="duly.job"):

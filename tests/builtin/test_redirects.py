@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from duly.builtin.http import MOST_REDIRECTS, HttpClient
+from duly.builtin.http import MOST_REDIRECTS, HttpTask
 from duly.builtin.network_guard import NetworkGuard, Resolve
 from duly.errors import Permanent
 from tests.builtin.server import Server, answered, redirecting, serving
@@ -28,7 +28,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-def client() -> HttpClient:
+def client() -> HttpTask:
     """One that may ask shop.example and its mirror, which are here; and nothing else that is."""
     names = ["shop.example", "mirror.example"]
     resolve = book(
@@ -37,14 +37,14 @@ def client() -> HttpClient:
         rebound_example="127.0.0.1",
         mixed_example="::ffff:127.0.0.1",
     )
-    return HttpClient(NetworkGuard(names, resolve=resolve), secrets=["HOOK_SECRET"])
+    return HttpTask(NetworkGuard(names, resolve=resolve), secrets=["HOOK_SECRET"])
 
 
 def shop(server: Server, path: str = "/") -> str:
     return server.url(path, host="shop.example")
 
 
-async def test_the_host_that_was_named_is_asked_for(server: Server, client: HttpClient) -> None:
+async def test_the_host_that_was_named_is_asked_for(server: Server, client: HttpTask) -> None:
     server.answers["/"] = answered(200)
     await client.http(shop(server))
     assert server.asked[0].headers["host"] == f"shop.example:{server.port}"
@@ -54,7 +54,7 @@ async def test_the_host_that_was_named_is_asked_for(server: Server, client: Http
     "host",
     ["127.0.0.1", "rebound.example", "mixed.example", "[::ffff:127.0.0.1]", "[::1]", "10.0.0.1"],
 )
-async def test_nobody_is_led_inside(server: Server, client: HttpClient, host: str) -> None:
+async def test_nobody_is_led_inside(server: Server, client: HttpTask, host: str) -> None:
     server.answers["/"] = redirecting(server.url("/secret", host=host))
     server.answers["/secret"] = answered(200, b"secret")
     with pytest.raises(Permanent, match="a job may only reach public addresses"):
@@ -67,7 +67,7 @@ async def test_nobody_starts_inside(server: Server, host: str) -> None:
     server.answers["/"] = answered(200, b"secret")
     guard = NetworkGuard(resolve=book(rebound_example="127.0.0.1", localhost="127.0.0.1"))
     with pytest.raises(Permanent, match="is loopback, and a job may only reach public"):
-        await HttpClient(guard).http(server.url(host=host))
+        await HttpTask(guard).http(server.url(host=host))
     assert server.connections == 0
 
 
@@ -75,14 +75,14 @@ async def test_nobody_starts_inside(server: Server, host: str) -> None:
     "location",
     ["file:///etc/passwd", "gopher://shop.example/", "http://u:p@shop.example/", "//[", "/a b"],
 )
-async def test_nobody_is_led_out_of_http(server: Server, client: HttpClient, location: str) -> None:
+async def test_nobody_is_led_out_of_http(server: Server, client: HttpTask, location: str) -> None:
     server.answers["/"] = redirecting(location)
     with pytest.raises(Permanent):
         await client.http(shop(server))
     assert len(server.asked) == 1
 
 
-async def test_a_redirect_is_followed(server: Server, client: HttpClient) -> None:
+async def test_a_redirect_is_followed(server: Server, client: HttpTask) -> None:
     server.answers["/"] = redirecting("/next")
     server.answers["/next"] = redirecting("last?x=1", 308)
     server.answers["/last"] = answered(200, b"here")
@@ -91,7 +91,7 @@ async def test_a_redirect_is_followed(server: Server, client: HttpClient) -> Non
 
 
 async def test_a_redirect_that_was_expected_is_not_followed(
-    server: Server, client: HttpClient
+    server: Server, client: HttpTask
 ) -> None:
     server.answers["/"] = redirecting("http://127.0.0.1/")
     found = await client.http(shop(server), expect=[302])
@@ -101,14 +101,14 @@ async def test_a_redirect_that_was_expected_is_not_followed(
     )
 
 
-async def test_a_circle_is_left(server: Server, client: HttpClient) -> None:
+async def test_a_circle_is_left(server: Server, client: HttpTask) -> None:
     server.answers["/"] = redirecting("/")
     with pytest.raises(Permanent, match="more than 5 redirects"):
         await client.http(shop(server))
     assert len(server.asked) == MOST_REDIRECTS + 1
 
 
-async def test_a_redirect_to_nowhere_is_an_answer(server: Server, client: HttpClient) -> None:
+async def test_a_redirect_to_nowhere_is_an_answer(server: Server, client: HttpTask) -> None:
     server.answers["/"] = answered(302)
     with pytest.raises(Permanent, match="answered 302, and 2xx was expected"):
         await client.http(shop(server))
@@ -127,7 +127,7 @@ async def test_a_redirect_to_nowhere_is_an_answer(server: Server, client: HttpCl
     ],
 )
 async def test_which_method_the_next_request_has(
-    server: Server, client: HttpClient, *, status: int, method: str, becomes: str
+    server: Server, client: HttpTask, *, status: int, method: str, becomes: str
 ) -> None:
     server.answers["/"] = redirecting("/next", status)
     server.answers["/next"] = answered(200)
@@ -143,7 +143,7 @@ SECRETS = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", "Acce
 
 
 async def test_a_stranger_is_told_no_secrets(
-    server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+    server: Server, client: HttpTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hunter2")
     server.answers["/"] = redirecting(server.url("/next", host="mirror.example"), 307)
@@ -157,7 +157,7 @@ async def test_a_stranger_is_told_no_secrets(
     }  # fmt: skip
 
 
-async def test_the_same_host_is_told_again(server: Server, client: HttpClient) -> None:
+async def test_the_same_host_is_told_again(server: Server, client: HttpTask) -> None:
     server.answers["/"] = redirecting("/next")
     server.answers["/next"] = answered(200)
     await client.http(shop(server), headers=SECRETS)

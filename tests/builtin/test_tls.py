@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.builtin.http import HttpClient
+from duly.builtin.http import HttpTask
 from duly.builtin.http_exchange import HttpFailed
 from duly.builtin.network_guard import NetworkGuard
 from duly.errors import Permanent
@@ -59,7 +59,7 @@ async def test_the_name_is_verified_and_not_the_address(
     server: Server, authority: Authority
 ) -> None:
     server.answers["/"] = answered(200, b"safe")
-    client = HttpClient(GUARD, tls=authority.client)
+    client = HttpTask(GUARD, tls=authority.client)
     assert (await client.http(at(server)))["body"] == "safe"
 
 
@@ -67,17 +67,17 @@ async def test_a_certificate_of_another_name_is_refused(
     server: Server, authority: Authority
 ) -> None:
     with pytest.raises(HttpFailed, match=r"(?i)certificate.*other\.example"):
-        await HttpClient(GUARD, tls=authority.client).http(at(server, "other.example"))
+        await HttpTask(GUARD, tls=authority.client).http(at(server, "other.example"))
     assert server.asked == []
 
 
 async def test_a_certificate_of_nobody_we_know_is_refused(server: Server) -> None:
     with pytest.raises(HttpFailed, match=r"(?i)certificate"):
-        await HttpClient(GUARD).http(at(server))
+        await HttpTask(GUARD).http(at(server))
     assert server.asked == []
 
 
 async def test_nobody_is_led_from_https_to_http(server: Server, authority: Authority) -> None:
     server.answers["/"] = redirecting(server.url("/", host="shop.example"))
     with pytest.raises(Permanent, match="from https to http is refused"):
-        await HttpClient(GUARD, tls=authority.client).http(at(server))
+        await HttpTask(GUARD, tls=authority.client).http(at(server))

@@ -1,18 +1,18 @@
-"""Tasks that come with duly: a shell line, a command, an HTTP request. No Python is needed.
+"""Tasks that come with duly: a shell line, a command, an HTTP request. No Python code is needed.
 
-They are off unless the operator of a worker allows them, because then whoever may write a schedule
-may run any program here, or send requests from within the network. ``"shell"`` allows the tasks
-``duly.shell`` and ``duly.command``, ``"http"`` allows ``duly.http``.
+They are off unless the operator of a worker allows them: with them, everybody who may write a
+schedule may run any program here, or send requests from inside the network. ``"shell"`` allows the
+tasks ``duly.shell`` and ``duly.command``, ``"http"`` allows ``duly.http``.
 
-A program is not retried unless its schedule says so: nobody knows whether it may run twice. (One
-that was lost with its worker is run again, as every job.)
+A program is not retried unless its schedule says so: it may not be safe to run twice. (One that was
+lost with its worker is run again, like every job.)
 """
 
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from duly.builtin.http import HttpClient
+from duly.builtin.http import HttpTask
 from duly.builtin.network_guard import NetworkGuard
 from duly.builtin.shell import GRACE, command, shell
 from duly.errors import InvalidValue
@@ -44,7 +44,7 @@ def definitions(
         ]
     guard = NetworkGuard(networks)
     if "http" in allowed:
-        client = HttpClient(guard, secrets=frozenset(secrets))
+        client = HttpTask(guard, secrets=frozenset(secrets))
         found.append(define(client.http, name=HTTP, executor="async"))
     return found
 

@@ -62,7 +62,7 @@ MOST_REDIRECTS: Final = 5
 KEPT: Final = 2_000  # characters of a body, in the result
 KEPT_HEADERS: Final = ("content-type", "content-length", "etag", "location", "x-request-id")
 LONGEST_TIMEOUT: Final = timedelta(hours=1)
-LONGEST_REST: Final = timedelta(days=1)  # whatever the other side asks for
+LONGEST_REST: Final = timedelta(days=1)  # whatever the server asks for
 
 _CONNECT_WITHIN: Final = 5.0  # seconds, where there is another address to try
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
@@ -71,8 +71,8 @@ _CHARSET = re.compile(r'charset="?([\w.:-]+)', re.ASCII)
 _SHOWN: Final = 300
 
 
-class HttpClient:
-    """The task, with what the operator of the worker allows it."""
+class HttpTask:
+    """The task, with the permissions that the operator of the worker gives it."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class HttpClient:
             raise HttpFailed(f"{request.method} {request.target.shown}: {what}") from error
 
     async def _connected(self, target: Target) -> HttpConnection:
-        """To the first address that takes the connection, of those that the guard lets through."""
+        """Connect to the first allowed address that accepts."""
         tls = self._tls if target.scheme == "https" else None
         *others, last = await self._guard.addresses(target.host, target.port)
         for address in others:
@@ -140,9 +140,9 @@ class HttpClient:
         return await connected(target, last, tls=tls)
 
     def _secret(self, name: str) -> str:
-        """Of the worker's variables, only those that its operator has named.
+        """Return the secret in an environment variable that the operator has allowed.
 
-        With any other, whoever may write a schedule could try what they hold by the signatures.
+        With any other variable, signatures could be used to guess its value.
         """
         if name not in self._secrets:
             raise Permanent(
@@ -163,7 +163,7 @@ class HttpClient:
 
 
 def redirected(request: HttpRequest, answer: HttpResponse) -> HttpRequest:
-    """The request that a redirect asks for, or ``Permanent``."""
+    """Return the request that follows a redirect, or raise ``Permanent``."""
     here, there = request.target, request.target.led_to(answer.headers["location"])
     if here.scheme == "https" and there.scheme == "http":
         raise Permanent(f"{here.shown} redirects to {there.shown}: from https to http is refused")
@@ -177,7 +177,7 @@ def redirected(request: HttpRequest, answer: HttpResponse) -> HttpRequest:
 
 
 def _becomes_get(method: str, status: int) -> bool:
-    """As browsers do it, and everybody since."""
+    """Whether the redirected request becomes a GET, as in browsers."""
     return (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
 
 
@@ -222,7 +222,7 @@ def _failure(said: str, answer: HttpResponse, expect: Collection[int]) -> Except
 
 
 def _rest(said: str) -> timedelta | None:
-    """How long the other side wants to be left alone: seconds, or the date of the end of it."""
+    """Parse Retry-After: seconds or a date."""
     if said.isascii() and said.isdigit():
         wait = timedelta(seconds=min(int(said[:10]), LONGEST_REST.total_seconds()))
     else:
@@ -244,12 +244,12 @@ def _result(answer: HttpResponse) -> dict[str, object]:
 
 
 def _text(answer: HttpResponse) -> str:
-    """The beginning of the body. Four bytes are as many as a character has."""
+    """Decode the beginning of the body. A character has at most four bytes."""
     found = _CHARSET.search(answer.headers.get("content-type", "").lower())
     beginning = answer.body[: 4 * KEPT]
     try:
         text = beginning.decode(found[1] if found else "utf-8", errors="replace")
-    except (LookupError, ValueError):  # no encoding that we know, or none of text
+    except (LookupError, ValueError):  # an unknown encoding, or not one of text
         text = beginning.decode(errors="replace")
     return storable(text[:KEPT])
 
@@ -295,7 +295,7 @@ def for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_content(headers: Mapping[str, str]) -> dict[str, str]:
-    """For a request that has no body any more."""
+    """Return the headers for a request without its body."""
     return {
         name: value
         for name, value in headers.items()

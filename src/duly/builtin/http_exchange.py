@@ -1,7 +1,11 @@
-"""A URL, taken apart once: what is connected to, asked for and shown are parts of one value.
+"""One HTTP/1.1 request and its response over one connection, and the URL it goes to.
 
-Two readers of one URL that see two hosts in it are how guards are led astray. So anything in it
-that could be read in two ways is refused.
+A URL is parsed once: the address, the path and the displayed form are parts of one value. Two
+parsers that see two hosts in one URL are how guards are bypassed, so ambiguous URLs are refused.
+
+The connection is made to an address that the guard has chosen, while certificate and Host are those
+of the name. Proxies of the environment are not used: they would resolve the name again.
+Certificates are always verified. The size of a response is bounded, however it is sent.
 """
 
 import asyncio
@@ -21,25 +25,25 @@ PORTS: Final = {"http": 80, "https": 443}
 LONGEST: Final = 8_000
 _NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\]")
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
-# What may stand in a path or a query as it is, "%" included: what is quoted stays so.
+# Characters that need no quoting in a path or query; "%" too: what is quoted stays so.
 _PLAIN = "!$%&'()*+,/:;=?@[]~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     scheme: str
-    host: str  # as it is asked for: lower case, ASCII, an IPv6 address without its brackets
+    host: str  # lower case, ASCII, an IPv6 address without brackets
     port: int
     path: str  # with the query
 
     @classmethod
     def of(cls, url: str) -> "Target":
-        """What the URL says, or ``Permanent``."""
+        """Parse a URL; raise ``Permanent`` if it is invalid."""
         _check(url)
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
-        except ValueError:  # whose words may repeat a password
+        except ValueError:  # its message may repeat a password
             said = f"{_shown(url)}: not a URL: its host or its port cannot be read"
             raise Permanent(said) from None
         if parts.scheme not in PORTS:
@@ -59,7 +63,7 @@ class Target:
         )
 
     def led_to(self, location: str) -> "Target":
-        """Where a redirect from here leads."""
+        """Return the target of a redirect from here."""
         _check(location)
         try:
             url = urljoin(str(self), location)
@@ -73,13 +77,13 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """As in the header Host."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def shown(self) -> str:
-        """For people: without the query, which may hold keys."""
+        """The URL without its query, which may hold secrets."""
         return f"{self.scheme}://{self.authority}{self.path.partition('?')[0]}"
 
     def __str__(self) -> str:
@@ -112,7 +116,7 @@ def _shown(url: str) -> str:
 
 LARGEST: Final = 1_000_000  # bytes of a body that are read
 _LARGEST_HEAD: Final = 64 * 1024
-_MOST_INTERIM: Final = 10  # answers that say that the answer will come
+_MOST_INTERIM: Final = 10  # 1xx responses
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: [^\r\n]*)?")
 _HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,12}")
@@ -120,7 +124,7 @@ _BODILESS: Final = (204, 304)
 
 
 class HttpFailed(Exception):
-    """A request has not come to the answer that was expected; it may do so another time."""
+    """A request did not get the expected response; a retry may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +144,14 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class HttpConnection:
-    """A connection on which nothing has been said yet."""
+    """A connection on which nothing was sent yet."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
 
 async def connected(target: Target, address: str, *, tls: ssl.SSLContext | None) -> HttpConnection:
-    """A line to the address, on which the target's name is spoken; or an ``OSError``."""
+    """Connect to an address, with the host name of the target for TLS; or raise ``OSError``."""
     name = None if tls is None else target.host
     return HttpConnection(
         *await asyncio.open_connection(
@@ -157,18 +161,18 @@ async def connected(target: Target, address: str, *, tls: ssl.SSLContext | None)
 
 
 async def asked(request: HttpRequest, line: HttpConnection) -> HttpResponse:
-    """The answer; an ``OSError`` or ``HttpFailed`` if there is none. The line is closed."""
+    """Send the request and return the response, or raise ``OSError`` or ``HttpFailed``."""
     try:
         line.writer.write(_head(request) + (request.body or b""))
-        with suppress(ConnectionError):  # it may have answered before it has read everything
+        with suppress(ConnectionError):  # the server may answer before it has read everything
             await line.writer.drain()
         return await _answer(line.reader, request.method)
     except asyncio.IncompleteReadError:
-        raise HttpFailed("the connection was closed before the answer was complete") from None
+        raise HttpFailed("the connection was closed before the response was complete") from None
     except asyncio.LimitOverrunError:
-        raise HttpFailed(f"the answer has a line of more than {_LARGEST_HEAD:,} bytes") from None
+        raise HttpFailed(f"the response has a line of more than {_LARGEST_HEAD:,} bytes") from None
     finally:
-        # Not close(): that waits for the other side to agree, and the answer is here.
+        # Not close(), which waits for the other side: the response is complete.
         line.writer.transport.abort()
 
 
@@ -191,19 +195,19 @@ async def _answer(reader: asyncio.StreamReader, method: str) -> HttpResponse:
             is_bodiless = method == "HEAD" or status in _BODILESS
             body = b"" if is_bodiless else await _body(reader, headers)
             return HttpResponse(status=status, headers=headers, body=body)
-    raise HttpFailed("it says again and again that the answer will come")
+    raise HttpFailed(f"more than {_MOST_INTERIM} interim responses (1xx)")
 
 
 def _read_head(raw: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = raw.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _STATUS.fullmatch(first)
     if found is None:
-        raise HttpFailed(f"what answers does not speak HTTP/1: {first[:80]!r}")
+        raise HttpFailed(f"not an HTTP/1 response: {first[:80]!r}")
     headers: dict[str, str] = {}
     for line in lines:
         raw_name, _, raw_value = line.partition(b":")
         if not _HEADER_NAME.fullmatch(raw_name):
-            raise HttpFailed(f"the answer has a header that cannot be read: {line[:80]!r}")
+            raise HttpFailed(f"malformed response header: {line[:80]!r}")
         name, value = raw_name.decode().lower(), raw_value.strip().decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return int(found[1]), headers
@@ -214,12 +218,12 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
     if coding == "chunked":
         return await _chunks(reader)
     if coding:
-        raise HttpFailed(f"the answer is sent as {coding[:80]!r}, which was not asked for")
+        raise HttpFailed(f"unsupported transfer encoding {coding[:80]!r}: only chunked is accepted")
     length = headers.get("content-length")
     if length is None:
         return await _rest(reader)
     if not (length.isascii() and length.isdigit()):
-        raise HttpFailed(f"the answer has a length that is none: {length[:80]!r}")
+        raise HttpFailed(f"malformed Content-Length: {length[:80]!r}")
     return await reader.readexactly(min(int(length[:20]), LARGEST))
 
 
@@ -236,11 +240,11 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
         line = await reader.readuntil(b"\r\n")
         found = _SIZE.match(line)
         if found is None:
-            raise HttpFailed(f"the answer comes in pieces of no size: {line[:80]!r}")
+            raise HttpFailed(f"malformed chunked response: chunk size {line[:80]!r}")
         size = int(found[0], 16)
         if size == 0:
             break
         body += await reader.readexactly(min(size, LARGEST - len(body)))
         if len(body) < LARGEST and await reader.readexactly(2) != b"\r\n":
-            raise HttpFailed("the answer comes in pieces of other sizes than it says")
+            raise HttpFailed("malformed chunked response: chunk size mismatch")
     return bytes(body)

@@ -1,4 +1,4 @@
-"""What a built-in task knows about the job that it runs in, if it runs in one."""
+"""The current job, as a built-in task sees it, if it runs in one."""
 
 import logging
 
@@ -6,7 +6,7 @@ from duly.registry.context import ProcessGuard, current_or_none
 
 
 def log() -> logging.Logger:
-    """Where it is said what happens: the job's own log."""
+    """Return the log of the current job."""
     context = current_or_none()
     return logging.getLogger("duly.job") if context is None else context.log
 
@@ -17,13 +17,13 @@ def number() -> int | None:
 
 
 def guard() -> ProcessGuard | None:
-    """Whoever kills a process group when the worker dies or its lease ends; None outside of one."""
+    """Return a guard that kills a process group when the worker dies; None outside of a worker."""
     context = current_or_none()
     return None if context is None else context.port.guard()
 
 
 def variables() -> dict[str, str]:
-    """The facts of the job, as a program reads them."""
+    """Return the facts of the job as environment variables."""
     context = current_or_none()
     if context is None:
         return {}

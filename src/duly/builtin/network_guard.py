@@ -1,15 +1,14 @@
-"""Where the ``http`` task may go: to public addresses, and to what the operator allows.
+"""The addresses that the ``http`` task may reach: public ones, and those the operator allows.
 
-Whoever may write a schedule chooses the URL, and the worker stands inside of the network: without
-this, its neighbours, its own ports and the metadata service of the cloud would answer to them.
+Everybody who may write a schedule chooses the URL, and the worker is inside the network: without
+this guard, its neighbours, its own ports and the metadata service of the cloud would be reachable.
 
-A name is judged by the addresses that it resolves to, and the connection is made to exactly the
-address that was judged: asked a second time, the name could have another. An IPv6 address that
-leads to an IPv4 one (mapped, 6to4, NAT64, ISATAP) is judged by that.
+A name is judged by the addresses it resolves to, and the connection is made to exactly the address
+that was judged: a second lookup could return another one. An IPv6 address that contains an IPv4 one
+(mapped, 6to4, NAT64, ISATAP) is judged by that.
 
-The tables are our own, after the registries of IANA for special addresses: those of ``ipaddress``
-differ from one release of Python to the next, and know nothing of addresses that clouds give a
-meaning of their own.
+The tables are our own, after IANA's registries of special addresses: those of ``ipaddress`` differ
+between releases of Python, and know nothing of addresses with a special meaning in clouds.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _NAME = re.compile(r"(?!-)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _LOWEST_32: Final = 2**32 - 1
 
-# The first that holds an address counts.
+# The first network that contains an address counts.
 _NOT_PUBLIC: Final = tuple(
     (ip_network(network), why)
     for network, why in (
@@ -66,8 +65,8 @@ _NOT_PUBLIC: Final = tuple(
         ("3fff::/20", "for documentation"),
     )
 )
-_UNICAST: Final = IPv6Network("2000::/3")  # all that has been given out to the public
-# IPv6 networks whose addresses hold an IPv4 address that they lead to, and how far from the right.
+_UNICAST: Final = IPv6Network("2000::/3")  # all public unicast addresses
+# IPv6 networks whose addresses contain an IPv4 address, and its distance from the right in bits.
 _LEADING: Final = (
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
@@ -77,14 +76,14 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # before an IPv4 address, in any ne
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, as the system knows them, in its order."""
+    """Resolve a host with the system's resolver, in its order."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
 class NetworkGuard:
-    """``allowed`` are names of hosts, and networks, that may be reached though they are private."""
+    """``allowed`` are host names and networks that may be reached although they are private."""
 
     def __init__(self, allowed: Sequence[str] = (), *, resolve: Resolve = resolved) -> None:
         if isinstance(allowed, str):
@@ -96,7 +95,7 @@ class NetworkGuard:
             self._allow(word)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Those to which a connection may be made: at least one, or ``Permanent``."""
+        """Return the addresses of a host that may be reached; raise ``Permanent`` if none may."""
         found = [ip_address(text) for text in await self._resolve(host, port)]
         is_named = host in self._names
         good = [str(address) for address in found if is_named or self._is_good(address)]
@@ -124,7 +123,7 @@ class NetworkGuard:
 
 
 def why_not(address: Address) -> str | None:
-    """What it is that makes an address none for the public, or nothing."""
+    """Return why an address is not public, or None if it is."""
     real = meant(address)
     if real != address:
         why = why_not(real)
@@ -136,7 +135,7 @@ def why_not(address: Address) -> str | None:
 
 
 def meant(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address leads to, or the address itself."""
+    """Return the IPv4 address inside an IPv6 address, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
     for network, place in _LEADING:

@@ -1,8 +1,8 @@
-"""What a program prints: line by line into the job's log, and the last of it kept.
+"""A program that runs for a job: its process group and its output.
 
-A program may print anything: bytes that are no text, a line without an end, more than any log
-keeps. It is read on whatever it prints, because who is not read stops; what is remembered of it is
-bounded.
+A program may print anything: bytes that are not text, a line without an end, more than any log
+keeps. Its output is always read, because a program blocks when its pipe is full; how much of it is
+kept is bounded.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from duly.registry.context import ProcessGuard
 
 LONGEST_LINE: Final = 4_000  # characters; the rest of it is counted
 TAIL: Final = 2_000  # characters
-# How long output is waited for when all who should write it are gone: somebody else may hold it.
+# How long to wait for the end of the output: a stray process may hold the pipe.
 LINGER: Final = 1.0
 _CHUNK: Final = 64 * 1024
 
 
 class Output:
-    """Two pipes, for stdout and stderr, and who listens at the other ends."""
+    """Two pipes, for stdout and stderr, read into the log of the job."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -40,11 +40,11 @@ class Output:
         self._text_left = MOST_TEXT
         self._listeners: list[asyncio.Task[None]] = []
         self._transports: list[asyncio.BaseTransport] = []
-        self.ends: list[int] = []  # of stdout and stderr: what the program writes to
+        self.ends: list[int] = []  # writing ends of stdout and stderr
 
     @property
     def tail(self) -> str:
-        """The last of it, from both pipes, as it came."""
+        """The end of the output of both pipes, in the order of arrival."""
         return storable(self._tail.strip("\n")[-TAIL:])
 
     async def __aenter__(self) -> Self:
@@ -69,12 +69,12 @@ class Output:
             self._close()
 
     def hand_over(self) -> None:
-        """The program has its ends of the pipes; ours would keep them open."""
+        """Close our copies of the writing ends, which would keep the pipes open."""
         while self.ends:
             os.close(self.ends.pop())
 
     async def silence(self) -> None:
-        """Until nobody writes any more, or for a moment: a stray process may hold the pipe."""
+        """Wait until the pipes are closed, or a moment: a stray process may hold them."""
         await asyncio.wait(self._listeners, timeout=LINGER)
 
     async def _listen(self, level: int) -> None:
@@ -85,24 +85,24 @@ class Output:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(reading, "rb", 0))
         self._transports.append(transport)
-        self._listeners.append(loop.create_task(self._hear(reader, level)))
+        self._listeners.append(loop.create_task(self._read(reader, level)))
 
-    async def _hear(self, reader: asyncio.StreamReader, level: int) -> None:
+    async def _read(self, reader: asyncio.StreamReader, level: int) -> None:
         lines = LineDecoder()
-        while heard := await reader.read(_CHUNK):
-            if self._is_full:  # nobody will read its lines: a hundred times faster
-                self._remember(heard[-4 * TAIL :].decode(errors="replace"))
+        while data := await reader.read(_CHUNK):
+            if self._is_full:  # its lines are dropped: this is a hundred times faster
+                self._keep_tail(data[-4 * TAIL :].decode(errors="replace"))
             else:
-                self._say(lines.feed(heard), level)
-        self._say(lines.end(), level)
+                self._log_lines(lines.feed(data), level)
+        self._log_lines(lines.end(), level)
 
     @property
     def _is_full(self) -> bool:
-        """Whether the log of a job is: it says so itself."""
+        """Whether the log of the job is full."""
         return self._lines_left <= 0 or self._text_left <= 0
 
-    def _say(self, lines: Sequence[str], level: int) -> None:
-        self._remember("".join(f"{line}\n" for line in lines))
+    def _log_lines(self, lines: Sequence[str], level: int) -> None:
+        self._keep_tail("".join(f"{line}\n" for line in lines))
         for line in lines:
             if self._is_full:
                 return
@@ -110,7 +110,7 @@ class Output:
             self._text_left -= len(line)
             self._log.log(level, "%s", line)
 
-    def _remember(self, text: str) -> None:
+    def _keep_tail(self, text: str) -> None:
         self._tail = (self._tail + text)[-TAIL - 1 :]
 
     def _close(self) -> None:
@@ -122,22 +122,22 @@ class Output:
 
 
 class LineDecoder:
-    """Text out of bytes, as they come."""
+    """Decodes bytes into lines of text."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._begun = ""
-        self._cut = 0  # how many characters of the line that has begun are not kept
+        self._cut = 0  # characters of the current line that are dropped
 
-    def feed(self, heard: bytes) -> list[str]:
-        """The lines that have come to their end."""
-        *ended, begun = self._decoder.decode(heard).split("\n")
+    def feed(self, data: bytes) -> list[str]:
+        """Return the lines that are complete."""
+        *ended, begun = self._decoder.decode(data).split("\n")
         lines = [self._ended(text) for text in ended]
         self._grow(begun)
         return lines
 
     def end(self) -> list[str]:
-        """What is left without an end."""
+        """Return the last line, if it has no line break."""
         self._grow(self._decoder.decode(b"", final=True))
         return [self._ended("")] if self._begun else []
 
@@ -148,7 +148,7 @@ class LineDecoder:
 
     def _ended(self, text: str) -> str:
         self._grow(text)
-        # A terminal shows what stands behind the last carriage return: the end of a progress bar.
+        # Keep the text after the last carriage return, as a terminal shows a progress bar.
         line = self._begun.rstrip("\r").rpartition("\r")[2]
         more = f"… ({self._cut:,} characters more)" if self._cut else ""
         self._begun, self._cut = "", 0
@@ -159,7 +159,7 @@ _LOOK_EVERY: Final = 0.05
 _REAPED_WITHIN: Final = 1.0
 _PROC: Final = Path("/proc")
 _DEAD: Final = ("Z", "X")
-_FENCED_WITHIN: Final = 30.0  # seconds; whoever finds the lease over stops the job, much sooner
+_FENCED_WITHIN: Final = 30.0  # seconds; the worker stops the job much sooner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,16 @@ class ProgramCall:
 
 
 class ProcessGroup:
-    """To be entered at once: it is gone where it is left."""
+    """A program with every process it starts; ended when the context is left.
+
+    The program leads a session of its own, so a signal to its group reaches everything it has
+    started, except processes that left the group (``setsid``). On exit the group gets SIGTERM and
+    its ``grace``, all of it and not only the leader: the shell around a program dies at once, and
+    the program may have to clean up. Then it is killed.
+
+    A worker that is killed or stopped cannot end anything, and its job will run again elsewhere.
+    The job must not run twice at once, so a watchdog process guards the group.
+    """
 
     def __init__(
         self, leader: asyncio.subprocess.Process, *, grace: float, guard: ProcessGuard | None
@@ -210,7 +219,7 @@ class ProcessGroup:
         try:
             await self._ask_to_end()
         finally:
-            # Also if it is asked to stop once more: then there is no grace any more.
+            # Also if it is cancelled again: then there is no more grace.
             self._send(signal.SIGKILL)
             if self._guard is not None:
                 self._guard.release()
@@ -218,10 +227,10 @@ class ProcessGroup:
                 await asyncio.wait_for(self._leader.wait(), _REAPED_WITHIN)
 
     async def ended(self) -> int:
-        """The exit status of its leader, or the number of the signal as its negative.
+        """Return the exit status of the leader; negative: the number of a signal.
 
-        What was killed because the lease is over has no status of its own: the worker stops the job
-        as soon as it runs again, and then it costs no try.
+        A group that was killed because the lease is over has no status of its own: the worker
+        stops the job as soon as it runs again, and that costs no attempt.
         """
         status = await self._leader.wait()
         if self._guard is not None and self._guard.lease_is_over:
@@ -229,7 +238,7 @@ class ProcessGroup:
         return status
 
     async def is_alive(self) -> bool:
-        """Whether anybody in it is. Who is dead and not yet waited for receives signals, too."""
+        """Whether a process of the group is alive. Zombies receive signals, too."""
         if not self._send(0):
             return False
         return self._leader.returncode is None or await asyncio.to_thread(_is_alive, self._number)
@@ -246,7 +255,7 @@ class ProcessGroup:
         return self._leader.pid
 
     def _send(self, number: int) -> bool:
-        """Whether there is anybody to receive it."""
+        """Send a signal to the group; return whether it has a process."""
         try:
             os.killpg(self._number, number)
         except (ProcessLookupError, PermissionError):
@@ -255,14 +264,14 @@ class ProcessGroup:
 
 
 def _is_alive(group: int) -> bool:
-    """Where the system does not tell, whoever receives signals is taken to be alive."""
+    """Return whether a process of the group is alive; True where the system does not tell."""
     return not _PROC.is_dir() or any(
         found_group == group and state not in _DEAD for state, found_group in _processes()
     )
 
 
 def _processes() -> Iterator[tuple[str, int]]:
-    """State and group of each."""
+    """Yield the state and the group of each process."""
     for stat in _PROC.glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
             # The name, in parentheses, may hold anything, also spaces and parentheses.

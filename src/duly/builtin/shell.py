@@ -1,12 +1,12 @@
 """``shell`` and ``command``: a program as a job.
 
-What it prints goes into the job's log (stderr as warnings), how it exits decides: 0 is success.
-Not found and not executable (126, 127) is for good, everything else is an error, to be retried as
-the job says. When the job is cancelled or its time is over, the program ends with everything it
-has started; also what it leaves behind in the background when it ends by itself is ended.
+Its output goes into the job's log (stderr as warnings), and its exit status decides: 0 is success.
+Not found and not executable (126, 127) are permanent failures, every other status is an error that
+is retried as the job says. When the job is cancelled or times out, the program ends with everything
+it has started; processes that it leaves in the background are ended too.
 
-The program sees few of the worker's environment variables: those are not to be handed to whoever
-may write a schedule. What it needs besides is said in ``env``.
+The program sees few of the worker's environment variables: they are not for everybody who may write
+a schedule. Further ones are given in ``env``.
 """
 
 import errno
@@ -36,7 +36,7 @@ _MEANINGS = {
     _NOT_EXECUTABLE: "a command is not executable",
     _NOT_FOUND: "a command was not found",
 }
-# Of a start that fails: another try would fail, too. (No more memory or processes: it might not.)
+# Errors of a start that a retry would repeat. (Lack of memory or processes may pass.)
 _HOPELESS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR)
 
 
@@ -50,7 +50,7 @@ async def shell(
     env: dict[str, str] | None = None,
     stdin: str | None = None,
 ) -> dict[str, object]:
-    """A line for ``/bin/sh -c``, with its pipes, redirections and ``&&``."""
+    """Run a line with ``/bin/sh -c``, with pipes, redirections and ``&&``."""
     if not line.strip():
         raise Permanent("shell: the line is empty; it is what /bin/sh is to do")
     return await _run(["/bin/sh", "-c", line], cwd=cwd, env=env, stdin=stdin)
@@ -62,7 +62,7 @@ async def command(
     env: dict[str, str] | None = None,
     stdin: str | None = None,
 ) -> dict[str, object]:
-    """A program and its arguments, without a shell: nothing is expanded, nothing is split."""
+    """Run a program with arguments, without a shell: nothing is expanded or split."""
     if not argv or not argv[0]:
         raise Permanent('command: no program is named; say ["/srv/backup", "--full"]')
     return await _run(argv, cwd=cwd, env=env, stdin=stdin)
@@ -102,7 +102,7 @@ async def _to_its_end(group: ProcessGroup, output: Output) -> int:
 
 
 def environment(worker: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
-    """What a program is given: little of the worker's, the job's facts, and what was said."""
+    """Return the environment of a program: part of the worker's, the job's facts, ``env``."""
     inherited = {
         name: value
         for name, value in worker.items()
@@ -120,7 +120,7 @@ def _check_folder(cwd: str | None) -> None:
 
 @contextmanager
 def _readable(stdin: str | None) -> Iterator[int]:
-    """A file and no pipe: nobody has to stand by until the program has read it all."""
+    """Open a file with the input: unlike a pipe, it needs nobody to feed it."""
     if stdin is None:
         yield subprocess.DEVNULL
         return
@@ -132,7 +132,7 @@ def _readable(stdin: str | None) -> Iterator[int]:
 
 @contextmanager
 def _refusals(argv: Sequence[str], given: Mapping[str, str]) -> Iterator[None]:
-    """A program that cannot be started, in words; for good, where another try would be no use."""
+    """Explain why a program cannot be started; permanent where a retry would not help."""
     try:
         yield
     except ValueError as error:  # a NUL in an argument, an "=" in the name of a variable
@@ -177,7 +177,7 @@ def _is_closed(folder: str) -> bool:
 
 
 def _failure(status: int, tail: str) -> Exception:
-    """The first line says it all, because lists show no other."""
+    """Return the error of a failed program; lists show only its first line."""
     lines = tail.splitlines()
     last = next((line for line in reversed(lines) if line.strip()), "")
     message = f"{_how(status)}: {last}" if last else _how(status)

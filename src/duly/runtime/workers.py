@@ -1,4 +1,4 @@
-"""Workers as applications make them: a registry, a store, and everything a job may run in."""
+"""Makes workers for an app: options, executors and the store."""
 
 import os
 import platform
@@ -38,20 +38,20 @@ MOST_SLOTS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """What may be said about a worker when it is started."""
+    """The options of a worker."""
 
-    name: str = ""  # a label for people; by default the host's name and the process's number
+    name: str = ""  # a label; by default the host name and the PID
     queues: tuple[str, ...] = ("default",)
     concurrency: int = 10
-    children: int | None = None  # for tasks with executor="process"; as many as there are cores
+    children: int | None = None  # for executor="process"; None: as many as cores
     resources: Mapping[str, int] = field(default_factory=dict)
     recycle_jobs: int | None = None
     recycle_bytes: int | None = None
     lease: timedelta = LEASE
     plans: StopConditions = NO_STOP_CONDITIONS
-    dedicated: bool = False  # the process is nothing but a worker: it may end itself
-    restart: Callable[[int], object] | None = None  # … and this has another one take its place
-    verbose: bool = False  # every job is told of
+    dedicated: bool = False  # the process is only a worker: it may end itself
+    restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
+    verbose: bool = False  # emit events for every job
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= MOST_SLOTS:
@@ -73,10 +73,10 @@ def make_worker(
     app: str = "",
     emit: Emit = ignore_event,
 ) -> Worker:
-    """A worker on an open store.
+    """Make a worker on an open store.
 
-    ``url`` is where its heartbeat finds the store by a connection of its own. ``target`` is what a
-    child imports to find the same tasks; without one there are no processes.
+    ``url`` is for the connection of its heartbeat. ``target`` is what a child process imports to
+    find the same tasks; without one there are no child processes.
     """
 
     async def heart() -> Store:
@@ -114,7 +114,7 @@ def allow_builtin(
     networks: Sequence[str] = (),
     secrets: Sequence[str] = (),
 ) -> None:
-    """Let the worker run tasks of duly's own; none, unless its operator says so."""
+    """Let the worker run the built-in tasks that its operator allows."""
     if allowed:
         from duly.builtin import definitions  # noqa: PLC0415 - for those who allow it
 
@@ -132,11 +132,11 @@ def _processes(
         recycle_bytes=options.recycle_bytes,
         emit=emit,
     )
-    # A child for each, and no other job after it: nobody knows what it does to its process.
-    ward = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
+    # A new child for each job: such a job may damage its process.
+    isolated = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
     return {
         "process": ProcessExecutor(pool, listener=journal, url=url, lease=options.lease),
-        ALONE: ProcessExecutor(ward, listener=journal, url=url, lease=options.lease),
+        ALONE: ProcessExecutor(isolated, listener=journal, url=url, lease=options.lease),
     }
 
 
@@ -159,10 +159,10 @@ def _setup(options: WorkerOptions, app: str) -> Setup:
 def completion(
     url: str, job: Claimed, definition: Definition, *, lease: timedelta
 ) -> JobTransaction:
-    """For one attempt at a job, on a connection of its own."""
+    """Open a transaction in which a task completes its job, on a connection of its own."""
 
     def settlement(result: Json | None) -> Settlement:
-        # An end that is good has no moment of its own to wait for, and rolls no dice.
+        # A success needs neither a moment nor dice.
         verdict = judge(Tried.of(job, definition.retry), Succeeded(result), EPOCH, dice=0.0)
         return Settlement(
             job=job,
@@ -181,7 +181,7 @@ LONGEST: Final = timedelta(days=366)
 
 
 class WorkerWords(TypedDict, total=False):
-    """What may be said about a worker, in the words that people use."""
+    """The options of a worker as users write them."""
 
     name: str
     queues: Sequence[str]
@@ -197,7 +197,7 @@ class WorkerWords(TypedDict, total=False):
 
 
 def worker_words(settings: Settings) -> WorkerWords:
-    """How workers work, where nobody says otherwise."""
+    """Return the options of workers from the settings."""
     return {
         "queues": settings.queues,
         "concurrency": settings.concurrency,

@@ -1,4 +1,4 @@
-"""Runs coroutines, on the loop that everything runs on: a task for each, and hardly more."""
+"""Executors inside the worker's process: coroutines on the loop, plain functions in threads."""
 
 import asyncio
 import threading
@@ -30,9 +30,9 @@ class CoroutineExecutor(LoopTimers):
         task.add_done_callback(lambda task: over(run, _outcome(run, task)))
 
     def kill(self) -> None:
-        """End the programs that coroutines have started.
+        """Kill the programs that coroutines have started.
 
-        A coroutine itself belongs to its loop: only the loop's own thread can cancel it.
+        Only the thread of the loop can cancel a coroutine itself.
         """
         self._watchdog.kill()
 
@@ -45,7 +45,7 @@ class CoroutineExecutor(LoopTimers):
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """What would have ended the loop, and every other job with it."""
+    """An exception that would have ended the loop and every other job with it."""
 
     error: BaseException
 
@@ -59,7 +59,7 @@ async def _survived(call: Callable[[], object]) -> object:
 
 def _outcome(run: Execution, task: "asyncio.Task[object]") -> Outcome:
     if task.cancelled():
-        # By us, and then nobody asks what it came to; or by itself.
+        # By duly, and then this outcome is not used; or by itself.
         return Raised("CancelledError", "the task was cancelled, and not by duly")
     error = task.exception()
     if error is not None:
@@ -74,11 +74,16 @@ ThreadWork: TypeAlias = Callable[[], None]
 
 
 class ThreadExecutor(LoopTimers):
-    """As many threads as functions run at once; one that is idle takes the next."""
+    """Runs plain functions in threads, as many as run at once; idle threads are reused.
+
+    A thread can be asked to stop and cannot be made to. The threads are daemons: a function that
+    never returns must not keep the program from ending. Its job is then lost with the worker and
+    repeated elsewhere.
+    """
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[ThreadWork | None] = SimpleQueue()
-        self._idle = 0  # threads for which no work is on its way
+        self._idle = 0  # threads without assigned work
         self._threads = 0
         self._closed = False
         self._lock = threading.Lock()
@@ -92,10 +97,10 @@ class ThreadExecutor(LoopTimers):
         self._submit(partial(_work, run, partial(surrounding(context).run, call), tell))
 
     def kill(self) -> None:
-        """There is no such thing as killing a thread."""
+        """A thread cannot be killed."""
 
     async def close(self) -> None:
-        """Without waiting: what ignores that it should stop would be waited for in vain."""
+        """Let the threads end, without waiting: a function may never return."""
         with self._lock:
             self._closed = True
             threads = self._threads
@@ -107,19 +112,19 @@ class ThreadExecutor(LoopTimers):
             if self._idle:
                 self._idle -= 1
             else:
-                self._hire()
+                self._start_thread()
         self._waiting.put(work)
 
-    def _hire(self) -> None:
-        """Or raise, and then nothing was begun: there can be no more threads."""
+    def _start_thread(self) -> None:
+        """Start a thread; raise if there can be no more."""
         name = f"duly-job-{self._threads + 1}"
-        threading.Thread(target=self._live, name=name, daemon=True).start()
+        threading.Thread(target=self._work_loop, name=name, daemon=True).start()
         self._threads += 1
 
-    def _live(self) -> None:
+    def _work_loop(self) -> None:
         while (work := self._waiting.get()) is not None:
             work()
-            del work  # and with it what the job was given, before the next one comes
+            del work  # free the arguments of the job before the next one comes
             with self._lock:
                 self._idle += 1
 
@@ -129,7 +134,7 @@ def _work(run: Execution, call: Callable[[], object], tell: Callable[[Outcome], 
     run.thread = threading.get_native_id()
     try:
         outcome = returned(call(), run.definition)
-    except BaseException as error:  # noqa: BLE001 - also what would end an interpreter
+    except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt too
         outcome = raised(error, run.definition.retry)
     tell(outcome)
 
