@@ -27,6 +27,7 @@ INSIDE = {
     "NodeLifecycle": "runs on a loop: whoever has none is given one by Running",
     "WorkSession": "runs on a loop: whoever has none is given one by Sandbox.run",
     "Node": "services that run on a loop",
+    "HttpWorkers": "of the web server, which has a loop",
     "WebBackend": "of the web server, which has a loop",
     "UserApp": "of the web server, which has a loop",
     "StoreProxy": "the store itself, and that is always awaited",
@@ -105,9 +106,12 @@ def classes() -> list[type]:
     """Those that have a verb which is awaited, wherever they stand."""
     rooms = (duly.app, duly.registry, duly.runtime, duly.testing.sandbox)
     modules = [
-        importlib.import_module(module.name)
-        for room in rooms
-        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+        *rooms,
+        *(
+            importlib.import_module(module.name)
+            for room in rooms
+            for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+        ),
     ]
     found = {  # two may have one name: duly.app has flows of jobs, and flow as in traffic
         kind
