@@ -4,7 +4,7 @@ import asyncio
 
 from duly.model.fire import MOST_BACKFILLED, Backfill
 from duly.policy.firing import decide
-from duly.store.backfilling import BackfillRequest, backfill
+from duly.store.backfilling import BackfillRun, backfill
 from duly.store.database import Operation
 from duly.store.ids import Ids
 from duly.store.schedule_change import Editor
@@ -83,7 +83,7 @@ async def a_dry_run_tells_the_same_and_does_nothing(world: World) -> None:
 @check
 async def one_that_is_torn_anywhere_has_done_nothing(world: World) -> None:
     moments = await skipped_by_a_pause(world, 3)
-    wanted = BackfillRequest(name="report", since=AFTER, until=world.now, number=4_711)
+    wanted = BackfillRun(name="report", since=AFTER, until=world.now, number=4_711)
     before = (await world.fires(), await world.store.schedules.changes("report"))
     for statement in ("record_fires", "hand_over", "record_change", "oldest_fire"):
 

@@ -10,7 +10,7 @@ from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, judge
 from duly.store import schedule_change
 from duly.store.database import Ask, Operation, Value
-from duly.store.rows import ScheduleRow, read
+from duly.store.rows import ScheduleColumns, read
 from duly.store.values import Settlement
 from tests.conformance.events import emit, fires, react
 from tests.conformance.expect import equal
@@ -130,5 +130,5 @@ def _later(ahead: int) -> Operation[list[int]]:
 
 def _spoiled(name: str) -> Operation[None]:
     [row] = yield Ask("hold_named_schedules", {"names": [name]})
-    values = schedule_change.values_of(ScheduleRow(*row))
+    values = schedule_change.values_of(ScheduleColumns(*row))
     yield Ask("change_schedule", values | {"pause": "somebody's hand"})

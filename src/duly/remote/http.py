@@ -40,7 +40,7 @@ class Reply:
     location: str = ""
 
 
-class HttpClient:
+class ServerConnection:
     """Connections to one address, each for one call at a time."""
 
     def __init__(self, url: str, token: Callable[[], RemoteToken]) -> None:

@@ -23,7 +23,7 @@ from duly.model.access import Actor
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.answering import FORM
 from duly.remote.calls import CALLS, RemoteCall
-from duly.remote.http import LONG_PATIENCE, PATIENCE, HttpClient, Question, Reply
+from duly.remote.http import LONG_PATIENCE, PATIENCE, Question, Reply, ServerConnection
 from duly.remote.problems import MEDIA_TYPE, error_of
 from duly.remote.reading import reader
 from duly.remote.token import RemoteToken, read_token
@@ -45,10 +45,10 @@ class RemoteStore(Store):
         *,
         token_file: str | None,
         actor: Actor | None = None,
-        line: HttpClient | None = None,
+        line: ServerConnection | None = None,
     ) -> None:
         self._token_file = token_file
-        self._line = line or HttpClient(url, self._token)
+        self._line = line or ServerConnection(url, self._token)
         self._actor = actor
         for name in NOUNS:
             kind = RemoteSchedules if name == "schedules" else RemoteNoun

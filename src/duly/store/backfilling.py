@@ -21,7 +21,7 @@ from duly.store.values import Decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackfillRequest:
+class BackfillRun:
     """A backfill that is asked for; the number is its own, so that a repeated call is known."""
 
     name: str
@@ -31,7 +31,7 @@ class BackfillRequest:
     number: int = 0
 
 
-def backfill(request: BackfillRequest, editor: Editor) -> Operation[Backfill]:
+def backfill(request: BackfillRun, editor: Editor) -> Operation[Backfill]:
     check_stretch(request.since, request.until)
     row, schedule, now = yield from held(request.name, editor)
     moments = moments_of(schedule, request.since, request.until, cursor=schedule.cursor, now=now)
@@ -51,7 +51,7 @@ def backfill(request: BackfillRequest, editor: Editor) -> Operation[Backfill]:
     return replace(told, jobs=tuple(jobs))
 
 
-def foresee(request: BackfillRequest, *, decide: Decide) -> Operation[Backfill]:
+def foresee(request: BackfillRun, *, decide: Decide) -> Operation[Backfill]:
     """The same, without doing it; what is due and not decided about yet is decided in thought."""
     check_stretch(request.since, request.until)
     found = rows.schedules((yield Ask("named_schedules", {"names": [request.name]})))
@@ -98,7 +98,7 @@ def _without(moments: Iterable[datetime], known: Iterable[LeftAlone]) -> list[da
 
 
 def _told(
-    request: BackfillRequest,
+    request: BackfillRun,
     schedule: StoredSchedule,
     moments: Sequence[datetime],
     known: Sequence[LeftAlone],

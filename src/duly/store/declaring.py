@@ -28,7 +28,7 @@ from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.store import rows, schedules
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids
-from duly.store.rows import ScheduleRow
+from duly.store.rows import ScheduleColumns
 from duly.store.schedule_change import Editor, unknown
 from duly.store.values import Decide, Declared, WantedSchedule
 
@@ -43,7 +43,7 @@ MOST_REMOVED = 1_000
 
 Values = Mapping[str, Value]
 # A row for what is declared and not there: its plan is all that is known.
-_NOWHERE = ScheduleRow._make([0] * len(ScheduleRow._fields))._replace(
+_NOWHERE = ScheduleColumns._make([0] * len(ScheduleColumns._fields))._replace(
     next_at=None, settled_until=None, pause=None, awaiting=None, fault=None, zone_data=""
 )
 
@@ -190,7 +190,7 @@ class _DeclarationWriter:
         else:
             yield from self._change(found[0], plan, before)
 
-    def _change(self, row: ScheduleRow, plan: Plan, before: Values | None) -> Operation[None]:
+    def _change(self, row: ScheduleColumns, plan: Plan, before: Values | None) -> Operation[None]:
         live = rows.plan_values(rows.schedule(row).plan)
         merged, drift = merge(before, live, rows.plan_values(plan))
         if drift:

@@ -26,7 +26,7 @@ from duly.store import rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids, KeptIds
 from duly.store.reactions import carry_out
-from duly.store.rows import BEGINNING, EventCursor, ScheduleRow, read, span
+from duly.store.rows import BEGINNING, EventCursor, ScheduleColumns, read, span
 from duly.store.values import Reacted, StoredEventPage, Trust
 
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
@@ -122,7 +122,7 @@ def _concerned(events: Sequence[Event]) -> Operation[list[StoredSchedule]]:
     return _readable(row for row in held if row.rule.startswith("on "))
 
 
-def _readable(found: Iterable[ScheduleRow]) -> list[StoredSchedule]:
+def _readable(found: Iterable[ScheduleColumns]) -> list[StoredSchedule]:
     schedules: list[StoredSchedule] = []
     for row in found:
         with suppress(Exception):  # one bad row must not stop the others

@@ -32,7 +32,7 @@ from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids, all_new
-from duly.store.rows import ScheduleRow
+from duly.store.rows import ScheduleColumns
 from duly.store.values import Decide, FiringResult, Trust
 
 # A schedule that cannot be decided is tried again as long after as it has been overdue, between:
@@ -98,7 +98,7 @@ class Fault:
 
 
 def decided(
-    due: Sequence[ScheduleRow], decide: Decide, now: datetime
+    due: Sequence[ScheduleColumns], decide: Decide, now: datetime
 ) -> Operation[tuple[list[Firing], list[Fault]]]:
     """What is to become of each of these schedules."""
     by_id = {row.id: row for row in due}
@@ -129,7 +129,7 @@ def decided(
     return firings, faults
 
 
-def _fault(row: ScheduleRow, error: Exception) -> Fault:
+def _fault(row: ScheduleColumns, error: Exception) -> Fault:
     said = storable(f"{type(error).__name__}: {error}", 1_000)
     wait = min(max(row.now - row.cursor, SOONEST_AGAIN), LATEST_AGAIN)
     return Fault(row.id, row.name, row.revision, row.cursor, said, row.now + wait, row.pause)
@@ -137,7 +137,7 @@ def _fault(row: ScheduleRow, error: Exception) -> Fault:
 
 def known(
     schedules: Sequence[StoredSchedule],
-    due: Sequence[ScheduleRow],
+    due: Sequence[ScheduleColumns],
     *,
     now: datetime | None = None,
     hold: bool = True,

@@ -33,7 +33,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _ENCODER = msgspec.json.Encoder()
 
 
-class ScheduleRow(NamedTuple):
+class ScheduleColumns(NamedTuple):
     """A schedule as the part ``schedule`` of the ``.sql`` files names it, and the store's time."""
 
     id: int
@@ -87,7 +87,7 @@ def packed(rows: Iterable[Mapping[str, object]]) -> str:
     return _ENCODER.encode(list(rows)).decode()
 
 
-def schedule(row: ScheduleRow) -> StoredSchedule:
+def schedule(row: ScheduleColumns) -> StoredSchedule:
     return StoredSchedule(
         id=row.id,
         plan=_plan(row),
@@ -141,11 +141,11 @@ def held(found: Iterable[Row]) -> list[HeldRow]:
     return [HeldRow(*row) for row in found]
 
 
-def schedules(found: Iterable[Row]) -> list[ScheduleRow]:
-    return [ScheduleRow(*row) for row in found]
+def schedules(found: Iterable[Row]) -> list[ScheduleColumns]:
+    return [ScheduleColumns(*row) for row in found]
 
 
-def _plan(row: ScheduleRow) -> Plan:
+def _plan(row: ScheduleColumns) -> Plan:
     """The plan of a row; what this version cannot read of it is said where its timing matters."""
     plain: dict[str, object] = {
         "name": row.name,

@@ -18,7 +18,7 @@ from duly.rules import zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids
-from duly.store.rows import ScheduleRow
+from duly.store.rows import ScheduleColumns
 from duly.store.values import Decide
 
 # So many portions of settled moments are gone through before a change; a scheduler does the rest.
@@ -57,7 +57,7 @@ def number_of(name: str) -> Operation[int]:
     return int(number)
 
 
-def held(name: str, editor: Editor) -> Operation[tuple[ScheduleRow, StoredSchedule, datetime]]:
+def held(name: str, editor: Editor) -> Operation[tuple[ScheduleColumns, StoredSchedule, datetime]]:
     """Lock a schedule and decide everything that was due until now."""
     check_text(name, "name")
     named = Ask("hold_named_schedules", {"names": [name]})
@@ -91,7 +91,7 @@ def record(schedule: StoredSchedule, entry: LedgerEntry, number: int) -> Operati
     yield Ask("record_fires", {"rows": rows.packed([ledger.fire_values(schedule, entry, number)])})
 
 
-def values_of(row: ScheduleRow) -> dict[str, Value]:
+def values_of(row: ScheduleColumns) -> dict[str, Value]:
     """Return the columns of a schedule that a change may set, as they are stored.
 
     Another version of duly may have written policies that this one does not know; they stay.
@@ -114,7 +114,7 @@ def note(schedule: StoredSchedule, who: str, what: str) -> Operation[None]:
 
 
 def skip_until(
-    now: datetime, schedule: StoredSchedule, row: ScheduleRow, ids: Ids
+    now: datetime, schedule: StoredSchedule, row: ScheduleColumns, ids: Ids
 ) -> Operation[int]:
     """Record the moments that fell into a pause so far; return the cursor that follows."""
     while True:

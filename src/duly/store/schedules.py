@@ -23,7 +23,7 @@ from duly.rules import Budget, Spaced, zone_data_version
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
 from duly.store.ids import Ids
-from duly.store.rows import ScheduleRow
+from duly.store.rows import ScheduleColumns
 from duly.store.schedule_change import (
     Editor,
     get,
@@ -56,7 +56,7 @@ def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[StoredS
             for plan, number in zip(plans, numbers, strict=True)
         ]
     wanted = list(dict.fromkeys(plan.name for plan in plans))
-    there: dict[str, ScheduleRow] = {}
+    there: dict[str, ScheduleColumns] = {}
     while len(there) < len(wanted):  # again, if a name was taken and is removed meanwhile
         inserted = yield Ask("add_schedules", {"rows": rows.packed(map(_new, added))})
         if len(inserted) == len(plans):
@@ -109,7 +109,7 @@ def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation
     return (yield from get(name))
 
 
-def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
+def _changed(row: ScheduleColumns, old: Plan, new: Plan) -> dict[str, Value]:
     """Return the columns that differ; policies that this version does not know stay."""
     before, after = rows.plan_values(old), rows.plan_values(new)
     changed = {key: after[key] for key in after if after[key] != before[key]}
@@ -119,7 +119,7 @@ def _changed(row: ScheduleRow, old: Plan, new: Plan) -> dict[str, Value]:
 
 
 def _left_out(
-    schedule: StoredSchedule, row: ScheduleRow, now: datetime, editor: Editor
+    schedule: StoredSchedule, row: ScheduleColumns, now: datetime, editor: Editor
 ) -> Operation[None]:
     """Record the moments that the old plan skipped since the cursor."""
     [facts] = yield from ledger.known([schedule], [row], now=now)
@@ -384,7 +384,7 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
 
 
 def _recomputed(
-    schedule: StoredSchedule, row: ScheduleRow, version: str
+    schedule: StoredSchedule, row: ScheduleColumns, version: str
 ) -> tuple[dict[str, object], dict[str, Value] | None]:
     next_at = schedule.next_at
     if (

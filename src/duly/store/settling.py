@@ -26,7 +26,7 @@ from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.flow_work import Advanced
 from duly.store.ids import CONFIRMED, Ids, all_new
-from duly.store.rows import HeldRow, JobEnding, ScheduleRow
+from duly.store.rows import HeldRow, JobEnding, ScheduleColumns
 from duly.store.values import Settled, Settlement
 
 
@@ -183,7 +183,7 @@ def mend_flows(limit: int, *, ids: Ids) -> Operation[EndedJobs]:
 
 def _lock(
     wanted: Iterable[int | None], flow_ids: Iterable[int | None] = ()
-) -> Operation[list[ScheduleRow]]:
+) -> Operation[list[ScheduleColumns]]:
     """Hold the schedules, and the flows; and the schedules of which those are runs."""
     ids = {schedule for schedule in wanted if schedule is not None}
     inside = {flow for flow in flow_ids if flow is not None}
@@ -201,7 +201,7 @@ def _lock(
 def _go_on(
     endings: Mapping[int, JobEnding],
     held: Sequence[HeldRow],
-    schedules: Sequence[ScheduleRow],
+    schedules: Sequence[ScheduleColumns],
     *,
     ids: Ids,
 ) -> Operation[Advanced]:
@@ -214,7 +214,9 @@ def _go_on(
     return advanced
 
 
-def _carry_on(advanced: Advanced, schedules: Sequence[ScheduleRow], *, ids: Ids) -> Operation[None]:
+def _carry_on(
+    advanced: Advanced, schedules: Sequence[ScheduleColumns], *, ids: Ids
+) -> Operation[None]:
     """End the jobs of flows that are over; they may be steps of others."""
     over, advanced.over = advanced.over, {}
     if over:
@@ -231,7 +233,7 @@ def _kept(row: HeldRow, ending: JobEnding) -> JobEnding:
 def _leave(
     endings: Mapping[int, JobEnding],
     held: Sequence[HeldRow],
-    schedules: Sequence[ScheduleRow],
+    schedules: Sequence[ScheduleColumns],
     *,
     ids: Ids,
 ) -> Operation[list[str]]:
@@ -260,7 +262,7 @@ def _leave(
     return followed
 
 
-def _free(schedules: Sequence[ScheduleRow], held: Sequence[HeldRow]) -> Operation[None]:
+def _free(schedules: Sequence[ScheduleColumns], held: Sequence[HeldRow]) -> Operation[None]:
     """Begin the fixed delays that waited for these ends, and free the jobs behind them."""
     ended = {row.id for row in held}
     delays = [
@@ -273,7 +275,7 @@ def _free(schedules: Sequence[ScheduleRow], held: Sequence[HeldRow]) -> Operatio
     yield Ask("free_blocked", {"ids": ids})
 
 
-def after_awaited(row: ScheduleRow) -> int | None:
+def after_awaited(row: ScheduleColumns) -> int | None:
     """When a schedule is due next, now that the run it awaited has ended."""
     if row.pause is not None:
         return row.next_at

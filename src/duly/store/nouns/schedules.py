@@ -168,7 +168,7 @@ class ScheduleStore(Noun):
 
         From ``since`` up to ``until``, all or none. The moments are those of the present rule.
         """
-        wanted = backfilling.BackfillRequest(name=name, since=since, until=until, again=again)
+        wanted = backfilling.BackfillRun(name=name, since=since, until=until, again=again)
         if dry_run:
             return await self._db.read(lambda: backfilling.foresee(wanted, decide=decide))
         start = self._db.audited(
