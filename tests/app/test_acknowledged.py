@@ -44,9 +44,9 @@ async def test_a_run_that_failed_comes_back_when_the_next_one_fails(world: World
     await world.fire_after(HOUR)
     await world.end(await world.begin(), REFUSED)
     found = await acknowledge(world, await the_need(world))
-    assert (found.ok, found.counts) == (True, Counts(not_kept=1)), "it is counted all the same"
+    assert (found.ok, found.counts) == (True, Counts(failed=1)), "it is counted all the same"
     assert found.headline() == (
-        "0 of 1 due since yesterday 13:00 were kept, and nothing else needs you."
+        "0 of 1 due since yesterday 13:00 were OK, and nothing needs attention."
     )
     await world.fire_after(HOUR)
     await world.end(await world.begin())
@@ -54,7 +54,7 @@ async def test_a_run_that_failed_comes_back_when_the_next_one_fails(world: World
     await world.fire_after(HOUR)
     await world.end(await world.begin(), REFUSED)
     found = await look(world)
-    assert found.headline() == "1 promise needs you (3 due since yesterday 15:00, 1 kept)."
+    assert found.headline() == "1 item needs attention (3 due since yesterday 15:00, 1 OK)."
     assert found.needs[0].moments == 1, "the one before was seen"
 
 

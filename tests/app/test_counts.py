@@ -5,7 +5,7 @@ import pytest
 from duly.model.fire import Cause, Outcome
 from duly.model.states import State
 from duly.store.values import Tally
-from duly.views.fires import Counts, Kept, counted, kept_word
+from duly.views.fires import Counts, RunResult, counted, result_of
 
 SKIPPED, QUEUED, MERGED = Outcome.SKIPPED, Outcome.QUEUED, Outcome.MERGED
 
@@ -15,22 +15,22 @@ SKIPPED, QUEUED, MERGED = Outcome.SKIPPED, Outcome.QUEUED, Outcome.MERGED
     [
         (SKIPPED, Cause.PAUSED, None, "none"),
         (SKIPPED, Cause.EXCLUDED, None, "none"),
-        (SKIPPED, Cause.OVERLAP, None, "not kept"),
-        (SKIPPED, Cause.LATE, None, "not kept"),
-        (QUEUED, None, State.FAILED, "not kept"),
+        (SKIPPED, Cause.OVERLAP, None, "failed"),
+        (SKIPPED, Cause.LATE, None, "failed"),
+        (QUEUED, None, State.FAILED, "failed"),
         (QUEUED, None, State.CANCELLED, "none"),
-        (QUEUED, None, State.RUNNING, "under way"),
+        (QUEUED, None, State.RUNNING, "in progress"),
         (MERGED, Cause.OVERLAP, State.SUCCEEDED, "none"),
-        (QUEUED, None, None, "kept"),
+        (QUEUED, None, None, "succeeded"),
     ],
 )
 def test_a_moment_is_kept_or_somebody_wanted_it_so(
-    outcome: Outcome, cause: Cause | None, state: State | None, word: Kept
+    outcome: Outcome, cause: Cause | None, state: State | None, word: RunResult
 ) -> None:
-    assert kept_word(outcome, cause, state) == word
+    assert result_of(outcome, cause, state) == word
 
 
 def test_what_is_late_was_kept_all_the_same() -> None:
-    assert kept_word(QUEUED, None, State.SUCCEEDED, late=True) == "late"
+    assert result_of(QUEUED, None, State.SUCCEEDED, late=True) == "late"
     tally = Tally(outcome=QUEUED, cause=None, state=State.SUCCEEDED, moments=5, late=2)
-    assert counted([tally]) == Counts(kept=5, late=2)
+    assert counted([tally]) == Counts(succeeded=5, late=2)

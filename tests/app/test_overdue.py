@@ -82,7 +82,7 @@ async def _see_what_is_overdue(world: World) -> None:
         "30 runs of 1 schedule are overdue."
     )
     assert not found.ok
-    assert (found.counts.due, found.counts.kept, found.counts.overdue) == (31, 1, 30)
+    assert (found.counts.due, found.counts.succeeded, found.counts.overdue) == (31, 1, 30)
     assert [(one.name, one.due_at, one.overdue) for one in found.coming] == [
         ("often", MONDAY + 4 * SECOND, True),
         ("hourly", MONDAY + HOUR, False),

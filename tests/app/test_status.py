@@ -51,7 +51,7 @@ async def test_without_schedules_there_is_nothing_to_keep(world: World) -> None:
 async def test_what_was_not_due_yet_is_kept_so_far(world: World) -> None:
     await world.add(plan("report", "every 1h"))
     found = await look(world)
-    assert found.headline() == f"All is kept: nothing was due {SINCE}."
+    assert found.headline() == f"All OK: nothing was due {SINCE}."
     assert [(one.name, one.due_at) for one in found.coming] == [("report", MONDAY + HOUR)]
 
 
@@ -60,11 +60,11 @@ async def test_all_that_was_due_was_kept(world: World) -> None:
     for _ in range(3):
         await world.fire_after(HOUR)
         await world.end(await world.begin())
-    assert (await look(world)).headline() == "All 3 due since yesterday 15:00 were kept."
+    assert (await look(world)).headline() == "All 3 runs since yesterday 15:00 were OK."
     await world.fire_after(HOUR)
     found = await look(world)
-    assert found.headline() == "All 3 due since yesterday 16:00 were kept; 1 under way."
-    assert (found.ok, found.counts) == (True, Counts(kept=3, under_way=1))
+    assert found.headline() == "All 3 runs since yesterday 16:00 were OK; 1 in progress."
+    assert (found.ok, found.counts) == (True, Counts(succeeded=3, in_progress=1))
 
 
 async def test_a_run_in_the_way_needs_somebody(world: World) -> None:
@@ -82,7 +82,7 @@ async def _see_a_run_in_the_way(world: World) -> None:
     await world.fire_after(HOUR)
     await world.fire_after(HOUR)
     found = await look(world)
-    assert found.headline() == "1 promise needs you (3 due since yesterday 15:00, 0 kept)."
+    assert found.headline() == "1 item needs attention (3 due since yesterday 15:00, 0 OK)."
     [need] = found.needs
     assert (need.name, need.kind, need.moments) == ("report", "skipped", 2)
     assert need.due_at == MONDAY + 3 * HOUR
@@ -109,7 +109,7 @@ async def test_what_failed_needs_somebody_until_it_is_retried_with_success(world
     await world.store.jobs.retry(job.id)
     await world.end(await world.begin())
     found = await look(world)
-    assert (found.ok, found.counts) == (True, Counts(kept=1))
+    assert (found.ok, found.counts) == (True, Counts(succeeded=1))
 
 
 async def test_what_failed_longer_ago_than_a_day_is_told_no_more(world: World) -> None:
@@ -150,7 +150,7 @@ async def test_what_was_skipped_by_choice_needs_nobody(world: World) -> None:
     await world.fire_after(HOUR)
     await world.store.schedules.resume("report")
     found = await look(world)
-    assert (found.ok, found.counts) == (True, Counts(on_purpose=2))
+    assert (found.ok, found.counts) == (True, Counts(skipped=2))
 
 
 async def test_without_a_scheduler_nothing_runs_schedules(world: World) -> None:
@@ -209,7 +209,7 @@ async def test_failed_jobs_of_no_schedule_are_gathered_by_their_task(world: Worl
     number = await world.enqueue(call())
     await world.end(await world.begin(), REFUSED)
     found = await look(world)
-    assert found.headline() == f"1 promise needs you (no schedule was due {SINCE})."
+    assert found.headline() == f"1 item needs attention (no schedule was due {SINCE})."
     assert found.needs[0].sentence == "2 jobs failed, the last: ConnectionError: refused"
     assert found.needs[0].commands[1].line == f"duly jobs retry {number}"
 
@@ -223,7 +223,10 @@ async def test_a_schedule_that_stands_still_needs_somebody(world: World) -> None
 
     await world.fire(decide=broken)  # type: ignore[arg-type]
     [need] = (await look(world)).needs
-    assert (need.kind, need.sentence) == ("fault", "stands still: RuntimeError: no such calendar")
+    assert (need.kind, need.sentence) == (
+        "fault",
+        "cannot be fired: RuntimeError: no such calendar",
+    )
 
 
 async def test_what_runs_says_how_far_it_is(world: World) -> None:
@@ -249,7 +252,7 @@ def test_every_tally_is_kept_under_way_not_kept_or_on_purpose() -> None:
         *(replace(one, outcome=Outcome.SKIPPED, cause=cause) for cause in Cause),
     ]
     counts = counted(found)
-    assert counts == Counts(kept=3, late=1, under_way=3, not_kept=6, merged=4, on_purpose=6)
+    assert counts == Counts(succeeded=3, late=1, in_progress=3, failed=6, merged=4, skipped=6)
     assert counts.due == 12
 
 
@@ -259,7 +262,7 @@ def test_several_promises_are_counted() -> None:
     found = Status(
         now=moment,
         since=moment - timedelta(days=1),
-        counts=Counts(kept=1_410, not_kept=2),
+        counts=Counts(succeeded=1_410, failed=2),
         needs=[need, need],
     )
-    assert found.headline() == "2 promises need you (1,412 due since yesterday 06:00, 1,410 kept)."
+    assert found.headline() == "2 items need attention (1,412 due since yesterday 06:00, 1,410 OK)."

@@ -81,12 +81,12 @@ async def _see_the_hours(world: World) -> None:
     )
     assert [cell.worst for cell in seen.hours[-5:]] == [
         "none",
-        "kept",
-        "not kept",
+        "succeeded",
+        "failed",
         "late",
-        "under way",
+        "in progress",
     ]
-    assert seen.counts == Counts(kept=2, late=1, under_way=1, not_kept=1)
+    assert seen.counts == Counts(succeeded=2, late=1, in_progress=1, failed=1)
 
 
 async def test_moments_decided_late_are_in_the_hours_in_which_they_were_due(world: World) -> None:
@@ -104,11 +104,11 @@ async def test_what_is_retried_is_kept_in_the_next_look(world: World) -> None:
     await world.store.schedules.pause("report")
     world.wait(5 * HOUR)
     remembers = DayStrip()
-    assert (await look(world, remembers)).counts == Counts(not_kept=1)
+    assert (await look(world, remembers)).counts == Counts(failed=1)
     await world.store.jobs.retry(job.id)
-    assert (await look(world, remembers)).counts == Counts(under_way=1)
+    assert (await look(world, remembers)).counts == Counts(in_progress=1)
     await world.end(await world.begin())
-    assert (await look(world, remembers)).counts == Counts(kept=1, late=1)
+    assert (await look(world, remembers)).counts == Counts(succeeded=1, late=1)
 
 
 async def test_what_is_over_is_asked_for_once_and_then_in_turn(world: World) -> None:
@@ -175,9 +175,9 @@ async def test_a_day_that_goes_on_forgets_the_hours_before(world: World) -> None
     remembers = DayStrip()
     await world.fire_after(HOUR)
     await world.end(await world.begin())
-    assert (await look(world, remembers)).counts == Counts(kept=1)
+    assert (await look(world, remembers)).counts == Counts(succeeded=1)
     world.wait(23 * HOUR)
-    assert (await look(world, remembers)).hours[0].counts == Counts(kept=1)
+    assert (await look(world, remembers)).hours[0].counts == Counts(succeeded=1)
     world.wait(HOUR)
     asked = asked_for(world)
     seen = await look(world, remembers)
@@ -233,8 +233,8 @@ async def test_a_status_goes_by_the_strip_that_it_is_given(world: World) -> None
         await world.end(await world.begin())
     world.wait(MINUTE)
     alone, given = await status(world.store), await status(world.store, remembers)
-    assert alone.counts == given.counts == Counts(kept=3)
-    assert given.headline() == "All 3 due since yesterday 16:00 were kept."
+    assert alone.counts == given.counts == Counts(succeeded=3)
+    assert given.headline() == "All 3 runs since yesterday 16:00 were OK."
     await world.store.schedules.pause("report")
     world.wait(8 * HOUR)
     assert (await status(world.store, remembers)).headline() == ("All 3 due since 00:00 were kept.")

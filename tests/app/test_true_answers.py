@@ -93,9 +93,9 @@ async def test_merged_runs_are_not_counted_as_what_became_of_another(world: Worl
     await world.fire_after(118 * MINUTE)  # one run makes up for all of them
     await world.end(await world.begin(), REFUSED)
     found = await status(world.store)
-    assert found.counts == Counts(not_kept=1, merged=117)
+    assert found.counts == Counts(failed=1, merged=117)
     [need] = found.needs
-    assert (need.kind, need.moments) == ("failed", found.counts.not_kept)
+    assert (need.kind, need.moments) == ("failed", found.counts.failed)
 
 
 async def test_as_many_late_runs_are_listed_as_are_counted(world: World) -> None:
@@ -116,6 +116,6 @@ async def test_one_failure_of_fifteen_is_a_fifteenth_of_the_bar(world: World) ->
         await world.end(await world.begin(), *([REFUSED] if number == 7 else []))
     view = await DayStrip().look(world.store, world.now)
     shown = str(drawn(view, "UTC", lambda _: ""))
-    found = re.findall(r'<rect class="(kept|not-kept)" [^>]*height="([\d.]+)"', shown)
+    found = re.findall(r'<rect class="(succeeded|failed)" [^>]*height="([\d.]+)"', shown)
     heights = {kind: float(height) for kind, height in found}
-    assert heights["kept"] > 10 * heights["not-kept"] > 0
+    assert heights["succeeded"] > 10 * heights["failed"] > 0

@@ -53,7 +53,7 @@ def crowd(store: str) -> None:
 def test_a_bare_noun_lists_what_jobs_have_met() -> None:
     lines = [line.split() for line in done("-o", "wide").splitlines()]
     assert lines == [
-        ["LIMIT", "AT", "ONCE", "RATE", "HELD", "WAITING", "TEMPLATE"],
+        ["LIMIT", "CONCURRENCY", "RATE", "RUNNING", "WAITING", "TEMPLATE"],
         ["crm:17", "1", "5/s", "1", "2", "crm:{customer_id}"],
     ]
     assert "TEMPLATE" not in done()
@@ -63,16 +63,16 @@ def test_a_bare_noun_lists_what_jobs_have_met() -> None:
         "template": "crm:{customer_id}",
         "concurrency": 1,
         "rate": "5/s",
-        "held": 1,
+        "running": 1,
         "waiting": 2,
     }
 
 
 @pytest.mark.usefixtures("crowd")
 def test_what_is_set_counts_for_more_than_code_until_it_is_reset() -> None:
-    assert done("set", "crm:17", "--concurrency", "3") == "set  crm:17  at once 3  rate 5/s\n"
+    assert done("set", "crm:17", "--concurrency", "3") == "set  crm:17  concurrency 3  rate 5/s\n"
     assert (listed()["concurrency"], listed()["rate"]) == (3, "5/s")
-    assert done("set", "crm:17", "--rate", "none") == "set  crm:17  at once 3  rate -\n"
+    assert done("set", "crm:17", "--rate", "none") == "set  crm:17  concurrency 3  rate -\n"
     assert (listed()["concurrency"], listed()["rate"]) == (3, None)
     done("set", "crm:17", "--concurrency", "none", "--rate", "none")
     assert (listed()["concurrency"], listed()["rate"]) == (None, None)
@@ -83,7 +83,7 @@ def test_what_is_set_counts_for_more_than_code_until_it_is_reset() -> None:
 @pytest.mark.usefixtures("crowd")
 def test_what_is_set_for_a_template_counts_for_its_names() -> None:
     said = done("set", "crm:{customer_id}", "--rate", "100/m")
-    assert said == "set  crm:{customer_id}  at once 1  rate 100/m\n"
+    assert said == "set  crm:{customer_id}  concurrency 1  rate 100/m\n"
     assert (listed()["concurrency"], listed()["rate"]) == (1, "100/m")
 
 

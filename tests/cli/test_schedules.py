@@ -90,7 +90,7 @@ def test_schedules_that_a_wrong_clock_left_ahead_are_seen_and_rewound_in_one_ste
         for command, *words in (["status"], ["why", "one"], ["doctor"])
     }
     assert "duly schedules rewind one" in said["status"]
-    assert "3 promises need you" in said["status"]
+    assert "3 items need attention" in said["status"]
     assert "one fires nothing until" in said["why"]
     assert "the store's clock was ahead" in said["why"]
     assert "duly schedules rewind one" in said["why"]
@@ -130,7 +130,7 @@ def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
     done("pause", "asleep")
     result = duly()
     head, *rows = result.stdout.splitlines()
-    assert head.split() == ["NEXT", "LEFT", "LAST", "PASSED", "OUTCOME", "SCHEDULE"]
+    assert head.split() == ["NEXT", "IN", "LAST", "AGO", "OUTCOME", "SCHEDULE"]
     assert [row.split()[-1] for row in rows] == ["hourly", "weekly", "asleep"]
     hourly, weekly, asleep = rows
     assert " UTC  in " in hourly
@@ -263,7 +263,7 @@ def test_a_pause_has_an_end_and_a_note_on_the_schedules_own_clock(url: str) -> N
     text = done("show", "weekly")
     assert "paused  until Sun 2090-01-01 09:00 CET\n" in text
     assert "note    the disk is full\n" in text
-    assert "\nNEXT                      LEFT\nMon 2090-01-02 02:00 CET  in " in text
+    assert "\nNEXT                      IN\nMon 2090-01-02 02:00 CET  in " in text
     assert shown("weekly")["paused_until"] == "2090-01-01T08:00:00Z"
     assert done("resume", "weekly").startswith("resumed  weekly  next Mon 2")
     assert shown("weekly")["paused"] is False
@@ -341,14 +341,14 @@ def test_show_says_it_in_words() -> None:
     assert lines[:3] == [
         "report: The [31mreport",
         "Weekdays at 02:30 Europe/Berlin.",
-        "Skips its moment while the run before has not ended; missed moments are not made up for; "
+        "Is skipped while the run before has not ended; missed runs are not caught up; "
         "must start within 4 hours, or is skipped.",
     ]
     assert 'task    report {"region":"eu"}' in lines
     assert "owner   person" in lines
     assert len([line for line in lines if " 02:30 CE" in line and "  in " in line]) == 5
     data = shown("report")
-    assert data["explained"] == "Weekdays at 02:30 Europe/Berlin."
+    assert data["sentence"] == "Weekdays at 02:30 Europe/Berlin."
     assert len(data["next"]) == 5
 
 

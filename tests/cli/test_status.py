@@ -53,7 +53,7 @@ def test_what_needs_somebody_is_exit_code_1(path: Path) -> None:
     done = status(path)
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("▲ 1 promise needs you (no schedule was due since yesterday ")
+    assert lines[0].startswith("▲ 1 item needs attention (no schedule was due since yesterday ")
     assert lines[1].startswith("  report  due ")
     assert lines[1].endswith("  failed at its first attempt: ConnectionError: refused")
     assert lines[2:4] == [
@@ -71,9 +71,9 @@ def test_a_program_gets_the_numbers(path: Path) -> None:
     done = status(path, "-o", "json")
     assert done.exit_code == 1
     found = json.loads(done.stdout)
-    assert (found["ok"], found["due"], found["kept"]) == (False, 0, 0)
+    assert (found["ok"], found["due"], found["succeeded"]) == (False, 0, 0)
     [need] = found["needs"]
-    assert (need["name"], need["kind"], need["job"]) == ("report", "failed", number)
+    assert (need["name"], need["kind"], need["job_id"]) == ("report", "failed", number)
     assert [one["name"] for one in found["running"]] == ["roll up"]
     assert [one["name"] for one in found["next"]] == ["report"]
 
@@ -93,7 +93,7 @@ def test_what_only_people_asked_for_is_not_said_to_be_due(path: Path) -> None:
     done = status(path)
     headline = done.stdout.splitlines()[0]
     assert done.exit_code == 1
-    assert headline.startswith("▲ 1 promise needs you (no schedule was due since yesterday ")
+    assert headline.startswith("▲ 1 item needs attention (no schedule was due since yesterday ")
     assert "0 due" not in headline
 
 
@@ -101,9 +101,9 @@ def test_it_can_be_watched_on_a_terminal(path: Path) -> None:
     prepared(path, _failed)
     words = [sys.executable, "-m", "duly", "status", "--watch", "--store", str(path)]
     with terminal(words, path.parent) as shown:
-        shown.until("1 promise needs you")
+        shown.until("1 item needs attention")
         shown.shown = ""
-        shown.until("\x1b[H\x1b[2J▲ 1 promise needs you")
+        shown.until("\x1b[H\x1b[2J▲ 1 item needs attention")
         shown.type(CTRL_C)
         assert shown.ended() == 0
 
@@ -137,11 +137,12 @@ def test_the_numbers_add_up_and_one_clock_is_named(path: Path) -> None:
     assert (skipped - due) % (24 * 60) < 60  # both on one clock: it was decided within the hour
     [counts] = [line for line in shown if " due: " in line]
     due, *parts = (
-        int(word) for word in re.findall(r"(\d+) (?:due|kept|overdue|under way|not kept)", counts)
+        int(word)
+        for word in re.findall(r"(\d+) (?:due|OK|overdue|in progress|missed or failed)", counts)
     )
     assert due == sum(parts)
     assert len(parts) >= 3
-    assert counts.endswith("; 1 not wanted: skipped on purpose or called off")
+    assert counts.endswith("; 1 skipped on purpose or cancelled")
     in_utc = status(path).stdout
     assert "times are in UTC" in in_utc
     assert "Europe/Berlin" not in in_utc

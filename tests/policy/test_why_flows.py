@@ -96,7 +96,9 @@ def test_a_flow_in_which_something_failed_goes_on_and_says_what() -> None:
     answer = why(job(), flow=flow(broken, step("b", "running")))
     assert "0 of 2 steps are done, 1 failed; b runs since" in answer.sentence
     assert answer.evidence == ("step a failed 01:02: raised ValueError: no",)
-    assert ("see the step", "duly why 5001") in [command[:2] for command in answer.commands]
+    assert ("see the step", "duly why 5001") in [
+        (command.what, command.line) for command in answer.commands
+    ]
 
 
 def test_a_failed_flow_says_how_far_it_came_and_how_it_goes_on() -> None:
@@ -115,7 +117,7 @@ def test_a_failed_flow_says_how_far_it_came_and_how_it_goes_on() -> None:
         "ended 01:05: 1 of 4 steps is done, 2 failed, 1 cancelled",
         "step b failed 01:05: raised KeyError: b",
     )
-    assert [command[:2] for command in answer.commands] == [
+    assert [(command.what, command.line) for command in answer.commands] == [
         ("see it", "duly jobs show 4711"),
         ("see the step", "duly why 5001"),  # which failed first, though it is not the first
         ("go on from what failed", "duly jobs retry 4711"),

@@ -118,7 +118,7 @@ def test_a_queue_shows_its_depth_its_limits_and_why_it_rests(shop: Shop) -> None
     shop.send.using(run_after="1h").enqueue(2)
     shop.site.app.queues.set("mail", concurrency=20, rate="100/m", fair=True)
     row = part(shop.page(), 'id="queue-')
-    assert "20 at once · 100/m · tenants take turns" in row
+    assert "20 concurrent · 100/m · tenants take turns" in row
     assert numbers(row)[:1] == ["1"]
     assert numbers(row)[3:4] == ["1"]
     assert "/capacity/pause?name=mail" in row
@@ -154,7 +154,7 @@ def test_what_ended_is_in_the_charts_and_in_the_table(shop: Shop) -> None:
     assert "succeeded <b>3</b>" in text
     assert "failed <b>0</b>" in text
     assert "succeeded 3, failed 0</title>" in text
-    assert "half within" in text
+    assert "p50" in text
     assert "succeeded 0.2, failed 0</title>" in shop.page("/capacity?span=24h")
     rows = shop.page("/capacity?as=table&span=24h").split("<tbody>")[-1].split("</tr>")
     assert sum(int(numbers(row)[0]) for row in rows if numbers(row)) == 3

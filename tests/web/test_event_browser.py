@@ -133,7 +133,7 @@ def test_the_page_of_such_a_schedule_speaks_of_events(here: Served, browser_page
     expect(browser_page.get_by_role("button", name="Replay…")).to_be_visible()
     for absent in ("Backfill", "Skip next"):
         expect(browser_page.get_by_role("button", name=absent)).to_have_count(0)
-    for absent in ("What if", "Lateness", "Nothing is due"):
+    for absent in ("Policies", "Lateness", "Nothing is due"):
         expect(browser_page.get_by_text(absent)).to_have_count(0)
     check_with_axe(browser_page)
     browser_page.get_by_role("button", name="Run now").click()

@@ -65,7 +65,7 @@ def test_what_could_not_react_needs_somebody_who_cannot_run_it_without_an_event(
     page = unescape(raw(here, "/"))
     assert 'has no field "invoice_id"' in page
     assert "/api/v1/schedules/thank/run" not in page
-    assert "1 promise needs you." in page
+    assert "1 item needs attention." in page
 
 
 def test_lists_name_the_event_where_others_have_a_moment(here: Site) -> None:

@@ -208,7 +208,7 @@ def test_every_attempt_is_drawn_and_listed(shop: Shop) -> None:
     number = shop.run(shop.stumble.enqueue())
     page = shop.page(f"/jobs/{number}")
     assert 'aria-label="attempt 1 raised, attempt 2 succeeded"' in page
-    assert len(re.findall(r'<rect class="(?:not-kept|kept)"', page)) == 2
+    assert len(re.findall(r'<rect class="(?:failed|succeeded)"', page)) == 2
     assert 'class="pause"' in page
     assert "next try in 1s" in page
     assert "ConnectionError: the bank did not answer" in page

@@ -19,10 +19,12 @@ from duly.model import schedule
 from duly.model.access import Role
 from duly.model.job import Owner
 from duly.model.worker import Profile
+from duly.policy.firing import decide
 from duly.rules import Rule, Spaced, parse
 from duly.store.store import Store
 from duly.store.values import JobDone, WantedSchedule, Wish
 from tests.infrastructure.moments import every_hour
+from tests.infrastructure.round_trips import record_reads
 from tests.infrastructure.web import Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'
@@ -101,7 +103,7 @@ def text_of(page: str) -> str:
 
 def test_the_list_says_when_each_is_due_and_in_words_how(office: Office) -> None:
     page = text_of(office.page("/schedules"))
-    assert "Next Last Outcome Schedule" in page
+    assert "Next UTC Last Outcome Schedule" in page
     assert "Weekdays at 02:00 Europe/Berlin." in page
     assert page.index("hourly") < page.index("Weekdays")
     assert "fires" not in page
@@ -138,10 +140,10 @@ def test_an_empty_list_teaches_a_step(url: str) -> None:
 def test_a_schedule_opens_with_its_sentence(office: Office) -> None:
     page = text_of(office.page("/schedules/it"))
     assert (
-        "Weekdays at 02:00 Europe/Berlin; skips its moment while the run before has not ended; "
-        "missed moments are made up for once." in page
+        "Weekdays at 02:00 Europe/Berlin; is skipped while the run before has not ended; "
+        "missed runs are caught up once." in page
     )
-    assert "First due moment" in page
+    assert "First run:" in page
 
 
 def test_a_pause_says_who_until_when_and_why(office: Office) -> None:
@@ -149,7 +151,7 @@ def test_a_pause_says_who_until_when_and_why(office: Office) -> None:
     page = text_of(office.page("/schedules/it"))
     assert "Paused" in page
     assert "moving house" in page
-    assert "What is due meanwhile is skipped." in page
+    assert "Runs that are due meanwhile are skipped." in page
     assert "Resume" in page
 
 
@@ -362,3 +364,58 @@ def test_a_removed_schedule_leads_to_the_list_and_comes_back_with_one_step(offic
     assert back.status_code == 200
     assert "was removed" not in office.page("/schedules")
     assert "Weekdays at 02:00" in office.page("/schedules/in_code")
+
+
+def fire_two_hours_ahead(office: Office, name: str) -> None:
+    """Fire as a scheduler does while the database's clock is two hours ahead."""
+
+    async def fired(store: Store) -> None:
+        await store.schedules.rewind(name, to=now() - HOUR)
+        await store.ledger.fire(
+            lambda facts, at: decide(facts, at + 2 * HOUR), limit=10, trust=lambda _: True
+        )
+
+    office.app._lazy.call(fired, twin="")
+
+
+def test_a_schedule_that_a_wrong_clock_left_ahead_is_rewound_on_its_page(office: Office) -> None:
+    assert "rewind" not in office.page("/schedules/hourly")
+    fire_two_hours_ahead(office, "hourly")
+    page = office.page("/schedules/hourly")
+    assert "It fires nothing until" in text_of(page)
+    [asked] = re.findall(r'hx-confirm="(Rewind from [^"]+)"', page)
+    until = now() + 2 * HOUR
+    assert f"{until:%H:%M}" in asked or f"{until - timedelta(minutes=1):%H:%M}" in asked
+    assert asked.endswith(" to now? Runs that were fired are not fired again.")
+    headers = office.site.sign_in("ada", "admin") | {"hx-request": "true"}
+    answer = office.site.client.post("/api/v1/schedules/hourly/rewind", headers=headers)
+    assert "hourly is rewound." in answer.text
+    after = office.page("/schedules/hourly")
+    assert "It fires nothing until" not in text_of(after)
+    assert "rewound to" in after
+
+
+def test_the_page_of_a_schedule_reads_the_store_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.app.schedules.run("hourly")
+    office.page("/schedules/hourly")
+    trips = record_reads(monkeypatch)
+    office.page("/schedules/hourly")
+    about_it = [trip for trip in trips if "list_fires" in trip or "named_schedules" in trip]
+    assert len(about_it) == 1
+    [statements] = about_it
+    assert len(statements) == len(set(statements))
+    assert [name for trip in trips for name in trip].count("list_changes") == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/schedules"])
+def test_a_page_with_several_schedules_has_one_zone_and_names_it(office: Office, path: str) -> None:
+    office.app.schedules.add("12:00 Asia/Tokyo", office.bare, name="tokyo")
+    office.app.schedules.add("12:00 America/New_York", office.bare, name="new_york")
+    page = office.page(path)
+    shown = re.findall(r'<time[^>]* title="[^"]*\d (\S+) · \d{4}', page)
+    assert shown
+    assert set(shown) == {"UTC"}
+    assert "Next UTC" in text_of(page)
+    assert "Asia/Tokyo · " in office.page("/schedules/tokyo")

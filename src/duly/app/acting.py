@@ -22,7 +22,7 @@ from duly.runtime.http_workers import HttpWorkers
 from duly.settings import Settings
 from duly.store.store import Store
 from duly.views.charts import Charts, QueueRateMeter
-from duly.views.today import Today
+from duly.views.today import TodayCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +41,7 @@ class WebBackend:
     ) -> None:
         self.registry = registry
         self.zone = zone
-        self.today = Today()
+        self.today = TodayCache()
         self._lazy = lazy
         self._settings = settings
         self._http_workers: HttpWorkers | None = None

@@ -362,6 +362,12 @@ def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
     return change
 
 
+async def rewound(store: Store, name: str, *, to: datetime | None = None) -> Schedule:
+    """Set the cursor back to a time, or to now: the cure after the database's clock was ahead."""
+    await store.schedules.rewind(name, to=to or await store.surroundings.now())
+    return await found(store, name)
+
+
 async def taken_back(store: Store, name: str) -> Schedule:
     """Let what code declares count again; what was removed is added again."""
     known = await store.schedules.in_code(name)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.typed_schedules import LaneInfo
     from duly.model.limit import Rate
+    from duly.views.capacity import LimitView
 
 NO_LIMIT = "none"
 MOST_LISTED = 10_000
@@ -50,9 +51,11 @@ def list_command(store: str, view: View) -> None:
       duly limits -o wide         with the template that a name is made from
       duly limits --watch
 
-    HELD is how many are in it now, WAITING how many wait to get in.
+    RUNNING is the number of jobs that hold it, WAITING the number of jobs that wait for it.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    show_list(store, view, lambda there: there.limits.listed(limit=MOST_LISTED), LIMITS)
+    from duly.views.capacity import limit_list
+
+    show_list(store, view, limit_list, LIMITS)
 
 
 @limits.command("set")
@@ -81,7 +84,7 @@ def set_command(*, name: str, concurrency: str | None, rate: str | None, store: 
         return numbers
 
     at_once, often = ask(store, done)
-    click.echo(f"set  {name}  at once {_shown(at_once)}  rate {_shown(often)}")
+    click.echo(f"set  {name}  concurrency {_shown(at_once)}  rate {_shown(often)}")
 
 
 @limits.command("reset")
@@ -102,8 +105,8 @@ def reset(name: str, store: str) -> None:
     click.echo(f"reset  {name}")
 
 
-LIMITS: "Listing[LaneInfo]" = Listing(
-    headings=("LIMIT", "AT ONCE", "RATE", "HELD", "WAITING"),
+LIMITS: "Listing[LimitView]" = Listing(
+    headings=("LIMIT", "CONCURRENCY", "RATE", "RUNNING", "WAITING"),
     wide=("TEMPLATE",),
     row=lambda lane, _: (
         lane.name,
@@ -113,14 +116,6 @@ LIMITS: "Listing[LaneInfo]" = Listing(
         str(lane.waiting),
         lane.template,
     ),
-    plain=lambda lane: {
-        "name": lane.name,
-        "template": lane.template,
-        "concurrency": lane.concurrency,
-        "rate": None if lane.rate is None else str(lane.rate),
-        "held": lane.running,
-        "waiting": lane.waiting,
-    },
     name=lambda lane: lane.name,
     nothing="no job has met a limit yet",
     colour=lambda lane: "yellow" if lane.waiting else None,

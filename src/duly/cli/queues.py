@@ -1,4 +1,4 @@
-"""``duly queues``: lines of jobs, held up or slowed down by hand."""
+"""``duly queues``: list the queues, pause and limit them."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.capacity import Queues
     from duly.model.queue import Queue
+    from duly.views.capacity import QueueView
 
 _NAME = click.argument("name", metavar="NAME")
 NO_LIMIT = "none"
@@ -39,16 +40,16 @@ def queues() -> None:
 @store_option
 @list_options
 def list_command(store: str, view: View) -> None:
-    """List the queues that were set, or that a worker listens to.
+    """List the queues that were set, that a worker listens to, or that hold jobs.
 
     \b
       duly queues
       duly queues --watch
       duly queues -o json
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.views.capacity import known_queues
+    from duly.views.capacity import queue_list
 
-    show_list(store, view, known_queues, QUEUES)
+    show_list(store, view, queue_list, QUEUES)
 
 
 @queues.command("pause")
@@ -99,13 +100,14 @@ def set_command(
 def _change(
     url: str, change: "Callable[[Queues], Awaitable[Queue]]", *, make: bool = False
 ) -> None:
-    async def changed(store: "Store") -> "tuple[Queue, str | None]":
+    async def changed(store: "Store") -> "tuple[QueueView, str | None]":
         from duly.app.capacity import Queues
         from duly.connection import OpenStore
+        from duly.views.capacity import queue_view
         from duly.views.workers import unheard_queue
 
         queue = await change(Queues(OpenStore(store)))
-        return queue, await unheard_queue(store, queue.name)
+        return await queue_view(store, queue), await unheard_queue(store, queue.name)
 
     queue, note = ask(url, changed, make=make)
     click.echo("  ".join(one_line(cell) for cell in _row(queue) if cell))
@@ -113,32 +115,25 @@ def _change(
         click.echo(f"note: {one_line(note)}", err=True)
 
 
-def _row(queue: "Queue") -> tuple[str, ...]:
+def _row(queue: "QueueView") -> tuple[str, ...]:
     state = "paused" if queue.paused else "fair" if queue.fair else "open"
     return (
         queue.name,
         state,
         NOTHING if queue.concurrency is None else str(queue.concurrency),
-        NOTHING if queue.rate is None else str(queue.rate),
+        queue.rate or NOTHING,
         queue.note,
     )
 
 
-def _plain(queue: "Queue") -> dict[str, object]:
-    return {
-        "name": queue.name,
-        "paused": queue.paused,
-        "note": queue.note,
-        "concurrency": queue.concurrency,
-        "rate": None if queue.rate is None else str(queue.rate),
-        "fair": queue.fair,
-    }
+def _depths(queue: "QueueView") -> tuple[str, ...]:
+    return str(queue.ready), str(queue.scheduled), str(queue.blocked), str(queue.running)
 
 
-QUEUES: "Listing[Queue]" = Listing(
-    headings=("QUEUE", "STATE", "AT ONCE", "RATE", "NOTE"),
-    row=lambda queue, _: _row(queue),
-    plain=_plain,
+QUEUES: "Listing[QueueView]" = Listing(
+    headings=("QUEUE", "STATE", "CONCURRENCY", "RATE", "NOTE"),
+    wide=("READY", "SCHEDULED", "BLOCKED", "RUNNING"),
+    row=lambda queue, _: (*_row(queue), *_depths(queue)),
     name=lambda queue: queue.name,
     nothing="no queue was set, and no worker listens to any",
     colour=lambda queue: "yellow" if queue.paused else None,

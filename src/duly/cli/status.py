@@ -1,4 +1,4 @@
-"""``duly status``: was everything kept, what needs somebody, what runs, what comes next."""
+"""``duly status``: were all runs OK, what needs attention, what runs, what is next."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import View, utc_option, watch_option
+from duly.cli.formats import View, utc_option, view_as_dict, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
@@ -28,7 +28,7 @@ FIRST_STEP = (
 @watch_option
 @utc_option
 def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
-    """Say whether all that was due since yesterday was kept, and what needs you.
+    """Say whether all runs since yesterday were OK, and what needs attention.
 
     \b
       duly status
@@ -37,12 +37,12 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
 
 
     \b
-    What needs you was not kept in the last 24 hours, and no choice of yours explains it: skipped
-    because it was late or because the run before had not ended, failed, waiting for a worker that
-    is not there, blocked by a changed signature, or overdue because no scheduler is running.
+    A run of the last 24 hours needs attention if it was skipped because it was late or because the
+    run before had not ended, if it failed, waits for a worker that is not there, is blocked by a
+    changed signature, or is overdue because no scheduler is running.
 
     \b
-    Exit codes: 0 nothing needs you, 1 something does, 5 the store cannot be reached.
+    Exit codes: 0 nothing needs attention, 1 something does, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
     from duly.views.today import status as look
 
@@ -62,7 +62,9 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
 
 def _written(found: "Status", output: str, zone: str) -> str:
     if output == "json":
-        return json_text(_plain(found, zone))
+        from duly.views.today import TodayView
+
+        return json_text(view_as_dict(TodayView.of(found, zone)))
     return "\n".join(map(one_line, _lines(found, zone)))
 
 
@@ -92,23 +94,23 @@ def _need(found: "Status", need: "Need", zone: str) -> Iterator[str]:
 
 
 def _counts(found: "Status") -> Iterator[str]:
-    """What the moments came to that were due, unless all of them were kept."""
+    """The results of the runs that were due, unless all of them were OK."""
     counts = found.counts
     late = f" ({counts.late:,} of them late)" if counts.late else ""
     rest = {
         "overdue": counts.overdue,
-        "under way": counts.under_way,
-        "not kept": counts.not_kept,
+        "in progress": counts.in_progress,
+        "missed or failed": counts.failed,
     }
     others = [f"{count:,} {what}" for what, count in rest.items() if count]
     said = []
     if late or others:
-        parts = ", ".join([f"{counts.kept:,} kept{late}", *others])
+        parts = ", ".join([f"{counts.succeeded:,} OK{late}", *others])
         said.append(f"{counts.due:,} due: {parts}")
     if counts.merged:
         said.append(f"{counts.merged:,} merged into another run")
-    if counts.on_purpose:
-        said.append(f"{counts.on_purpose:,} not wanted: skipped on purpose or called off")
+    if counts.skipped:
+        said.append(f"{counts.skipped:,} skipped on purpose or cancelled")
     if said:
         yield f"  {'; '.join(said)}"
 
@@ -134,10 +136,9 @@ def _awaiting(found: "Status", zone: str) -> Iterator[str]:
     yield "waiting for an answer"
     rows = []
     for step in found.awaiting:
-        event, key, until = step.awaits.event, step.awaits.key, step.awaits.until
-        about = "" if key is None else f" about {key}"
-        ends = "" if until is None else f"until {LocalClock(zone, found.now).near(until)}"
-        rows.append((str(step.id), step.name, f"{event}{about}", ends))
+        about = "" if step.key is None else f" about {step.key}"
+        ends = "" if step.until is None else f"until {LocalClock(zone, found.now).near(step.until)}"
+        rows.append((str(step.id), step.name, f"{step.event}{about}", ends))
     yield from _indented(rows)
 
 
@@ -158,64 +159,3 @@ def _coming(found: "Status", zone: str) -> Iterator[str]:
 
 def _indented(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"  {line.rstrip()}" for line in table(rows[0], rows[1:]).splitlines()]
-
-
-def _plain(found: "Status", zone: str) -> dict[str, object]:
-    counts = found.counts
-    return {
-        "headline": found.headline(zone),
-        "ok": found.ok,
-        "now": found.now.isoformat(),
-        "since": found.since.isoformat(),
-        "due": counts.due,
-        "kept": counts.kept,
-        "late": counts.late,
-        "under_way": counts.under_way,
-        "not_kept": counts.not_kept,
-        "merged": counts.merged,
-        "overdue": counts.overdue,
-        "on_purpose": counts.on_purpose,
-        "needs": [_plain_need(need) for need in found.needs],
-        "running": [
-            {
-                "id": job.id,
-                "name": job.name,
-                "since": job.since.isoformat(),
-                "percent": job.percent,
-                "message": job.message,
-            }
-            for job in found.running
-        ],
-        "awaiting": [
-            {
-                "id": step.id,
-                "name": step.name,
-                "flow": step.flow,
-                "event": step.awaits.event,
-                "key": step.awaits.key,
-                "until": None if step.awaits.until is None else step.awaits.until.isoformat(),
-            }
-            for step in found.awaiting
-        ],
-        "next": [
-            {
-                "name": one.name,
-                "due_at": one.due_at.isoformat(),
-                "zone": one.zone,
-                "overdue": one.overdue,
-            }
-            for one in found.coming
-        ],
-    }
-
-
-def _plain_need(need: "Need") -> dict[str, object]:
-    return {
-        "name": need.name,
-        "kind": need.kind,
-        "due_at": None if need.due_at is None else need.due_at.isoformat(),
-        "sentence": need.sentence,
-        "moments": need.moments,
-        "job": need.job_id,
-        "commands": [command._asdict() for command in need.commands],
-    }

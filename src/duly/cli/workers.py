@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import Listing, NounGroup, View, iso, list_options, show_list
+from duly.cli.formats import Listing, NounGroup, View, list_options, show_list
 from duly.cli.options import WholeNumber
 from duly.cli.output import roughly
 from duly.cli.store import ask, store_option
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.capacity import Workers
     from duly.model.worker import WorkerInfo
+    from duly.views.capacity import WorkerView
 
 _NAME = click.argument("name", metavar="NAME")
 
@@ -48,10 +49,13 @@ def list_command(store: str, view: View) -> None:
       duly workers -o wide        with their tasks, resources and versions
       duly workers --watch
 
-    RUNNING is how many jobs of how many it can run at once. BEAT is when it was last heard of.
-    ORDER is what it was told to do, or that its process is gone, where that can be seen from here.
+    RUNNING is the number of jobs that it runs, of how many it may run at once. HEARTBEAT is the age
+    of its last heartbeat. STATE is the requested state, or that its process is gone, where that can
+    be seen from here.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    show_list(store, view, lambda there: there.work.living(), WORKERS)
+    from duly.views.capacity import worker_list
+
+    show_list(store, view, worker_list, WORKERS)
 
 
 @workers.command("drain")
@@ -94,74 +98,42 @@ def _tell(
 ) -> None:
     """Tell it, and say what each that was told does from now on; one that is gone does nothing."""
 
-    async def told(store: "Store") -> "Sequence[WorkerInfo]":
+    async def told(store: "Store") -> "list[WorkerView]":
         from duly.app.capacity import Workers
         from duly.connection import OpenStore
+        from duly.views.capacity import WorkerView
 
-        return await order(Workers(OpenStore(store)))
+        return [WorkerView.of(info) for info in await order(Workers(OpenStore(store)))]
 
-    for info in ask(url, told):
-        click.echo(f"{info.name} ({info.id}): {_gone(info, View()) or doing}")
+    for one in ask(url, told):
+        click.echo(f"{one.name} ({one.id}): {_gone(one, View()) or doing}")
 
 
-def _row(info: "WorkerInfo", view: View) -> tuple[str, ...]:
-    ago = max(view.now - info.beat_at, timedelta())
+def _row(worker: "WorkerView", view: View) -> tuple[str, ...]:
+    ago = max(view.now - worker.beat_at, timedelta())
     return (
-        info.name,
-        str(info.id),
-        str(info.profile.host.pid),
-        ",".join(info.queues),
-        f"{info.running}/{_slots(info)}",
+        worker.name,
+        str(worker.id),
+        str(worker.pid),
+        ",".join(worker.queues),
+        f"{worker.running}/{worker.slots}",
         f"{roughly(ago)} ago",
-        _order(info, view),
-        ",".join(info.tasks),
-        ",".join(f"{name}={amount}" for name, amount in info.profile.resources.items()) or "-",
-        info.profile.version,
+        _gone(worker, view) or worker.order,
+        ",".join(worker.tasks),
+        ",".join(f"{name}={amount}" for name, amount in worker.resources.items()) or "-",
+        worker.version,
     )
 
 
-def _order(info: "WorkerInfo", view: View) -> str:
-    """What it was told; and if its process is not there any more, that."""
-    return _gone(info, view) or info.order
+def _gone(worker: "WorkerView", view: View) -> str:
+    return f"gone, its lease ends {view.left(worker.lease_until)}" if worker.gone else ""
 
 
-def _gone(info: "WorkerInfo", view: View) -> str:
-    from duly.views.workers import is_gone
-
-    return f"gone, its lease ends {view.left(info.lease_until)}" if is_gone(info) else ""
-
-
-def _plain(info: "WorkerInfo") -> dict[str, object]:
-    from duly.views.workers import is_gone
-
-    return {
-        "id": info.id,
-        "name": info.name,
-        "pid": info.profile.host.pid,
-        "queues": list(info.queues),
-        "tasks": list(info.tasks),
-        "resources": dict(info.profile.resources),
-        "running": info.running,
-        "slots": _slots(info),
-        "started_at": iso(info.started_at),
-        "beat_at": iso(info.beat_at),
-        "lease_until": iso(info.lease_until),
-        "order": info.order,
-        "gone": is_gone(info),
-        "version": info.profile.version,
-    }
-
-
-def _slots(info: "WorkerInfo") -> int:
-    return info.profile.slots if info.slots_ordered is None else info.slots_ordered
-
-
-WORKERS: "Listing[WorkerInfo]" = Listing(
-    headings=("NAME", "ID", "PID", "QUEUES", "RUNNING", "BEAT", "ORDER"),
+WORKERS: "Listing[WorkerView]" = Listing(
+    headings=("NAME", "ID", "PID", "QUEUES", "RUNNING", "HEARTBEAT", "STATE"),
     wide=("TASKS", "RESOURCES", "VERSION"),
     row=_row,
-    plain=_plain,
-    name=lambda info: info.name,
+    name=lambda worker: worker.name,
     nothing="no worker lives; start one: duly worker",
-    colour=lambda info: None if info.order == "run" else "yellow",
+    colour=lambda worker: None if worker.order == "run" else "yellow",
 )

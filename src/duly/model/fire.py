@@ -64,7 +64,8 @@ class StoredFire:
         return self.series != CLOCK and self.cause is Cause.ASKED
 
 
-class LeftAlone(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
     """A moment that a backfill leaves alone, because it had a job before."""
 
     due_at: datetime

@@ -28,6 +28,7 @@ from duly.model.terms import Terms
 from duly.model.worker import Host, Profile, WorkerInfo
 from duly.policy.redaction import hidden_json
 from duly.store.database import Row, Value
+from duly.store.values import RunTimes
 
 _MICROSECOND = timedelta(microseconds=1)
 _ENCODER = msgspec.json.Encoder()
@@ -462,3 +463,16 @@ class JobEnding:
     result: str | None = None
     error: str | None = None
     keep: int | None = None  # how long the result is kept, in microseconds
+
+
+def run_times(found: Iterable[Row]) -> dict[int, RunTimes]:
+    """When jobs ran, by their numbers."""
+    return {
+        number: RunTimes(
+            state=State(state),
+            first_at=moment(first),
+            started_at=moment(started),
+            ended_at=moment(ended),
+        )
+        for number, state, first, started, ended in found
+    }

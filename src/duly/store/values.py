@@ -439,6 +439,19 @@ class RunTimes:
     ended_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRecord:
+    """Everything that is known about one schedule, read in one transaction."""
+
+    now: datetime
+    schedule: StoredSchedule
+    skipped: frozenset[datetime]  # future runs that are skipped in advance
+    fires: Sequence[StoredFire]  # the newest first
+    runs: Mapping[int, RunTimes]  # of their jobs, by number
+    declared: tuple[str, Plan] | None  # the app whose code declares it, and its plan there
+    changes: Sequence[tuple[datetime, str, str]]  # when, who, what; the newest first
+
+
 HappeningKind = Literal["moment", "began", "ended"]
 
 

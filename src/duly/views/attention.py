@@ -1,15 +1,16 @@
-"""What needs somebody: what was not kept, or cannot be, and no choice explains it.
+"""What needs attention: runs that were missed or failed, and jobs that cannot run.
 
-What somebody has acknowledged is not among it, until something new happens. That no scheduler is
-running cannot be acknowledged: it is no event that somebody has seen, it goes on.
+Acknowledged items are left out until something new happens. That no scheduler is running cannot be
+acknowledged: it is a condition that lasts, not an event.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.errors import NotFound
 from duly.instants import EPOCH
 from duly.model.access import Matter
+from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_scheduler
 from duly.store.store import Store
@@ -26,7 +27,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Something that was not kept, or cannot be, and what it needs."""
+    """Something that needs attention, and what helps. Secrets are hidden."""
 
     name: str  # of the schedule, or of the task
     # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault", "ahead" or
@@ -85,7 +86,12 @@ async def needs(
     ]
     broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
     found += [await _not_kept(store, one, zone) for one in broken]
-    return found + await _failed(store, since)
+    return [_redacted(need) for need in found + await _failed(store, since)]
+
+
+def _redacted(need: Need) -> Need:
+    commands = (replace(one, line=redacted(one.line)) for one in need.commands)
+    return replace(need, sentence=redacted(need.sentence), commands=tuple(commands))
 
 
 async def without_worker(store: Store) -> list[Need]:
@@ -147,7 +153,7 @@ async def _faulty(store: Store, progress: StoreProgress) -> list[Need]:
             continue
         matter = Matter(subject=f"schedule:{name}", kind="fault", until=schedule.cursor)
         show = SuggestedCommand("see it", f"duly schedules show {name}")
-        said = f"stands still: {first_line(schedule.fault)}"
+        said = f"cannot be fired: {first_line(schedule.fault)}"
         need = Need(name=name, kind="fault", sentence=said, commands=(show,), matter=matter)
         found += [] if matter in known else [need]
     return found[:MOST_NEEDS]

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Annotated
+
+from msgspec import Meta
 
 from duly.model.job import Job
 from duly.model.queue import Queue
-from duly.model.worker import WorkerInfo
+from duly.model.worker import Order, WorkerInfo
+from duly.policy.redaction import redacted
 from duly.policy.why import about
 from duly.policy.why.answer import plural
 from duly.store.store import Store
@@ -16,34 +19,141 @@ from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
 from duly.views.workers import is_gone
 
-LimitFacts: TypeAlias = LaneInfo
+MOST_LISTED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
-    queue: Queue
-    depth: Depth
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """A queue, its limits and its jobs. Above 10,000, a number means: more than that."""
+
+    name: str
+    paused: bool
+    note: str
+    concurrency: int | None
+    rate: str | None
+    fair: Annotated[bool, Meta(description="Whether tenants take turns.")]
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    oldest_ready_at: datetime | None
+
+    @classmethod
+    def of(cls, queue: Queue, depth: Depth) -> "QueueView":
+        return cls(
+            name=queue.name,
+            paused=queue.paused,
+            note=redacted(queue.note),
+            concurrency=queue.concurrency,
+            rate=None if queue.rate is None else str(queue.rate),
+            fair=queue.fair,
+            ready=depth.ready,
+            scheduled=depth.scheduled,
+            blocked=depth.blocked,
+            running=depth.running,
+            oldest_ready_at=depth.oldest_ready_at,
+        )
 
 
-async def queue_facts(store: Store) -> list[QueueFacts]:
-    """Those that were set, that a worker listens to, or that hold jobs; by name."""
-    return with_depths(await known_queues(store), await store.evidence.depths())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitView:
+    """A limit under one rendered name, and its jobs."""
+
+    name: str
+    template: str
+    concurrency: int | None
+    rate: str | None
+    running: int
+    waiting: int
+
+    @classmethod
+    def of(cls, lane: LaneInfo) -> "LimitView":
+        return cls(
+            name=lane.name,
+            template=lane.template,
+            concurrency=lane.concurrency,
+            rate=None if lane.rate is None else str(lane.rate),
+            running=lane.running,
+            waiting=lane.waiting,
+        )
 
 
-def with_depths(known: Iterable[Queue], depths: Iterable[Depth]) -> list[QueueFacts]:
-    """Each with what is in it. What is in a queue that nobody knows is shown all the same."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerView:
+    """A worker: what it can run, and what it was told."""
+
+    id: int
+    name: str
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: Annotated[int, Meta(description="How many jobs it may run at once.")]
+    slots_ordered: Annotated[int | None, Meta(description="The same, if somebody has set it.")]
+    running: int
+    resources: dict[str, int]
+    order: Annotated[Order, Meta(description="The state that was requested.")]
+    gone: Annotated[bool, Meta(description="Its process has ended, and its lease has not.")]
+    version: str
+    pid: int
+    started_at: datetime
+    beat_at: Annotated[datetime, Meta(description="Its last heartbeat.")]
+    lease_until: datetime
+
+    @classmethod
+    def of(cls, info: WorkerInfo) -> "WorkerView":
+        profile = info.profile
+        return cls(
+            id=info.id,
+            name=info.name,
+            queues=info.queues,
+            tasks=info.tasks,
+            slots=slots_of(info),
+            slots_ordered=info.slots_ordered,
+            running=info.running,
+            resources=dict(profile.resources),
+            order=info.order,
+            gone=is_gone(info),
+            version=profile.version,
+            pid=profile.host.pid,
+            started_at=info.started_at,
+            beat_at=info.beat_at,
+            lease_until=info.lease_until,
+        )
+
+
+def slots_of(info: WorkerInfo) -> int:
+    """How many jobs a worker may run at once: as it was told, or else as it was started."""
+    return info.profile.slots if info.slots_ordered is None else info.slots_ordered
+
+
+async def queue_list(store: Store) -> list[QueueView]:
+    """The queues that were set, that a worker listens to, or that hold jobs; by name."""
+    found = with_depths(await known_queues(store), await store.evidence.depths())
+    return [QueueView.of(queue, depth) for queue, depth in found]
+
+
+async def limit_list(store: Store, *, limit: int = MOST_LISTED) -> list[LimitView]:
+    """The limits that jobs have met, the last used first."""
+    return [LimitView.of(lane) for lane in await store.limits.listed(limit=limit)]
+
+
+async def worker_list(store: Store) -> list[WorkerView]:
+    return [WorkerView.of(info) for info in await store.work.living()]
+
+
+async def queue_view(store: Store, queue: Queue) -> QueueView:
+    """A queue that was just changed."""
+    depths = {depth.queue: depth for depth in await store.evidence.depths()}
+    return QueueView.of(queue, depths.get(queue.name) or Depth(queue=queue.name))
+
+
+def with_depths(known: Iterable[Queue], depths: Iterable[Depth]) -> list[tuple[Queue, Depth]]:
+    """Each queue with its jobs; also those that hold jobs and that nobody has set."""
     queues = {queue.name: queue for queue in known}
     inside = {depth.queue: depth for depth in depths}
     return [
-        QueueFacts(queues.get(name) or Queue(name=name), inside.get(name) or Depth(queue=name))
+        (queues.get(name) or Queue(name=name), inside.get(name) or Depth(queue=name))
         for name in sorted({*queues, *inside})
     ]
-
-
-async def queue_fact(store: Store, queue: Queue) -> QueueFacts:
-    """One that was just changed."""
-    depths = {depth.queue: depth for depth in await store.evidence.depths()}
-    return QueueFacts(queue, depths.get(queue.name) or Depth(queue=queue.name))
 
 
 async def known_queues(store: Store) -> "Sequence[Queue]":
@@ -79,8 +189,7 @@ class WorkerLine:
 
     @property
     def slots(self) -> int:
-        ordered = self.info.slots_ordered
-        return self.info.profile.slots if ordered is None else ordered
+        return slots_of(self.info)
 
     @property
     def doing(self) -> str:
@@ -192,17 +301,20 @@ async def limit_named(store: Store, name: str) -> LaneInfo:
 
 
 def _queues(
-    facts: Iterable[QueueFacts], flows: Mapping[str, QueueRates], *, living: Iterable[WorkerInfo]
+    facts: Iterable[tuple[Queue, Depth]],
+    flows: Mapping[str, QueueRates],
+    *,
+    living: Iterable[WorkerInfo],
 ) -> list[QueueLine]:
     heard = {name for worker in living for name in worker.queues}
     return [
         QueueLine(
-            queue=one.queue,
-            depth=one.depth,
-            flow=flows.get(one.queue.name) or QueueRates(came=None, ended=0.0),
-            heard=one.queue.name in heard,
+            queue=queue,
+            depth=depth,
+            flow=flows.get(queue.name) or QueueRates(came=None, ended=0.0),
+            heard=queue.name in heard,
         )
-        for one in facts
+        for queue, depth in facts
     ]
 
 

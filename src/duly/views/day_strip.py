@@ -15,7 +15,7 @@ from itertools import groupby
 from duly.clock import boottime
 from duly.instants import floored
 from duly.store.store import Store
-from duly.views.fires import LATE, Counts, Kept, counted
+from duly.views.fires import LATE, Counts, RunResult, counted
 from duly.views.overdue import HOURS_AHEAD, OverdueRuns, UpcomingRuns, ahead, find_overdue
 
 HOURS = 24
@@ -32,16 +32,16 @@ class HourCell:
     counts: Counts
 
     @property
-    def worst(self) -> Kept:
-        if self.counts.not_kept:
-            return "not kept"
+    def worst(self) -> RunResult:
+        if self.counts.failed:
+            return "failed"
         if self.counts.overdue:
             return "overdue"
         if self.counts.late:
             return "late"
-        if self.counts.under_way:
-            return "under way"
-        return "kept" if self.counts.kept else "none"
+        if self.counts.in_progress:
+            return "in progress"
+        return "succeeded" if self.counts.succeeded else "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class _Quarter:
 
     @property
     def may_change(self) -> bool:
-        return any(counts.under_way or counts.not_kept for counts in self.hours.values())
+        return any(counts.in_progress or counts.failed for counts in self.hours.values())
 
 
 def _cell(start: datetime, quarters: Iterable[_Quarter], overdue: OverdueRuns | None) -> HourCell:

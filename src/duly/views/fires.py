@@ -1,19 +1,23 @@
-"""Whether moments were kept: what people want to know of them, in words and in numbers."""
+"""Scheduled runs (fires): one row of the ledger each, and their results in numbers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
 
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
+from duly.policy.redaction import redacted
 from duly.rules.event_rule import BEGINNING
 from duly.store.store import Store
 from duly.store.values import RunTimes, Tally
+from duly.views import duration
 
-Kept: TypeAlias = Literal["kept", "late", "under way", "overdue", "not kept", "none"]
+RunResult: TypeAlias = Literal["succeeded", "late", "in progress", "overdue", "failed", "none"]
 
 LATE = timedelta(minutes=1)  # what begins later than this is worth a word
 
@@ -23,79 +27,79 @@ _ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED, Cause.WI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Scheduled runs. Due are those that are kept, under way, not kept or overdue."""
+    """Scheduled runs by result. Merged and skipped ones are not counted as due."""
 
-    kept: int = 0
-    late: int = 0  # so many of the kept
-    under_way: int = 0
-    not_kept: int = 0
+    succeeded: int = 0
+    late: int = 0  # so many of those that succeeded
+    in_progress: int = 0
+    failed: int = 0
     overdue: int = 0  # no scheduler has fired them
     merged: int = 0  # another run stands for them: it is counted, and they are not
-    on_purpose: int = 0  # skipped because somebody wanted it so, or called off: not counted as due
+    skipped: int = 0  # skipped on purpose, or cancelled: not counted as due
 
     @property
     def due(self) -> int:
-        return self.kept + self.under_way + self.not_kept + self.overdue
+        return self.succeeded + self.in_progress + self.failed + self.overdue
 
     @property
-    def parts(self) -> "Mapping[Kept, int]":
+    def parts(self) -> "Mapping[RunResult, int]":
         """Return the runs that were due, counted by outcome, the best outcome first."""
         return {
-            "kept": self.kept - self.late,
+            "succeeded": self.succeeded - self.late,
             "late": self.late,
-            "under way": self.under_way,
+            "in progress": self.in_progress,
             "overdue": self.overdue,
-            "not kept": self.not_kept,
+            "failed": self.failed,
         }
 
     @classmethod
     def total(cls, parts: "Iterable[Counts]") -> "Counts":
         parts = list(parts)
         return cls(
-            kept=sum(part.kept for part in parts),
+            succeeded=sum(part.succeeded for part in parts),
             late=sum(part.late for part in parts),
-            under_way=sum(part.under_way for part in parts),
-            not_kept=sum(part.not_kept for part in parts),
+            in_progress=sum(part.in_progress for part in parts),
+            failed=sum(part.failed for part in parts),
             overdue=sum(part.overdue for part in parts),
             merged=sum(part.merged for part in parts),
-            on_purpose=sum(part.on_purpose for part in parts),
+            skipped=sum(part.skipped for part in parts),
         )
 
 
-def kept_word(
+def result_of(
     outcome: Outcome, cause: Cause | None, state: State | None, *, late: bool = False
-) -> Kept:
+) -> RunResult:
     """In a word; ``none``: nobody wanted it kept. A job that is forgotten by now has not failed."""
     if outcome is Outcome.MERGED:
         return "none"  # the run that stands for it has a word of its own
     if outcome is Outcome.SKIPPED:
-        return "none" if cause in _ON_PURPOSE else "not kept"
+        return "none" if cause in _ON_PURPOSE else "failed"
     if state in (State.FAILED, State.EXPIRED):
-        return "not kept"
+        return "failed"
     if state is State.CANCELLED:
         return "none"
     if state is not None and state not in ENDED:
-        return "under way"
-    return "late" if late else "kept"
+        return "in progress"
+    return "late" if late else "succeeded"
 
 
 def counted(tallies: Iterable[Tally]) -> Counts:
-    found: Counter[Kept] = Counter()
+    found: Counter[RunResult] = Counter()
     merged = 0
     for tally in tallies:
         if tally.outcome is Outcome.MERGED:
             merged += tally.moments
             continue
-        word = kept_word(tally.outcome, tally.cause, tally.state)
+        word = result_of(tally.outcome, tally.cause, tally.state)
         found[word] += tally.moments
-        found["late"] += tally.late if word == "kept" else 0
+        found["late"] += tally.late if word == "succeeded" else 0
     return Counts(
-        kept=found["kept"],
+        succeeded=found["succeeded"],
         late=found["late"],
-        under_way=found["under way"],
-        not_kept=found["not kept"],
+        in_progress=found["in progress"],
+        failed=found["failed"],
         merged=merged,
-        on_purpose=found["none"],
+        skipped=found["none"],
     )
 
 
@@ -146,6 +150,45 @@ class Fire:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireView:
+    """A scheduled run: when it was due, its outcome, and why."""
+
+    due_at: datetime
+    outcome: Literal["queued", "merged", "skipped"]
+    reason: str
+    job_id: int | None
+    decided_at: datetime
+    covers_from: Annotated[
+        datetime, Meta(description="One row may stand for many runs, due from here to due_at.")
+    ]
+    count: Annotated[int | None, Meta(description="How many; null if too many to count.")]
+    manual: Annotated[bool, Meta(description="Requested by hand, not by the clock.")]
+    event: Annotated[int | None, Meta(description="The event that made it due.")]
+    state: Annotated[str | None, Meta(description="The state of its job.")]
+    started_at: datetime | None
+    lateness: Annotated[str | None, Meta(description="From due_at to started_at.")]
+    took: Annotated[str | None, Meta(description="The duration of its last run.")]
+
+    @classmethod
+    def of(cls, fire: Fire) -> "FireView":
+        return cls(
+            due_at=fire.due_at,
+            outcome=fire.outcome,  # type: ignore[arg-type] # one of the three
+            reason=redacted(fire.reason),
+            job_id=fire.job_id,
+            decided_at=fire.decided_at,
+            covers_from=fire.covers_from,
+            count=fire.count,
+            manual=fire.manual,
+            event=fire.event,
+            state=fire.state,
+            started_at=fire.started_at,
+            lateness=duration(fire.lateness),
+            took=duration(fire.took),
+        )
+
+
 def fires(found: Iterable[StoredFire], schedule: str, *, reacts: bool = False) -> list[Fire]:
     return [Fire.of(fire, schedule, reacts=reacts) for fire in found]
 
@@ -155,6 +198,12 @@ async def with_runs(store: Store, found: Sequence[StoredFire], schedule: str) ->
     told = fires(found, schedule, reacts=await made_by_events(store, found))
     jobs = [fire.job_id for fire in told if fire.job_id is not None]
     runs = await store.evidence.runs_of(jobs) if jobs else {}
+    return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
+
+
+def fires_of(found: Iterable[StoredFire], runs: Mapping[int, RunTimes], plan: Plan) -> list[Fire]:
+    """Rows of the ledger with the times of their jobs."""
+    told = fires(found, plan.name, reacts=reacts(plan))
     return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
 
 

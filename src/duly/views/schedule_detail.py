@@ -1,4 +1,4 @@
-"""All that a page says of one schedule: where it stands, and what became of its moments."""
+"""One schedule with everything about it: the page, ``duly schedules show`` and its JSON."""
 
 import json
 from collections import defaultdict
@@ -7,19 +7,31 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from shlex import quote
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta
 
 from duly.declare.changes import FieldDifference
 from duly.declare.comparison import plan
 from duly.declare.entry_plans import entry_of
 from duly.declare.schedule_file import ScheduleFile
 from duly.errors import NotFound, RuleError
-from duly.model.schedule import Pause, Plan
+from duly.model.schedule import Pause, Plan, StoredSchedule
+from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand
 from duly.rules import Spaced, clock_change_notes, local_time
 from duly.store.store import Store
-from duly.views.fires import Fire, history
-from duly.views.schedules import Schedule, beyond, in_words, own_zone, policies_in_words, preview
+from duly.store.values import AHEAD, ScheduleRecord
+from duly.views.fires import Fire, FireView, fires_of
+from duly.views.schedules import (
+    Schedule,
+    ScheduleView,
+    beyond,
+    in_words,
+    moments_ahead,
+    own_zone,
+    policies_in_words,
+)
 
 PAGE: Final = 25
 NEXT: Final = 3
@@ -31,32 +43,31 @@ _TO: Final = " → "
 _JSON: Final = json.JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """A field that is otherwise here than in the code of an app."""
+    """A field that was edited and differs from the code of an app."""
 
+    field: str
+    here: str
+    in_code: str
     app: str
-    difference: FieldDifference
-
-    @property
-    def field(self) -> str:
-        return self.difference.field
-
-    @property
-    def here(self) -> str:
-        return self.difference.shown[0]
-
-    @property
-    def in_code(self) -> str:
-        return self.difference.shown[1]
 
     def __str__(self) -> str:
         return f"{self.field} is {self.here} here, and {self.in_code} in {self.app}"
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """A change of a schedule."""
+
+    at: datetime
+    by: str
+    what: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDetail:
-    """What may be another in a second."""
+    """Everything about one schedule, as the page and ``duly schedules show`` lay it out."""
 
     schedule: Schedule
     sentence: str
@@ -65,59 +76,94 @@ class ScheduleDetail:
     pause: Pause | None
     fault: str | None
     overdue: datetime | None  # when its oldest run was due that no scheduler has fired
+    cursor_ahead: datetime | None  # it fires nothing until then: a clock was wrong
     ahead: Sequence[datetime]
-    skipped: Sequence[datetime]  # moments ahead that were skipped in advance
+    skipped: Sequence[datetime]  # future runs that are skipped in advance
     after_end: bool  # whether the end of a run decides when it is due
     notes: Sequence[str]  # on clock changes that make a difference
     drift: Sequence[Drift]
     fires: Sequence[Fire]  # the newest first
-    before: datetime | None  # where the page behind begins; None: these are the last
+    before: datetime | None  # where the next page begins; None: this is the last
+    changes: Sequence[ScheduleChange]
+    measured: Sequence[Fire]  # the last runs that were started by the clock
+
+    @property
+    def as_view(self) -> "ScheduleDetailView":
+        return ScheduleDetailView.of(
+            self.schedule,
+            policies_in_words=list(self.policies),
+            next=list(self.ahead),
+            history=[FireView.of(fire) for fire in self.fires],
+            changes=list(self.changes),
+            drift=list(self.drift),
+        )
+
+    def hours(self, zone: str) -> "list[HourLateness]":
+        """The median lateness of the measured runs, by hour of the week."""
+        return _hours(self.measured, zone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDetailView(ScheduleView):
+    """A schedule with its next and last runs, its changes and its drift."""
+
+    policies_in_words: list[str]
+    next: list[datetime]
+    history: Annotated[list[FireView], Meta(description="The newest first.")]
+    changes: list[ScheduleChange]
+    drift: Annotated[list[Drift], Meta(description="Edited fields that differ from the code.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourLateness:
-    """How late the runs were begun that were due in an hour of a weekday."""
+    """The median lateness of the runs that were due in one hour of a weekday."""
 
     weekday: int  # Monday is 0
     hour: int
     runs: int
-    lateness: timedelta  # in the middle
+    lateness: timedelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleBackground:
-    """What hardly changes while somebody looks."""
-
-    hours: Sequence[HourLateness]
-    weighed: int  # so many runs were looked at for it
-    changes: Sequence[tuple[datetime, str, str]]
-
-
-async def standing(
-    store: Store, name: str, *, now: datetime, before: datetime | None = None
+async def schedule_detail(
+    store: Store,
+    name: str,
+    *,
+    before: datetime | None = None,
+    page: int = PAGE,
+    coming: int = NEXT,
+    measured: int = 0,
 ) -> ScheduleDetail:
-    found = await store.schedules.get(name)
-    skipped = (await store.ledger.skipped_ahead([found.id])).get(found.id, frozenset())
-    stored = beyond(found, skipped)
-    latest = await store.ledger.latest([stored.id])
-    schedule = Schedule.of(stored, latest.get(stored.id))
-    plan, readable = schedule.plan, schedule.plan.is_readable
-    fires = await history(store, name, since=None, until=before or now, limit=PAGE + 1)
+    """Read one schedule in one round trip; ``before`` pages back through its history.
+
+    ``measured`` is how many runs are read for ``hours``, instead of one page.
+    """
+    limit = max(page + 1, measured)
+    found = await store.schedules.record(name, until=before, limit=limit, changes=CHANGES)
+    stored = beyond(found.schedule, found.skipped)
+    fires = fires_of(found.fires, found.runs, stored.plan)
+    schedule = Schedule.of(stored, found.fires[0] if found.fires and before is None else None)
+    plan, is_readable = stored.plan, stored.plan.is_readable
+    ahead = stored.cursor > found.now + AHEAD and stored.next_at is not None
     return ScheduleDetail(
         schedule=schedule,
         sentence=in_words(plan),
-        policies=policies_in_words(plan) if readable else (),
+        policies=policies_in_words(plan) if is_readable else (),
         zone=own_zone(plan),
         pause=stored.pause,
         fault=stored.fault,
-        overdue=stored.overdue_at(now),
-        ahead=await _ahead(store, schedule) if readable else (),
-        skipped=sorted(skipped),
-        after_end=readable and isinstance(plan.kept, Spaced),
-        notes=_notes(plan, now) if readable else (),
-        drift=await drift(store, name),
-        fires=fires[:PAGE],
-        before=fires[PAGE].due_at + timedelta.resolution if len(fires) > PAGE else None,
+        overdue=stored.overdue_at(found.now),
+        cursor_ahead=stored.cursor if ahead else None,
+        ahead=_ahead(found, coming) if is_readable else (),
+        skipped=sorted(found.skipped),
+        after_end=is_readable and isinstance(plan.kept, Spaced),
+        notes=_notes(plan, found.now) if is_readable else (),
+        drift=_drift(found.schedule, found.declared),
+        fires=fires[:page],
+        before=fires[page].due_at + timedelta.resolution if len(fires) > page else None,
+        changes=[
+            ScheduleChange(at, who, redacted(readable(what))) for at, who, what in found.changes
+        ],
+        measured=[one for one in fires if one.lateness is not None and not one.manual],
     )
 
 
@@ -127,17 +173,15 @@ def _notes(plan: Plan, now: datetime) -> Sequence[str]:
     return ()
 
 
-async def background(store: Store, name: str, *, zone: str, now: datetime) -> ScheduleBackground:
-    fires = await history(store, name, since=None, until=now, limit=MOST_WEIGHED)
-    late = [one for one in fires if one.lateness is not None and not one.manual]
-    return ScheduleBackground(
-        hours=_hours(late, zone),
-        weighed=len(late),
-        changes=[
-            (moment, who, readable(what))
-            for moment, who, what in await store.schedules.changes(name, limit=CHANGES)
-        ],
-    )
+def _ahead(found: ScheduleRecord, count: int) -> Sequence[datetime]:
+    """The next runs; of a paused schedule, those after the pause."""
+    pause, kept = found.schedule.pause, found.schedule.plan.kept
+    with suppress(RuleError):  # it costs too much: the schedule's fault says so
+        if pause is None:
+            return moments_ahead(found.schedule, found.skipped, found.now, count)
+        if pause.until is not None and not isinstance(kept, Spaced):
+            return list(kept.between(pause.until - timedelta.resolution, pause.until + FAR, count))
+    return ()
 
 
 def readable(change: str) -> str:
@@ -156,17 +200,6 @@ def readable(change: str) -> str:
         if old.get(field) != new.get(field)
     ]
     return before + "; ".join(differing) + behind[last:]
-
-
-async def _ahead(store: Store, schedule: Schedule) -> Sequence[datetime]:
-    """Its next moments; of one that is paused, those behind the pause."""
-    until, kept = schedule.paused_until, schedule.plan.kept
-    with suppress(RuleError):  # it costs too much: the schedule's fault says so
-        if not schedule.paused:
-            return await preview(store, schedule.name, NEXT)
-        if until is not None and not isinstance(kept, Spaced):
-            return list(kept.between(until - timedelta.resolution, until + FAR, NEXT))
-    return ()
 
 
 def _hours(fires: Iterable[Fire], zone: str) -> list[HourLateness]:
@@ -213,17 +246,35 @@ async def _removed(store: Store, name: str, app: str) -> Removed:
     return Removed(name=name, app=app, at=at, by=who)
 
 
+async def schedule_changes(store: Store, name: str) -> list[ScheduleChange]:
+    """The changes of a schedule, the newest first; it may have been removed."""
+    return [
+        ScheduleChange(at, who, redacted(readable(what)))
+        for at, who, what in await store.schedules.changes(name)
+    ]
+
+
 async def drift(store: Store, name: str) -> list[Drift]:
     known = await store.schedules.in_code(name)
+    if known is None or name in {gone for gone, _ in await store.schedules.removed()}:
+        return []
+    return _drift(await store.schedules.get(name), known)
+
+
+def _drift(live: StoredSchedule, known: tuple[str, Plan] | None) -> list[Drift]:
+    """The fields in which a schedule differs from what code declares."""
     if known is None:
         return []
     app, declared = known
-    if name in {gone for gone, _ in await store.schedules.removed()}:
-        return []
-    live = await store.schedules.get(name)
+    name = live.plan.name
     here, code = (
         ScheduleFile(schedules={name: entry_of(one)})
         for one in (live, replace(live, plan=declared))
     )
     [change] = plan(code, code, here).changes
-    return [Drift(app, difference) for difference in change.drift]
+    return [_drift_of(app, difference) for difference in change.drift]
+
+
+def _drift_of(app: str, difference: FieldDifference) -> Drift:
+    here, in_code = difference.shown
+    return Drift(field=difference.field, here=here, in_code=in_code, app=app)

@@ -1,13 +1,16 @@
 """Schedules and their due moments, as people see them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from shlex import quote
-from typing import Final
+from typing import Annotated, Any, Final, Literal, Self
+
+from msgspec import Meta
 
 from duly.durations import say_duration
 from duly.errors import DulyError, InvalidValue, NotFound, RuleError
@@ -17,11 +20,12 @@ from duly.model.policies import Missed
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter, parse_schedule_filter
 from duly.policy.firing import moment_after_end
+from duly.policy.redaction import hidden_call, redacted
 from duly.policy.why import LocalClock
-from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, parse
+from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, local_time, parse
 from duly.store.store import Store
 from duly.store.values import RunTimes
-from duly.views.fires import LATE, Fire, Kept, kept_word, reacts, with_run
+from duly.views.fires import LATE, Fire, FireView, RunResult, reacts, result_of, with_run
 
 MOST_PREVIEWED = 1_000
 PAGE = 1_000
@@ -71,6 +75,61 @@ class Schedule:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleView:
+    """A schedule: its rule, its task and its current state. Secrets are hidden."""
+
+    name: str
+    rule: str
+    zone: str | None
+    sentence: Annotated[str, Meta(description="The rule in words.")]
+    task: str
+    args: Any
+    title: str
+    queue: str
+    priority: int
+    tags: tuple[str, ...]
+    owner: Literal["code", "file", "api", "person"]
+    policies: Annotated[dict[str, Any], Meta(description="Policies that differ from the defaults.")]
+    paused: bool
+    paused_until: datetime | None
+    note: Annotated[str, Meta(description="Why it is paused, or why it cannot be fired.")]
+    next_at: datetime | None
+    created_at: datetime
+    last: FireView | None
+
+    @classmethod
+    def of(cls, schedule: Schedule, **more: Any) -> Self:
+        plan = schedule.plan
+        return cls(
+            name=schedule.name,
+            rule=schedule.rule,
+            zone=schedule.zone,
+            sentence=in_words(plan),
+            task=schedule.task,
+            args=hidden_call(schedule.task, json.loads(schedule.args)),
+            title=redacted(schedule.title),
+            queue=schedule.queue,
+            priority=plan.priority,
+            tags=schedule.tags,
+            owner=schedule.owner,  # type: ignore[arg-type] # one of the four
+            policies=_policies(plan),
+            paused=schedule.paused,
+            paused_until=schedule.paused_until,
+            note=redacted(schedule.note),
+            next_at=schedule.next_at,
+            created_at=schedule.created_at,
+            last=None if schedule.last is None else FireView.of(schedule.last),
+            **more,
+        )
+
+
+def _policies(plan: Plan) -> dict[str, Any]:
+    policies: dict[str, Any] = json.loads(plan.policies.as_json())
+    retry = policies.get("retry")
+    return policies if retry is None else policies | {"retry": json.loads(retry)}
+
+
 async def found(store: Store, name: str) -> Schedule:
     there = await upcoming_one(store, await store.schedules.get(name))
     latest = await store.ledger.latest([there.id])
@@ -102,15 +161,21 @@ async def meant(
 async def preview(store: Store, name: str, count: int) -> Sequence[datetime]:
     if not 1 <= count <= MOST_PREVIEWED:
         raise InvalidValue(f"count={count}: from 1 to {MOST_PREVIEWED:,}")
-    schedule = await upcoming_one(store, await store.schedules.get(name))
+    found = await store.schedules.record(name, limit=1, changes=1)
+    return moments_ahead(found.schedule, found.skipped, found.now, count)
+
+
+def moments_ahead(
+    schedule: StoredSchedule, skipped: AbstractSet[datetime], now: datetime, count: int
+) -> list[datetime]:
+    """The next moments of a schedule that are not skipped in advance."""
     kept = schedule.plan.kept
     if isinstance(kept, Spaced):
-        return [] if schedule.next_at is None else [schedule.next_at]
-    now = max(schedule.cursor, (await store.upkeep.progress()).now)
-    skipped = (await store.ledger.skipped_ahead([schedule.id])).get(schedule.id, ())
+        next_at = beyond(schedule, skipped).next_at
+        return [] if next_at is None else [next_at]
     moments: list[datetime] = []
     with Budget():
-        moment = kept.after(now)
+        moment = kept.after(max(schedule.cursor, now))
         while len(moments) < count and moment is not None:
             if moment not in skipped:
                 moments.append(moment)
@@ -151,8 +216,8 @@ def policies_in_words(plan: Plan) -> Sequence[str]:
 
 
 _OVERLAP = {
-    "skip": "skips its moment while the run before has not ended",
-    "queue_one": "waits for the run before, the newest moment only",
+    "skip": "is skipped while the run before has not ended",
+    "queue_one": "waits for the run before; only the newest waits",
     "queue_all": "waits for the runs before",
     "replace": "stops the run before, if that has not ended",
     "allow": "runs beside the run before, if that has not ended",
@@ -163,12 +228,12 @@ _LATE = {"skip": "or is skipped", "run": "or runs late", "hurry": "or goes befor
 def _missed_in_words(missed: Missed) -> str:
     match missed.policy:
         case "latest":
-            return "missed moments are made up for once"
+            return "missed runs are caught up once"
         case "skip":
-            return "missed moments are not made up for"
+            return "missed runs are not caught up"
         case "all":
             apart = f", {say_duration(missed.spacing)} apart" if missed.spacing else ""
-            return f"missed moments are made up for, the newest {missed.at_most:,}{apart}"
+            return f"missed runs are caught up, the newest {missed.at_most:,}{apart}"
 
 
 async def upcoming(store: Store, schedules: Sequence[StoredSchedule]) -> list[StoredSchedule]:
@@ -224,54 +289,63 @@ async def _what_it_is(store: Store, name: str) -> NotFound | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class MomentView:
+    """A moment, and the local time in the zone of its rule."""
+
+    at: datetime
+    local: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFacts:
+class RuleView:
+    """A rule in words, its next moments, and notes on DST."""
+
     sentence: str
-    zone: str | None  # of its moments; None: it needs none
-    moments: Sequence[datetime]
-    notes: Sequence[str]  # what clock changes will do
+    zone: Annotated[str | None, Meta(description="The zone of the moments; null: it needs none.")]
+    items: list[MomentView]
+    notes: Annotated[Sequence[str], Meta(description="The effect of clock changes.")]
+    next: None = None
+
+    @classmethod
+    def of(
+        cls, sentence: str, zone: str | None, moments: Iterable[datetime], notes: Sequence[str] = ()
+    ) -> "RuleView":
+        items = [MomentView(at, local_time(at, zone or "UTC").isoformat()) for at in moments]
+        return cls(sentence=sentence, zone=zone, items=items, notes=notes)
 
 
 async def rule_facts(
     store: Store, text: str, *, zone: str | None, dst: str = "cron", count: int = 10
-) -> RuleFacts:
+) -> RuleView:
     """Evaluate a rule that a caller typed, in a thread: it may take a second, or be refused."""
     now = await store.surroundings.now()
     return await asyncio.to_thread(_rule_facts, text, now, zone=zone, dst=dst, count=count)
 
 
-def _rule_facts(text: str, now: datetime, *, zone: str | None, dst: str, count: int) -> RuleFacts:
+def _rule_facts(text: str, now: datetime, *, zone: str | None, dst: str, count: int) -> RuleView:
     with Budget():
         return _facts_of(parse(text, zone=zone, dst=dst), now, zone=zone, count=count)
 
 
-def _facts_of(rule: Rule | Spaced, now: datetime, *, zone: str | None, count: int) -> RuleFacts:
+def _facts_of(rule: Rule | Spaced, now: datetime, *, zone: str | None, count: int) -> RuleView:
     if isinstance(rule, Spaced):
         after = rule.after_end(now)
         moments = [] if after is None else [after]
-        return RuleFacts(sentence=rule.explain(), zone=None, moments=moments, notes=())
+        return RuleView.of(rule.explain(), None, moments)
     moments = list(rule.between(now, datetime.max.replace(tzinfo=UTC), count))
-    return RuleFacts(
-        sentence=rule.explain(),
-        zone=rule.zone or zone,
-        moments=moments,
-        notes=clock_change_notes(rule, now),
-    )
+    return RuleView.of(rule.explain(), rule.zone or zone, moments, clock_change_notes(rule, now))
 
 
-async def schedule_moments(store: Store, name: str, *, count: int) -> RuleFacts:
+async def schedule_moments(store: Store, name: str, *, count: int) -> RuleView:
     """The same of a schedule, without what it excludes or skips ahead."""
-    moments = await preview(store, name, count)
-    plan = (await store.schedules.get(name)).plan
+    found = await store.schedules.record(name, limit=1, changes=1)
+    plan = found.schedule.plan
     kept = plan.kept
-    notes = clock_change_notes(kept, await store.surroundings.now())
+    moments = moments_ahead(found.schedule, found.skipped, found.now, count)
+    notes = clock_change_notes(kept, found.now)
     zone = plan.shown_zone if isinstance(kept, Rule) else None
-    return RuleFacts(sentence=kept.explain(), zone=zone, moments=moments, notes=notes)
-
-
-async def changes(store: Store, name: str) -> list[tuple[datetime, str, str]]:
-    """When, who, what: the newest first."""
-    return await store.schedules.changes(name)
+    return RuleView.of(kept.explain(), zone, moments, notes)
 
 
 ROWS: Final = 40
@@ -281,7 +355,7 @@ RECENT: Final = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentFire:
     fire: Fire
-    kept: Kept
+    kept: RunResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,4 +430,4 @@ def _seen(fire: StoredFire, plan: Plan, run: RunTimes | None) -> RecentFire:
     told = with_run(Fire.of(fire, plan.name, reacts=reacts(plan)), run)
     late = (told.lateness or timedelta()) > LATE
     state = None if run is None else run.state
-    return RecentFire(fire=told, kept=kept_word(fire.outcome, fire.cause, state, late=late))
+    return RecentFire(fire=told, kept=result_of(fire.outcome, fire.cause, state, late=late))

@@ -1,11 +1,13 @@
-"""How things stand: was everything kept, what needs somebody, what runs, what comes next."""
+"""Today: were all runs OK, what needs attention, what is running, what is next."""
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Annotated
+
+from msgspec import Meta
 
 from duly.clock import boottime
 from duly.errors import NotFound
@@ -13,6 +15,7 @@ from duly.instants import HORIZON
 from duly.model.fire import StoredFire
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
+from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, first_line
 from duly.store.store import Store
 from duly.views.attention import Need, needs
@@ -31,35 +34,45 @@ MOST_AWAITING = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
+    """A job that is running."""
+
     id: int
-    name: str  # of its title, or its task
+    name: Annotated[str, Meta(description="Its title, or its task.")]
     since: datetime
     percent: float | None = None
     message: str = ""
 
 
-class AwaitingStep(NamedTuple):
-    """A step that goes on when somebody, or something, says so."""
+@dataclass(frozen=True, slots=True)
+class AwaitingStep:
+    """A step of a flow that waits for an event: POST /api/v1/events answers it."""
 
     id: int  # of its job
     flow: int
-    name: str  # of its flow
-    awaits: Awaits
+    name: Annotated[str, Meta(description="The name of its flow.")]
+    event: str
+    key: str | None
+    until: datetime | None
+
+    @property
+    def awaits(self) -> Awaits:
+        return Awaits(self.event, self.key, self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRun:
+    """The next run of a schedule."""
+
     name: str
     due_at: datetime
     zone: str
-    overdue: bool = False  # no scheduler has fired it
+    overdue: Annotated[bool, Meta(description="Due, and not fired yet.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRun:
     schedule: str
     due_at: datetime
-    zone: str
     job_id: int | None
     sentence: str
 
@@ -91,29 +104,79 @@ class Status:
             return f"{counted} overdue." if brief else self.overdue.sentence(zone)
         if self.needs:
             count = len(self.needs)
-            many = "1 promise needs you" if count == 1 else f"{count} promises need you"
+            many = "1 item needs attention" if count == 1 else f"{count} items need attention"
             return f"{many}." if brief else f"{many} ({self._of_all(clock)})."
         if not self.scheduled:
             return "Nothing is scheduled yet."
         if not self.counts.due:
-            return f"All is kept: nothing was due since {self._start(clock)}."
-        if self.counts.not_kept:
-            some = f"{self.counts.kept:,} of {self.counts.due:,} due since {self._start(clock)}"
-            return f"{some} were kept, and nothing else needs you."
-        ended = self.counts.kept
-        under_way = f"; {self.counts.under_way:,} under way" if self.counts.under_way else ""
-        return f"All {ended:,} due since {self._start(clock)} were kept{under_way}."
+            return f"All OK: nothing was due since {self._start(clock)}."
+        if self.counts.failed:
+            some = (
+                f"{self.counts.succeeded:,} of {self.counts.due:,} due since {self._start(clock)}"
+            )
+            return f"{some} were OK, and nothing needs attention."
+        ended = self.counts.succeeded
+        in_progress = (
+            f"; {self.counts.in_progress:,} in progress" if self.counts.in_progress else ""
+        )
+        return f"All {ended:,} runs since {self._start(clock)} were OK{in_progress}."
 
     def _of_all(self, clock: LocalClock) -> str:
         """What somebody runs by hand, or has promised, needs them and was not due by a schedule."""
         if not self.counts.due:
             return f"no schedule was due since {self._start(clock)}"
-        due, kept = self.counts.due, self.counts.kept
-        return f"{due:,} due since {self._start(clock)}, {kept:,} kept"
+        due, kept = self.counts.due, self.counts.succeeded
+        return f"{due:,} due since {self._start(clock)}, {kept:,} OK"
 
     def _start(self, clock: LocalClock) -> str:
         *day, time = clock.near(self.since).split()
         return f"yesterday {time[:5]}" if day else time[:5]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodayView:
+    """Whether all runs since yesterday were OK, and what needs attention."""
+
+    headline: str
+    ok: Annotated[bool, Meta(description="Nothing needs attention.")]
+    now: datetime
+    since: datetime
+    due: int
+    succeeded: int
+    late: Annotated[int, Meta(description="Succeeded, and started late.")]
+    in_progress: int
+    failed: Annotated[int, Meta(description="Missed or failed.")]
+    overdue: Annotated[int, Meta(description="Due, and not fired: no scheduler is running.")]
+    merged: Annotated[int, Meta(description="Replaced by another run; not counted as due.")]
+    skipped: Annotated[int, Meta(description="Skipped on purpose; not counted as due.")]
+    needs: Annotated[Sequence[Need], Meta(description="What needs attention.")]
+    running: Sequence[RunningJob]
+    running_count: int
+    awaiting: Annotated[Sequence[AwaitingStep], Meta(description="The first to time out, first.")]
+    next: Sequence[NextRun]
+
+    @classmethod
+    def of(cls, found: Status, zone: str) -> "TodayView":
+        counts = found.counts
+        return cls(
+            headline=found.headline(zone),
+            ok=found.ok,
+            now=found.now,
+            since=found.since,
+            due=counts.due,
+            succeeded=counts.succeeded,
+            late=counts.late,
+            in_progress=counts.in_progress,
+            failed=counts.failed,
+            overdue=counts.overdue,
+            merged=counts.merged,
+            skipped=counts.skipped,
+            needs=found.needs,
+            running=found.running,
+            running_count=found.running_count,
+            awaiting=found.awaiting,
+            next=found.coming,
+        )
 
 
 async def status(store: Store, strip: DayStrip | None = None, *, zone: str | None = None) -> Status:
@@ -159,10 +222,10 @@ async def _one(store: Store, job: Job) -> RunningJob:
     mine = note if note is not None and note.attempt == job.attempt else None
     return RunningJob(
         id=job.id,
-        name=job.title or job.task,
+        name=redacted(job.title or job.task),
         since=job.claimed_at or job.ready_at,
         percent=None if mine is None else mine.percent,
-        message="" if mine is None else first_line(mine.message),
+        message="" if mine is None else redacted(first_line(mine.message)),
     )
 
 
@@ -170,7 +233,7 @@ def _flow(job: Job, flow: FlowProgress) -> RunningJob:
     done = flow.steps - flow.remaining
     return RunningJob(
         id=job.id,
-        name=job.title or job.task,
+        name=redacted(job.title or job.task),
         since=job.claimed_at or job.ready_at,
         percent=100 * done / flow.steps,
         message=f"{done:,} of {flow.steps:,} steps",
@@ -184,7 +247,9 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
         if awaits is not None and job.parent is not None:
             with suppress(NotFound):  # removed a moment ago
                 flow = await store.jobs.get(job.parent)
-                found.append(AwaitingStep(job.id, flow.id, flow.title or flow.task, awaits))
+                key = None if awaits.key is None else redacted(awaits.key)
+                name = redacted(flow.title or flow.task)
+                found.append(AwaitingStep(job.id, flow.id, name, awaits.event, key, awaits.until))
     return found
 
 
@@ -214,7 +279,8 @@ PAUSE_SECONDS = 10.0
 class LateRuns:
     """Made once in a process, for one store: it asks again when other hours have some."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str = "UTC") -> None:
+        self._zone = zone
         self._seen: list[tuple[datetime, int]] = []
         self._known: list[LateRun] = []
         self._asked_at = -PAUSE_SECONDS
@@ -222,35 +288,38 @@ class LateRuns:
     async def look(self, store: Store, view: StripView) -> list[LateRun]:
         seen = [(cell.start, cell.counts.late) for cell in view.hours if cell.counts.late]
         if seen != self._seen and boottime() - self._asked_at >= PAUSE_SECONDS:
-            self._known = await _late(store, [start for start, _ in seen], view.now)
+            self._known = await _late(
+                store, [start for start, _ in seen], view.now, zone=self._zone
+            )
             self._seen, self._asked_at = seen, boottime()
         return self._known
 
 
-async def _late(store: Store, hours: Sequence[datetime], until: datetime) -> list[LateRun]:
+async def _late(
+    store: Store, hours: Sequence[datetime], until: datetime, *, zone: str
+) -> list[LateRun]:
     """Back through the hours that have some: each may have been decided long after it was due."""
     found: list[LateRun] = []
     for hour in reversed(hours):
         left = MOST - len(found)
         for row in await store.evidence.late_moments(hour, until, late=LATE, limit=left):
-            found += await _said(store, row)
+            found += await _said(store, row, zone)
         if len(found) >= MOST:
             break
         until = hour
     return found
 
 
-async def _said(store: Store, row: StoredFire) -> list[LateRun]:
+async def _said(store: Store, row: StoredFire, zone: str) -> list[LateRun]:
     """Nothing of a schedule that is gone."""
     schedule = await store.evidence.schedule(row.schedule_id)
     if schedule is None:
         return []
-    answer = await answer_moment(store, schedule, row)
+    answer = await answer_moment(store, schedule, row, zone=zone)
     return [
         LateRun(
             schedule=schedule.plan.name,
             due_at=row.due_at,
-            zone=schedule.plan.shown_zone,
             job_id=row.job_id,
             sentence=answer.short or answer.sentence,
         )
@@ -260,26 +329,29 @@ async def _said(store: Store, row: StoredFire) -> list[LateRun]:
 FRESH_SECONDS = 0.8
 
 
-class Today:
-    """Made once in a process, for one store: it remembers."""
+class TodayCache:
+    """Asks the store once for everybody who looks. Made once in a process, for one store."""
 
     def __init__(self) -> None:
         self._strip = DayStrip()
-        self._late = LateRuns()
         self._lock = asyncio.Lock()
-        self._known: Status | None = None
-        self._asked_at = 0.0
+        self._late: dict[str, LateRuns] = {}
+        self._known: dict[str, tuple[float, Status]] = {}  # by zone
         self._overdue: OverdueRuns | None = None
         self._overdue_asked_at = -FRESH_SECONDS
 
-    async def look(self, store: Store) -> Status:
+    async def look(self, store: Store, zone: str) -> Status:
+        """How things stand, with all times in one zone."""
         async with self._lock:
-            if self._known is None or boottime() - self._asked_at > FRESH_SECONDS:
-                found = await status(store, self._strip)
-                late = await self._late.look(store, found.strip) if found.strip else ()
-                self._known = replace(found, late=late)
-                self._asked_at = boottime()
-            return self._known
+            asked_at, known = self._known.get(zone, (0.0, None))
+            if known is not None and boottime() - asked_at <= FRESH_SECONDS:
+                return known
+            found = await status(store, self._strip, zone=zone)
+            runs = self._late.setdefault(zone, LateRuns(zone))
+            late = await runs.look(store, found.strip) if found.strip else ()
+            fresh = replace(found, late=late)
+            self._known[zone] = (boottime(), fresh)
+            return fresh
 
     async def overdue(self, store: Store) -> OverdueRuns | None:
         """What every page says first. Several pages may ask at once: it is looked up for one."""

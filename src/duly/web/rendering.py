@@ -24,11 +24,11 @@ from duly.web.task_text import as_json, coloured, sentence, shown
 
 # Each state has a shape besides its colour, for readers who cannot tell colours apart.
 SHAPES: Final = {
-    "succeeded": "●", "kept": "●", "running": "◐", "ready": "○", "scheduled": "◷", "blocked": "◫",
+    "succeeded": "●", "running": "◐", "ready": "○", "scheduled": "◷", "blocked": "◫",
     "failed": "✕", "cancelled": "⊘", "expired": "⌛", "queued": "●", "merged": "⊕", "skipped": "▲",
-    "late": "◒", "overdue": "▲", "not kept": "✕", "under way": "◐", "paused": "❚❚", "none": "·",
+    "late": "◒", "overdue": "▲", "in progress": "◐", "paused": "❚❚", "none": "·",
     "working": "●", "draining": "◒", "stopping": "◌", "stopping now": "◌", "gone": "✕",
-    "well": "●", "worth knowing": "▲", "needs you": "✕", "valid": "●", "revoked": "⊘",
+    "OK": "●", "warning": "▲", "error": "✕", "valid": "●", "revoked": "⊘",
 }  # fmt: skip
 
 

@@ -1,12 +1,15 @@
 """Schedules over HTTP: added, changed, steered and asked about as by the command."""
 
 import asyncio
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from click.testing import CliRunner
 
+from duly.cli.main import main
 from duly.clock import now, sleep
 from duly.connection import open_or_make_store
 from duly.errors import RuleError
@@ -14,7 +17,7 @@ from duly.model.schedule import Plan
 from duly.remote.writing import writer
 from duly.views.schedules import rule_facts
 from tests.factories import plan
-from tests.web.api.conftest import Api
+from tests.web.api.conftest import Api, Json
 
 NIGHTLY = {"name": "nightly", "rule": "02:00", "task": "send", "args": {"to": "ada"}}
 
@@ -126,6 +129,36 @@ def test_a_stretch_is_backfilled_once(api: Api) -> None:
     assert len(done["jobs"]) == 3
     again = api.post("/schedules/nightly/backfill", stretch)
     assert (again["queued"], len(again["left_alone"])) == ([], 3)
+
+
+def test_a_rewind_goes_back_and_takes_an_admin(api: Api) -> None:
+    api.post("/schedules", NIGHTLY | {"rule": "every 1h"})
+    assert api.refused("POST", "/schedules/nightly/rewind", {}, role="operator")[0] == 403
+    assert api.refused("POST", "/schedules/nightly/rewind", {"to": "2100-01-01T00:00Z"})[0] == 422
+    found = api.post("/schedules/nightly/rewind", {"to": "2h"})
+    assert datetime.fromisoformat(found["next_at"]) < now()
+    [last, *_] = api.get("/schedules/nightly/changes")["items"]
+    assert (last["by"], last["what"].startswith("rewound to ")) == ("admin ", True)
+    found = api.post("/schedules/nightly/rewind")
+    assert api.refused("POST", "/schedules/nobody/rewind")[0] == 404
+
+
+def test_the_command_prints_what_the_api_answers(api: Api, url: str) -> None:
+    api.post("/schedules", NIGHTLY | {"title": "password=hunter2", "tags": ["x"]})
+    api.post("/schedules/nightly/run")
+    api.post("/queues/mail/pause", {"note": "token=hunter2"})
+
+    def said(*words: str) -> Json:
+        done = CliRunner().invoke(main, [*words, "-o", "json", "--store", url])
+        assert done.exit_code == 0, done.stderr
+        assert "hunter2" not in done.stdout
+        return json.loads(done.stdout)
+
+    assert said("schedules", "list") == api.get("/schedules")["items"]
+    assert said("schedules", "history", "nightly") == api.get("/schedules/nightly/history")["items"]
+    shown = said("schedules", "show", "nightly")
+    assert shown | api.get("/schedules/nightly") == shown
+    assert said("queues", "list") == api.get("/queues")["items"]
 
 
 def test_a_name_with_a_slash_is_a_name(api: Api) -> None:

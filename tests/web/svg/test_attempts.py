@@ -25,9 +25,9 @@ def test_every_stretch_has_its_place_and_its_part() -> None:
     drawing = draw_attempts([*life, stretch("succeeded", 60, 100)], "two attempts")
     assert bars(drawing) == [
         ("waiting", 0, 10),
-        ("not-kept", 10, 10),
+        ("failed", 10, 10),
         ("pause", 20, 40),
-        ("kept", 60, 40),
+        ("succeeded", 60, 40),
     ]
     assert re.findall('middle">(.)</text>', drawing) == ["✕", "●"]
 

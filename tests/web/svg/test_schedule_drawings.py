@@ -61,17 +61,17 @@ def tops(drawing: str) -> list[str]:
 
 
 def test_what_was_not_kept_hangs_below_the_line() -> None:
-    drawing = outcomes([Mark("kept", "02:00: succeeded"), Mark("not kept", "03:00: skipped")])
+    drawing = outcomes([Mark("succeeded", "02:00: succeeded"), Mark("failed", "03:00: skipped")])
     kept, lost = re.findall(r'y="([\d.]+)" width="4" height="([\d.]+)"', drawing)
     ground = float(kept[0]) + float(kept[1])
     assert float(lost[0]) == ground
-    assert "the last 2: 1 kept, 1 not kept" in drawing
+    assert "the last 2: 1 succeeded, 1 failed" in drawing
     assert "<title>03:00: skipped</title>" in drawing
 
 
 def test_the_newest_outcome_is_at_the_right_however_few_there_are() -> None:
-    [few] = re.findall(r'<rect x="([\d.]+)"', outcomes([Mark("kept", "")]))
-    many = re.findall(r'<rect x="([\d.]+)"', outcomes([Mark("kept", "")] * 30))
+    [few] = re.findall(r'<rect x="([\d.]+)"', outcomes([Mark("succeeded", "")]))
+    many = re.findall(r'<rect x="([\d.]+)"', outcomes([Mark("succeeded", "")] * 30))
     assert len(many) == 20
     assert many[-1] == few
 
@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_has_an_open_end_and_one_to_come_no_job() -> None:
 def test_names_are_texts_and_nothing_else() -> None:
     drawing = drawn(bar(-5, 1, schedule=HOSTILE), name=HOSTILE)
     assert "<script" not in drawing
-    assert "<script" not in outcomes([Mark("kept", HOSTILE)])
+    assert "<script" not in outcomes([Mark("succeeded", HOSTILE)])
 
 
 def test_times_along_an_axis_are_round_on_the_clock_of_the_zone() -> None:

@@ -62,7 +62,7 @@ def pause(
       duly schedules pause nightly
       duly schedules pause nightly --until 2h --note "the disk is full"
       duly schedules pause nightly --until "2026-11-16 09:00"     on the schedule's own clock
-      duly schedules pause nightly --catch-up                     what is missed is made up for
+      duly schedules pause nightly --catch-up                     missed runs are caught up
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 
     async def paused(there: "Store") -> "tuple[Schedule, str | None]":

@@ -1,8 +1,7 @@
 """``duly schedules`` and ``history``: what is to come, and what became of it."""
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from duly.cli.formats import (
     read_when,
     show_list,
     utc_option,
+    view_as_dict,
 )
 from duly.cli.options import WholeNumber
 from duly.cli.output import roughly, table
@@ -26,20 +26,19 @@ from duly.clock import now
 from duly.errors import DulyError
 from duly.model.schedule import PROMPT
 from duly.policy.printable import json_text, one_line
-from duly.policy.redaction import hidden_call, hidden_json
-from duly.rules import Spaced, clock_change_notes
+from duly.policy.redaction import hidden_json
 from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.schedule import Plan
     from duly.model.schedule_filter import ScheduleFilter
     from duly.views.fires import Fire
-    from duly.views.schedule_detail import Drift
+    from duly.views.schedule_detail import ScheduleDetail
     from duly.views.schedules import Schedule
 
 
 MOST_SHOWN = 10_000
+SHOWN = 5  # runs of each kind, and changes, of ``show``
 A_SECOND = timedelta(seconds=1)
 NO_MATCH = "no schedule matches"
 
@@ -125,7 +124,7 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
         Listing(
             headings=("DUE", "OUTCOME", "WHY", "LATENESS", "TOOK", "JOB"),
             row=lambda fire, view: _moment_row(fire, view, zone),
-            plain=plain_fire,
+            plain=_fire_json,
             name=lambda fire: str(iso(fire.due_at)),
             nothing=f"no moment of {name} was due"
             + (f" since {since}" if since is not None else " yet"),
@@ -177,7 +176,7 @@ def _left(schedule: "Schedule", view: View) -> str:
     if schedule.paused:
         return "paused"
     if schedule.next_at is None and schedule.note:
-        return "stands still"
+        return "cannot be fired"
     overdue = overdue_for(schedule, view)
     return view.left(schedule.next_at) if overdue is None else f"overdue {roughly(overdue)}"
 
@@ -188,51 +187,23 @@ def overdue_for(schedule: "Schedule", view: View) -> timedelta | None:
     return view.now - due if due is not None and view.now - due > PROMPT else None
 
 
-def plain_schedule(schedule: "Schedule") -> dict[str, object]:
-    """For programs; without secrets, as for people."""
-    return {
-        "name": schedule.name,
-        "rule": schedule.rule,
-        "zone": schedule.zone,
-        "task": schedule.task,
-        "args": hidden_call(schedule.task, json.loads(schedule.args)),
-        "title": schedule.title,
-        "queue": schedule.queue,
-        "priority": schedule.plan.priority,
-        "tags": list(schedule.tags),
-        "owner": schedule.owner,
-        "policies": json.loads(schedule.plan.policies.as_json()),
-        "paused": schedule.paused,
-        "paused_until": iso(schedule.paused_until),
-        "note": schedule.note,
-        "next_at": iso(schedule.next_at),
-        "created_at": iso(schedule.created_at),
-        "last": plain_fire(schedule.last) if schedule.last else None,
-    }
+def _schedule_json(schedule: "Schedule") -> Mapping[str, object]:
+    from duly.views.schedules import ScheduleView
+
+    return view_as_dict(ScheduleView.of(schedule))
 
 
-def plain_fire(fire: "Fire") -> dict[str, object]:
-    return {
-        "due_at": iso(fire.due_at),
-        "outcome": fire.outcome,
-        "reason": fire.reason,
-        "job_id": fire.job_id,
-        "decided_at": iso(fire.decided_at),
-        "covers_from": iso(fire.covers_from),
-        "count": fire.count,
-        "manual": fire.manual,
-        "event": fire.event,
-        "state": fire.state,
-        "started_at": iso(fire.started_at),
-        "took_seconds": None if fire.took is None else fire.took.total_seconds(),
-    }
+def _fire_json(fire: "Fire") -> Mapping[str, object]:
+    from duly.views.fires import FireView
+
+    return view_as_dict(FireView.of(fire))
 
 
 SCHEDULES: "Listing[Schedule]" = Listing(
-    headings=("NEXT", "LEFT", "LAST", "PASSED", "OUTCOME", "SCHEDULE"),
+    headings=("NEXT", "IN", "LAST", "AGO", "OUTCOME", "SCHEDULE"),
     wide=("RULE", "ZONE", "TASK", "OWNER"),
     row=_row,
-    plain=plain_schedule,
+    plain=_schedule_json,
     name=lambda schedule: schedule.name,
     nothing='nothing is scheduled; try: duly schedules add "every 5m" -- date',
     colour=lambda schedule: "yellow" if schedule.paused or schedule.note else None,
@@ -276,23 +247,6 @@ def _since(text: str, zone: str | None) -> datetime:
     return now() - found if isinstance(found, timedelta) else found
 
 
-MOST_MOMENTS = 5
-FAR = timedelta(days=366 * 30)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Portrait:
-    """What is known of a schedule."""
-
-    schedule: "Schedule"
-    zone: str | None
-    policies: Sequence[str]
-    ahead: Sequence[datetime]
-    behind: "Sequence[Fire]"
-    changes: Sequence[tuple[datetime, str, str]]
-    drift: "Sequence[Drift]" = ()
-
-
 @click.command("show")
 @click.argument("name", metavar="NAME")
 @utc_option
@@ -306,104 +260,73 @@ def show(name: str, *, utc: bool, store: str, output: str) -> None:
       duly schedules show nightly --utc
       duly schedules show nightly -o json
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    portrait = ask(store, lambda there: _portrait(there, name))
+
+    async def detail(there: "Store") -> "ScheduleDetail":
+        from duly.views.schedule_detail import schedule_detail
+
+        return await schedule_detail(there, name, page=SHOWN, coming=SHOWN)
+
+    found = ask(store, detail)
     if output == "json":
-        click.echo(json_text(_plain(portrait)))
+        click.echo(json_text(view_as_dict(found.as_view)))
     else:
-        click.echo("\n".join(_lines(portrait, View(utc=utc))))
+        click.echo("\n".join(_lines(found, View(utc=utc))))
 
 
-async def _portrait(store: "Store", name: str) -> Portrait:
-    from duly.app.typed_schedules import steered
-    from duly.views.schedule_detail import drift
-    from duly.views.schedules import own_zone, policies_in_words
-
-    people = steered(store)
-    schedule = await people.aget(name)
-    readable = schedule.plan.is_readable
-    return Portrait(
-        schedule=schedule,
-        zone=own_zone(schedule.plan),
-        policies=policies_in_words(schedule.plan) if readable else (),
-        ahead=await _ahead(store, schedule) if readable else (),
-        behind=await people.ahistory(name, until=View().now, limit=MOST_MOMENTS),
-        changes=await store.schedules.changes(name, limit=MOST_MOMENTS),
-        drift=await drift(store, name),
-    )
-
-
-async def _ahead(store: "Store", schedule: "Schedule") -> Sequence[datetime]:
-    from duly.app.typed_schedules import steered
-
-    if not schedule.paused:
-        return await steered(store).apreview(schedule.name, count=MOST_MOMENTS)
-    until, kept = schedule.paused_until, schedule.plan.kept
-    if until is None or isinstance(kept, Spaced):
-        return ()
-    return list(kept.between(until - timedelta.resolution, until + FAR, MOST_MOMENTS))
-
-
-def _lines(portrait: Portrait, view: View) -> Iterator[str]:
-    schedule, plan = portrait.schedule, portrait.schedule.plan
+def _lines(found: "ScheduleDetail", view: View) -> Iterator[str]:
+    schedule = found.schedule
     yield one_line(f"{schedule.name}: {schedule.title}" if schedule.title else schedule.name)
-    yield _sentence(plan)
-    if portrait.policies:
-        said = "; ".join(portrait.policies)
+    yield found.sentence
+    if found.policies:
+        said = "; ".join(found.policies)
         yield f"{said[0].upper()}{said[1:]}."
     yield ""
-    yield from _facts(portrait, view)
-    if plan.is_readable:
-        for note in clock_change_notes(plan.kept, view.now):
-            yield f"Note: {note}"
-    overdue = overdue_for(schedule, view)
-    if overdue is not None:
-        due = view.moment(schedule.next_at, portrait.zone)
-        yield f"\nOverdue: it was due {due}, {roughly(overdue)} ago, and has not been fired yet."
+    yield from _facts(found, view)
+    for note in found.notes:
+        yield f"Note: {note}"
+    if found.overdue is not None:
+        due = view.moment(found.overdue, found.zone)
+        late = roughly(view.now - found.overdue)
+        yield f"\nOverdue: it was due {due}, {late} ago, and has not been fired yet."
         yield f"  duly why {quote(schedule.name)}"
-    elif portrait.ahead:
-        rows = [
-            (view.moment(moment, portrait.zone), view.left(moment)) for moment in portrait.ahead
-        ]
-        yield f"\n{table(('NEXT', 'LEFT'), rows)}"
-    if portrait.behind:
-        last = [
-            (view.moment(fire.due_at, portrait.zone), fire.outcome, fire.reason)
-            for fire in portrait.behind
-        ]
+    yield from _tables(found, view)
+
+
+def _tables(found: "ScheduleDetail", view: View) -> Iterator[str]:
+    """The next runs, the last ones, and the changes."""
+
+    def shown(moment: datetime) -> str:
+        return view.moment(moment, found.zone)
+
+    if found.ahead and found.overdue is None:
+        rows = [(shown(moment), view.left(moment)) for moment in found.ahead]
+        yield f"\n{table(('NEXT', 'IN'), rows)}"
+    if found.fires:
+        last = [(shown(fire.due_at), fire.outcome, fire.reason) for fire in found.fires]
         yield f"\n{table(('LAST', 'OUTCOME', 'WHY'), last)}"
-    if portrait.changes:
-        changed = [
-            (view.moment(moment, portrait.zone), who or "-", what)
-            for moment, who, what in portrait.changes
-        ]
+    if found.changes:
+        changed = [(shown(one.at), one.by or "-", one.what) for one in found.changes[:SHOWN]]
         yield f"\n{table(('CHANGED', 'BY', 'WHAT'), changed)}"
 
 
-def _sentence(plan: "Plan") -> str:
-    try:
-        return plan.kept.explain()
-    except DulyError as error:
-        return f"This version of duly cannot read it: {error}"
-
-
-def _facts(portrait: Portrait, view: View) -> Iterator[str]:
-    schedule = portrait.schedule
+def _facts(found: "ScheduleDetail", view: View) -> Iterator[str]:
+    schedule = found.schedule
     args = hidden_json(schedule.task, schedule.args)
     facts = {
         "rule": schedule.rule,
-        "zone": portrait.zone or "",
+        "zone": found.zone or "",
         "task": schedule.task if args == "{}" else f"{schedule.task} {args}",
         "queue": schedule.queue,
         "tags": ", ".join(schedule.tags),
         "owner": schedule.owner,
-        "made": view.moment(schedule.created_at, portrait.zone),
-        "paused": _pause(schedule, portrait.zone, view),
+        "made": view.moment(schedule.created_at, found.zone),
+        "paused": _pause(schedule, found.zone, view),
         "note": schedule.note,
     }
     for fact, value in facts.items():
         if value:
             yield f"{fact:<7} {one_line(value)}"
-    for one in portrait.drift:
+    for one in found.drift:
         yield f"drift   {one_line(str(one))}: duly schedules take-back {schedule.name}"
 
 
@@ -412,19 +335,3 @@ def _pause(schedule: "Schedule", zone: str | None, view: View) -> str:
         return ""
     until = schedule.paused_until
     return f"until {view.moment(until, zone)}" if until else "until somebody resumes it"
-
-
-def _plain(portrait: Portrait) -> dict[str, object]:
-    return plain_schedule(portrait.schedule) | {
-        "explained": _sentence(portrait.schedule.plan),
-        "policies_in_words": list(portrait.policies),
-        "next": [iso(moment) for moment in portrait.ahead],
-        "history": [plain_fire(fire) for fire in portrait.behind],
-        "changes": [
-            {"at": iso(moment), "by": who, "what": what} for moment, who, what in portrait.changes
-        ],
-        "drift": [
-            {"field": one.field, "here": one.here, "in_code": one.in_code, "app": one.app}
-            for one in portrait.drift
-        ],
-    }

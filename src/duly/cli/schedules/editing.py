@@ -59,7 +59,9 @@ def policy_options(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--at-most", type=WholeNumber(1, MOST_AT_ONCE), help=_AT_MOST),
             click.option("--spacing", metavar="TIME", help="… and so far apart: 1m."),
             click.option("--start-within", metavar="TIME", help="How late it may start: 4h."),
-            click.option("--late", type=click.Choice(get_args(Late)), help="What if it is later."),
+            click.option(
+                "--late", type=click.Choice(get_args(Late)), help="What to do when it is later."
+            ),
             click.option("--dst", metavar="CHOICE", help=_DST),
             click.option("--exclude", metavar="RULE", help='What to leave out: "holidays(DE)".'),
             click.option("--jitter", metavar="TIME", help="Start up to so much later."),
@@ -87,8 +89,8 @@ def _label_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 _ZONE = "Time zone, as Europe/Berlin; else the rule's own, or zone in duly.toml."
-_OVERLAP = "What if the last run has not ended."
-_MISSED = "Which moments are made up for that nobody was there to see."
+_OVERLAP = "What to do while the last run has not ended."
+_MISSED = "Which missed runs are caught up."
 _AT_MOST = "… with all: the newest so many."
 _DST = "What clock changes do: cron, systemd, elapsed, quartz, or as end/first."
 

@@ -30,7 +30,7 @@ def schedules() -> None:
       start:clock,event  text:"any: text"
 
     \b
-      duly schedules                              NEXT LEFT LAST PASSED OUTCOME SCHEDULE
+      duly schedules                              NEXT IN LAST AGO OUTCOME SCHEDULE
       duly schedules state:paused backup          those of backups that are paused
       duly schedules -o wide --utc                RULE ZONE TASK OWNER, too
       duly schedules show nightly

@@ -18,7 +18,8 @@ _HOURS = ((3_600, "h"), (60, "min"))
 _MINUTES = ((60, "min"), (1, "s"))
 
 
-class SuggestedCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SuggestedCommand:
     """A command that helps: what it does in a few words, and the line to type."""
 
     what: str

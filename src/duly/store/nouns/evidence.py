@@ -53,16 +53,7 @@ class EvidenceStore(Noun):
     @reads("viewer")
     def runs_of(self, jobs: Sequence[int]) -> Operation[dict[int, RunTimes]]:
         """Return when these jobs ran; pruned jobs are left out."""
-        found = yield Ask("runs_of", {"ids": list(jobs)})
-        return {
-            number: RunTimes(
-                state=State(state),
-                first_at=rows.moment(first),
-                started_at=rows.moment(started),
-                ended_at=rows.moment(ended),
-            )
-            for number, state, first, started, ended in found
-        }
+        return rows.run_times((yield Ask("runs_of", {"ids": list(jobs)})))
 
     @reads("viewer")
     def run_after(self, schedule: int, moment: datetime) -> Operation[StoredFire | None]:

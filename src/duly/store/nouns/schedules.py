@@ -24,6 +24,7 @@ from duly.store import (
 )
 from duly.store.database import Ask, Operation, Start
 from duly.store.nouns import deeds
+from duly.store.schedule_record import schedule_record
 from duly.store.values import (
     JOBS,
     QUEUES,
@@ -32,6 +33,7 @@ from duly.store.values import (
     Decide,
     Declared,
     FiringResult,
+    ScheduleRecord,
     Step,
     StoredDefinitions,
     Trust,
@@ -54,6 +56,13 @@ class ScheduleStore(Noun):
     @reads("viewer")
     def get(self, name: str) -> Operation[StoredSchedule]:
         return schedule_change.get(name)
+
+    @reads("viewer")
+    def record(
+        self, name: str, *, until: datetime | None = None, limit: int = 100, changes: int = 20
+    ) -> Operation[ScheduleRecord]:
+        """Return a schedule with its last runs due before ``until`` (now), in one transaction."""
+        return schedule_record(name, until, limit, changes)
 
     @reads("viewer")
     def page(self, *, after: str = "", limit: int = 100) -> Operation[list[StoredSchedule]]:

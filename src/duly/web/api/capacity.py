@@ -3,47 +3,51 @@
 from collections.abc import Sequence
 from typing import Final
 
-from duly.model import queue as model
+from duly.model.queue import Queue
 from duly.model.worker import WorkerInfo
 from duly.views import Listed
-from duly.views.capacity import queue_fact, queue_facts
+from duly.views.capacity import (
+    LimitView,
+    QueueView,
+    WorkerView,
+    limit_list,
+    queue_list,
+    queue_view,
+)
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.capacity import (
-    Limit,
     LimitSet,
     NoteBody,
-    Queue,
     Scale,
     SetLimit,
     SetQueue,
     StopBody,
-    Worker,
 )
 from duly.web.api.schemas.common import said_in
 from duly.web.request import WebRequest
 
 
-async def queues(request: WebRequest, _: Nothing) -> Listed[Queue]:
-    return Listed(items=[Queue.of(one) for one in await request.app.ask(queue_facts)])
+async def queues(request: WebRequest, _: Nothing) -> Listed[QueueView]:
+    return Listed(items=await request.app.ask(queue_list))
 
 
-async def pause_queue(request: WebRequest, body: NoteBody) -> Queue:
+async def pause_queue(request: WebRequest, body: NoteBody) -> QueueView:
     return await _seen(
         request, await request.app.queues.apause(request.name("name"), note=body.note)
     )
 
 
-async def resume_queue(request: WebRequest, _: Nothing) -> Queue:
+async def resume_queue(request: WebRequest, _: Nothing) -> QueueView:
     return await _seen(request, await request.app.queues.aresume(request.name("name")))
 
 
-async def set_queue(request: WebRequest, body: SetQueue) -> Queue:
+async def set_queue(request: WebRequest, body: SetQueue) -> QueueView:
     said = said_in(body, *body.__struct_fields__)
     return await _seen(request, await request.app.queues.aset(request.name("name"), **said))
 
 
-async def limits(request: WebRequest, _: Nothing) -> Listed[Limit]:
-    return Listed(items=[Limit.of(lane) for lane in await request.app.limits.alist()])
+async def limits(request: WebRequest, _: Nothing) -> Listed[LimitView]:
+    return Listed(items=await request.app.ask(limit_list))
 
 
 async def set_limit(request: WebRequest, body: SetLimit) -> LimitSet:
@@ -56,38 +60,38 @@ async def reset_limit(request: WebRequest, _: Nothing) -> None:
     await request.app.limits.areset(request.name("name"))
 
 
-async def workers(request: WebRequest, _: Nothing) -> Listed[Worker]:
+async def workers(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     return _told(await request.app.workers.alist())
 
 
-async def drain(request: WebRequest, _: Nothing) -> Listed[Worker]:
+async def drain(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     return _told(await request.app.workers.adrain(request.name("who")))
 
 
-async def resume_worker(request: WebRequest, _: Nothing) -> Listed[Worker]:
+async def resume_worker(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     return _told(await request.app.workers.aresume(request.name("who")))
 
 
-async def stop(request: WebRequest, body: StopBody) -> Listed[Worker]:
+async def stop(request: WebRequest, body: StopBody) -> Listed[WorkerView]:
     return _told(await request.app.workers.astop(request.name("who"), now=body.now))
 
 
-async def scale(request: WebRequest, body: Scale) -> Listed[Worker]:
+async def scale(request: WebRequest, body: Scale) -> Listed[WorkerView]:
     return _told(
         await request.app.workers.ascale(request.name("who"), concurrency=body.concurrency)
     )
 
 
-async def _seen(request: WebRequest, queue: model.Queue) -> Queue:
-    return Queue.of(await request.app.ask(queue_fact, queue))
+async def _seen(request: WebRequest, queue: Queue) -> QueueView:
+    return await request.app.ask(queue_view, queue)
 
 
-def _told(found: Sequence[WorkerInfo]) -> Listed[Worker]:
+def _told(found: Sequence[WorkerInfo]) -> Listed[WorkerView]:
     """As they were when they were told."""
-    return Listed(items=[Worker.of(info) for info in found])
+    return Listed(items=[WorkerView.of(info) for info in found])
 
 
-def _names(found: Listed[Worker]) -> str:
+def _names(found: Listed[WorkerView]) -> str:
     return ", ".join(sorted({one.name for one in found.items}))
 
 
@@ -99,7 +103,7 @@ CAPACITY: Final = (
         run=queues,
         summary="Queues that were set, that a worker listens to, or that hold jobs",
         tag="capacity",
-        answer=Listed[Queue],
+        answer=Listed[QueueView],
     ),
     Endpoint(
         method="POST",
@@ -109,7 +113,7 @@ CAPACITY: Final = (
         summary="Begin nothing of it; what runs comes to its end",
         tag="capacity",
         body=NoteBody,
-        answer=Queue,
+        answer=QueueView,
         say=lambda found: f"The queue {found.name} is paused.",
         example={"note": "the relay is down"},
     ),
@@ -120,7 +124,7 @@ CAPACITY: Final = (
         run=resume_queue,
         summary="Begin jobs of it again",
         tag="capacity",
-        answer=Queue,
+        answer=QueueView,
         say=lambda found: f"The queue {found.name} is resumed.",
     ),
     Endpoint(
@@ -131,7 +135,7 @@ CAPACITY: Final = (
         summary="Limit it in the whole cluster; what is left out stays",
         tag="capacity",
         body=SetQueue,
-        answer=Queue,
+        answer=QueueView,
         say=lambda found: f"The queue {found.name} is set.",
         example={"concurrency": 20, "rate": "100/m", "fair": True},
     ),
@@ -142,7 +146,7 @@ CAPACITY: Final = (
         run=limits,
         summary="Limits that jobs have met, the last used first",
         tag="capacity",
-        answer=Listed[Limit],
+        answer=Listed[LimitView],
     ),
     Endpoint(
         method="PUT",
@@ -172,7 +176,7 @@ CAPACITY: Final = (
         run=workers,
         summary="Workers that live",
         tag="capacity",
-        answer=Listed[Worker],
+        answer=Listed[WorkerView],
     ),
     Endpoint(
         method="POST",
@@ -181,7 +185,7 @@ CAPACITY: Final = (
         run=drain,
         summary="Begin nothing more there; what runs comes to its end",
         tag="capacity",
-        answer=Listed[Worker],
+        answer=Listed[WorkerView],
         say=lambda found: f"{_names(found)} begins nothing more.",
         about="`who` is the number of a worker, or a name: then all who have it are told.",
     ),
@@ -192,7 +196,7 @@ CAPACITY: Final = (
         run=resume_worker,
         summary="Begin jobs there again",
         tag="capacity",
-        answer=Listed[Worker],
+        answer=Listed[WorkerView],
         say=lambda found: f"{_names(found)} runs jobs again.",
     ),
     Endpoint(
@@ -203,7 +207,7 @@ CAPACITY: Final = (
         summary="Finish what runs, and end",
         tag="capacity",
         body=StopBody,
-        answer=Listed[Worker],
+        answer=Listed[WorkerView],
         say=lambda found: f"{_names(found)} is told to stop.",
         example={"now": False},
     ),
@@ -215,7 +219,7 @@ CAPACITY: Final = (
         summary="Have it run so many jobs at once",
         tag="capacity",
         body=Scale,
-        answer=Listed[Worker],
+        answer=Listed[WorkerView],
         say=lambda found: f"{_names(found)} is told how many jobs to run at once.",
         example={"concurrency": 8},
     ),

@@ -1,37 +1,32 @@
 """Schedules over HTTP: what is to run when, what became of it, and all that can be done to it."""
 
 import asyncio
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET
 
 from duly.app.calls_by_name import edited_by_name, plan_named, run_with, runs_without_event
-from duly.app.schedules import added, taken_back
+from duly.app.schedules import added, rewound, taken_back
 from duly.clock import now
+from duly.model.fire import Backfill
 from duly.model.job import Owner
-from duly.policy.redaction import redacted
-from duly.rules import local_time
 from duly.views import Listed
-from duly.views.schedules import RuleFacts, changes, rule_facts, schedule_moments, zone_of
+from duly.views.fires import FireView
+from duly.views.schedule_detail import ScheduleChange, schedule_changes
+from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
 from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.common import moment_in, said_in, since_in, when_in
 from duly.web.api.schemas.schedules import (
     Add,
-    Backfilled,
     Backfilling,
-    Change,
-    Due,
     HistoryQuery,
-    Moment,
-    Moments,
     PauseBody,
     PolicyFields,
     PreviewQuery,
+    RewindBody,
     RuleQuery,
     RunBody,
-    Schedule,
     ScheduleEdit,
     ScheduleQuery,
     SkipNext,
@@ -43,17 +38,17 @@ from duly.web.request import WebRequest
 _WORDS: Final = tuple(PolicyFields.__struct_fields__)
 
 
-async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[Schedule]:
+async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[ScheduleView]:
     found = await request.app.schedules.alist(query.filter, after=query.after, limit=query.limit)
     after = found[-1].name if len(found) == query.limit else None
-    return Listed(items=[Schedule.of(one) for one in found], next=after)
+    return Listed(items=[ScheduleView.of(one) for one in found], next=after)
 
 
-async def schedule(request: WebRequest, _: Nothing) -> Schedule:
-    return Schedule.of(await request.app.schedules.aget(request.name("name")))
+async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
+    return ScheduleView.of(await request.app.schedules.aget(request.name("name")))
 
 
-async def add(request: WebRequest, body: Add) -> Schedule:
+async def add(request: WebRequest, body: Add) -> ScheduleView:
     words = _words(body, request.app.backend.zone)
     plan = await asyncio.to_thread(
         plan_named,
@@ -66,10 +61,10 @@ async def add(request: WebRequest, body: Add) -> Schedule:
         submitter=request.user.name,
         words={"zone": request.app.backend.zone, **words},
     )
-    return Schedule.of(await request.app.ask(added, plan, body.if_exists))
+    return ScheduleView.of(await request.app.ask(added, plan, body.if_exists))
 
 
-async def edit(request: WebRequest, body: ScheduleEdit) -> Schedule:
+async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
     found = await request.app.ask(
         edited_by_name,
         request.app.registry,
@@ -78,14 +73,14 @@ async def edit(request: WebRequest, body: ScheduleEdit) -> Schedule:
         args=None if body.args is UNSET else body.args,
         words=_words(body, await zone_here(request)),
     )
-    return Schedule.of(found)
+    return ScheduleView.of(found)
 
 
 async def remove(request: WebRequest, _: Nothing) -> None:
     await request.app.schedules.aremove(request.name("name"))
 
 
-async def history(request: WebRequest, query: HistoryQuery) -> Listed[Due]:
+async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
     found = await request.app.schedules.ahistory(
         request.name("name"),
         since=since_in("since", query.since, now()),
@@ -93,30 +88,26 @@ async def history(request: WebRequest, query: HistoryQuery) -> Listed[Due]:
         limit=query.limit,
     )
     after = found[-1].due_at.isoformat() if len(found) == query.limit else None
-    return Listed(items=[Due.of(fire) for fire in found], next=after)
+    return Listed(items=[FireView.of(fire) for fire in found], next=after)
 
 
-async def preview(request: WebRequest, query: PreviewQuery) -> Moments:
-    return _moments(
-        await request.app.ask(schedule_moments, request.name("name"), count=query.count)
-    )
+async def preview(request: WebRequest, query: PreviewQuery) -> RuleView:
+    return await request.app.ask(schedule_moments, request.name("name"), count=query.count)
 
 
 async def why(request: WebRequest, query: WhyQuery) -> WhyView:
     return await request.app.ask(answer_schedule, request.name("name"), query.at)
 
 
-async def changed(request: WebRequest, _: Nothing) -> Listed[Change]:
-    found = await request.app.ask(changes, request.name("name"))
-    return Listed(items=[Change(at=at, by=who, what=redacted(what)) for at, who, what in found])
+async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChange]:
+    return Listed(items=await request.app.ask(schedule_changes, request.name("name")))
 
 
-async def next_moments(request: WebRequest, query: RuleQuery) -> Moments:
+async def next_moments(request: WebRequest, query: RuleQuery) -> RuleView:
     zone = query.zone or request.app.backend.zone
-    found = await request.app.ask(
+    return await request.app.ask(
         rule_facts, query.rule, zone=zone, dst=query.dst, count=query.count
     )
-    return _moments(found)
 
 
 def _words(body: PolicyFields, zone: str | None) -> dict[str, Any]:
@@ -135,19 +126,6 @@ async def zone_here(request: WebRequest) -> str | None:
     return await request.app.ask(zone_of, request.name("name")) or request.app.backend.zone
 
 
-def _moments(found: RuleFacts) -> Moments:
-    return Moments(
-        sentence=found.sentence,
-        zone=found.zone,
-        items=[Moment(at=moment, local=_local(moment, found.zone)) for moment in found.moments],
-        notes=list(found.notes),
-    )
-
-
-def _local(moment: datetime, zone: str | None) -> str:
-    return local_time(moment, zone or "UTC").isoformat()
-
-
 SCHEDULES: Final = (
     Endpoint(
         method="GET",
@@ -157,7 +135,7 @@ SCHEDULES: Final = (
         summary="Schedules that match, by name",
         tag="schedules",
         body=ScheduleQuery,
-        answer=Listed[Schedule],
+        answer=Listed[ScheduleView],
     ),
     Endpoint(
         method="POST",
@@ -167,7 +145,7 @@ SCHEDULES: Final = (
         summary="Remember a schedule; its first moment is after now",
         tag="schedules",
         body=Add,
-        answer=Schedule,
+        answer=ScheduleView,
         status=201,
         say=lambda found: f"{found.name} is scheduled.",
         example={"name": "nightly", "rule": "02:00 Europe/Berlin", "task": "report"},
@@ -180,7 +158,7 @@ SCHEDULES: Final = (
         summary="What became of its due moments, the newest first",
         tag="schedules",
         body=HistoryQuery,
-        answer=Listed[Due],
+        answer=Listed[FireView],
         about="For what is older, ask again with `until` as the `next` of this part.",
     ),
     Endpoint(
@@ -191,7 +169,7 @@ SCHEDULES: Final = (
         summary="Its next moments, if nothing changes",
         tag="schedules",
         body=PreviewQuery,
-        answer=Moments,
+        answer=RuleView,
     ),
     Endpoint(
         method="GET",
@@ -210,7 +188,7 @@ SCHEDULES: Final = (
         run=changed,
         summary="Who changed it, and what",
         tag="schedules",
-        answer=Listed[Change],
+        answer=Listed[ScheduleChange],
     ),
     Endpoint(
         method="GET",
@@ -219,7 +197,7 @@ SCHEDULES: Final = (
         run=schedule,
         summary="A schedule, and where it stands",
         tag="schedules",
-        answer=Schedule,
+        answer=ScheduleView,
     ),
     Endpoint(
         method="PATCH",
@@ -229,7 +207,7 @@ SCHEDULES: Final = (
         summary="Change what is said, and nothing else; no moment becomes missed by it",
         tag="schedules",
         body=ScheduleEdit,
-        answer=Schedule,
+        answer=ScheduleView,
         say=lambda found: f"{found.name} is changed.",
         example={"rule": "03:00 Europe/Berlin", "start_within": "4h"},
     ),
@@ -251,21 +229,21 @@ SCHEDULES: Final = (
         summary="What a rule means, when it is due, and what clock changes will do to it",
         tag="schedules",
         body=RuleQuery,
-        answer=Moments,
+        answer=RuleView,
     ),
 )
 
 
-async def pause(request: WebRequest, body: PauseBody) -> Schedule:
+async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
     until = when_in("until", body.until, zone=await zone_here(request))
     found = await request.app.schedules.apause(
         request.name("name"), until=until, note=body.note, catch_up=body.catch_up
     )
-    return Schedule.of(found)
+    return ScheduleView.of(found)
 
 
-async def resume(request: WebRequest, _: Nothing) -> Schedule:
-    return Schedule.of(await request.app.schedules.aresume(request.name("name")))
+async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
+    return ScheduleView.of(await request.app.schedules.aresume(request.name("name")))
 
 
 async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
@@ -278,28 +256,32 @@ async def unskip(request: WebRequest, _: Nothing) -> Skipped:
     return Skipped(moments=await request.app.schedules.aunskip(request.name("name")))
 
 
-async def run(request: WebRequest, body: RunBody) -> Due:
+async def run(request: WebRequest, body: RunBody) -> FireView:
     name = request.name("name")
     args, registry = body.args, request.app.registry
     if args is None and not await request.app.ask(runs_without_event, registry, name):
-        return Due.of(await request.app.schedules.arun(name))
-    return Due.of(await request.app.ask(run_with, registry, name, args or {}))
+        return FireView.of(await request.app.schedules.arun(name))
+    return FireView.of(await request.app.ask(run_with, registry, name, args or {}))
 
 
-async def backfill(request: WebRequest, body: Backfilling) -> Backfilled:
+async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
     zone = await zone_here(request)
-    done = await request.app.schedules.abackfill(
+    return await request.app.schedules.abackfill(
         request.name("name"),
         moment_in("start", body.start, zone=zone),
         moment_in("end", body.end, zone=zone),
         dry_run=body.dry_run,
         again=body.again,
     )
-    return Backfilled.of(done)
 
 
-async def take_back(request: WebRequest, _: Nothing) -> Schedule:
-    return Schedule.of(await request.app.ask(taken_back, request.name("name")))
+async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
+    to = since_in("to", body.to, now(), zone=await zone_here(request))
+    return ScheduleView.of(await request.app.ask(rewound, request.name("name"), to=to))
+
+
+async def take_back(request: WebRequest, _: Nothing) -> ScheduleView:
+    return ScheduleView.of(await request.app.ask(taken_back, request.name("name")))
 
 
 def _listed(found: Skipped) -> str:
@@ -316,7 +298,7 @@ STEERING: Final = (
         summary="Run nothing, until a time or until it is resumed",
         tag="schedules",
         body=PauseBody,
-        answer=Schedule,
+        answer=ScheduleView,
         say=lambda found: f"{found.name} is paused.",
         example={"until": "2h", "note": "the disk is full"},
     ),
@@ -327,7 +309,7 @@ STEERING: Final = (
         run=resume,
         summary="Run again, from now on",
         tag="schedules",
-        answer=Schedule,
+        answer=ScheduleView,
         say=lambda found: f"{found.name} is resumed.",
     ),
     Endpoint(
@@ -364,7 +346,7 @@ STEERING: Final = (
         summary="Run it once, now, under its own overlap policy",
         tag="schedules",
         body=RunBody,
-        answer=Due,
+        answer=FireView,
         say=lambda found: (
             f"Job {found.job_id} is enqueued."
             if found.job_id is not None
@@ -379,7 +361,7 @@ STEERING: Final = (
         summary="Run moments that have passed: all of them are queued, or none",
         tag="schedules",
         body=Backfilling,
-        answer=Backfilled,
+        answer=Backfill,
         say=lambda found: f"{len(found.queued):,} {'would be' if found.dry_run else 'are'} queued.",
         example={
             "start": "2026-03-05T00:00:00Z",
@@ -389,12 +371,23 @@ STEERING: Final = (
     ),
     Endpoint(
         method="POST",
+        path="/schedules/{name:path}/rewind",
+        role="admin",
+        run=rewind,
+        summary="Set its cursor back, after the database's clock was ahead; nothing runs twice",
+        tag="schedules",
+        body=RewindBody,
+        answer=ScheduleView,
+        say=lambda found: f"{found.name} is rewound.",
+    ),
+    Endpoint(
+        method="POST",
         path="/schedules/{name:path}/take-back",
         role="operator",
         run=take_back,
         summary="Undo what people have edited of a schedule that code declares",
         tag="schedules",
-        answer=Schedule,
+        answer=ScheduleView,
         say=lambda found: f"{found.name} is as the code says.",
     ),
 )

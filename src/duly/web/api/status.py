@@ -1,4 +1,4 @@
-"""How things stand, over HTTP: what needs somebody, what is around the store, what is set."""
+"""Status, doctor and settings over HTTP."""
 
 from typing import Final
 
@@ -6,14 +6,16 @@ from duly.doctor.examination import Checkup
 from duly.errors import StoreUnavailable
 from duly.settings.settings import keys
 from duly.views import Listed
-from duly.views.today import status as standing
+from duly.views.today import TodayView
+from duly.views.today import status as look
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.status import Doctor, Finding, Setting, Status
+from duly.web.api.schemas.status import Doctor, Finding, Setting
 from duly.web.request import WebRequest
 
 
-async def status(request: WebRequest, _: Nothing) -> Status:
-    return Status.of(await request.app.ask(standing), request.app.backend.zone or "UTC")
+async def status(request: WebRequest, _: Nothing) -> TodayView:
+    zone = request.app.backend.zone or "UTC"
+    return TodayView.of(await request.app.ask(look, zone=zone), zone)
 
 
 async def doctor(request: WebRequest, _: Nothing) -> Doctor:
@@ -48,9 +50,9 @@ ASKING: Final = (
         path="/status",
         role="viewer",
         run=status,
-        summary="Whether all that was due since yesterday was kept, and what needs somebody",
+        summary="Whether all runs since yesterday were OK, and what needs attention",
         tag="asking",
-        answer=Status,
+        answer=TodayView,
     ),
     Endpoint(
         method="GET",

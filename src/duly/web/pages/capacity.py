@@ -52,21 +52,23 @@ def charts_of(series: Series, clock: LocalClock) -> list[Chart]:
         half: Sequence[float | None], most: Sequence[float | None]
     ) -> tuple[ChartLine, ChartLine]:
         return (
-            ChartLine(name="half within", kind="half", values=half),
-            ChartLine(name="95 % within", kind="most", values=most),
+            ChartLine(name="p50", kind="half", values=half),
+            ChartLine(name="p95", kind="most", values=most),
         )
 
     return [
-        chart("Ended", "jobs a minute", *_ended(series), stacked=True),
+        chart("Throughput", "ended jobs a minute", *_ended(series), stacked=True),
         chart(
-            "Waited",
-            "from ready to begun",
+            "Queue latency",
+            "from ready to started",
             *lengths(series.waiting_p50, series.waiting_p95),
         ),
-        chart("Ran", "from begun to ended", *lengths(series.running_p50, series.running_p95)),
         chart(
-            "Late",
-            "from due to begun, by a schedule",
+            "Run time", "from started to ended", *lengths(series.running_p50, series.running_p95)
+        ),
+        chart(
+            "Lateness",
+            "from due to started, of scheduled runs",
             *lengths(series.lateness_p50, series.lateness_p95),
         ),
     ]

@@ -1,4 +1,4 @@
-"""The schedules: what is to come, and whether the last times were kept."""
+"""The list of schedules, and the page of one."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,12 @@ from duly.policy.why import LocalClock, about
 from duly.rehearse.examples import examples
 from duly.views.event import events_of
 from duly.views.fires import Fire
-from duly.views.schedule_detail import ScheduleDetail, background, removed_schedules, standing
+from duly.views.schedule_detail import (
+    MOST_WEIGHED,
+    ScheduleDetail,
+    removed_schedules,
+    schedule_detail,
+)
 from duly.views.schedules import ScheduleRow, ScheduleRows, outcome_word, own_zone, schedule_rows
 from duly.web.request import WebRequest, moment_of
 from duly.web.routes import LIVE, PageRoute, Values, WebServices
@@ -37,6 +42,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
         "is_first": not after,
         "filter": words,
         "refused": refused,
+        "zone": request.zone_of(),
         "removed": await request.app.ask(removed_schedules),
         "sparkline": lambda row: sparkline(row, request),
         "outcome": outcome_word,
@@ -44,8 +50,8 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
 
 
 def sparkline(row: ScheduleRow, request: WebRequest) -> str:
-    """The last times, as they were kept."""
-    clock = LocalClock(request.zone_of(row.zone), now())
+    """The results of the last runs."""
+    clock = LocalClock(request.zone_of(), now())
     return outcomes(
         [
             Mark(
@@ -78,9 +84,13 @@ OWNERS: Final = {
 
 
 async def schedule(_: WebServices, request: WebRequest) -> Values:
-    name = request.name("name")
+    before = moment_of(request.query.get("before", ""))
+    is_whole = LIVE not in request.query
     found = await request.app.ask(
-        standing, name, now=now(), before=moment_of(request.query.get("before", ""))
+        schedule_detail,
+        request.name("name"),
+        before=before,
+        measured=MOST_WEIGHED if is_whole and before is None else 0,
     )
     values = {
         "it": found,
@@ -91,18 +101,13 @@ async def schedule(_: WebServices, request: WebRequest) -> Values:
         "owners": OWNERS,
         "outcome": outcome_word,
         "took": _took(found.fires),
-        "is_first": "before" not in request.query,
+        "is_first": before is None,
         **await _started_by_events(request, found),
     }
-    if LIVE in request.query:
+    if not is_whole:
         return values
     zone = request.zone_of(found.zone)
-    handler = await request.app.ask(background, name, zone=zone, now=now())
-    return values | {
-        "background": handler,
-        "heat_map": heat_map(handler.hours),
-        "zone": zone,
-    }
+    return values | {"heat_map": heat_map(found.hours(zone)), "zone": zone}
 
 
 async def policies(_: WebServices, request: WebRequest) -> Values:
@@ -152,7 +157,7 @@ def _taken(name: str, value: object) -> tuple[str, str, str]:
 
 
 def _sentence(rule: str, policies: Sequence[str]) -> str:
-    """``Weekdays at 02:00 Europe/Berlin; missed moments are made up for once``."""
+    """``Weekdays at 02:00 Europe/Berlin; missed runs are caught up once``."""
     return "; ".join([rule.rstrip("."), *policies]) + "."
 
 

@@ -1,4 +1,4 @@
-"""System: whether all is well below, who changed what, who may come in, and what is configured."""
+"""System: checks of the database, the audit log, access tokens and settings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from duly.web.routes import PageRoute, Values, WebRoute, WebServices, field_of
 
 ENTRIES: Final = 50  # on a page of the audit log
 NEVER: Final = "never"
-LEVELS: Final = {"ok": "well", "warning": "worth knowing", "problem": "needs you"}
+LEVELS: Final = {"ok": "OK", "warning": "warning", "problem": "error"}
 
 # What is kept how long, in words; the others are a matter of the process.
 RETENTION: Final = {

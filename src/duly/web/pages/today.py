@@ -1,4 +1,4 @@
-"""Today: was everything kept, what needs somebody, what runs, what is next."""
+"""Today: were all runs OK, what needs attention, what runs, what is next; and the timeline."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,8 +16,8 @@ HOUR = timedelta(hours=1)
 
 
 async def today(services: WebServices, request: WebRequest) -> Values:
-    found = await request.app.ask(services.backend.today.look)
     zone = request.zone_of()
+    found = await request.app.ask(services.backend.today.look, zone)
 
     def link(hour: datetime) -> str:
         """What was, as jobs; what is coming, as a timeline."""
@@ -28,6 +28,7 @@ async def today(services: WebServices, request: WebRequest) -> Values:
 
     return {
         "status": found,
+        "zone": zone,
         "headline": found.headline(zone, brief=True),
         "strip": strip(found.strip, zone, link) if found.strip else "",
     }

@@ -24,9 +24,9 @@ MARKS: Final = {"running": "◐", "succeeded": "●", "failed": "✕"}
 CLASSES: Final = {
     "waiting": "waiting",
     "pause": "pause",
-    "running": "under-way",
-    "succeeded": "kept",
-    "failed": "not-kept",
+    "running": "in-progress",
+    "succeeded": "succeeded",
+    "failed": "failed",
 }
 
 

@@ -51,7 +51,7 @@ def _row(moment: StoryMoment, axis: Axis, clock: LocalClock, *, top: float) -> I
     for attempt in moment.attempts:
         x = axis.x(attempt.start)
         width = max(axis.x(min(attempt.end, axis.end)) - x, 2)
-        kind = "late" if moment.is_late else "kept"
+        kind = "late" if moment.is_late else "succeeded"
         said = f"{attempt.outcome} after {about(attempt.end - attempt.start)}"
         yield rectangle(x, top + 5, width=width, height=HIGH - 10, kind=kind, title=said, radius=2)
     if many:

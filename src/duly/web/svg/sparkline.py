@@ -1,4 +1,4 @@
-"""The last times in a line: what was kept stands on the ground, what was not hangs below it."""
+"""The last runs in a line: successful ones stand on the ground, failed ones hang below it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,14 +7,14 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from duly.policy.why import about
-from duly.views.fires import Kept
+from duly.views.fires import RunResult
 from duly.web.svg.drawing import framed, line, rectangle
 
 BAR, STEP, UP, DOWN = 4, 6, 12, 7
 
 
 class Mark(NamedTuple):
-    word: Kept
+    word: RunResult
     title: str
 
 
@@ -51,11 +51,11 @@ def durations(lengths: Sequence[timedelta], *, label: str) -> Markup:
 def _bar(x: float, ground: float, mark: Mark) -> Markup:
     kind = mark.word.replace(" ", "-")
     match mark.word:
-        case "not kept":
+        case "failed":
             return rectangle(x, ground, width=BAR, height=DOWN, kind=kind, title=mark.title)
         case "none":
             return rectangle(x, ground - 2, width=BAR, height=2, kind="passed", title=mark.title)
-        case "under way":
+        case "in progress":
             return rectangle(x, ground - 6, width=BAR, height=6, kind=kind, title=mark.title)
         case "late":
             return rectangle(x, ground - 9, width=BAR, height=9, kind=kind, title=mark.title)
@@ -64,12 +64,12 @@ def _bar(x: float, ground: float, mark: Mark) -> Markup:
 
 
 def _told(marks: Sequence[Mark]) -> str:
-    """``the last 20: 18 kept, 2 not kept``."""
+    """``the last 20: 18 succeeded, 2 failed``."""
     if not marks:
         return "nothing was due yet"
-    words = dict.fromkeys(("kept", "late", "under way", "not kept"), 0)
+    words = dict.fromkeys(("succeeded", "late", "in progress", "failed"), 0)
     for mark in marks:
         if mark.word in words:
             words[mark.word] += 1
     said = [f"{count} {word}" for word, count in words.items() if count]
-    return f"the last {len(marks)}: {', '.join(said) or 'none of them to be kept'}"
+    return f"the last {len(marks)}: {', '.join(said) or 'none of them counted'}"

@@ -18,7 +18,7 @@ WIDTH, HEIGHT, BASE = 22, 74, 52  # of a cell, of the drawing, and where bars st
 LEAST, MOST = 4, 44  # how high a bar is
 VISIBLE: Final = 2  # how high a part is, however small its share
 LABELLED: Final = 3  # every so many hours are named
-_MARKS: Final = {"not kept": "\u2715", "overdue": "\u25b2", "late": "\u25d2", "under way": "\u25d0"}
+_MARKS: Final = {"failed": "\u2715", "overdue": "\u25b2", "late": "\u25d2", "in progress": "\u25d0"}
 
 Link = Callable[[datetime], str]
 
@@ -110,15 +110,15 @@ def _mark(kind: str, place: int, top: int) -> Markup:
 
 def _said(cell: HourCell) -> str:
     counts = cell.counts
-    parts = [f"{counts.due:,} due", f"{counts.kept:,} kept"]
+    parts = [f"{counts.due:,} due", f"{counts.succeeded:,} OK"]
     parts += [f"{counts.late:,} late"] if counts.late else []
-    parts += [f"{counts.not_kept:,} not kept"] if counts.not_kept else []
+    parts += [f"{counts.failed:,} missed or failed"] if counts.failed else []
     parts += [f"{counts.overdue:,} overdue"] if counts.overdue else []
-    parts += [f"{counts.under_way:,} under way"] if counts.under_way else []
+    parts += [f"{counts.in_progress:,} in progress"] if counts.in_progress else []
     return ", ".join(parts) if counts.due else "nothing was due"
 
 
 def _label(view: StripView) -> str:
-    bad = [cell for cell in view.hours if cell.counts.not_kept or cell.counts.overdue]
-    said = f"The last 24 hours: {view.counts.due:,} due, {view.counts.kept:,} kept"
-    return f"{said}; not all kept in {len(bad)} of them" if bad else said
+    bad = [cell for cell in view.hours if cell.counts.failed or cell.counts.overdue]
+    said = f"The last 24 hours: {view.counts.due:,} due, {view.counts.succeeded:,} OK"
+    return f"{said}; not all OK in {len(bad)} of them" if bad else said

@@ -99,9 +99,11 @@ def _on_the_clock(what: str, naive: datetime, zone: str | None) -> datetime:
     return found
 
 
-def since_in(what: str, text: str | None, now: datetime) -> datetime | None:
+def since_in(
+    what: str, text: str | None, now: datetime, *, zone: str | None = None
+) -> datetime | None:
     """A moment, or so long ago."""
-    found = when_in(what, text)
+    found = when_in(what, text, zone=zone)
     if not isinstance(found, timedelta):
         return found
     try:
