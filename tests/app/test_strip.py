@@ -237,4 +237,4 @@ async def test_a_status_goes_by_the_strip_that_it_is_given(world: World) -> None
     assert given.headline() == "All 3 runs since yesterday 16:00 were OK."
     await world.store.schedules.pause("report")
     world.wait(8 * HOUR)
-    assert (await status(world.store, remembers)).headline() == ("All 3 due since 00:00 were kept.")
+    assert (await status(world.store, remembers)).headline() == ("All 3 runs since 00:00 were OK.")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -419,3 +420,13 @@ def test_a_page_with_several_schedules_has_one_zone_and_names_it(office: Office,
     assert set(shown) == {"UTC"}
     assert "Next UTC" in text_of(page)
     assert "Asia/Tokyo · " in office.page("/schedules/tokyo")
+
+
+def test_today_asks_no_statement_twice(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the quarters of an hour, which are remembered one by one."""
+    office.page("/")
+    trips = record_reads(monkeypatch)
+    office.page("/?again")
+    asked = Counter(name for trip in trips for name in trip)
+    assert [name for name, times in asked.items() if times > 1 and name != "hour_tallies"] == []
+    assert len(trips) <= 12 + asked["hour_tallies"]

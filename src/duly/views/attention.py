@@ -4,19 +4,23 @@ Acknowledged items are left out until something new happens. That no scheduler i
 acknowledged: it is a condition that lasts, not an event.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.errors import NotFound
 from duly.instants import EPOCH
 from duly.model.access import Matter
+from duly.model.schedule import StoredSchedule
+from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_scheduler
 from duly.store.store import Store
 from duly.store.values import OVERDUE, NotKept, StoreProgress
 from duly.views.overdue import OverdueRuns
-from duly.views.schedule_detail import removed_schedules
+from duly.views.schedule_detail import Removed, removed_schedules
 from duly.views.why import answer_moment, silent_until
 from duly.views.workers import present
 
@@ -76,13 +80,12 @@ async def needs(
     zone: str | None = None,
 ) -> list[Need]:
     """The newest first; what stops everything before all others."""
+    living = await store.work.living()
     found = [
         *_overdue(progress, overdue),
-        *await _faulty(store, progress),
-        *await _ahead(store, progress),
-        *await _removed(store, LocalClock(zone or "UTC", progress.now)),
-        *await _left_behind(store),
-        *await without_worker(store),
+        *await _of_schedules(store, progress, LocalClock(zone or "UTC", progress.now)),
+        *await _left_behind(store, living),
+        *await without_worker(store, living),
     ]
     broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
     found += [await _not_kept(store, one, zone) for one in broken]
@@ -94,9 +97,9 @@ def _redacted(need: Need) -> Need:
     return replace(need, sentence=redacted(need.sentence), commands=tuple(commands))
 
 
-async def without_worker(store: Store) -> list[Need]:
+async def without_worker(store: Store, living: Sequence[WorkerInfo]) -> list[Need]:
     """Jobs that no worker can take. Those of a paused queue wait because somebody wants it."""
-    living = present(await store.work.living())
+    living = present(living)
     paused = {queue.name for queue in await store.work.queues() if queue.paused}
     found = []
     for kind in await store.evidence.waiting(patience=PATIENCE):
@@ -140,60 +143,48 @@ def _overdue(progress: StoreProgress, overdue: OverdueRuns | None) -> list[Need]
     return [Need(name="scheduler", kind="overdue", sentence=said, due_at=due, commands=start)]
 
 
-async def _faulty(store: Store, progress: StoreProgress) -> list[Need]:
-    """Since its cursor nothing was decided: when it stands still again, that is somewhere else."""
-    if not progress.faulty:
-        return []
-    known = [one.matter for one in await store.access.acknowledged()]
-    found = []
-    for name in progress.faulty:
-        try:
-            schedule = await store.schedules.get(name)
-        except NotFound:
-            continue
-        matter = Matter(subject=f"schedule:{name}", kind="fault", until=schedule.cursor)
-        show = SuggestedCommand("see it", f"duly schedules show {name}")
-        said = f"cannot be fired: {first_line(schedule.fault)}"
-        need = Need(name=name, kind="fault", sentence=said, commands=(show,), matter=matter)
-        found += [] if matter in known else [need]
-    return found[:MOST_NEEDS]
-
-
-async def _ahead(store: Store, progress: StoreProgress) -> list[Need]:
-    """Schedules whose cursor a wrong clock has left in the future."""
-    known = [one.matter for one in await store.access.acknowledged()] if progress.ahead else []
-    found = []
-    for name in progress.ahead[:MOST_NEEDS]:
-        try:
-            schedule = await store.schedules.get(name)
-        except NotFound:
-            continue
-        matter = Matter(subject=f"schedule:{name}", kind="ahead", until=schedule.cursor)
-        said, commands = silent_until(schedule, progress.now)
-        need = Need(name=name, kind="ahead", sentence=said, commands=commands, matter=matter)
-        found += [] if matter in known else [need]
-    return found
-
-
-async def _removed(store: Store, clock: LocalClock) -> list[Need]:
-    """Schedules that code declares and somebody has removed; acknowledged ones are meant so."""
+async def _of_schedules(store: Store, progress: StoreProgress, clock: LocalClock) -> list[Need]:
+    """Schedules that cannot be fired, that a wrong clock left ahead, or that were removed."""
     gone = await removed_schedules(store)
-    known = [one.matter for one in await store.access.acknowledged()] if gone else []
-    found = []
-    for one in gone[:MOST_NEEDS]:
-        until = one.at or EPOCH
-        matter = Matter(subject=f"schedule:{one.name}", kind="removed", until=until)
-        said = one.sentence(clock)
-        need = Need(
-            name=one.name, kind="removed", sentence=said, commands=(one.command,), matter=matter
-        )
-        found += [] if matter in known else [need]
-    return found
+    if not (progress.faulty or progress.ahead or gone):
+        return []
+    found = [_removed(one, clock) for one in gone[:MOST_NEEDS]]
+    for kind, names in (("fault", progress.faulty), ("ahead", progress.ahead)):
+        for name in names[:MOST_NEEDS]:
+            with suppress(NotFound):  # removed a moment ago
+                found.append(_silent(kind, await store.schedules.get(name), progress.now))
+    known = [one.matter for one in await store.access.acknowledged()]
+    order = ("fault", "ahead", "removed")
+    found.sort(key=lambda need: order.index(need.kind))
+    return [need for need in found if need.matter not in known]
 
 
-async def _left_behind(store: Store) -> list[Need]:
+def _silent(kind: str, schedule: StoredSchedule, now: datetime) -> Need:
+    """A schedule that fires nothing. Its cursor tells whether that is known since then."""
+    name = schedule.plan.name
+    matter = Matter(subject=f"schedule:{name}", kind=kind, until=schedule.cursor)
+    if kind == "ahead":
+        said, commands = silent_until(schedule, now)
+    else:
+        said = f"cannot be fired: {first_line(schedule.fault)}"
+        commands = (SuggestedCommand("see it", f"duly schedules show {name}"),)
+    return Need(name=name, kind=kind, sentence=said, commands=commands, matter=matter)
+
+
+def _removed(one: Removed, clock: LocalClock) -> Need:
+    """A schedule that code declares and somebody has removed."""
+    until = one.at or EPOCH
+    return Need(
+        name=one.name,
+        kind="removed",
+        sentence=one.sentence(clock),
+        commands=(one.command,),
+        matter=Matter(subject=f"schedule:{one.name}", kind="removed", until=until),
+    )
+
+
+async def _left_behind(store: Store, believed: Sequence[WorkerInfo]) -> list[Need]:
     """Jobs of workers that are gone, when nobody is there who would take them back."""
-    believed = await store.work.living()
     if present(believed):
         return []
     dead = [one.id for one in believed]

@@ -276,7 +276,7 @@ async def capacity(
         queues=queues[:MOST_QUEUES],
         limits=limits[:MOST_LIMITS],
         workers=_workers(living[:MOST_WORKERS], running),
-        unable=await without_worker(store),
+        unable=await without_worker(store, living),
         series=hour if span == HOUR else await charts.look(store, now, span=span),
         more={
             "queues": max(0, len(queues) - MOST_QUEUES),

@@ -7,13 +7,14 @@ and, within a budget of time, those of which something may still change: a job i
 be retried.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from duly.clock import boottime
 from duly.instants import floored
+from duly.model.schedule import StoredSchedule
 from duly.store.store import Store
 from duly.views.fires import LATE, Counts, RunResult, counted
 from duly.views.overdue import HOURS_AHEAD, OverdueRuns, UpcomingRuns, ahead, find_overdue
@@ -72,12 +73,15 @@ class DayStrip:
         self._quarters: dict[datetime, _Quarter] = {}
         self._ahead: tuple[datetime, UpcomingRuns] | None = None
 
-    async def look(self, store: Store, now: datetime) -> StripView:
+    async def look(
+        self, store: Store, now: datetime, *, first: Sequence[StoredSchedule] | None = None
+    ) -> StripView:
+        """``first`` are the schedules that are due first, if the caller knows them."""
         current = floored(now, HOUR)
         since = current - (HOURS - 1) * HOUR
         await self._refresh(store, now, since)
         parts = list(self._quarters.values())
-        overdue = await find_overdue(store, now)
+        overdue = await find_overdue(store, now, first=first)
         cells = [_cell(since + place * HOUR, parts, overdue) for place in range(HOURS)]
         coming = await self._look_ahead(store, now)
         return StripView(

@@ -126,8 +126,16 @@ class OverdueRuns:
         return start_scheduler()
 
 
-async def find_overdue(store: Store, now: datetime) -> OverdueRuns | None:
-    """Return what is overdue, or None. Where nothing is, this is one look into an index."""
+async def find_overdue(
+    store: Store, now: datetime, *, first: Sequence[StoredSchedule] | None = None
+) -> OverdueRuns | None:
+    """Return what is overdue, or None.
+
+    ``first`` are the schedules that are due first, if the caller knows them: where none of them is
+    overdue, nothing is asked.
+    """
+    if first is not None and all(one.overdue_at(now) is None for one in first):
+        return None
     late = await store.evidence.due_before(now - PROMPT, limit=MOST_SCHEDULES)
     if not late:
         return None

@@ -15,6 +15,7 @@ from duly.instants import HORIZON
 from duly.model.fire import StoredFire
 from duly.model.flow import FlowProgress
 from duly.model.job import Job
+from duly.model.schedule import StoredSchedule
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, first_line
 from duly.store.store import Store
@@ -56,7 +57,7 @@ class AwaitingStep:
 
     @property
     def awaits(self) -> Awaits:
-        return Awaits(self.event, self.key, self.until)
+        return Awaits(event=self.event, key=self.key, until=self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +186,13 @@ async def status(store: Store, strip: DayStrip | None = None, *, zone: str | Non
     Times in sentences are in the zone; without one, each is in that of its schedule.
     """
     progress = await store.upkeep.progress()
-    view = None if strip is None else await strip.look(store, progress.now)
+    due = await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10)
+    view = None if strip is None else await strip.look(store, progress.now, first=due)
     since = progress.now - WINDOW if view is None else view.since
-    overdue = await find_overdue(store, progress.now) if view is None else view.overdue
+    if view is None:
+        overdue = await find_overdue(store, progress.now, first=due)
+    else:
+        overdue = view.overdue
     return Status(
         now=progress.now,
         since=since,
@@ -197,8 +202,8 @@ async def status(store: Store, strip: DayStrip | None = None, *, zone: str | Non
         running=await _running(store),
         running_count=progress.running,
         awaiting=await _awaiting(store),
-        coming=await _coming(store, progress.now),
-        scheduled=bool(await store.schedules.page(limit=1)),
+        coming=await _coming(store, due, progress.now),
+        scheduled=bool(due) or bool(await store.schedules.page(limit=1)),
         overdue=overdue,
     )
 
@@ -211,7 +216,8 @@ async def _counts(store: Store, since: datetime, overdue: OverdueRuns | None) ->
 async def _running(store: Store) -> list[RunningJob]:
     """What has run longest."""
     jobs = await store.evidence.running(limit=MOST_RUNNING)
-    flows = await store.jobs.flow_progress([job.id for job in jobs if job.waits == "steps"])
+    parents = [job.id for job in jobs if job.waits == "steps"]
+    flows = await store.jobs.flow_progress(parents) if parents else {}
     return [
         _flow(job, flows[job.id]) if job.id in flows else await _one(store, job) for job in jobs
     ]
@@ -253,12 +259,12 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
     return found
 
 
-async def _coming(store: Store, now: datetime) -> list[NextRun]:
+async def _coming(store: Store, due: Sequence[StoredSchedule], now: datetime) -> list[NextRun]:
     """Return the runs that are due next, overdue ones first.
 
     Some more are asked for than are shown: those that are skipped in advance come later.
     """
-    found = await upcoming(store, await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10))
+    found = await upcoming(store, due)
     next_ones = [
         NextRun(
             name=one.plan.name,
