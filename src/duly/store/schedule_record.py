@@ -7,7 +7,7 @@ from duly.instants import FIRST_US, from_us, to_us
 from duly.model.schedule import Plan
 from duly.store import rows
 from duly.store.database import Ask, Operation
-from duly.store.rows import ScheduleRow
+from duly.store.rows import ScheduleColumns
 from duly.store.schedule_change import unknown
 from duly.store.values import ScheduleRecord
 
@@ -37,7 +37,7 @@ def schedule_record(
     )
 
 
-def _declared(name: str, row: ScheduleRow) -> Operation[tuple[str, Plan] | None]:
+def _declared(name: str, row: ScheduleColumns) -> Operation[tuple[str, Plan] | None]:
     """The app whose code declares the schedule, and its plan there."""
     found = yield Ask("declared_plans", {"app": "", "names": [name]})
     if not found:
