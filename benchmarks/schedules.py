@@ -21,7 +21,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from duly.app import connect, migrate_store, open_store
 from duly.clock import now, sleep
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
@@ -165,7 +165,7 @@ async def median(work: Callable[[], Awaitable[object]], times: int = 101) -> flo
 
 
 async def enqueue_rate(kind: str, store: Store) -> None:
-    calls = [Call(task="nothing")] * 10_000
+    calls = [JobRequest(task="nothing")] * 10_000
     begin = perf_counter()
     await store.jobs.enqueue(calls)
     bulk = 10_000 / (perf_counter() - begin)

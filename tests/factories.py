@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.model.job import Call, Owner
+from duly.model.job import JobRequest, Owner
 from duly.model.limit import Lane, Rate
 from duly.model.payload import Json, encode
 from duly.model.policies import Missed, Policies
@@ -54,9 +54,9 @@ def plan(name: str = "report", rule: str = "every 1m", **changes: Any) -> Plan:
     return Plan(**{"task": "work", **changes, "name": name, "rule": rule})
 
 
-def call(task: str = "work", **changes: Any) -> Call:
+def call(task: str = "work", **changes: Any) -> JobRequest:
     """A call of one task, at once."""
-    return Call(**{**changes, "task": task})
+    return JobRequest(**{**changes, "task": task})
 
 
 def profile(name: str = "worker", **changes: Any) -> Profile:
@@ -91,9 +91,9 @@ def distinct_plan(end: datetime) -> Plan:
     )
 
 
-def distinct_call(run_after: datetime | timedelta | None = None) -> Call:
+def distinct_call(run_after: datetime | timedelta | None = None) -> JobRequest:
     """A call in which no two columns have the same value."""
-    return Call(
+    return JobRequest(
         **_DISTINCT_LABEL,
         args=encode({"argument": "of the call"}),
         owner=Owner.PERSON,

@@ -1,5 +1,6 @@
 """What is promised about the repository itself: what it says, and that its checks are run."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 import duly
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src/duly"
 
 REGISTRY = re.compile(r"pypi\.org|pythonhosted\.org|npmjs\.(org|com)")
 PATH_OF_ONE_MACHINE = re.compile(r"(?<![\w.~])/(root|work|workspace|home/\w+|Users/\w+)/")
@@ -41,6 +43,16 @@ def test_every_relative_link_leads_to_a_file_of_the_repository() -> None:
         if not leads_into((page.parent / link).resolve(), files)
     ]
     assert broken == []
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    modules = {path.relative_to(ROOT): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+    places: dict[str, list[str]] = {}
+    for path, module in modules.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_every_make_target_we_speak_of_exists() -> None:

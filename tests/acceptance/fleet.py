@@ -16,7 +16,7 @@ from duly.app import migrate_store, open_store
 from duly.clock import boottime, now, sleep
 from duly.errors import StoreUnavailable
 from duly.instants import from_us
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.payload import encode
 from duly.store.store import Store
 from tests.acceptance.report import Report
@@ -243,9 +243,9 @@ async def until(condition: Callable[[], object], *, seconds: float) -> float:
         await sleep(0.02)
 
 
-def calls(count: int, task: str = "nap", **arguments: object) -> Iterator[Call]:
+def calls(count: int, task: str = "nap", **arguments: object) -> Iterator[JobRequest]:
     for _ in range(count):
-        yield Call(task=task, args=encode(arguments, what="the arguments"))
+        yield JobRequest(task=task, args=encode(arguments, what="the arguments"))
 
 
 def common(there: Fleet, report: Report) -> Report:

@@ -13,7 +13,7 @@ from duly import Duly, Flow, Limit, Retry, Step
 from duly.app.tasks import Task
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.model.flow import Awaited, Fill, Over, Source, StepPlan
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.limit import Lane
 from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER
@@ -42,8 +42,8 @@ def only_step(flow: Flow[..., Any]) -> StepPlan:
 
 
 def test_the_etl_comes_to_four_steps() -> None:
-    def asked(task: str, args: str) -> Call:
-        return Call(task=task, args=args, retry=STANDARD)  # type: ignore[arg-type]
+    def asked(task: str, args: str) -> JobRequest:
+        return JobRequest(task=task, args=args, retry=STANDARD)  # type: ignore[arg-type]
 
     assert duly.registry.flow_plan(etl.definition).result == 2
     assert plan_of(etl) == (
@@ -175,7 +175,7 @@ def test_a_step_is_asked_for_with_what_its_task_says() -> None:
 
     step = only_step(flow)
     name = "crm:{region}:{customer}"
-    assert step.call == Call(
+    assert step.call == JobRequest(
         task="sync",
         args='{"customer":null}',  # type: ignore[arg-type]
         title="Sync {customer} to {region}",
@@ -211,7 +211,7 @@ def test_what_is_said_by_using_is_for_that_step() -> None:
         work.using(tenant=None).step()
 
     chosen, plain = (step.call for step in plan_of(flow))
-    assert chosen == Call(
+    assert chosen == JobRequest(
         task="work",
         queue="slow",
         priority=-50,
@@ -223,7 +223,7 @@ def test_what_is_said_by_using_is_for_that_step() -> None:
         run_after=timedelta(seconds=10),
         start_within=timedelta(hours=1),
     )
-    assert plain == Call(task="work", title="Work {number}", retry=STANDARD)
+    assert plain == JobRequest(task="work", title="Work {number}", retry=STANDARD)
 
 
 def test_a_callback_may_be_declared_below_the_flow() -> None:
@@ -306,7 +306,7 @@ def test_a_step_may_wait_for_an_event() -> None:
     first, second = plan_of(approved)
     assert first == StepPlan(
         name="wait for order.paid",
-        call=Call(task="wait", args='{"region":null,"order_id":null}'),  # type: ignore[arg-type]
+        call=JobRequest(task="wait", args='{"region":null,"order_id":null}'),  # type: ignore[arg-type]
         fills=(
             Fill(("region",), Source(argument="region")),
             Fill(("order_id",), Source(argument="order_id")),

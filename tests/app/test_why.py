@@ -9,7 +9,7 @@ import pytest
 
 from duly.app import connect, migrate_tables
 from duly.errors import InvalidValue, NotFound
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.journal import ProgressEntry
 from duly.model.limit import Lane
 from duly.model.outcome import Mismatched, Raised
@@ -67,7 +67,7 @@ async def night(world: World, days: int = 1, late: timedelta = timedelta(millise
     await world.fire()
 
 
-async def keep(world: World, length: timedelta = 40 * MINUTE) -> Job:
+async def keep(world: World, length: timedelta = 40 * MINUTE) -> StoredJob:
     job = await world.begin()
     world.wait(length)
     await world.end(job)

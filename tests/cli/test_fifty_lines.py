@@ -24,7 +24,7 @@ from croniter import croniter
 from duly import clock
 from duly.app import connect
 from duly.cli.main import main
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.policy.firing import decide
 from duly.store.values import CLOCK
 from duly.testing.clock import VirtualClock
@@ -202,9 +202,9 @@ async def _two_weeks(url: str) -> list[tuple[str, tuple[str, str]]]:
     return [(names[job.schedule_id or 0], _line(job)) for job in jobs]
 
 
-async def _passed(world: World) -> list[Job]:
+async def _passed(world: World) -> list[StoredJob]:
     """From one due moment to the next; a worker ends each job before the next is due."""
-    ran: list[Job] = []
+    ran: list[StoredJob] = []
     wish = await world.wish(100, tasks=["duly.shell"], shelf=CLOCK)
     while True:
         fired = await world.store.ledger.fire(decide, limit=100, trust=lambda _: True)
@@ -219,6 +219,6 @@ async def _passed(world: World) -> list[Job]:
         world.wait(fired.rest)
 
 
-def _line(job: Job) -> tuple[str, str]:
+def _line(job: StoredJob) -> tuple[str, str]:
     args = json.loads(job.args)
     return args["line"], args.get("stdin", "")

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.errors import OutcomeUnknown
-from duly.model.job import Call, Job
+from duly.model.job import JobRequest, StoredJob
 from duly.model.outcome import (
     Late,
     Mismatched,
@@ -39,7 +39,7 @@ TERMS = Terms(
 )
 
 
-def _called(**changes: Any) -> Call:
+def _called(**changes: Any) -> JobRequest:
     return call(terms=TERMS, **changes)
 
 
@@ -248,7 +248,7 @@ class _Torn(Exception):
     """What happens to a transaction when the process dies in it."""
 
 
-def _settled(world: World, job: Job, ids: Ids) -> Operation[Settled]:
+def _settled(world: World, job: StoredJob, ids: Ids) -> Operation[Settled]:
     return settle([world.settlement(job)], ids=ids)
 
 

@@ -2,7 +2,7 @@
 
 from duly.model.event import Emitted
 from duly.model.fire import Cause
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Raised
 from duly.model.payload import encode
 from duly.model.states import State
@@ -20,7 +20,7 @@ from tests.conformance.world import HOUR, START, World
 from tests.factories import call, plan
 
 
-async def fail_once(world: World, job: Job) -> None:
+async def fail_once(world: World, job: StoredJob) -> None:
     """It is to be tried again."""
     verdict = judge(Tried.of(job, Retry()), Raised("E", "x"), world.now, dice=0.5)
     await world.store.work.settle([Settlement(job=job, verdict=verdict, outcome="raised")])

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.model.claimed import Claimed
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.limit import Lane, Rate
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.model.queue import Queue
@@ -18,7 +18,7 @@ from tests.factories import NEEDED, call, distinct_call, plan
 
 LANE = Lane(name="crm", template="crm", concurrency=5)
 IN_PASSING = (NORMAL, LOW, IDLE, SUSPECT)
-KINDS: dict[int, Call] = {
+KINDS: dict[int, JobRequest] = {
     NORMAL: call(title="normal", priority=-49),
     LOW: call(title="low", priority=-50),
     IDLE: call(title="idle", priority=-100),

@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 from datetime import timedelta
 
-from duly.model.job import Job, Label
+from duly.model.job import Label, StoredJob
 from duly.model.outcome import Raised, Succeeded
 from duly.model.payload import encode
 from duly.model.schedule import Pause
@@ -107,7 +107,7 @@ async def a_moved_job_takes_every_column_of_the_new_call(world: World) -> None:
           (START + HOUR, START + HOUR, START + HOUR + timedelta(minutes=23)))  # fmt: skip
 
 
-async def _to_its_end_and_back(world: World, made: Job) -> None:
+async def _to_its_end_and_back(world: World, made: StoredJob) -> None:
     """Claim, retry, fail, revive and succeed: at each step only what must change has changed."""
     world.clock.set(made.ready_at)
     await world.dispatch()
@@ -131,7 +131,7 @@ async def _to_its_end_and_back(world: World, made: Job) -> None:
     await _revived(world, failed)
 
 
-async def _revived(world: World, failed: Job) -> None:
+async def _revived(world: World, failed: StoredJob) -> None:
     world.wait(timedelta(seconds=7))
     back = await world.store.jobs.retry(failed.id)
     _only_changed(failed, back, "state", "reason", "ended_at", "error", "attempt", "worker",
@@ -148,15 +148,15 @@ async def _revived(world: World, failed: Job) -> None:
     holds(attempts[0].fence < attempts[1].fence, "each attempt has its fence")
 
 
-def _label(job: Job) -> dict[str, object]:
+def _label(job: StoredJob) -> dict[str, object]:
     return {name: getattr(job, name) for name in LABEL}
 
 
-def _only_changed(before: Job, after: Job, *names: str) -> None:
+def _only_changed(before: StoredJob, after: StoredJob, *names: str) -> None:
     allowed = set(names)
     changed = {
         field.name
-        for field in fields(Job)
+        for field in fields(StoredJob)
         if getattr(before, field.name) != getattr(after, field.name)
     }
     equal(changed - allowed, set(), f"columns that changed from {before.state} to {after.state}")

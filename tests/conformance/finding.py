@@ -3,7 +3,7 @@
 from typing import Any
 
 from duly.errors import NotFound
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.outcome import Outcome, Raised
 from duly.model.states import State
@@ -25,7 +25,7 @@ async def found(world: World, text: str, **page: Any) -> list[int]:
     return numbers
 
 
-async def ended(world: World, one: Call, outcome: Outcome | None = None) -> int:
+async def ended(world: World, one: JobRequest, outcome: Outcome | None = None) -> int:
     number = await world.enqueue(one)
     [job] = await world.claim(1, queue=one.queue, tasks=[one.task])
     equal(job.id, number)

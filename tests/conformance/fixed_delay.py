@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Late, Raised, Returned, Stopped
 from duly.model.policies import Missed
 from duly.policy.retry import Retry
@@ -18,7 +18,7 @@ TEN = timedelta(minutes=10)
 RETRY = Retry(attempts=2, backoff="constant", first="30m", jitter=False).as_json()
 
 
-async def _running(world: World, **policies: Any) -> Job:
+async def _running(world: World, **policies: Any) -> StoredJob:
     """A schedule with a fixed delay of ten minutes, whose first run has taken one."""
     await world.add(plan(rule="spaced 10m", **policies))
     await world.fire()
@@ -27,14 +27,14 @@ async def _running(world: World, **policies: Any) -> Job:
     return job
 
 
-async def _begins_the_delay(world: World, how: Callable[[Job], Awaitable[object]]) -> None:
+async def _begins_the_delay(world: World, how: Callable[[StoredJob], Awaitable[object]]) -> None:
     job = await _running(world)
     await how(job)
     found = await world.schedule()
     equal((found.next_at, found.awaiting), (world.now + TEN, None))
 
 
-async def _is_no_end(world: World, how: Callable[[Job], Awaitable[object]]) -> None:
+async def _is_no_end(world: World, how: Callable[[StoredJob], Awaitable[object]]) -> None:
     job = await _running(world, retry=RETRY)
     await how(job)
     found = await world.schedule()
@@ -104,7 +104,7 @@ async def expiry_of_a_job_that_waits_begins_the_delay(world: World) -> None:
 
 @check
 async def a_third_crash_begins_the_delay(world: World) -> None:
-    async def crash_thrice(job: Job) -> None:
+    async def crash_thrice(job: StoredJob) -> None:
         await world.lose(job)
         for _ in range(2):
             equal((await world.schedule()).next_at, None, "a crash is no end")

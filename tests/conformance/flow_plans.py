@@ -3,7 +3,7 @@
 from typing import Any
 
 from duly.model.flow import Fill, FlowPlan, Over, Source, StepPlan
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Opened, Outcome, Returned
 from duly.model.payload import encode
 from tests.conformance.world import World
@@ -65,14 +65,14 @@ async def ready(world: World) -> list[str]:
     return sorted(job.title for job in await world.live() if job.step is not None)
 
 
-async def done(world: World, title: str, outcome: Outcome | None = None) -> Job:
+async def done(world: World, title: str, outcome: Outcome | None = None) -> StoredJob:
     """Let a worker run the step of this title."""
     job = await begun(world, title)
     await world.end(job, outcome)
     return job
 
 
-async def begun(world: World, title: str) -> Job:
+async def begun(world: World, title: str) -> StoredJob:
     claimed = await world.claim(1_000)
     wanted = [job for job in claimed if job.title == title and job.step is not None]
     for job in claimed:

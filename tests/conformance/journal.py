@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.instants import to_us
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.journal import (
     LONGEST_LINE,
     MOST_LINES,
@@ -29,21 +29,21 @@ DAY = timedelta(days=1)
 RETRY = Retry(attempts=2, backoff="constant", first="1m", jitter=False).as_json()
 
 
-def line(world: World, job: Job, text: str, **changes: Any) -> LogEntry:
+def line(world: World, job: StoredJob, text: str, **changes: Any) -> LogEntry:
     said = {"at_us": to_us(world.now), "level": "INFO", "text": text, **changes}
     return LogEntry(job_id=job.id, fence=job.fence, attempt=job.attempt, **said)
 
 
-def note(job: Job, percent: float, message: str = "", **changes: Any) -> ProgressEntry:
+def note(job: StoredJob, percent: float, message: str = "", **changes: Any) -> ProgressEntry:
     said = {"percent": percent, "message": message, **changes}
     return ProgressEntry(job_id=job.id, fence=job.fence, attempt=job.attempt, **said)
 
 
-async def texts(world: World, job: Job) -> list[str]:
+async def texts(world: World, job: StoredJob) -> list[str]:
     return [line.text for line in await world.store.journal.logs(job.id, limit=20_000)]
 
 
-async def begun(world: World, count: int = 1, **changes: Any) -> list[Job]:
+async def begun(world: World, count: int = 1, **changes: Any) -> list[StoredJob]:
     await world.store.jobs.enqueue([call(**changes) for _ in range(count)])
     return await world.claim(count)
 
@@ -220,7 +220,7 @@ async def what_was_said_is_kept_as_long_as_the_history(world: World) -> None:
     equal(await texts(world, job), [])
 
 
-async def noted(world: World, job: Job) -> ProgressNote:
+async def noted(world: World, job: StoredJob) -> ProgressNote:
     found = await world.store.journal.note(job.id)
     if found is None:
         raise Broken(f"job {job.id} has no note")

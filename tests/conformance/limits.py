@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from duly.model.job import Call, Job
+from duly.model.job import JobRequest, StoredJob
 from duly.model.limit import Lane, Rate
 from duly.model.outcome import Raised
 from duly.policy.retry import Retry
@@ -25,7 +25,7 @@ def lane(
     return Lane(name=name, template=template or name, concurrency=concurrency, rate=parsed)
 
 
-def limited(*lanes: Lane, **changes: Any) -> Call:
+def limited(*lanes: Lane, **changes: Any) -> JobRequest:
     return call(limits=lanes or (lane(),), **changes)
 
 
@@ -33,7 +33,7 @@ async def info(world: World, name: str = "crm") -> LaneInfo:
     return next(found for found in await world.store.limits.listed() if found.name == name)
 
 
-async def filled(world: World, wanted: int = 3, *lanes: Lane) -> tuple[Job, list[int]]:
+async def filled(world: World, wanted: int = 3, *lanes: Lane) -> tuple[StoredJob, list[int]]:
     """A job that runs, and others that wait behind it, in order."""
     numbers = await world.store.jobs.enqueue([limited(*lanes) for _ in range(wanted)])
     [running] = await world.claim(10)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Raised
 from duly.model.policies import Missed, Overlap
 from duly.policy.overlap import MOST_QUEUED
@@ -15,7 +15,7 @@ from tests.factories import plan
 RETRY = Retry(attempts=3, backoff="constant", first="30m", jitter=False).as_json()
 
 
-async def _earlier(world: World, overlap: Overlap, state: str) -> Job:
+async def _earlier(world: World, overlap: Overlap, state: str) -> StoredJob:
     """A schedule whose first job, of 12:01, is in this state when 12:02 is due."""
     jitter = timedelta(hours=3) if state == "scheduled" else None
     await world.add(plan(overlap=overlap, retry=RETRY, jitter=jitter))

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Late, Raised, Returned, Stopped
 from duly.model.states import State
 from duly.policy.retry import Retry
@@ -15,7 +15,9 @@ from tests.factories import plan
 RETRY = Retry(attempts=2, backoff="constant", first="30m", jitter=False).as_json()
 
 
-async def _let_in(world: World, how: Callable[[Job], Awaitable[object]], after: list[str]) -> None:
+async def _let_in(
+    world: World, how: Callable[[StoredJob], Awaitable[object]], after: list[str]
+) -> None:
     """One job runs and two wait behind it; then the first one is done something to."""
     await world.add(plan(overlap="queue_all"))
     for _ in range(3):
@@ -60,7 +62,7 @@ async def a_lost_run_is_not_over(world: World) -> None:
 
 @check
 async def a_run_that_crashed_three_times_is_over(world: World) -> None:
-    async def crash_thrice(job: Job) -> None:
+    async def crash_thrice(job: StoredJob) -> None:
         await world.lose(job)
         for _ in range(2):
             await world.lose(await world.begin())

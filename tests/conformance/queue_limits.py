@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.limit import Rate
 from duly.model.outcome import Raised
 from duly.model.queue import Queue
@@ -20,7 +20,7 @@ async def set_queue(world: World, name: str = "default", **changes: object) -> N
     await world.store.work.set_queue(Queue(name=name, rate=parsed, **changes))  # type: ignore[arg-type]
 
 
-async def running(world: World, queue: str = "default") -> list[Job]:
+async def running(world: World, queue: str = "default") -> list[StoredJob]:
     return [job for job in await world.live() if job.state == "running" and job.queue == queue]
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from duly.errors import InvalidValue, WrongState
 from duly.model.event import Emitted
 from duly.model.fire import Cause
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.payload import encode
 from duly.model.schedule import Plan
 from duly.model.states import State
@@ -31,7 +31,7 @@ async def scheduled(world: World, starts_at: datetime, *, number: int = 1) -> in
     return await emit(world, "class.scheduled", id=number, starts_at=starts_at.isoformat())
 
 
-async def only(world: World) -> Job:
+async def only(world: World) -> StoredJob:
     [job] = await world.live()
     return job
 

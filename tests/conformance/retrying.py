@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.errors import InvalidValue
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.job_filter import Filter
 from duly.model.outcome import Raised
 from duly.model.states import State
@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 OOPS = Raised("Oops")
 
 
-async def fail(world: World, *calls: Call, outcome: Raised = OOPS) -> list[int]:
+async def fail(world: World, *calls: JobRequest, outcome: Raised = OOPS) -> list[int]:
     """Let jobs fail one after the other, a second apart."""
     numbers = await world.store.jobs.enqueue(calls)
     for number, one in zip(numbers, calls, strict=True):

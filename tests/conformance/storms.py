@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.limit import Lane
 from duly.model.outcome import Raised, Returned
 from tests.conformance.expect import equal, holds
@@ -22,7 +22,7 @@ async def whatever_happens_no_limit_is_exceeded_and_nobody_is_forgotten(world: W
 
 async def _storm(world: World, dice: random.Random) -> None:
     lanes = [lane("a", 1), lane("b", 2), lane("c", 3, "2/s"), lane("d", None, "1/s")]
-    running: list[Job] = []
+    running: list[StoredJob] = []
     for _ in range(60):
         match dice.randrange(8):
             case 0 | 1:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.limit import Lane
 from duly.model.outcome import Mismatched
 from duly.model.states import State
@@ -20,7 +20,7 @@ async def _hold(world: World, patience: timedelta = MINUTE, limit: int = 100) ->
     return await world.store.upkeep.hold_unknown(patience=patience, limit=limit)
 
 
-async def _waiting_for_somebody(world: World) -> Job:
+async def _waiting_for_somebody(world: World) -> StoredJob:
     """A job whose task nobody knows, set aside."""
     number = await world.enqueue(call("strange"))
     world.wait(2 * MINUTE)
@@ -28,7 +28,7 @@ async def _waiting_for_somebody(world: World) -> Job:
     return await world.job(number)
 
 
-async def _parked(world: World, signature: str = "old") -> Job:
+async def _parked(world: World, signature: str = "old") -> StoredJob:
     """A job whose arguments did not fit the function of the worker that began it."""
     await world.end(await world.begin(), Mismatched("it has `to`, not `address`", signature))
     [job] = await world.live()

@@ -7,7 +7,7 @@ from typing import Any
 from duly.model.access import Actor
 from duly.model.claimed import Claimed
 from duly.model.fire import StoredFire
-from duly.model.job import Call, Job
+from duly.model.job import JobRequest, StoredJob
 from duly.model.outcome import Lost, Opened, Outcome, Succeeded
 from duly.model.payload import Json
 from duly.model.schedule import Plan, StoredSchedule
@@ -103,13 +103,13 @@ class World:
     async def schedule(self, name: str = "report") -> StoredSchedule:
         return await self.store.schedules.get(name)
 
-    async def enqueue(self, *calls: Call) -> int:
+    async def enqueue(self, *calls: JobRequest) -> int:
         return (await self.store.jobs.enqueue(calls))[0]
 
-    async def job(self, number: int | None) -> Job:
+    async def job(self, number: int | None) -> StoredJob:
         return await self.store.jobs.get(number or 0)
 
-    async def live(self) -> list[Job]:
+    async def live(self) -> list[StoredJob]:
         return await self.store.jobs.page(limit=20_000)
 
     async def states(self) -> list[str]:
@@ -138,9 +138,9 @@ class World:
         queue: str = "default",
         tasks: Sequence[str] = TASKS,
         free: Mapping[str, int] = NOTHING,
-    ) -> list[Job]:
+    ) -> list[StoredJob]:
         """Claim from one shelf after the other."""
-        found: list[Job] = []
+        found: list[StoredJob] = []
         for shelf in SHELVES:
             wish = await self.wish(
                 limit - len(found), worker=worker, queue=queue, tasks=tasks, shelf=shelf, free=free
@@ -168,16 +168,16 @@ class World:
         beat = await self.store.work.listen_to(self.worker if worker is None else worker)
         return beat.signals if beat else {}
 
-    async def begin(self) -> Job:
+    async def begin(self) -> StoredJob:
         """Let a worker begin the one job that is ready."""
         [job] = await self.claim(1)
         return job
 
-    async def end(self, job: Job | Claimed, outcome: Outcome | None = None) -> Settled:
+    async def end(self, job: StoredJob | Claimed, outcome: Outcome | None = None) -> Settled:
         """Let the worker say what became of a job."""
         return await self.store.work.settle([self.settlement(job, outcome)])
 
-    def settlement(self, job: Job | Claimed, outcome: Outcome | None = None) -> Settlement:
+    def settlement(self, job: StoredJob | Claimed, outcome: Outcome | None = None) -> Settlement:
         came_to = outcome or Succeeded()
         verdict = judge(Tried.of(job, NEVER), came_to, self.now, dice=0.5)
         result: Json | None = came_to.result if isinstance(came_to, Succeeded) else None

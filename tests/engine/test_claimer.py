@@ -16,7 +16,7 @@ from duly.engine.loop import EVERYBODY
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused
 from duly.model.claimed import Claimed
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
@@ -235,7 +235,7 @@ async def test_two_claimers_do_every_job_once(store: Store) -> None:
         await sleep(0)
 
     counter = await Counter(store, count, slots=100).open()
-    calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(1_000)]  # type: ignore[arg-type]
+    calls = [JobRequest(task="count", args=f'{{"number":{number}}}') for number in range(1_000)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls)
     while len(ran) < 1_000 or not counter.planner.is_idle:
         await asyncio.gather(counter.first.tick(), counter.second.tick())
@@ -327,7 +327,7 @@ async def test_jobs_whose_claim_was_never_answered_are_run_once(store: Store) ->
         await real(*args)
         raise OutcomeUnknown("the answer was lost")
 
-    calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(5)]  # type: ignore[arg-type]
+    calls = [JobRequest(task="count", args=f'{{"number":{number}}}') for number in range(5)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls)
     counter.line.faults["work.turn"] = deaf
     with pytest.raises(OutcomeUnknown):
@@ -348,7 +348,7 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
         ran.append(number)
 
     counter = await Counter(store, count, slots=2 * BATCH).open()  # enough for both to ask
-    calls = [Call(task="count", args=f'{{"number":{number}}}') for number in range(6)]  # type: ignore[arg-type]
+    calls = [JobRequest(task="count", args=f'{{"number":{number}}}') for number in range(6)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls[:3])
     await counter.tick()
     await until(lambda: len(counter.runner.outbox.done) == 3)

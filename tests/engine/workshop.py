@@ -19,7 +19,7 @@ from duly.engine.runner import Runner
 from duly.engine.worker import Setup, Worker
 from duly.events import Emit, Event, JobEnded, ignore_event
 from duly.model.claimed import Claimed
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.states import ENDED, State
 from duly.registry.context import current
 from duly.registry.definition import Definition, define
@@ -153,18 +153,18 @@ class WorkingWorker:
         asked = self.registry.call(definition, (), arguments, **using)
         return await self.store.jobs.enqueue([asked] * times)
 
-    async def ended(self, number: int) -> Job:
+    async def ended(self, number: int) -> StoredJob:
         """The job, once it has ended."""
         return await self.became(number, *ENDED)
 
-    async def became(self, number: int, *states: State) -> Job:
+    async def became(self, number: int, *states: State) -> StoredJob:
         deadline = boottime() + PATIENCE
         while (job := await self.store.jobs.get(number)).state not in states:
             assert boottime() < deadline, f"it is {job.state}, and not {states}: {self.events}"
             await sleep(0.005)
         return job
 
-    async def over(self, number: int, times: int = 1) -> Job:
+    async def over(self, number: int, times: int = 1) -> StoredJob:
         """The job, once an attempt of it is over and written."""
         await until(lambda: len(self.ends(number)) >= times)
         await until(lambda: not self.worker.runner.outbox and self.worker.planner.busy == 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.model.event import Event
+from duly.model.event import StoredEvent
 from duly.model.fire import Cause
 from duly.model.limit import Lane
 from duly.model.payload import encode
@@ -36,8 +36,8 @@ def schedule(rule: str = "on doc.changed", **changes: Any) -> StoredSchedule:
     )
 
 
-def event(name: str = "doc.changed", *, at: datetime = NOW, **fields: Any) -> Event:
-    return Event(id=7, name=name, payload=encode(fields), key=None, at=at, tenant="acme")
+def event(name: str = "doc.changed", *, at: datetime = NOW, **fields: Any) -> StoredEvent:
+    return StoredEvent(id=7, name=name, payload=encode(fields), key=None, at=at, tenant="acme")
 
 
 def start(one: object) -> StartJob:
@@ -50,7 +50,7 @@ def skip(one: object) -> SkipEvent:
     return one
 
 
-def called_off(start: StartJob, later: list[Event]) -> Event | None:
+def called_off(start: StartJob, later: list[StoredEvent]) -> StoredEvent | None:
     return called_off_by(start, last_words(start.schedule, later))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.model.flow import FlowPlan, StepPlan
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.outcome import (
     Late,
     Lost,
@@ -297,7 +297,7 @@ def test_a_job_may_start_from_any_place_and_ends_even_so(data: st.DataObject, di
 
 
 def test_a_flow_that_is_opened_runs_on_and_its_crashes_are_forgotten() -> None:
-    plan = FlowPlan(steps=(StepPlan(name="one", call=Call(task="work")),))
+    plan = FlowPlan(steps=(StepPlan(name="one", call=JobRequest(task="work")),))
     found = verdict(Try(crashes=2), Opened(plan))
     assert (found.move, found.state, found.crashes) == (Move.OPEN, State.RUNNING, 0)
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.model.flow import FlowInfo, StepInfo, StepState
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.states import State
 from duly.policy.why import Explanation, JobEvidence, Lineage, explain_job
 from tests.policy.deciding import at
@@ -14,7 +14,7 @@ DUE = at("2026-11-13 01:00")
 MINUTE = timedelta(minutes=1)
 
 
-def job(state: State = State.RUNNING, **changes: Any) -> Job:
+def job(state: State = State.RUNNING, **changes: Any) -> StoredJob:
     known: dict[str, Any] = {
         "id": 4711,
         "task": "etl",
@@ -25,7 +25,7 @@ def job(state: State = State.RUNNING, **changes: Any) -> Job:
         "waits": "steps" if state is State.RUNNING else None,
         "attempt": 1,
     }
-    return Job(**{**known, **changes})
+    return StoredJob(**{**known, **changes})
 
 
 def step(name: str, state: str, *before: int, **changes: Any) -> StepInfo:
@@ -61,7 +61,7 @@ def flow(*steps: StepInfo) -> FlowInfo:
     )  # fmt: skip
 
 
-def why(found: Job, now: datetime = NOW, **changes: Any) -> Explanation:
+def why(found: StoredJob, now: datetime = NOW, **changes: Any) -> Explanation:
     return explain_job(JobEvidence(job=found, now=now, **changes))
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.model.fire import Cause, Outcome
-from duly.model.job import Attempt, Job
+from duly.model.job import Attempt, StoredJob
 from duly.model.queue import Queue
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
@@ -27,7 +27,7 @@ from tests.policy.test_why_sentences import (
 OFTEN = replace(schedule("every 3s", "2026-11-01 00:00"), cursor=NOW, next_at=None)
 
 
-def prevention(run: Job, there: StoredSchedule = OFTEN, **known: Any) -> tuple[str, str]:
+def prevention(run: StoredJob, there: StoredSchedule = OFTEN, **known: Any) -> tuple[str, str]:
     """What is said of the run that was in the way, and what would prevent it."""
     skipped = fire(
         Outcome.SKIPPED, Cause.OVERLAP, due_at=DUE + 3 * SECOND, decided_at=DUE + 3 * SECOND
@@ -39,7 +39,7 @@ def prevention(run: Job, there: StoredSchedule = OFTEN, **known: Any) -> tuple[s
     return said, answer.commands[-1].line
 
 
-def ended(claimed: timedelta, took: timedelta, **changes: Any) -> Job:
+def ended(claimed: timedelta, took: timedelta, **changes: Any) -> StoredJob:
     begun = DUE + claimed
     return job(State.SUCCEEDED, **{"claimed_at": begun, "ended_at": begun + took, **changes})
 

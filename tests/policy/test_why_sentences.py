@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly.model.fire import Cause, Outcome, StoredFire
-from duly.model.job import Attempt, Job
+from duly.model.job import Attempt, StoredJob
 from duly.model.limit import Rate
 from duly.model.queue import Queue
 from duly.model.schedule import Pause, StoredSchedule
@@ -39,7 +39,7 @@ NIGHTLY = replace(
 )
 
 
-def job(state: State = State.READY, **changes: Any) -> Job:
+def job(state: State = State.READY, **changes: Any) -> StoredJob:
     known: dict[str, Any] = {
         "id": 7,
         "task": "work",
@@ -48,7 +48,7 @@ def job(state: State = State.READY, **changes: Any) -> Job:
         "due_at": DUE,
         "ready_at": DUE,
     }
-    return Job(**{**known, **changes})
+    return StoredJob(**{**known, **changes})
 
 
 def worker(name: str = "web-1", **changes: Any) -> WorkerInfo:
@@ -62,7 +62,7 @@ def worker(name: str = "web-1", **changes: Any) -> WorkerInfo:
     return WorkerInfo(**{**known, **changes})
 
 
-def of_job(found: Job, **changes: Any) -> str:
+def of_job(found: StoredJob, **changes: Any) -> str:
     return explain_job(JobEvidence(job=found, now=NOW, **changes)).sentence
 
 

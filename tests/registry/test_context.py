@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from duly.errors import InvalidValue, NotInAJob, PayloadError
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.payload import Json
 from duly.model.states import State
 from duly.policy.retry import NEVER, Retry
 from duly.registry.context import Context, current, entered
 
 NOON = datetime(2027, 1, 3, 12, tzinfo=UTC)
-JOB = Job(
+JOB = StoredJob(
     id=7,
     task="send",
     state=State.RUNNING,
@@ -50,7 +50,7 @@ class Recorder:
         return nullcontext(context.job.id)
 
 
-def context(job: Job = JOB, *, retry: Retry = NEVER) -> tuple[Context, Recorder]:
+def context(job: StoredJob = JOB, *, retry: Retry = NEVER) -> tuple[Context, Recorder]:
     port = Recorder()
     return Context(job, retry, port), port
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from duly.errors import InvalidValue, NotFound, PayloadError
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.limit import Lane, Limit, Rate
 from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER, Retry
@@ -31,7 +31,7 @@ def registry(*definitions: Definition) -> Registry:
     return made
 
 
-def call_of(definition: Definition, *args: object, **using: Any) -> Call:
+def call_of(definition: Definition, *args: object, **using: Any) -> JobRequest:
     return registry(definition).call(definition, args, {}, **using)
 
 
@@ -107,7 +107,7 @@ def test_every_name_has_the_fingerprint_of_what_it_takes() -> None:
 
 def test_a_plain_call_carries_nothing_that_was_not_asked_for() -> None:
     call = call_of(define(send), "ada")
-    assert call == Call(task="send", args=call.args, retry=Retry().as_json())
+    assert call == JobRequest(task="send", args=call.args, retry=Retry().as_json())
     assert call.args == '{"to":"ada"}'
     assert call.terms.as_json() is None
 

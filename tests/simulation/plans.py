@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypedDict, get_args
 
-from duly.model.job import Call, IfExists
+from duly.model.job import IfExists, JobRequest
 from duly.model.limit import Lane, Limit
 from duly.model.payload import Json, encode
 from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
@@ -136,7 +136,7 @@ def rolled_retry(dice: random.Random) -> Json | None:
     return Retry(attempts=dice.randint(1, 5), first=f"{dice.randint(1, 5)}s", cap="20s").as_json()
 
 
-def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
+def rolled_call(dice: random.Random, number: int, now: datetime) -> JobRequest:
     """What a client asks for. Its number stands in the arguments: that is how it is found again."""
     keyed = dice.random() < 0.3
     after: datetime | timedelta | None = None
@@ -144,7 +144,7 @@ def rolled_call(dice: random.Random, number: int, now: datetime) -> Call:
         after = timedelta(seconds=dice.random() * 30)
         after = now + after if dice.random() < 0.5 else after
     poison = {"poison": True} if dice.random() < 0.12 else {}
-    return Call(
+    return JobRequest(
         task=rolled_task(dice),
         queue=dice.choice(QUEUES),
         priority=dice.choice((0, 0, 10, -50, -100)),

@@ -16,7 +16,7 @@ from typing import TypeVar, get_args
 from duly.clock import sleep
 from duly.errors import DulyError, StoreUnavailable
 from duly.model.event import Emitted, read_awaited
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.limit import Rate
 from duly.model.payload import encode
 from duly.model.queue import Queue
@@ -131,7 +131,7 @@ class Workload:
         now = self._world.clock.now()
         calls = [rolled_call(self._dice, number, now) for number in numbers]
         if self._world.sabotage.harsh:
-            calls = [Call(task=call.task, args=call.args, queue=call.queue) for call in calls]
+            calls = [JobRequest(task=call.task, args=call.args, queue=call.queue) for call in calls]
         jobs = await store.jobs.enqueue(calls)
         for number, job in zip(numbers, jobs, strict=True):
             if job not in self._world.checkers.jobs:

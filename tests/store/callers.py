@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import (
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.store.foreign import Verb, Work, aenqueue_on, awrite_on, enqueue_on, write_on
 from tests.store.django_program import serve
 from tests.store.homes import Home
@@ -41,7 +41,7 @@ PROCESSES = multiprocessing.get_context("spawn")
 class Caller:
     """What a test can make a program do, in a transaction that is begun when it is needed."""
 
-    async def enqueue(self, *calls: Call) -> list[int]:
+    async def enqueue(self, *calls: JobRequest) -> list[int]:
         raise NotImplementedError
 
     async def write(self, work: Work[T], *, decides: bool = True) -> T:
@@ -71,7 +71,7 @@ class Blocking(Caller):
     connection: Any
     ask: Callable[[], list[int]]
 
-    async def enqueue(self, *calls: Call) -> list[int]:
+    async def enqueue(self, *calls: JobRequest) -> list[int]:
         return enqueue_on(self.connection, calls)
 
     async def write(self, work: Work[T], *, decides: bool = True) -> T:
@@ -93,7 +93,7 @@ class Awaiting(Caller):
     ends: Any  # what can commit and roll back
     ask: Callable[[], Any]
 
-    async def enqueue(self, *calls: Call) -> list[int]:
+    async def enqueue(self, *calls: JobRequest) -> list[int]:
         return await aenqueue_on(self.connection, calls)
 
     async def write(self, work: Work[T], *, decides: bool = True) -> T:
@@ -253,7 +253,7 @@ class Program(Caller):
 
     orders: Orders
 
-    async def enqueue(self, *calls: Call) -> list[int]:
+    async def enqueue(self, *calls: JobRequest) -> list[int]:
         return list(self.answer("enqueue", *calls))
 
     async def write(self, work: Work[T], *, decides: bool = True) -> T:

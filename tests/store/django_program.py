@@ -9,7 +9,7 @@ from django.db import connection, connections, transaction  # type: ignore[impor
 from django.db.utils import load_backend  # type: ignore[import-untyped]
 from psycopg.conninfo import conninfo_to_dict
 
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.store.foreign import Verb, Work, enqueue_on, write_on
 
 
@@ -45,7 +45,7 @@ class Program:
             self.rollback()
         connection.close()
 
-    def enqueue(self, *calls: Call) -> list[int]:
+    def enqueue(self, *calls: JobRequest) -> list[int]:
         return enqueue_on(connection, calls)
 
     def write(self, work: Work[Any], verb: Verb) -> Any:  # noqa: ANN401 - what the work returns

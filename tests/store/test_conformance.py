@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.store.store import Store
 from duly.testing.clock import VirtualClock
 from tests.conformance import Broken, Check, Make, check_store, checks, run
@@ -49,7 +49,7 @@ async def test_a_store_that_breaks_promises_is_told_all_of_them(sqlite_memory: M
         async with sqlite_memory(clock) as store:
             enqueue = store.jobs.enqueue
 
-            async def forget(calls: list[Call]) -> list[int]:
+            async def forget(calls: list[JobRequest]) -> list[int]:
                 return (await enqueue(calls[:1]))[:1] * len(calls)
 
             store.jobs.enqueue = forget  # type: ignore[method-assign, assignment]

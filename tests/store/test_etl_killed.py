@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from duly import Duly, Step
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Opened, Outcome, Raised, Succeeded
 from duly.model.states import State
 from duly.store.database import Ask, Database, Dialect, Migration, Operation, Row, Start, T
@@ -130,7 +130,7 @@ async def night(world: World, store: SqlStore) -> None:
             await there.end(job, came_to(job))
 
 
-def came_to(job: Job) -> Outcome:
+def came_to(job: StoredJob) -> Outcome:
     definition = duly.registry.get(job.task)
     if definition.graph is not None:
         return Opened(duly.registry.flow_plan(definition))

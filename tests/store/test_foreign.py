@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from duly.errors import InvalidValue, KeyTaken, PayloadError, SchemaMismatch
-from duly.model.job import Call, Job
+from duly.model.job import JobRequest, StoredJob
 from duly.model.payload import Json, encode
 from duly.model.states import State
 from duly.store.connect import connect
@@ -43,7 +43,7 @@ LATER = timedelta(hours=1)
 TRICKY = encode({"text": "100% %s %(batch)s :batch :now $1 ? ' \" \\ \\u0041 ::jsonb ✓ 𝄞"})
 NUL = Json('"\\u0000"')
 # What a job has from its call as it is.
-KEPT = [name for name in Call.__dataclass_fields__ if name in Job.__dataclass_fields__]
+KEPT = [name for name in JobRequest.__dataclass_fields__ if name in StoredJob.__dataclass_fields__]
 
 
 def drivers(

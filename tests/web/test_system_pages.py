@@ -13,7 +13,7 @@ from duly.clock import sleep
 from duly.doctor import examination as checkup
 from duly.doctor.examination import Rounds
 from duly.model.access import Actor, Deed, Role
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.settings import Settings
 from duly.store.store import Store
 from duly.web import Authenticator, make_application
@@ -56,7 +56,7 @@ def test_the_doctor_says_what_was_found_and_everybody_may_read_it(there: Site) -
 
 def test_the_doctor_says_what_helps(there: Site) -> None:
     async def want(store: Store) -> None:
-        await store.jobs.enqueue([Call(task="unknown")])
+        await store.jobs.enqueue([JobRequest(task="unknown")])
 
     there.app._lazy.call(want, twin="")
     text = examined(there)

@@ -14,7 +14,7 @@ from duly.app.reactions import reaction_call
 from duly.app.schedules import Change, edited
 from duly.app.typed_schedules import changed_plan, new_plan
 from duly.errors import InvalidValue, SignatureChanged
-from duly.model.job import Call, Label, Owner
+from duly.model.job import JobRequest, Label, Owner
 from duly.model.payload import decode, encode
 from duly.model.policies import LONGEST
 from duly.model.schedule import Plan
@@ -39,7 +39,7 @@ _OF_THE_TASK: Final = ("args", "version", "limits", "needs")
 
 def call_named(
     registry: Registry, task: str, args: Args, *, attempts: int | None = None, **words: Any
-) -> Call:
+) -> JobRequest:
     """Return a call of a task by name; ``words`` are the options of ``using``, and submitter."""
     said = {word: value for word, value in words.items() if value is not None}
     if task not in registry:
@@ -58,7 +58,7 @@ def fitting(definition: Definition, args: Args) -> dict[str, object]:
         raise InvalidValue(f"args: the task is {why.replace('the job has', 'args has')}") from None
 
 
-def _bare(task: str, args: Args, attempts: int | None, said: Mapping[str, Any]) -> Call:
+def _bare(task: str, args: Args, attempts: int | None, said: Mapping[str, Any]) -> JobRequest:
     words = dict(said)
     timeout = words.pop("timeout", None)
     limit = None if timeout is None else length_of("timeout", timeout, longest=LONGEST)
@@ -66,7 +66,7 @@ def _bare(task: str, args: Args, attempts: int | None, said: Mapping[str, Any]) 
         words["start_within"] = length_of("start_within", words["start_within"], longest=LONGEST)
     if "run_after" in words:
         words["run_after"] = when_of("run_after", words["run_after"])
-    return Call(
+    return JobRequest(
         task=task,
         args=encode(args),
         terms=Terms(timeout=limit),
@@ -81,7 +81,7 @@ def _bare(task: str, args: Args, attempts: int | None, said: Mapping[str, Any]) 
 
 async def enqueued(
     store: Store,
-    calls: Sequence[Call],
+    calls: Sequence[JobRequest],
     *,
     tenant: str | None = None,
     once: tuple[str, str] | None = None,
@@ -211,7 +211,7 @@ def change_named(
     return change
 
 
-def started(registry: Registry, rule: str, task: str, args: Args, **words: Any) -> Call:
+def started(registry: Registry, rule: str, task: str, args: Args, **words: Any) -> JobRequest:
     """Return the call of a schedule; for events, missing arguments come from the event."""
     if not rule.startswith(BEGINNING) or task not in registry:
         return call_named(registry, task, args, **words)

@@ -35,7 +35,7 @@ class Event:
     tenant: str
 
     @classmethod
-    def of(cls, event: model.Event) -> "Event":
+    def of(cls, event: model.StoredEvent) -> "Event":
         return cls(
             id=str(event.id),
             name=event.name,

@@ -45,7 +45,7 @@ class Sight(NamedTuple):
     attempts: Sequence[Attempt] = ()
 
     @classmethod
-    def promised(cls, call: model.Call, now: datetime) -> Self:
+    def promised(cls, call: model.JobRequest, now: datetime) -> Self:
         """A job that was asked for a moment ago."""
         after = call.run_after
         due_at = now + after if isinstance(after, timedelta) else after or now
@@ -61,7 +61,7 @@ class Sight(NamedTuple):
         )
 
     @classmethod
-    def of(cls, job: model.Job, attempts: Sequence[Attempt]) -> Self:
+    def of(cls, job: model.StoredJob, attempts: Sequence[Attempt]) -> Self:
         return cls(
             task=job.task,
             title=job.title,
@@ -247,7 +247,7 @@ class Job(Generic[R_co]):
         return [line.text for line in lines], lines[-1].seq if lines else after, over
 
 
-def _value(job: model.Job, definition: Definition | None) -> Any:  # noqa: ANN401 - what the task returns
+def _value(job: model.StoredJob, definition: Definition | None) -> Any:  # noqa: ANN401 - what the task returns
     if job.state is not State.SUCCEEDED:
         reason = job.reason or f"it is {job.state}"
         raise JobFailed(
@@ -272,7 +272,7 @@ def _value(job: model.Job, definition: Definition | None) -> Any:  # noqa: ANN40
         ) from None
 
 
-def _named(job: model.Job) -> str:
+def _named(job: model.StoredJob) -> str:
     return f"job {job.id} ({job.title or job.task})"
 
 

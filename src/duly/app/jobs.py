@@ -180,7 +180,7 @@ class Jobs:
         jobs = [self._job(one, ()) for one in found.jobs]
         return JobPage(jobs=jobs, after=found.after, searched_to=found.searched_to)
 
-    def _job(self, found: model.Job, attempts: Sequence[Attempt]) -> Job[Any]:
+    def _job(self, found: model.StoredJob, attempts: Sequence[Attempt]) -> Job[Any]:
         """A job of a task that this app has not is one all the same; only its result is not."""
         known = found.task in self._registry
         definition = self._registry.get(found.task) if known else None

@@ -92,7 +92,7 @@ def rule_of(asked: object, *, said: str) -> RuleText:
     return asked
 
 
-def policies_of(words: Mapping[str, Any], *, retry: model.Call | None = None) -> Policies:
+def policies_of(words: Mapping[str, Any], *, retry: model.JobRequest | None = None) -> Policies:
     missed = words.get("missed", "latest")
     exclude = words.get("exclude")
     if exclude is not None:
@@ -143,7 +143,7 @@ def task_of(what: object, rule: RuleText, *, said: str = "schedule") -> str:
     return _startable(rule, what, said=said).definition.name
 
 
-def _asked(rule: RuleText, what: object) -> model.Call:
+def _asked(rule: RuleText, what: object) -> model.JobRequest:
     """What its jobs are: those of a reaction take their arguments from events."""
     startable = _startable(rule, what)
     if not isinstance(startable, Call) or _reacts(rule):

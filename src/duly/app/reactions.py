@@ -110,7 +110,7 @@ class Reacting:
         return declared
 
 
-def asked_by_events(what: Enqueueable[..., Any] | Call[Any]) -> model.Call:
+def asked_by_events(what: Enqueueable[..., Any] | Call[Any]) -> model.JobRequest:
     """Return the call of a reaction; its arguments name the fields of the event."""
     given = decode(what.asked().args) if isinstance(what, Call) else {}
     using = {
@@ -126,7 +126,7 @@ def reaction_call(
     definition: Definition,
     given: Mapping[str, Any],
     using: Mapping[str, Any],
-) -> model.Call:
+) -> model.JobRequest:
     """Return the call of a reaction by its definition; events do not change ``given``."""
     call = registry.call_without_arguments(definition, **using)
     return replace(call, args=_arguments(definition, given))

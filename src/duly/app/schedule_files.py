@@ -27,7 +27,7 @@ from duly.declare.file_text import read, write
 from duly.declare.schedule_file import KINDS, LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 from duly.declare.toml_notation import table
 from duly.errors import DulyError, InvalidValue, SignatureChanged
-from duly.model.job import Call, Owner
+from duly.model.job import JobRequest, Owner
 from duly.model.limit import Rate
 from duly.model.payload import decode
 from duly.model.queue import Queue
@@ -219,7 +219,7 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
     )
 
 
-def _call(tasks: Registry, definition: Definition, made: Plan, entry: ScheduleEntry) -> Call:
+def _call(tasks: Registry, definition: Definition, made: Plan, entry: ScheduleEntry) -> JobRequest:
     """The jobs of an entry. Arguments need not fit while it is paused, as an importer leaves it."""
     if made.reaction is not None:
         return started(tasks, made.rule, made.task, decode(made.args), **_said(entry))

@@ -84,7 +84,7 @@ class Enqueuer:
         return self._jobs(calls, asked, numbers)
 
     def _jobs(
-        self, calls: Sequence["Call[R]"], asked: Sequence[model.Call], numbers: Sequence[int]
+        self, calls: Sequence["Call[R]"], asked: Sequence[model.JobRequest], numbers: Sequence[int]
     ) -> list[Job[R]]:
         now = clock.now()
         return [
@@ -94,7 +94,7 @@ class Enqueuer:
 
 
 async def _enqueued(
-    store: Store, asked: Sequence[model.Call], idempotency_key: str | None
+    store: Store, asked: Sequence[model.JobRequest], idempotency_key: str | None
 ) -> list[int]:
     if idempotency_key is None:
         return await store.jobs.enqueue(asked)
@@ -171,7 +171,7 @@ class Call(Generic[R_co]):
         registry = self._enqueuer.registry
         return step_of(registry, self.definition, self._using, args=self._args, kwargs=self._kwargs)
 
-    def asked(self) -> model.Call:
+    def asked(self) -> model.JobRequest:
         """Return the checked call for the store."""
         refuse_while_tracing(f"{self.task}.enqueue(…)", f"say {self.task}.step(…)")
         choices = {

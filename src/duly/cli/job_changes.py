@@ -14,7 +14,7 @@ from duly.errors import DulyError, InvalidValue, NotFound, WrongState
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.flow import FlowProgress
-    from duly.model.job import Job
+    from duly.model.job import StoredJob
     from duly.model.job_filter import Filter
     from duly.model.states import State
 
@@ -191,14 +191,14 @@ def do_to_each(
         raise SystemExit(MISSING if missing else NEEDS_YOU)
 
 
-async def retried_one(store: "Store", number: int) -> "tuple[Job, FlowProgress | None]":
+async def retried_one(store: "Store", number: int) -> "tuple[StoredJob, FlowProgress | None]":
     """Retry a job; return it and the progress of its flow, if it is or belongs to one."""
     job = await store.jobs.retry(number)
     flow = job.id if job.step is None else job.parent or job.id
     return job, (await store.jobs.flow_progress([flow])).get(flow)
 
 
-def going_on_from(done: "tuple[Job, FlowProgress | None]") -> str:
+def going_on_from(done: "tuple[StoredJob, FlowProgress | None]") -> str:
     job, flow = done
     if flow is None:
         return ""

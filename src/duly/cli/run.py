@@ -19,7 +19,7 @@ from duly.policy.printable import one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
-    from duly.model.job import Call, Job
+    from duly.model.job import JobRequest, StoredJob
     from duly.model.journal import ProgressNote
 
 TIMED_OUT: Final = 4
@@ -101,7 +101,7 @@ def _call(
     app: str | None,
     store: str | None,
     words: dict[str, Any],
-) -> "tuple[str, Call]":
+) -> "tuple[str, JobRequest]":
     """Return the database and the call to enqueue."""
     from duly.app.typed_schedules import login
     from duly.cli.inputs import read_arguments
@@ -147,7 +147,7 @@ def _length(text: str) -> timedelta:
 class JobWaiter:
     """Enqueue a job and wait for its end; on Ctrl-C the job continues."""
 
-    call: "Call"
+    call: "JobRequest"
     patience: timedelta | None
     output: "JobOutput | None" = None
 
@@ -187,7 +187,7 @@ class JobWaiter:
             await sleep(POLL_SECONDS)
 
 
-async def _report_hindrance(store: "Store", job: "Job") -> None:
+async def _report_hindrance(store: "Store", job: "StoredJob") -> None:
     """Say why the job cannot start, for example because no worker serves its queue."""
     from duly.views.why import hindrance
 
@@ -196,7 +196,7 @@ async def _report_hindrance(store: "Store", job: "Job") -> None:
         say(f"job {job.id}: {hindered}")
 
 
-def _report(job: "Job") -> int:
+def _report(job: "StoredJob") -> int:
     if job.state.value == "succeeded":
         click.echo(job.result or "null")
         return 0

@@ -18,7 +18,7 @@ from duly.engine.execution import without_secrets
 from duly.errors import InvalidValue, NotFound, PayloadError, StoreUnavailable, WrongState
 from duly.instants import to_us
 from duly.model.claimed import Claimed
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.journal import LogEntry, ProgressEntry
 from duly.model.outcome import Late, Outcome, Raised, Stopped, Succeeded
 from duly.model.payload import LONGEST_RESULT, encode
@@ -257,9 +257,9 @@ def _check(endings: Sequence[ReportedOutcome]) -> None:
 
 async def _jobs(
     store: Store, held: Mapping[int, Claimed], endings: Sequence[ReportedOutcome]
-) -> Mapping[int, Claimed | Job]:
+) -> Mapping[int, Claimed | StoredJob]:
     """Return the jobs whose outcome may be written: held, or ended under the same fence."""
-    found: dict[int, Claimed | Job] = {}
+    found: dict[int, Claimed | StoredJob] = {}
     for one in endings:
         job = held.get(one.id) or await _past(store, one)
         if job is not None and job.fence == one.fence:
@@ -267,7 +267,7 @@ async def _jobs(
     return found
 
 
-async def _past(store: Store, one: ReportedOutcome) -> Job | None:
+async def _past(store: Store, one: ReportedOutcome) -> StoredJob | None:
     """Return a job that has ended; None if it runs at another worker or does not exist."""
     try:
         job = await store.jobs.get(one.id)
@@ -284,7 +284,7 @@ async def _with_reason(store: Store, one: ReportedOutcome) -> Outcome:
     return Stopped(await store.evidence.asked_to_stop(one.id) or "")
 
 
-def _settlement(job: Claimed | Job, outcome: Outcome, moment: datetime) -> Settlement:
+def _settlement(job: Claimed | StoredJob, outcome: Outcome, moment: datetime) -> Settlement:
     if isinstance(outcome, Raised):
         outcome = without_secrets(outcome, job.args)
     result = outcome.result if isinstance(outcome, Succeeded) else None
@@ -312,14 +312,14 @@ async def _refused(store: Store, worker: int, one: ReportedOutcome) -> RefusedOu
     return RefusedOutcome(id=one.id, why=_not_yours(FencedJob(worker, one.id, one.fence), job))
 
 
-async def _running(store: Store, held: FencedJob) -> Job:
+async def _running(store: Store, held: FencedJob) -> StoredJob:
     job = await store.jobs.get(held.id)
     if (job.worker, job.fence, job.state) != (held.worker, held.fence, State.RUNNING):
         raise WrongState(f"{_not_yours(held, job)}; nothing was written")
     return job
 
 
-def _not_yours(held: FencedJob, job: Job) -> str:
+def _not_yours(held: FencedJob, job: StoredJob) -> str:
     return (
         f"job {job.id} is {job.state}, and worker {held.worker} does not hold it under fence "
         f"{held.fence}, or not any more"

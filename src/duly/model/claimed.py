@@ -12,7 +12,7 @@ import msgspec
 
 from duly.instants import from_us
 from duly.model.fire import DueMoment
-from duly.model.job import Job, Owner, is_built_in
+from duly.model.job import Owner, StoredJob, is_built_in
 from duly.model.limit import lanes_from_json
 from duly.model.payload import Json
 from duly.model.states import State
@@ -101,8 +101,8 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return from_us(self.claimed_at) + timedelta(seconds=elapsed)
 
     @cached_property
-    def job(self) -> Job:
-        return Job(
+    def job(self) -> StoredJob:
+        return StoredJob(
             id=self.id,
             task=self.task,
             args=Json(self.args),

@@ -13,7 +13,7 @@ from duly.model.payload import EMPTY, Json, check_json, check_text, decode
 from duly.rules.event_rule import check_name, matches
 from duly.rules.event_rule import check_pattern as read_pattern
 
-__all__ = ["Emitted", "Event", "awaited", "check_event", "check_pattern", "matches"]
+__all__ = ["Emitted", "StoredEvent", "awaited", "check_event", "check_pattern", "matches"]
 
 
 def check_event(name: object) -> str:
@@ -67,7 +67,7 @@ class Emitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class StoredEvent:
     """An event as it is stored."""
 
     id: int

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from duly.errors import InvalidValue
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.payload import EMPTY, Json
 
 When = Literal["all_succeeded", "any_failed", "all_done"]
@@ -76,7 +76,7 @@ class StepPlan:
     """
 
     name: str  # one of its flow
-    call: Call
+    call: JobRequest
     fills: tuple[Fill, ...] = ()
     over: Over | None = None
     awaited: Awaited | None = None

@@ -95,7 +95,7 @@ class Label:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call(Label):
+class JobRequest(Label):
     """A request to run a task now, at a moment or after a delay.
 
     A ``key`` is unique for the task among unfinished jobs. A second call with the same key moves
@@ -134,18 +134,18 @@ class Call(Label):
                     f"run_after={self.run_after!r}: a datetime with a zone, or a timedelta from now"
                 )
 
-    def saying(self, args: Json) -> "Call":
+    def saying(self, args: Json) -> "JobRequest":
         """Return a copy with other arguments, which the caller has checked already.
 
         Skips all checks, because it is used for thousands of calls at a time.
         """
-        other = object.__new__(Call)
+        other = object.__new__(JobRequest)
         other.__dict__.update(self.__dict__, args=args)
         return other
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job(Label):
+class StoredJob(Label):
     """A job as it is stored. Its fields were checked when they were written."""
 
     id: int

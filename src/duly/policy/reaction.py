@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from duly.errors import DulyError, InvalidValue
-from duly.model.event import Event, matches
+from duly.model.event import StoredEvent, matches
 from duly.model.fire import Cause
-from duly.model.job import Call, is_built_in
+from duly.model.job import JobRequest, is_built_in
 from duly.model.limit import rendered_lanes
 from duly.model.payload import check_text, decode, encode, storable
 from duly.model.policies import check_moment
@@ -36,9 +36,9 @@ LONGEST_SAID: Final = 1_000
 class StartJob:
     """Start a job for the event."""
 
-    event: Event
+    event: StoredEvent
     schedule: StoredSchedule
-    call: Call
+    call: JobRequest
     moment: datetime  # the earliest start
     reason: str
 
@@ -47,7 +47,7 @@ class StartJob:
 class Withdrawal:
     """Cancel the job that an earlier event started under the key, if it has not begun."""
 
-    event: Event
+    event: StoredEvent
     schedule: StoredSchedule
     key: str
 
@@ -56,18 +56,18 @@ class Withdrawal:
 class SkipEvent:
     """Start nothing, for the given reason."""
 
-    event: Event
+    event: StoredEvent
     schedule: StoredSchedule
     cause: Cause
     reason: str
 
 
 Reaction: TypeAlias = StartJob | Withdrawal | SkipEvent
-LastWords: TypeAlias = Mapping[tuple[str, str], Event]  # by tenant and key
+LastWords: TypeAlias = Mapping[tuple[str, str], StoredEvent]  # by tenant and key
 
 
 def reaction(
-    event: Event, schedule: StoredSchedule, now: datetime, *, replayed: bool = False
+    event: StoredEvent, schedule: StoredSchedule, now: datetime, *, replayed: bool = False
 ) -> Reaction | None:
     """Return what the schedule does about the event; None if the event does not match.
 
@@ -91,12 +91,12 @@ def reaction(
         return skipped(event, schedule, Cause.REFUSED, str(error))
 
 
-def may_touch(event: Event, tenant: str) -> bool:
+def may_touch(event: StoredEvent, tenant: str) -> bool:
     """Return whether an event may affect a tenant's job: an event of another tenant may not."""
     return event.tenant in ("", tenant)
 
 
-def is_meant(event: Event, plan: Plan) -> bool:
+def is_meant(event: StoredEvent, plan: Plan) -> bool:
     """Return whether the event matches the schedule; True for a rule that cannot be read."""
     timing = plan.reaction
     if timing is None:
@@ -105,9 +105,9 @@ def is_meant(event: Event, plan: Plan) -> bool:
     return any(matches(pattern, event.name) for pattern in meant)
 
 
-def last_words(schedule: StoredSchedule, events: Iterable[Event]) -> LastWords:
+def last_words(schedule: StoredSchedule, events: Iterable[StoredEvent]) -> LastWords:
     """Return the last withdrawing event for each tenant and key."""
-    timing, last = schedule.plan.reaction, dict[tuple[str, str], Event]()
+    timing, last = schedule.plan.reaction, dict[tuple[str, str], StoredEvent]()
     if timing is None or timing.unless is None:
         return last
     for event in events:
@@ -122,7 +122,7 @@ def last_words(schedule: StoredSchedule, events: Iterable[Event]) -> LastWords:
     return last
 
 
-def called_off(start: StartJob, last: LastWords) -> Event | None:
+def called_off(start: StartJob, last: LastWords) -> StoredEvent | None:
     """Return the last later event that withdraws the job; None if there is none."""
     key = start.call.key or ""
     said = [last.get((tenant, key)) for tenant in {"", start.call.tenant}]
@@ -130,17 +130,17 @@ def called_off(start: StartJob, last: LastWords) -> Event | None:
     return max(behind, key=lambda one: one.place, default=None)
 
 
-def skipped(event: Event, schedule: StoredSchedule, cause: Cause, reason: str) -> SkipEvent:
+def skipped(event: StoredEvent, schedule: StoredSchedule, cause: Cause, reason: str) -> SkipEvent:
     said = storable(reason, LONGEST_SAID)
     return SkipEvent(event=event, schedule=schedule, cause=cause, reason=said)
 
 
-def happened(event: Event) -> str:
+def happened(event: StoredEvent) -> str:
     """``invoice.paid (event 7)``."""
     return f"{event.name} (event {event.id})"
 
 
-def key_of(event: Event, plan: Plan, timing: On) -> str | None:
+def key_of(event: StoredEvent, plan: Plan, timing: On) -> str | None:
     """Return the key of the event for this schedule; None if the rule has no key.
 
     The key of an event with a tenant has the tenant in front, because tenants may use equal keys;
@@ -152,7 +152,7 @@ def key_of(event: Event, plan: Plan, timing: On) -> str | None:
     return check_text(f"{event.tenant}:{key}", "the tenant and the key together")
 
 
-def _said_key(event: Event, timing: On) -> str | None:
+def _said_key(event: StoredEvent, timing: On) -> str | None:
     if timing.key is None:
         return None
     fields = event.fields
@@ -167,7 +167,7 @@ def _said_key(event: Event, timing: On) -> str | None:
     return key
 
 
-def filled(event: Event, plan: Plan) -> dict[str, Any]:
+def filled(event: StoredEvent, plan: Plan) -> dict[str, Any]:
     """Return the arguments, with the fields of the event filled in."""
     fields, args = event.fields, dict[str, Any]()
     for name, value in decode(plan.args).items():
@@ -204,7 +204,7 @@ def _in_pause(schedule: StoredSchedule, moment: datetime) -> bool:
 
 
 def _start(
-    event: Event, schedule: StoredSchedule, timing: On, now: datetime
+    event: StoredEvent, schedule: StoredSchedule, timing: On, now: datetime
 ) -> StartJob | SkipEvent:
     plan, policies = schedule.plan, schedule.plan.policies
     args, moment = filled(event, plan), _moment(event, timing)
@@ -213,7 +213,7 @@ def _start(
         if policies.late == "skip":
             return skipped(event, schedule, Cause.LATE, sentences.late(within))
         within, priority = None, max(priority, HURRIED) if policies.late == "hurry" else priority
-    call = Call(
+    call = JobRequest(
         task=plan.task,
         args=encode(args),
         queue=plan.queue,
@@ -243,7 +243,7 @@ def _start(
     )
 
 
-def _moment(event: Event, timing: On) -> datetime:
+def _moment(event: StoredEvent, timing: On) -> datetime:
     """Return the earliest start of the job; a moment in the past means now."""
     if timing.debounce is not None:
         return event.at + timing.debounce
@@ -259,7 +259,7 @@ def _moment(event: Event, timing: On) -> datetime:
     return moment
 
 
-def _moment_in(event: Event, field: str) -> datetime:
+def _moment_in(event: StoredEvent, field: str) -> datetime:
     fields = event.fields
     if field not in fields:
         raise InvalidValue(f'{happened(event)} has no field "{field}", from which run_after counts')

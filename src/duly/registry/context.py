@@ -15,7 +15,7 @@ from duly.errors import InvalidValue, NotInAJob
 from duly.model import payload
 from duly.model.claimed import Claimed
 from duly.model.fire import DueMoment
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.payload import Json, storable
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried
@@ -62,15 +62,15 @@ class Context:
 
     __slots__ = ("_port", "_retry", "_source")
 
-    def __init__(self, job: Job | Claimed, retry: Retry, port: Port) -> None:
+    def __init__(self, job: StoredJob | Claimed, retry: Retry, port: Port) -> None:
         self._source = job
         self._retry = retry  # of the task; the job may have its own
         self._port = port
 
     @property
-    def job(self) -> Job:
+    def job(self) -> StoredJob:
         source = self._source
-        return source if isinstance(source, Job) else source.job
+        return source if isinstance(source, StoredJob) else source.job
 
     @property
     def port(self) -> Port:

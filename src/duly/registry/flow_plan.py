@@ -16,7 +16,7 @@ from duly.errors import InvalidValue
 from duly.flow.graph import Graph, GraphStep
 from duly.flow.stand_in import emptied, shown_path
 from duly.model.flow import MOST_PARTS, FlowPlan, Over, Source, StepPlan
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.payload import EMPTY, Json
 from duly.model.template import names_in
 from duly.registry.annotations import RETURN
@@ -36,7 +36,7 @@ class Tasks(Protocol):
     def get(self, name: str) -> Definition: ...
 
     @property
-    def call(self) -> Callable[..., Call]: ...
+    def call(self) -> Callable[..., JobRequest]: ...
 
 
 def check_flow(tasks: Tasks, flow: Definition) -> None:
@@ -104,7 +104,7 @@ def _planned(tasks: Tasks, flow: Definition, step: GraphStep) -> StepPlan:
     }
     if asked.awaited is not None:
         args = Json(ENCODER.encode(dict.fromkeys(asked.given)).decode())
-        return StepPlan(call=Call(task=WAIT, args=args), awaited=asked.awaited, **common)
+        return StepPlan(call=JobRequest(task=WAIT, args=args), awaited=asked.awaited, **common)
     try:
         task = tasks.get(asked.task)
         bare = call_without_arguments(tasks, task, asked.using)
@@ -114,7 +114,9 @@ def _planned(tasks: Tasks, flow: Definition, step: GraphStep) -> StepPlan:
         raise _at(flow, step, error) from None
 
 
-def call_without_arguments(tasks: Tasks, task: Definition, options: Mapping[str, Any]) -> Call:
+def call_without_arguments(
+    tasks: Tasks, task: Definition, options: Mapping[str, Any]
+) -> JobRequest:
     """Return a call whose arguments come later; its title and limits are still templates."""
     bare = replace(task, signature=_TAKES_NOTHING, title="", limits=(), graph=None)
     call = tasks.call(bare, (), {}, **options)

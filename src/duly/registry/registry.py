@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.claimed import Claimed
 from duly.model.flow import FlowPlan
-from duly.model.job import Call, IfExists
+from duly.model.job import IfExists, JobRequest
 from duly.model.limit import Lane, Limit
 from duly.model.payload import Json
 from duly.model.policies import LONGEST, Late
@@ -67,7 +67,7 @@ class Registry:
         self._definitions: dict[str, Definition] = {}  # by name, and by every alias
         self._limits: dict[str, tuple[Limit, Definition]] = {}
         self._terms: dict[str, Terms] = {}
-        self._patterns: dict[Definition, Call] = {}
+        self._patterns: dict[Definition, JobRequest] = {}
         self._plans: dict[Definition, FlowPlan] = {}
         self.local: set[str] = set()  # tasks that a child process would not find on import
 
@@ -135,7 +135,7 @@ class Registry:
         title: str | None = None,
         tags: Sequence[str] = (),
         submitter: str = "",
-    ) -> Call:
+    ) -> JobRequest:
         """Return the call to store: encoded arguments, and options of the caller or the task."""
         if definition.graph is not None:
             self.flow_plan(definition)  # finish the checks that the declaration could not do
@@ -143,7 +143,7 @@ class Registry:
         # Decoded again, so that equal arguments render equal names however they were passed.
         templates = definition.limits or (definition.title and title is None)
         values = definition.signature.values(text) if templates else {}
-        return Call(
+        return JobRequest(
             task=definition.name,
             args=text,
             queue=definition.queue if queue is None else queue,
@@ -165,7 +165,7 @@ class Registry:
 
     def plain_call(
         self, definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object]
-    ) -> Call:
+    ) -> JobRequest:
         """Return a call without options, quickly: the checks run once for each task."""
         if definition.limits or definition.title:
             return self.call(definition, args, kwargs)
@@ -175,7 +175,7 @@ class Registry:
             return pattern
         return pattern.saying(definition.signature.encode(args, kwargs))
 
-    def call_without_arguments(self, definition: Definition, **options: Any) -> Call:
+    def call_without_arguments(self, definition: Definition, **options: Any) -> JobRequest:
         """Return a call whose arguments come later; its title and limits are still templates."""
         return call_without_arguments(self, definition, options)
 

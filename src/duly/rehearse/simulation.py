@@ -13,7 +13,7 @@ from duly.errors import InvalidValue, RuleError
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
 from duly.model.fire import Cause, Outcome, StoredFire
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.schedule import Pause, Plan
 from duly.model.states import State
 from duly.policy.decision import LedgerEntry
@@ -82,7 +82,7 @@ async def _go_on(store: Store, world: World, what: WhatIf) -> None:
 
 
 async def _of_fire(
-    store: Store, world: World, fire: StoredFire, *, alive: Mapping[int, Job]
+    store: Store, world: World, fire: StoredFire, *, alive: Mapping[int, StoredJob]
 ) -> StoryMoment:
     attempts = world.attempts_of(fire)
     row = replace(_of_row(fire, world.what), attempts=attempts)
@@ -112,7 +112,7 @@ async def _fires(store: Store, what: WhatIf) -> list[StoredFire]:
     return await store.ledger.fires(what.plan.name, since=what.start, limit=4 * MOST_MOMENTS)
 
 
-async def _alive(store: Store) -> list[Job]:
+async def _alive(store: Store) -> list[StoredJob]:
     return await store.jobs.page(limit=4 * MOST_MOMENTS)
 
 
@@ -242,7 +242,7 @@ class KnownSchedule:
     next_at: datetime | None
     asked: Sequence[StoredFire]  # moments ahead that somebody has asked to leave out
     runs: Sequence[timedelta]  # how long the last ones took that ended well
-    unended: Job | None  # the oldest run that has not ended
+    unended: StoredJob | None  # the oldest run that has not ended
 
 
 async def known_of(store: Store, name: str) -> KnownSchedule:

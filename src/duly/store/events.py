@@ -17,7 +17,7 @@ from datetime import datetime
 
 from duly.errors import InvalidValue, NotFound
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
-from duly.model.event import Emitted, Event, check_pattern
+from duly.model.event import Emitted, StoredEvent, check_pattern
 from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
@@ -103,13 +103,13 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
     )
 
 
-def unseen(limit: int, after: EventCursor) -> Operation[list[Event]]:
+def unseen(limit: int, after: EventCursor) -> Operation[list[StoredEvent]]:
     """In the order in which they came."""
     asked = {"limit": limit, "at": after.at, "id": after.id}
     return read((yield Ask("unseen_events", asked)))
 
 
-def _concerned(events: Sequence[Event]) -> Operation[list[StoredSchedule]]:
+def _concerned(events: Sequence[StoredEvent]) -> Operation[list[StoredSchedule]]:
     """The schedules that may react, held; and those whose jobs they may call off."""
     schedules = _readable(rows.schedules((yield Ask("reacting_schedules"))))
     tasks = {
@@ -130,14 +130,14 @@ def _readable(found: Iterable[ScheduleColumns]) -> list[StoredSchedule]:
     return schedules
 
 
-def get(number: int) -> Operation[Event]:
+def get(number: int) -> Operation[StoredEvent]:
     found = yield from find([number])
     if not found:
         raise NotFound(f"there is no event {number}; it may have been forgotten")
     return found[0]
 
 
-def find(numbers: Sequence[int]) -> Operation[list[Event]]:
+def find(numbers: Sequence[int]) -> Operation[list[StoredEvent]]:
     return read((yield Ask("get_events", {"ids": list(numbers)})))
 
 

@@ -10,21 +10,21 @@ from itertools import islice
 from typing import TypeAlias
 
 from duly.errors import StoreUnavailable
-from duly.model.job import Call
+from duly.model.job import JobRequest
 
 MOST = 5_000
 
 # What somebody asked for, and what tells them the numbers under which it was written.
-Asked: TypeAlias = tuple[Sequence[Call], "asyncio.Future[list[int]]"]
+Asked: TypeAlias = tuple[Sequence[JobRequest], "asyncio.Future[list[int]]"]
 
 
 class GroupCommit:
-    def __init__(self, write: Callable[[Sequence[Call]], Awaitable[list[int]]]) -> None:
+    def __init__(self, write: Callable[[Sequence[JobRequest]], Awaitable[list[int]]]) -> None:
         self._write = write
         self._waiting: list[Asked] = []
         self._writer: asyncio.Task[None] | None = None
 
-    async def add(self, calls: Sequence[Call]) -> list[int]:
+    async def add(self, calls: Sequence[JobRequest]) -> list[int]:
         """Return the numbers of the jobs when they are written, or raise the reason why not."""
         written: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
         self._waiting.append((calls, written))

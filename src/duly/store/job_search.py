@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from duly.errors import InvalidValue
 from duly.instants import from_us, to_us
 from duly.model.filter_language import Name, Pattern
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.job_filter import Filter
 from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
@@ -63,7 +63,7 @@ class JobCursor:
         return min(self.ended_at + (self.id > 0), LAST)
 
 
-def cursor_of(job: Job) -> JobCursor:
+def cursor_of(job: StoredJob) -> JobCursor:
     return JobCursor(job.id, None if job.ended_at is None else to_us(job.ended_at))
 
 
@@ -111,7 +111,7 @@ def find(
     start = read_cursor(after)
     values = yield from _values(wanted)
     values["look"] = look or LOOK
-    found: list[Job] = []
+    found: list[StoredJob] = []
     if start.ended_at is None:
         found, edge = yield from _find_living(wanted, {**values, "after": start.id}, limit + 1)
         if edge is not None and len(found) <= limit:
@@ -170,7 +170,7 @@ def schedule_names(numbers: Sequence[int]) -> Operation[dict[int, str]]:
 
 def _find_living(
     wanted: Filter, values: Values, limit: int
-) -> Operation[tuple[list[Job], int | None]]:
+) -> Operation[tuple[list[StoredJob], int | None]]:
     """Those that match, and where we stopped looking, unless it was at the end."""
     for way, states in _ways(wanted, LIVE):
         edge: int | None = None
@@ -184,7 +184,7 @@ def _find_living(
 
 def _find_ended(
     wanted: Filter, start: JobCursor, values: Values, limit: int
-) -> Operation[tuple[list[Job], int | None]]:
+) -> Operation[tuple[list[StoredJob], int | None]]:
     """The same of what has ended: we stop looking at the same moment, wherever they are kept."""
     ways = list(_ways(wanted, ENDED))
     values = {**values, "before": min(values["before"], start.before)}
@@ -194,7 +194,7 @@ def _find_ended(
         edges += yield Ask(str(way.edge), {**values, "look": _look(way, wanted, values["look"])})
     edge = max((moment for (moment,) in edges), default=None)
     values |= {} if edge is None else {"since": edge}
-    found: list[Job] = []
+    found: list[StoredJob] = []
     for way, states in ways:
         found += map(rows.job, (yield Ask(way.find, {**values, "states": states})))
     return sorted(found, key=lambda job: (job.ended_at, job.id), reverse=True)[:limit], edge
@@ -207,7 +207,7 @@ def _look(way: Way, wanted: Filter, look: int) -> int:
     return min(look, LOOK_INTO_ERRORS) if reads_errors else look
 
 
-def _page(found: list[Job], edge: int | None, limit: int) -> Page:
+def _page(found: list[StoredJob], edge: int | None, limit: int) -> Page:
     """Full, or as far as we looked, or to the end."""
     if len(found) > limit:
         last = found[limit - 1]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from duly.errors import KeyTaken, NotFound, WrongState
 from duly.instants import to_us
-from duly.model.job import Attempt, Call, Job
+from duly.model.job import Attempt, JobRequest, StoredJob
 from duly.model.payload import check_text, decode, encode
 from duly.model.states import WAITING, State
 from duly.store import flows, rows
@@ -33,7 +33,7 @@ MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has m
 class NumberedCall(NamedTuple):
     """A call with the number that its job gets, if it gets a job of its own."""
 
-    call: Call
+    call: JobRequest
     number: int
 
     def values(self, number: int | None = None) -> dict[str, Value]:
@@ -188,14 +188,14 @@ def _sorted_out(
     return moving, fresh
 
 
-def get(number: int) -> Operation[Job]:
+def get(number: int) -> Operation[StoredJob]:
     found = yield from known(number)
     if found is None:
         raise NotFound(f"there is no job {number}; it may have ended and been forgotten")
     return found
 
 
-def known(number: int) -> Operation[Job | None]:
+def known(number: int) -> Operation[StoredJob | None]:
     """The job, or None if there is none of that number."""
     found = yield Ask("live_job", {"id": number})
     if not found:
@@ -203,12 +203,12 @@ def known(number: int) -> Operation[Job | None]:
     return rows.job(found[0]) if found else None
 
 
-def listed(after: int, limit: int) -> Operation[list[Job]]:
+def listed(after: int, limit: int) -> Operation[list[StoredJob]]:
     found = yield Ask("list_jobs", {"after": after, "limit": limit})
     return [rows.job(row) for row in found]
 
 
-def ended(state: State, since: datetime | None, limit: int) -> Operation[list[Job]]:
+def ended(state: State, since: datetime | None, limit: int) -> Operation[list[StoredJob]]:
     which = "list_failed" if state is State.FAILED else "list_history"
     start = to_us(since) if since else 0
     found = yield Ask(which, {"since": start, "limit": limit, "state": state.value})
@@ -267,7 +267,7 @@ def cancel_key(task: str, key: str, reason: str, *, ids: Ids) -> Operation[bool]
     return True
 
 
-def retry(number: int, who: str) -> Operation[Job]:
+def retry(number: int, who: str) -> Operation[StoredJob]:
     """Give a failed job another chance, behind the jobs of its schedule that have not ended.
 
     A step gets it with its flow: from what has failed on, what has succeeded is not done again.

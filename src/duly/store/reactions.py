@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duly.instants import from_us, to_us
-from duly.model.event import Event
+from duly.model.event import StoredEvent
 from duly.model.fire import Cause, Outcome
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.schedule import StoredSchedule
 from duly.model.states import WAITING, State
 from duly.policy.reaction import (
@@ -66,10 +66,10 @@ class Holder(NamedTuple):
     attempt: int
     event: tuple[datetime, int] | None
 
-    def is_newer_than(self, event: Event) -> bool:
+    def is_newer_than(self, event: StoredEvent) -> bool:
         return self.event is not None and self.event > event.place
 
-    def is_called_off_by(self, event: Event) -> bool:
+    def is_called_off_by(self, event: StoredEvent) -> bool:
         """Only if it has not begun, and if an event asked for it: a person's word stands."""
         return (
             self.state in WAITING
@@ -124,7 +124,7 @@ class NumberedStart(NamedTuple):
     job_id: int
 
     @property
-    def call(self) -> Call:
+    def call(self) -> JobRequest:
         return self.start.call
 
     def values(self, number: int | None = None) -> dict[str, Value]:
@@ -193,7 +193,7 @@ def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]
         timing = one.schedule.plan.reaction
         if isinstance(one, StartJob) and timing is not None and timing.unless is not None:
             since[timing.unless] = min(one.event.at, since.get(timing.unless, one.event.at))
-    later: dict[str, list[Event]] = {}
+    later: dict[str, list[StoredEvent]] = {}
     for unless, first in since.items():
         asked = {**span(unless), "since": to_us(first), "ahead": AHEAD}
         later[unless] = read((yield Ask("later_events", asked)))
@@ -202,7 +202,7 @@ def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]
     return [_unless_called_off(one, last[one.schedule.id]) for one in decided]
 
 
-def _last_words(schedule: StoredSchedule, later: Mapping[str, Sequence[Event]]) -> LastWords:
+def _last_words(schedule: StoredSchedule, later: Mapping[str, Sequence[StoredEvent]]) -> LastWords:
     timing = schedule.plan.reaction
     unless = None if timing is None else timing.unless
     return last_words(schedule, later.get(unless or "", ()))

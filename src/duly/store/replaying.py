@@ -10,7 +10,7 @@ from datetime import datetime
 
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
-from duly.model.event import Event, check_pattern, matches
+from duly.model.event import StoredEvent, check_pattern, matches
 from duly.model.schedule import StoredSchedule
 from duly.policy.backfill import check_stretch
 from duly.policy.reaction import StartJob, reaction
@@ -105,7 +105,7 @@ def _timing(schedule: StoredSchedule) -> On:
 
 def _next(
     schedule: StoredSchedule, request: ReplayRequest, after: EventCursor, *, limit: int
-) -> Operation[tuple[list[Event], dict[int, int]]]:
+) -> Operation[tuple[list[StoredEvent], dict[int, int]]]:
     """Those that the schedule means; and the request, if that means fewer.
 
     With the rows in the ledger of those that have one.

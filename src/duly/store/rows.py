@@ -15,9 +15,9 @@ import msgspec
 
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
-from duly.model.event import Event
+from duly.model.event import StoredEvent
 from duly.model.fire import Cause, Outcome, StoredFire
-from duly.model.job import Attempt, Call, Job, Owner
+from duly.model.job import Attempt, JobRequest, Owner, StoredJob
 from duly.model.limit import Rate, lanes_as_json, lanes_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies
@@ -199,7 +199,7 @@ def policies_over(stored: str, policies: Policies) -> str:
     return json.dumps({**json.loads(policies.as_json()), **foreign}, sort_keys=True)
 
 
-def call_values(call: Call, number: int, request: int) -> dict[str, Value]:
+def call_values(call: JobRequest, number: int, request: int) -> dict[str, Value]:
     at = call.run_after
     delay = at if isinstance(at, timedelta) else timedelta(0)
     values: dict[str, Value] = {
@@ -218,7 +218,7 @@ def call_values(call: Call, number: int, request: int) -> dict[str, Value]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _label_values(label: Plan | Call) -> dict[str, Value]:
+def _label_values(label: Plan | JobRequest) -> dict[str, Value]:
     return {
         "task": label.task,
         "args": label.args,
@@ -295,8 +295,8 @@ def fire(row: Row) -> StoredFire:
     )
 
 
-def job(row: Row) -> Job:
-    return Job(
+def job(row: Row) -> StoredJob:
+    return StoredJob(
         id=row[0],
         task=row[1],
         args=row[2],
@@ -429,13 +429,13 @@ class EventCursor(NamedTuple):
 BEGINNING: Final = EventCursor(-1, 0)
 
 
-def place_of(event: Event) -> EventCursor:
+def place_of(event: StoredEvent) -> EventCursor:
     return EventCursor(to_us(event.at), event.id)
 
 
-def read(found: Iterable[Row]) -> list[Event]:
+def read(found: Iterable[Row]) -> list[StoredEvent]:
     return [
-        Event(
+        StoredEvent(
             id=number,
             name=name,
             payload=Json(payload),

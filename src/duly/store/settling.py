@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from duly.errors import DulyError
 from duly.instants import from_us
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.payload import encode
 from duly.model.states import ENDED, State
 from duly.model.terms import Callback, Terms
@@ -56,8 +56,8 @@ def _callback(row: HeldRow, state: State) -> Callback | None:
     }[state]
 
 
-def _following(row: HeldRow, callback: Callback) -> Call:
-    return Call(
+def _following(row: HeldRow, callback: Callback) -> JobRequest:
+    return JobRequest(
         task=callback.task,
         args=encode({callback.argument: row.id}, what="the arguments of a callback"),
         queue=callback.queue,

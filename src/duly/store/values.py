@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from duly.instants import to_us
 from duly.model.claimed import Claimed
-from duly.model.event import Event
+from duly.model.event import StoredEvent
 from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.flow import FlowInfo, FlowPlan, FlowProgress
-from duly.model.job import Attempt, Job, Waits
+from duly.model.job import Attempt, StoredJob, Waits
 from duly.model.journal import ProgressNote
 from duly.model.limit import Rate
 from duly.model.queue import Queue
@@ -351,7 +351,7 @@ class Page:
     the last.
     """
 
-    jobs: Sequence[Job]
+    jobs: Sequence[StoredJob]
     after: str | None = None  # what the next page is asked for with; None: there is none
     searched_to: datetime | None = None  # what ended since then was looked at, if not everything
 
@@ -551,7 +551,7 @@ class BadDay:
 class StoredEventPage:
     """Matching events, the newest first, and the cursor to continue with."""
 
-    events: Sequence[Event]
+    events: Sequence[StoredEvent]
     after: str | None = None  # what the next page is asked for with; None: there is none
 
 
@@ -596,7 +596,7 @@ class JobRecord:
     """Everything that is known about one job, read in one transaction."""
 
     now: datetime
-    job: Job
+    job: StoredJob
     attempts: Sequence[Attempt] = ()  # that did not end it well
     workers: Sequence[WorkerInfo] = ()  # all that are remembered
     note: ProgressNote | None = None
@@ -605,15 +605,15 @@ class JobRecord:
     past_runs: Sequence[timedelta] = ()  # how long the last runs of its schedule took
     flow: FlowInfo | None = None  # its steps, if it is a flow
     inner_flows: Mapping[int, FlowProgress] = field(default_factory=dict)  # steps that are flows
-    step_jobs: Sequence[Job] = ()  # of the steps in progress, the first few
-    parent: Job | None = None  # the flow that it is a step of
+    step_jobs: Sequence[StoredJob] = ()  # of the steps in progress, the first few
+    parent: StoredJob | None = None  # the flow that it is a step of
     parent_flow: FlowInfo | None = None
     # Only of a job that waits:
     queue: Queue | None = None
     running_in_queue: int = 0
     ahead: int = 0
     limit: LaneInfo | None = None
-    behind: Job | None = None  # the run of its schedule that has to end first
+    behind: StoredJob | None = None  # the run of its schedule that has to end first
 
 
 @dataclass(frozen=True, slots=True)
@@ -629,7 +629,7 @@ class Reaction:
 class EventRecord:
     """An event, and the reactions to it by the names of the schedules."""
 
-    event: Event
+    event: StoredEvent
     reactions: Sequence[Reaction]
 
 

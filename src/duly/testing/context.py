@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from duly.errors import InvalidValue
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.payload import Json
 from duly.model.policies import check_moment
 from duly.model.states import State
@@ -40,7 +40,7 @@ def context(
 ) -> Iterator[Rehearsal]:
     """Inside of it, ``current()`` answers as in a job."""
     check_moment("due_at", due_at)
-    job = Job(
+    job = StoredJob(
         id=0,
         task=task,
         state=State.RUNNING,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.queue import Queue
 from duly.model.worker import Order, WorkerInfo
 from duly.policy.redaction import redacted
@@ -184,7 +184,7 @@ class QueueLine:
 class WorkerLine:
     info: WorkerInfo
     running: int = 0
-    jobs: Sequence[Job] = ()  # some of those that it runs
+    jobs: Sequence[StoredJob] = ()  # some of those that it runs
     gone: bool = False  # its process is not there any more, as far as can be seen from here
 
     @property
@@ -318,9 +318,9 @@ def _queues(
     ]
 
 
-def _workers(living: Iterable[WorkerInfo], running: Sequence[Job]) -> list[WorkerLine]:
+def _workers(living: Iterable[WorkerInfo], running: Sequence[StoredJob]) -> list[WorkerLine]:
     """What a worker runs is known from its jobs at once, and from itself when it next says so."""
-    held: dict[int, list[Job]] = {}
+    held: dict[int, list[StoredJob]] = {}
     for job in running:
         held.setdefault(job.worker or 0, []).append(job)
     lines = [

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from duly.durations import parse_duration
 from duly.errors import NotFound
-from duly.model.event import Emitted, Event
+from duly.model.event import Emitted, StoredEvent
 from duly.model.fire import Outcome
 from duly.policy.redaction import hidden, redacted
 from duly.store.store import Store
@@ -140,7 +140,7 @@ async def event_detail(store: Store, number: int, *, tenant: str | None = None) 
     return EventView.of(found)
 
 
-async def events_of(store: Store, fires: Iterable[Fire]) -> Mapping[int, Event]:
+async def events_of(store: Store, fires: Iterable[Fire]) -> Mapping[int, StoredEvent]:
     """Return the events that started runs, by number, as far as they are remembered."""
     numbers = {fire.event for fire in fires if fire.event is not None}
     found = await store.events.find(sorted(numbers)) if numbers else []

@@ -15,7 +15,7 @@ from duly.durations import parse_duration
 from duly.errors import NotFound, WrongState
 from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, FlowProgress, Rest, StepInfo, StepState, When
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.states import WAITING, State
 from duly.policy.redaction import redacted
 from duly.policy.why import Lineage, first_failed, how_far
@@ -42,7 +42,7 @@ class Awaits:
     until: datetime | None
 
     @classmethod
-    def of(cls, job: Job | None) -> "Awaits | None":
+    def of(cls, job: StoredJob | None) -> "Awaits | None":
         """Return the event that a job waits for; None if it waits for none."""
         if job is None or job.waits != "event" or job.waits_for is None:
             return None
@@ -169,7 +169,7 @@ async def step_parts(
 def flow_view(
     flow: FlowInfo,
     now: datetime,
-    step_jobs: Sequence[Job] = (),
+    step_jobs: Sequence[StoredJob] = (),
     inner_flows: Mapping[int, FlowProgress] = MappingProxyType({}),
 ) -> FlowView:
     """Return a flow, with what is known of the jobs of its steps."""
@@ -200,7 +200,12 @@ def flow_view(
 
 
 def _step_view(
-    step: StepInfo, *, now: datetime, critical: bool, job: Job | None, inner: FlowProgress | None
+    step: StepInfo,
+    *,
+    now: datetime,
+    critical: bool,
+    job: StoredJob | None,
+    inner: FlowProgress | None,
 ) -> StepView:
     return StepView(
         number=step.number + 1,
@@ -295,5 +300,5 @@ def _took(step: StepInfo, now: datetime) -> timedelta | None:
     return max(now - step.started_at, timedelta()) // _SECOND * _SECOND
 
 
-def _no_flow(job: Job) -> WrongState:
+def _no_flow(job: StoredJob) -> WrongState:
     return WrongState(f"job {job.id} ({job.task}) has no steps: it is no flow, or has not begun")

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from duly.durations import parse_duration
 from duly.model.flow import FlowProgress
-from duly.model.job import Attempt, Job
+from duly.model.job import Attempt, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter
 from duly.model.journal import LogLine, ProgressNote
 from duly.model.limit import Lane
@@ -78,7 +78,7 @@ class JobView:
     @classmethod
     def of(
         cls,
-        job: Job,
+        job: StoredJob,
         *,
         now: datetime,
         schedule: str | None = None,
@@ -483,7 +483,7 @@ def _progress(note: ProgressNote | None) -> ProgressView | None:
     return ProgressView(percent=note.percent, message=redacted(note.message), at=note.at)
 
 
-def _took(job: Job, now: datetime) -> timedelta | None:
+def _took(job: StoredJob, now: datetime) -> timedelta | None:
     """How long it took; or, in whole seconds, how long it has run or waited."""
     if job.ended_at is not None:
         return None if job.claimed_at is None else job.ended_at - job.claimed_at
@@ -491,7 +491,7 @@ def _took(job: Job, now: datetime) -> timedelta | None:
     return None if since is None or since > now else (now - since) // _SECOND * _SECOND
 
 
-def _summary(job: Job, flow: FlowProgress | None) -> str:
+def _summary(job: StoredJob, flow: FlowProgress | None) -> str:
     """Progress of a flow, and why it is where it is; nothing where the state says it all."""
     is_plain = job.state is State.SUCCEEDED and job.attempt <= 1
     why = (

@@ -57,7 +57,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleChange:
+class ScheduleChangeView:
     """A change of a schedule."""
 
     at: datetime
@@ -84,7 +84,7 @@ class ScheduleDetail:
     drift: Sequence[Drift]
     fires: Sequence[Fire]  # the newest first
     before: datetime | None  # where the next page begins; None: this is the last
-    changes: Sequence[ScheduleChange]
+    changes: Sequence[ScheduleChangeView]
     measured: Sequence[Fire]  # the last runs that were started by the clock
 
     @property
@@ -110,7 +110,7 @@ class ScheduleDetailView(ScheduleView):
     policies_in_words: list[str]
     next: list[datetime]
     history: Annotated[list[FireView], Meta(description="The newest first.")]
-    changes: list[ScheduleChange]
+    changes: list[ScheduleChangeView]
     drift: Annotated[list[Drift], Meta(description="Edited fields that differ from the code.")]
 
 
@@ -161,7 +161,7 @@ async def schedule_detail(
         fires=fires[:page],
         before=fires[page].due_at + timedelta.resolution if len(fires) > page else None,
         changes=[
-            ScheduleChange(at, who, redacted(readable(what))) for at, who, what in found.changes
+            ScheduleChangeView(at, who, redacted(readable(what))) for at, who, what in found.changes
         ],
         measured=[one for one in fires if one.lateness is not None and not one.manual],
     )
@@ -246,10 +246,10 @@ async def _removed(store: Store, name: str, app: str) -> Removed:
     return Removed(name=name, app=app, at=at, by=who)
 
 
-async def schedule_changes(store: Store, name: str) -> list[ScheduleChange]:
+async def schedule_changes(store: Store, name: str) -> list[ScheduleChangeView]:
     """The changes of a schedule, the newest first; it may have been removed."""
     return [
-        ScheduleChange(at, who, redacted(readable(what)))
+        ScheduleChangeView(at, who, redacted(readable(what)))
         for at, who, what in await store.schedules.changes(name)
     ]
 

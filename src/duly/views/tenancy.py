@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from duly.errors import NotAllowed, NotFound
 from duly.model.filter_language import fits
-from duly.model.job import Call, Job
+from duly.model.job import JobRequest, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter
 from duly.store.store import Store
 from duly.store.values import JobRecord
@@ -15,7 +15,7 @@ from duly.store.values import JobRecord
 BUILT_IN = "duly."  # built-in tasks run any command: they are not for tenants
 
 
-async def own_job(store: Store, number: int, tenant: str | None) -> Job:
+async def own_job(store: Store, number: int, tenant: str | None) -> StoredJob:
     """Return the job, if the caller may see it."""
     check_number("job", number)
     found = await store.jobs.get(number)
@@ -36,7 +36,7 @@ def check_number(noun: str, number: int) -> None:
         raise NotFound(f"there is no {noun} {number}")
 
 
-def own_call(call: Call, tenant: str | None) -> Call:
+def own_call(call: JobRequest, tenant: str | None) -> JobRequest:
     """Return the call as a tenant may make it: in its name, and touching no other tenant's job."""
     if tenant is None:
         return call
@@ -61,6 +61,6 @@ def own_filter(wanted: Filter, tenant: str | None) -> Filter:
     return replace(wanted, tenant=tenant)
 
 
-def _check_tenant(job: Job, tenant: str | None) -> None:
+def _check_tenant(job: StoredJob, tenant: str | None) -> None:
     if tenant is not None and job.tenant != tenant:
         raise NotFound(f"there is no job {job.id}; it may have ended and been forgotten")

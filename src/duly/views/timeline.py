@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from duly.durations import usual_runtime
 from duly.errors import RuleError
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.job_filter import Filter
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
@@ -99,10 +99,10 @@ async def timeline(
 
 async def _ended(
     store: Store, since: datetime, schedule: str | None
-) -> tuple[list[Job], datetime | None]:
+) -> tuple[list[StoredJob], datetime | None]:
     """Those that ended, the newest; and back to when, if there were more of them."""
     wanted = Filter(states=_ENDED, schedule=schedule, since=since)
-    found: list[Job] = []
+    found: list[StoredJob] = []
     after: str | None = None
     for _ in range(MOST_PAGES):
         page = await store.jobs.find(wanted, after=after, limit=MOST_JOBS)
@@ -115,7 +115,7 @@ async def _ended(
     return found, found[-1].ended_at if found else since
 
 
-async def _running(store: Store, schedule: str | None) -> list[Job]:
+async def _running(store: Store, schedule: str | None) -> list[StoredJob]:
     found = await store.evidence.running(limit=MOST_RUNNING)
     if schedule is None:
         return found
@@ -160,7 +160,7 @@ def _moments(schedule: StoredSchedule, now: datetime, end: datetime) -> list[dat
     return [schedule.next_at] if schedule.next_at is not None and schedule.next_at < end else []
 
 
-def _bar(job: Job, names: Mapping[int, str], now: datetime, *, worker: str) -> Bar:
+def _bar(job: StoredJob, names: Mapping[int, str], now: datetime, *, worker: str) -> Bar:
     start = job.claimed_at or job.ended_at or now
     return Bar(
         start=start,

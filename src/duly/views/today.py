@@ -14,7 +14,7 @@ from duly.errors import NotFound
 from duly.instants import HORIZON
 from duly.model.fire import StoredFire
 from duly.model.flow import FlowProgress
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.schedule import StoredSchedule
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, first_line
@@ -223,7 +223,7 @@ async def _running(store: Store) -> list[RunningJob]:
     ]
 
 
-async def _one(store: Store, job: Job) -> RunningJob:
+async def _one(store: Store, job: StoredJob) -> RunningJob:
     note = await store.journal.note(job.id)
     mine = note if note is not None and note.attempt == job.attempt else None
     return RunningJob(
@@ -235,7 +235,7 @@ async def _one(store: Store, job: Job) -> RunningJob:
     )
 
 
-def _flow(job: Job, flow: FlowProgress) -> RunningJob:
+def _flow(job: StoredJob, flow: FlowProgress) -> RunningJob:
     done = flow.steps - flow.remaining
     return RunningJob(
         id=job.id,

@@ -11,7 +11,7 @@ from msgspec import Meta
 from duly.durations import show_duration
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.schedule import PROMPT, StoredSchedule
 from duly.model.states import ENDED, State
 from duly.policy.redaction import redacted
@@ -103,7 +103,7 @@ async def answer_job(store: Store, number: int, *, tenant: str | None = None) ->
     return WhyView.of(explain_job(evidence_of(await own_record(store, number, tenant))))
 
 
-async def unfinished(store: Store, job: Job, *, waited: timedelta | None) -> str:
+async def unfinished(store: Store, job: StoredJob, *, waited: timedelta | None) -> str:
     """Word the state of a job for a caller that stops waiting for it."""
     after = f" after {show_duration(waited)}" if waited else ""
     said = f"job {job.id} ({job.title or job.task}) is {job.state}{after}"
@@ -114,7 +114,7 @@ async def unfinished(store: Store, job: Job, *, waited: timedelta | None) -> str
     return f"{said}{because}; it goes on without you"
 
 
-async def hindrance(store: Store, job: Job) -> str | None:
+async def hindrance(store: Store, job: StoredJob) -> str | None:
     """Return why no worker will begin a job, and what to type; None if one will, or has."""
     if job.state is not State.READY and job.waits != "worker":
         return None

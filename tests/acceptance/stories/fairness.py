@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from duly.clock import boottime, now, sleep
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.queue import Queue
 from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, Line, calls, common, fleet, until
@@ -88,9 +88,9 @@ async def _begun(there: Fleet, number: int, *, seconds: float) -> Line:
     return found[0]
 
 
-def _of(tenant: str, count: int) -> Iterator[Call]:
+def _of(tenant: str, count: int) -> Iterator[JobRequest]:
     return (replace(call, tenant=tenant) for call in calls(count, seconds=JOB))
 
 
-def _call(priority: int) -> Call:
+def _call(priority: int) -> JobRequest:
     return replace(next(calls(1, seconds=JOB)), priority=priority)

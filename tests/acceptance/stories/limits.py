@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from duly.clock import boottime, sleep
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.queue import Queue
 from duly.model.states import State
 from duly.store.store import Store
@@ -117,6 +117,6 @@ async def _storm(there: Fleet, store: Store, *, seconds: float, pause: float) ->
         await asyncio.to_thread(kill_one, there)
 
 
-def _limited(key: str) -> Call:
+def _limited(key: str) -> JobRequest:
     [call] = calls(1, "limited", key=key, seconds=JOB)
     return replace(call, limits=(PER_KEY.rendered({"key": key}),))

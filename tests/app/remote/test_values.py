@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from duly.errors import InvalidValue
-from duly.model.job import Call, Job
+from duly.model.job import JobRequest, StoredJob
 from duly.model.payload import Json
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.calls import CALLS, RemoteCall
@@ -59,7 +59,7 @@ async def test_a_store_keeps_its_promises_when_all_of_it_goes_over_the_wire(
 def test_a_call_with_another_value_in_every_column_arrives() -> None:
     for run_after in (None, NOW, timedelta(microseconds=1)):
         call = distinct_call(run_after)
-        assert sent_over(call, Call, trusting=False) == call
+        assert sent_over(call, JobRequest, trusting=False) == call
 
 
 def test_a_plan_with_another_value_in_every_column_arrives_with_its_offsets() -> None:
@@ -103,7 +103,7 @@ def test_a_later_version_s_choice_is_refused_if_asked_and_passed_over_if_stored(
         (dict[int, str], [[1, "a"], [2]], r"it\[1\]=\[2\]: a list of 2"),
         (str | int, "web-1", "it='web-1': an object with one of str, int"),
         (StoredSchedule, {"id": 1}, "it: created_at, cursor, next_at, plan is missing"),
-        (Job, [], r"it=\[\]: an object: Job"),
+        (StoredJob, [], r"it=\[\]: an object: Job"),
     ],
 )
 def test_what_is_no_such_value_is_refused_with_its_place(

@@ -10,7 +10,7 @@ from pathlib import Path
 from duly.clock import Timeout, boottime, sleep
 from duly.engine.executors.process.frames import CapturedLine, RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.outcome import Completed, Outcome
 from duly.model.payload import Json, encode
 from duly.model.states import State
@@ -34,8 +34,8 @@ class Heard:
         return [line.text for line in self.lines if line.level == level]
 
 
-def job(task: str, *, job_id: int = 1, attempt: int = 1) -> Job:
-    return Job(
+def job(task: str, *, job_id: int = 1, attempt: int = 1) -> StoredJob:
+    return StoredJob(
         id=job_id,
         task=task,
         state=State.RUNNING,

@@ -12,7 +12,7 @@ from duly.errors import Busy
 from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.limit import Lane
 from duly.model.outcome import Opened
 from duly.model.payload import encode
@@ -56,8 +56,8 @@ async def caller(pg_dsn: str, store: SqlStore) -> AsyncIterator[psycopg.AsyncCon
 async def test_due_jobs_are_made_ready_beside_a_late_one_that_somebody_moves(
     store: SqlStore, clock: VirtualClock, caller: psycopg.AsyncConnection
 ) -> None:
-    late = Call(task="late", key="k", run_after=MINUTE, start_within=timedelta(seconds=1))
-    await store.jobs.enqueue([late, *[Call(task="due", run_after=MINUTE)] * 5])
+    late = JobRequest(task="late", key="k", run_after=MINUTE, start_within=timedelta(seconds=1))
+    await store.jobs.enqueue([late, *[JobRequest(task="due", run_after=MINUTE)] * 5])
     await aenqueue_on(caller, [late])
     clock.advance(2 * MINUTE)
     async with Timeout(5):
@@ -70,7 +70,7 @@ async def test_jobs_are_claimed_beside_one_that_somebody_holds(
     store: SqlStore, caller: psycopg.AsyncConnection, shelf: int
 ) -> None:
     limits = (Lane(name="crm", template="crm", concurrency=10),) if shelf == CAREFUL else ()
-    held, free = await store.jobs.enqueue([Call(task="work", limits=limits)] * 2)
+    held, free = await store.jobs.enqueue([JobRequest(task="work", limits=limits)] * 2)
     worker = await store.work.register(profile("w"), lease=MINUTE)
     await caller.execute("select from duly.job where id = %s for update", [held])
     wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=2, shelf=shelf)
@@ -82,11 +82,11 @@ async def test_jobs_are_claimed_beside_one_that_somebody_holds(
 async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
     store: SqlStore, caller: psycopg.AsyncConnection
 ) -> None:
-    await store.jobs.enqueue([Call(task="work", key="k"), *[Call(task="work")] * 9])
+    await store.jobs.enqueue([JobRequest(task="work", key="k"), *[JobRequest(task="work")] * 9])
     worker = await store.work.register(profile("w"), lease=MINUTE)
     wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=10)
     jobs = (await store.work.claim(wish)).jobs
-    await aenqueue_on(caller, [Call(task="work", key="k")])
+    await aenqueue_on(caller, [JobRequest(task="work", key="k")])
     async with Timeout(5):
         settled = await store.work.settle([done(job) for job in jobs])
     assert (len(settled.kept), settled.refused) == (10, [])
@@ -99,7 +99,7 @@ async def test_events_are_reacted_to_beside_one_whose_key_somebody_asks_for(
     store: SqlStore, caller: psycopg.AsyncConnection
 ) -> None:
     await store.schedules.add([plan(rule='on doc.changed key="{doc}"'), plan("other", "on other")])
-    await aenqueue_on(caller, [Call(task="work", key="1", args=encode({"by": "hand"}))])
+    await aenqueue_on(caller, [JobRequest(task="work", key="1", args=encode({"by": "hand"}))])
     for doc in (1, 2, 1, 3):
         await store.events.emit([Emitted(name="doc.changed", payload=encode({"doc": doc}))])
     await store.events.emit([Emitted(name="other")])
@@ -136,10 +136,10 @@ async def test_what_flows_wait_for_is_found_beside_a_key_that_somebody_asks_for(
     world = World(store, clock)
     await store.schedules.add([plan(rule='on doc.changed key="{doc}"')])
     awaited = Awaited("go", None, None)
-    step = StepPlan(name="wait", call=Call(task="wait"), awaited=awaited)
-    flow = await world.enqueue(Call(task="work"))
+    step = StepPlan(name="wait", call=JobRequest(task="wait"), awaited=awaited)
+    flow = await world.enqueue(JobRequest(task="work"))
     await world.end(await world.begin(), Opened(FlowPlan(steps=(step,))))
-    await aenqueue_on(caller, [Call(task="work", key="1")])
+    await aenqueue_on(caller, [JobRequest(task="work", key="1")])
     await store.events.emit([Emitted(name="go")])
     await store.events.react(limit=100)
     await store.events.emit([Emitted(name="doc.changed", payload=encode({"doc": 1}))])

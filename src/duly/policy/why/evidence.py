@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from duly.model.flow import FlowInfo
-from duly.model.job import Attempt, Job
+from duly.model.job import Attempt, StoredJob
 from duly.model.journal import ProgressNote
 from duly.model.limit import Rate
 from duly.model.queue import Queue
@@ -46,7 +46,7 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvidence:
-    job: Job
+    job: StoredJob
     now: datetime
     zone: str = "UTC"
     schedule: str | None = None  # by its name, if one made the job
@@ -64,7 +64,7 @@ class JobEvidence:
     running_in_queue: int = 0
     ahead: int = 0
     lane: LaneEvidence | None = None
-    behind: Job | None = None  # the run of its schedule that it waits for
+    behind: StoredJob | None = None  # the run of its schedule that it waits for
 
     @property
     def clock(self) -> LocalClock:

@@ -7,7 +7,7 @@ transaction. Nobody is nudged, because nothing has happened before it commits.
 from collections.abc import Sequence
 
 from duly.errors import InvalidValue
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.payload import LONGEST_ARGS, check_text
 from duly.store import jobs
 from duly.store.database import Operation
@@ -15,7 +15,7 @@ from duly.store.foreign.talk import Talk, at_once, bracketed, carry_out, driver_
 from duly.store.jobs import NumberedCall
 
 
-def enqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
+def enqueue_on(connection: object, calls: Sequence[JobRequest]) -> list[int]:
     """Remember jobs, in the transaction of the connection: their numbers."""
     driver = driver_of(connection)
     if driver.waits:
@@ -27,7 +27,7 @@ def enqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
     return at_once(carry_out(talk, _enqueue(talk, calls)))
 
 
-async def aenqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
+async def aenqueue_on(connection: object, calls: Sequence[JobRequest]) -> list[int]:
     """The same, on a connection whose statements are awaited."""
     driver = driver_of(connection)
     if not driver.waits:
@@ -45,7 +45,7 @@ async def aenqueue_on(connection: object, calls: Sequence[Call]) -> list[int]:
     return await carry_out(talk, _enqueue(talk, calls))
 
 
-def _enqueue(talk: Talk, calls: Sequence[Call]) -> Operation[list[int]]:
+def _enqueue(talk: Talk, calls: Sequence[JobRequest]) -> Operation[list[int]]:
     """Without keys, one statement writes. A key that is taken is noticed before anything changed.
 
     So who enqueues one job after the other needs no savepoint.
@@ -59,14 +59,14 @@ def _enqueue(talk: Talk, calls: Sequence[Call]) -> Operation[list[int]]:
     return (yield from bracketed(brackets, jobs.enqueue(wanted)))
 
 
-def _check(calls: Sequence[Call]) -> None:
+def _check(calls: Sequence[JobRequest]) -> None:
     """Refuse here what PostgreSQL would refuse, and end the caller's transaction for it."""
     for call in calls:
         check_text(call.args, "arguments", longest=LONGEST_ARGS)
         check_text(call.retry or "", "retry", longest=LONGEST_ARGS)
 
 
-def _awaited(calls: Sequence[Call]) -> str:
+def _awaited(calls: Sequence[JobRequest]) -> str:
     """What the caller could have said."""
     if len(calls) == 1:
         return f"{calls[0].task}.using(connection=…).aenqueue(…)"

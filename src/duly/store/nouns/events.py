@@ -7,7 +7,7 @@ from typing import Final
 
 from duly.errors import Busy
 from duly.instants import to_us
-from duly.model.event import Emitted, Event
+from duly.model.event import Emitted, StoredEvent
 from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.store import events as operations
@@ -46,11 +46,11 @@ class EventStore(Noun):
         return found
 
     @reads("viewer")
-    def get(self, number: int) -> Operation[Event]:
+    def get(self, number: int) -> Operation[StoredEvent]:
         return operations.get(number)
 
     @reads("viewer")
-    def find(self, numbers: Sequence[int]) -> Operation[list[Event]]:
+    def find(self, numbers: Sequence[int]) -> Operation[list[StoredEvent]]:
         """Return the events with these numbers that are still kept."""
         return operations.find(numbers)
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from duly.instants import from_us, to_us
 from duly.model.fire import Cause, Outcome, StoredFire
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.store import rows
@@ -38,7 +38,7 @@ class EvidenceStore(Noun):
         return rows.schedule(found[0]) if found else None
 
     @reads("viewer")
-    def run_in_the_way(self, schedule: int, moment: datetime) -> Operation[Job | None]:
+    def run_in_the_way(self, schedule: int, moment: datetime) -> Operation[StoredJob | None]:
         """Return the oldest job of a schedule that existed at a moment and had not ended."""
         values = {"schedule_id": schedule, "moment": to_us(moment)}
         found = yield Ask("run_in_the_way", values)
@@ -210,12 +210,12 @@ class EvidenceStore(Noun):
         ]
 
     @reads("viewer")
-    def running(self, *, limit: int = 10) -> Operation[list[Job]]:
+    def running(self, *, limit: int = 10) -> Operation[list[StoredJob]]:
         """Return the running jobs, those that run longest first."""
         return [rows.job(row) for row in (yield Ask("running_jobs", {"limit": limit}))]
 
     @reads("viewer")
-    def awaiting(self, *, limit: int = 10) -> Operation[list[Job]]:
+    def awaiting(self, *, limit: int = 10) -> Operation[list[StoredJob]]:
         """Return the steps that wait for an event, those with the earliest deadline first."""
         return [rows.job(row) for row in (yield Ask("awaiting_jobs", {"limit": limit}))]
 

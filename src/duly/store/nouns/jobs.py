@@ -11,7 +11,7 @@ import msgspec
 from duly.errors import NotFound, OutcomeUnknown, WrongState
 from duly.instants import from_us
 from duly.model.flow import FlowInfo, FlowProgress, PartInfo, StepInfo, StepState
-from duly.model.job import Attempt, Call, Job
+from duly.model.job import Attempt, JobRequest, StoredJob
 from duly.model.job_filter import Filter
 from duly.model.payload import check_text
 from duly.model.states import ENDED, LIVE, State
@@ -33,7 +33,7 @@ class JobStore(Noun):
         self._gathering = GroupCommit(self._enqueue_plain)
 
     @verb("operator")
-    async def enqueue(self, calls: Sequence[Call]) -> list[int]:
+    async def enqueue(self, calls: Sequence[JobRequest]) -> list[int]:
         """Enqueue jobs, all or none; return their numbers in the order of the calls."""
         if any(call.key is not None for call in calls):
             answers = await self._enqueue(calls)
@@ -43,7 +43,7 @@ class JobStore(Noun):
         return answers
 
     @verb("operator")
-    async def enqueue_once(self, calls: Sequence[Call], *, key: str, mark: str) -> list[int]:
+    async def enqueue_once(self, calls: Sequence[JobRequest], *, key: str, mark: str) -> list[int]:
         """Enqueue under an idempotency key of the actor; asked again, return the same numbers.
 
         ``mark`` is a digest of the request: another one under the same key is ``WrongState``. A key
@@ -57,7 +57,7 @@ class JobStore(Noun):
         self._db.nudge(*_topics(calls))
         return answers
 
-    async def _enqueue_plain(self, calls: Sequence[Call]) -> list[int]:
+    async def _enqueue_plain(self, calls: Sequence[JobRequest]) -> list[int]:
         """Enqueue with one statement outside a transaction; with several if its answer is lost.
 
         The statement writes nothing if the database does not know that it gave out the numbers.
@@ -78,7 +78,7 @@ class JobStore(Noun):
 
     async def _enqueue(
         self,
-        calls: Sequence[Call],
+        calls: Sequence[JobRequest],
         kept: KeptIds | None = None,
         *,
         unknown: OutcomeUnknown | None = None,
@@ -95,18 +95,18 @@ class JobStore(Noun):
                 enqueueing.ended |= ended.numbers
 
     @reads("viewer")
-    def get(self, number: int) -> Operation[Job]:
+    def get(self, number: int) -> Operation[StoredJob]:
         return jobs.get(number)
 
     @reads("viewer")
-    def page(self, *, after: int = 0, limit: int = 100) -> Operation[list[Job]]:
+    def page(self, *, after: int = 0, limit: int = 100) -> Operation[list[StoredJob]]:
         """Return jobs that have not ended."""
         return jobs.listed(after, limit)
 
     @reads("viewer")
     def ended(
         self, state: State, *, since: datetime | None = None, limit: int = 100
-    ) -> Operation[list[Job]]:
+    ) -> Operation[list[StoredJob]]:
         """Return ended jobs, the newest first: the failed ones, or all others."""
         return jobs.ended(state, since, limit)
 
@@ -173,7 +173,7 @@ class JobStore(Noun):
         return there
 
     @verb("operator")
-    async def retry(self, number: int) -> Job:
+    async def retry(self, number: int) -> StoredJob:
         """Retry a failed job."""
         start = self._db.audited(
             lambda: jobs.retry(number, self._db.who),
@@ -316,7 +316,7 @@ class JobStore(Noun):
 class _Enqueueing:
     """One call of ``enqueue``, however often its transaction is run."""
 
-    calls: Sequence[Call]
+    calls: Sequence[JobRequest]
     kept: KeptIds
     ended: frozenset[int] = frozenset()  # jobs that an earlier run has made, and that have ended
 
@@ -332,11 +332,11 @@ class _Enqueueing:
         return [found.get(one.number, one.number) for one in wanted]
 
 
-def _wanted(calls: Sequence[Call], numbers: Iterable[int]) -> list[NumberedCall]:
+def _wanted(calls: Sequence[JobRequest], numbers: Iterable[int]) -> list[NumberedCall]:
     return [NumberedCall(call, number) for call, number in zip(calls, numbers, strict=True)]
 
 
-def _topics(calls: Iterable[Call]) -> list[str]:
+def _topics(calls: Iterable[JobRequest]) -> list[str]:
     """Return the topics to nudge: workers of the queues, or the dispatcher for jobs due later."""
     queues = {f"{READY}:{call.queue}" for call in calls if call.run_after is None}
     later = [JOBS] if any(call.run_after is not None for call in calls) else []

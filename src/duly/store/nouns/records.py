@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from duly.model.event import Event
+from duly.model.event import StoredEvent
 from duly.model.flow import FlowInfo, StepState
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.job_filter import Filter
 from duly.model.states import State
 from duly.store import events, job_search, jobs, journal, limits, work
@@ -105,7 +105,7 @@ def _operation(
     return lambda *args: operation(None, *args)
 
 
-def _with_reactions(found: Sequence[Event]) -> Operation[list[EventRecord]]:
+def _with_reactions(found: Sequence[StoredEvent]) -> Operation[list[EventRecord]]:
     reactions = (
         (yield from _operation(EventStore.reactions)([one.id for one in found])) if found else []
     )
@@ -149,14 +149,14 @@ def _with_flow(found: JobRecord) -> Operation[JobRecord]:
     )
 
 
-def _step_jobs(flow: FlowInfo) -> Operation[list[Job]]:
+def _step_jobs(flow: FlowInfo) -> Operation[list[StoredJob]]:
     """The jobs of the first steps that have started and not ended."""
     numbers = [
         step.job_id
         for step in flow.steps
         if step.state is StepState.RUNNING and step.kind != "map" and step.job_id is not None
     ]
-    found: list[Job] = []
+    found: list[StoredJob] = []
     for number in numbers[:MOST_STEP_JOBS]:
         job = yield from jobs.known(number)
         if job is not None:

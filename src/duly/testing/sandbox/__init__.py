@@ -248,7 +248,7 @@ class Sandbox:
     async def _found(self, store: Store, wanted: Filter) -> list[Job[Any]]:
         return await self._handled(store, await assertions.found(store, wanted))
 
-    async def _handled(self, store: Store, jobs: Sequence[model.Job]) -> list[Job[Any]]:
+    async def _handled(self, store: Store, jobs: Sequence[model.StoredJob]) -> list[Job[Any]]:
         handles: list[Job[Any]] = []
         for job in jobs:
             tried = job.attempt > 1 or job.state is State.FAILED
@@ -258,7 +258,7 @@ class Sandbox:
 
     def _sought(
         self, call: Asked, at: str | timedelta | datetime | None
-    ) -> tuple[list[model.Job], datetime | None, list[model.Job]]:
+    ) -> tuple[list[model.StoredJob], datetime | None, list[model.StoredJob]]:
         """The jobs that match, the moment that is meant, and all the jobs there are."""
         moment = None if at is None else time_travel.end_of("at", at, self.now)
         jobs = self._place.do(lambda store: assertions.found(store, EVERYTHING))

@@ -21,7 +21,7 @@ _SEEN: Final = ("queue", "priority", "key", "tenant", "title", "tags")
 _COUNTED: Final = (*_SEEN, "run_after")
 
 
-async def found(store: Store, wanted: Filter) -> list[model.Job]:
+async def found(store: Store, wanted: Filter) -> list[model.StoredJob]:
     """The jobs that match, alive or ended, in the order in which they came."""
     page = await store.jobs.find(wanted, limit=PAGE)
     jobs = list(page.jobs)
@@ -32,24 +32,24 @@ async def found(store: Store, wanted: Filter) -> list[model.Job]:
 
 
 def matching(
-    asked: Asked, jobs: Iterable[model.Job], at: datetime | None, now: datetime
-) -> list[model.Job]:
+    asked: Asked, jobs: Iterable[model.StoredJob], at: datetime | None, now: datetime
+) -> list[model.StoredJob]:
     """The jobs that are what was asked for: of the task, and with the arguments, if it has any."""
     test = _test(asked, at, now)
     return [job for job in jobs if test(job)]
 
 
-def missing(asked: Asked, jobs: Sequence[model.Job], at: datetime | None) -> str:
+def missing(asked: Asked, jobs: Sequence[model.StoredJob], at: datetime | None) -> str:
     """Says that it was not enqueued, and what was."""
     what = f"{_said(asked)}{_due(at)} was not enqueued"
     return f"{what}; {_listed(jobs, 'these were')}" if jobs else f"{what}; nothing was"
 
 
-def unwanted(asked: Asked, jobs: Sequence[model.Job], at: datetime | None) -> str:
+def unwanted(asked: Asked, jobs: Sequence[model.StoredJob], at: datetime | None) -> str:
     return f"{_said(asked)}{_due(at)} was enqueued; {_listed(jobs, 'as')}"
 
 
-def _test(asked: Asked, at: datetime | None, now: datetime) -> Callable[[model.Job], bool]:
+def _test(asked: Asked, at: datetime | None, now: datetime) -> Callable[[model.StoredJob], bool]:
     if isinstance(asked, Enqueueable):
         name = asked.name
         return lambda job: job.task == name and at in (None, job.due_at)
@@ -60,7 +60,7 @@ def _test(asked: Asked, at: datetime | None, now: datetime) -> Callable[[model.J
     said = [choice for choice in _SEEN if choice in asked.choices]
     values = signature.values(wanted.args)
 
-    def test(job: model.Job) -> bool:
+    def test(job: model.StoredJob) -> bool:
         if job.task != wanted.task or due not in (None, job.due_at):
             return False
         if any(getattr(job, choice) != getattr(wanted, choice) for choice in said):
@@ -73,7 +73,7 @@ def _test(asked: Asked, at: datetime | None, now: datetime) -> Callable[[model.J
     return test
 
 
-def _moment(wanted: model.Call, now: datetime) -> datetime | None:
+def _moment(wanted: model.JobRequest, now: datetime) -> datetime | None:
     after = wanted.run_after
     return after if after is None or isinstance(after, datetime) else now + after
 
@@ -90,7 +90,7 @@ def _due(at: datetime | None) -> str:
     return f" for {_shown(at)}" if at is not None else ""
 
 
-def _listed(jobs: Sequence[model.Job], these: str) -> str:
+def _listed(jobs: Sequence[model.StoredJob], these: str) -> str:
     lines = [
         f"  {_called(job.task, job.args)}  due {_shown(job.due_at)}, {job.state}"
         for job in jobs[:MOST_SHOWN]

@@ -10,23 +10,23 @@ from duly.views import Listed
 from duly.web.api.endpoint import Endpoint, Nothing
 from duly.web.api.schemas.access import (
     Acknowledge,
-    Acknowledgement,
-    AuditEntry,
+    AcknowledgementView,
+    AuditEntryView,
     AuditQuery,
     Forget,
     MadeToken,
     NewTokenBody,
-    Token,
     TokenQuery,
+    TokenView,
     Verified,
 )
 from duly.web.api.schemas.common import moment_in, when_in
 from duly.web.request import WebRequest
 
 
-async def tokens(request: WebRequest, query: TokenQuery) -> Listed[Token]:
+async def tokens(request: WebRequest, query: TokenQuery) -> Listed[TokenView]:
     found = await request.app.tokens.alist(revoked=query.revoked)
-    return Listed(items=[Token.of(token) for token in found])
+    return Listed(items=[TokenView.of(token) for token in found])
 
 
 async def create_token(request: WebRequest, body: NewTokenBody) -> MadeToken:
@@ -40,7 +40,7 @@ async def revoke_token(request: WebRequest, _: Nothing) -> None:
     await request.app.tokens.arevoke(request.name("name"))
 
 
-async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntry]:
+async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntryView]:
     found = await request.app.audit.alist(
         after=query.after,
         before=None if query.before is UNSET else query.before,
@@ -49,7 +49,7 @@ async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntry]:
         subject=query.subject,
     )
     older = str(found[-1].number) if len(found) == query.limit else None
-    return Listed(items=[AuditEntry.of(entry) for entry in found], next=older)
+    return Listed(items=[AuditEntryView.of(entry) for entry in found], next=older)
 
 
 async def verify(request: WebRequest, _: Nothing) -> Verified:
@@ -57,15 +57,15 @@ async def verify(request: WebRequest, _: Nothing) -> Verified:
     return Verified(ok=broken is None, broken=broken)
 
 
-async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[Acknowledgement]:
+async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[AcknowledgementView]:
     found = await request.app.ask(acknowledged)
-    return Listed(items=[Acknowledgement.of(one) for one in found])
+    return Listed(items=[AcknowledgementView.of(one) for one in found])
 
 
-async def acknowledge_one(request: WebRequest, body: Acknowledge) -> Acknowledgement:
+async def acknowledge_one(request: WebRequest, body: Acknowledge) -> AcknowledgementView:
     until = moment_in("until", body.until)
     matter = Matter(subject=body.subject, kind=body.kind, until=until)
-    return Acknowledgement.of(await request.app.ask(acknowledge, matter, note=body.note))
+    return AcknowledgementView.of(await request.app.ask(acknowledge, matter, note=body.note))
 
 
 async def forget_one(request: WebRequest, query: Forget) -> None:
@@ -81,7 +81,7 @@ ACCESS: Final = (
         summary="Who may use the HTTP side",
         tag="access",
         body=TokenQuery,
-        answer=Listed[Token],
+        answer=Listed[TokenView],
     ),
     Endpoint(
         method="POST",
@@ -113,7 +113,7 @@ ACCESS: Final = (
         summary="Who did what, the newest first",
         tag="access",
         body=AuditQuery,
-        answer=Listed[AuditEntry],
+        answer=Listed[AuditEntryView],
         about="For what is older, ask again with `before` as the `next` of this part.",
     ),
     Endpoint(
@@ -137,7 +137,7 @@ ACCESS: Final = (
         run=acknowledgements,
         summary="What somebody has said is not a problem, the newest first",
         tag="access",
-        answer=Listed[Acknowledgement],
+        answer=Listed[AcknowledgementView],
     ),
     Endpoint(
         method="POST",
@@ -147,7 +147,7 @@ ACCESS: Final = (
         summary="Say that something is not a problem, as far as it has gone",
         tag="access",
         body=Acknowledge,
-        answer=Acknowledgement,
+        answer=AcknowledgementView,
         status=201,
         say=lambda _: "It is not a problem.",
         about="What to send is in the `matter` of what /status says needs somebody.",

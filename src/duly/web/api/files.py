@@ -9,7 +9,7 @@ from duly.declare.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.files import Export, Plan, SheetBody
+from duly.web.api.schemas.files import Export, PlanView, SheetBody
 from duly.web.request import WebRequest
 
 LONGEST: Final = 4 * 1024 * 1024
@@ -20,15 +20,15 @@ async def export(request: WebRequest, _: Nothing) -> Export:
     return Export(text=write(sheet), notes=list(notes))
 
 
-async def plan(request: WebRequest, body: SheetBody) -> Plan:
-    return Plan.of(await _draft(request, body), applied=False)
+async def plan(request: WebRequest, body: SheetBody) -> PlanView:
+    return PlanView.of(await _draft(request, body), applied=False)
 
 
-async def apply_sheet(request: WebRequest, body: SheetBody) -> Plan:
+async def apply_sheet(request: WebRequest, body: SheetBody) -> PlanView:
     made = await _draft(request, body)
     if not made.is_written:
         await request.app.ask(apply, made, tasks=request.app.registry)
-    return Plan.of(made, applied=True)
+    return PlanView.of(made, applied=True)
 
 
 async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
@@ -70,7 +70,7 @@ DECLARING: Final = (
         summary="What applying a file would do, and what has drifted from it",
         tag="declaring",
         body=SheetBody,
-        answer=Plan,
+        answer=PlanView,
         example=_EXAMPLE,
     ),
     Endpoint(
@@ -81,7 +81,7 @@ DECLARING: Final = (
         summary="Do it: all of it, or nothing",
         tag="declaring",
         body=SheetBody,
-        answer=Plan,
+        answer=PlanView,
         say=lambda found: "Applied." if found.work else "There was nothing to do.",
         example=_EXAMPLE,
     ),

@@ -11,7 +11,7 @@ import msgspec
 
 from duly.app.calls_by_name import call_named, enqueued
 from duly.errors import InvalidValue, NotFound, WrongState
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.job_filter import parse_filter
 from duly.views import Listed
 from duly.views.failures import FailureGroup
@@ -92,7 +92,7 @@ async def _enqueued(
     return await request.app.ask(enqueued, calls, tenant=request.user.tenant, once=once)
 
 
-def _call(request: WebRequest, body: Enqueue) -> Call:
+def _call(request: WebRequest, body: Enqueue) -> JobRequest:
     return call_named(
         request.app.registry,
         body.task,

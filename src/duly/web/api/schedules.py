@@ -12,7 +12,7 @@ from duly.model.fire import Backfill
 from duly.model.job import Owner
 from duly.views import Listed
 from duly.views.fires import FireView
-from duly.views.schedule_detail import ScheduleChange, schedule_changes
+from duly.views.schedule_detail import ScheduleChangeView, schedule_changes
 from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
 from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import Endpoint, Nothing
@@ -99,7 +99,7 @@ async def why(request: WebRequest, query: WhyQuery) -> WhyView:
     return await request.app.ask(answer_schedule, request.name("name"), query.at)
 
 
-async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChange]:
+async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChangeView]:
     return Listed(items=await request.app.ask(schedule_changes, request.name("name")))
 
 
@@ -188,7 +188,7 @@ SCHEDULES: Final = (
         run=changed,
         summary="Who changed it, and what",
         tag="schedules",
-        answer=Listed[ScheduleChange],
+        answer=Listed[ScheduleChangeView],
     ),
     Endpoint(
         method="GET",

@@ -9,7 +9,7 @@ from duly.views import Listed
 from duly.views.today import TodayView
 from duly.views.today import status as look
 from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.status import Doctor, Finding, Setting
+from duly.web.api.schemas.status import Doctor, FindingView, Setting
 from duly.web.request import WebRequest
 
 
@@ -23,7 +23,7 @@ async def doctor(request: WebRequest, _: Nothing) -> Doctor:
     if found.trouble:
         raise StoreUnavailable(found.trouble)
     return Doctor(
-        ok=not found.count("problem"), findings=[Finding.of(one) for one in found.findings]
+        ok=not found.count("problem"), findings=[FindingView.of(one) for one in found.findings]
     )
 
 

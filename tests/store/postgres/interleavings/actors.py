@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from duly.model.claimed import Claimed
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.outcome import Lost, Opened, Outcome, Raised, Returned, Succeeded
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
@@ -69,7 +69,7 @@ def fire(block: int) -> Operation[FiringResult]:
     )
 
 
-def enqueue(*wanted: tuple[int, Call], again: bool = False) -> Operation[list[int]]:
+def enqueue(*wanted: tuple[int, JobRequest], again: bool = False) -> Operation[list[int]]:
     return jobs.enqueue([NumberedCall(call, number) for number, call in wanted], again=again)
 
 
@@ -155,7 +155,7 @@ class Scene:
         [job] = found or await self.stage.run(lambda: claim(worker, shelf=CLOCK))
         return job
 
-    async def enqueue(self, number: int, call: Call) -> None:
+    async def enqueue(self, number: int, call: JobRequest) -> None:
         await self.stage.run(lambda: enqueue((number, call)))
 
     async def states(self) -> dict[int, str]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from duly.errors import WrongState
 from duly.model.claimed import Claimed
-from duly.model.job import Call, IfExists
+from duly.model.job import IfExists, JobRequest
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
@@ -36,17 +36,17 @@ LATER = timedelta(hours=1)
 
 def keyed(
     if_exists: IfExists = "replace", run_after: timedelta | None = None, **label: str
-) -> Call:
+) -> JobRequest:
     return call(key="k", if_exists=if_exists, run_after=run_after, **label)
 
 
-async def ready(scene: Scene, wanted: Call | None = None) -> None:
+async def ready(scene: Scene, wanted: JobRequest | None = None) -> None:
     """A job that can be claimed, and a worker who can."""
     await scene.worker()
     await scene.enqueue(JOB, wanted or call())
 
 
-async def running(scene: Scene, wanted: Call | None = None) -> Claimed:
+async def running(scene: Scene, wanted: JobRequest | None = None) -> Claimed:
     await ready(scene, wanted)
     return await scene.begin()
 
@@ -191,7 +191,7 @@ async def a_move_and_a_dispatcher(scene: Scene) -> Explored:
     )
 
 
-async def a_cancellation_and_an_end(scene: Scene, wanted: Call | None = None) -> Explored:
+async def a_cancellation_and_an_end(scene: Scene, wanted: JobRequest | None = None) -> Explored:
     job = await running(scene, wanted)
 
     async def has_ended(order: Order) -> Broken:
@@ -224,7 +224,7 @@ async def a_move_and_an_end(scene: Scene, outcome: Outcome | None = None) -> Exp
     )
 
 
-async def a_repeated_call(scene: Scene, wanted: Call | None = None) -> Explored:
+async def a_repeated_call(scene: Scene, wanted: JobRequest | None = None) -> Explored:
     """The answer to the first call was lost, and a worker runs the job while it is repeated."""
     wanted = wanted or call()
     await ready(scene, wanted)
@@ -243,7 +243,7 @@ async def a_repeated_call(scene: Scene, wanted: Call | None = None) -> Explored:
 
 
 async def a_move_and_a_late_dispatcher(scene: Scene, late: Late = "skip") -> Explored:
-    def promised(after: timedelta) -> Call:
+    def promised(after: timedelta) -> JobRequest:
         return call(key="k", run_after=after, start_within=timedelta(seconds=5), late=late)
 
     await scene.enqueue(JOB, promised(timedelta(seconds=1)))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duly.model.claimed import Claimed
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.limit import Lane, Rate, lanes_as_json
 from duly.store import claims, limits
 from duly.store.database import Ask, Operation, Row, alone
@@ -71,7 +71,7 @@ def lane(name: str = "crm", concurrency: int | None = 1, rate: str | None = None
     return Lane(name=name, template=name, concurrency=concurrency, rate=parsed)
 
 
-def limited(*lanes: Lane, **changes: Any) -> Call:
+def limited(*lanes: Lane, **changes: Any) -> JobRequest:
     return call(limits=lanes or (lane(),), **changes)
 
 
@@ -82,7 +82,7 @@ def careful(
     return (yield from claims.take(wish)).jobs
 
 
-async def ready(scene: Scene, *wanted: Call) -> None:
+async def ready(scene: Scene, *wanted: JobRequest) -> None:
     """Two workers, and jobs with the numbers 100, 200, … that can be claimed."""
     await scene.worker()
     await scene.worker(SUCCESSOR)

@@ -8,7 +8,7 @@ from duly.errors import ScheduleExists
 from duly.instants import to_us
 from duly.model.claimed import Claimed
 from duly.model.fire import StoredFire
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.policies import Overlap
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
@@ -137,7 +137,7 @@ async def test_a_retried_job_and_a_fired_one_do_not_run_at_once(scene: Scene) ->
     await scene.stage.run(lambda: finish(job, outcome=FATAL))
 
     async def is_alive(order: Order) -> Broken:
-        return expect(isinstance(order.results["person"], Job), str(order.results["person"]))
+        return expect(isinstance(order.results["person"], StoredJob), str(order.results["person"]))
 
     found = await scene.play(
         is_alive, most=50, a=a_scheduler, person=once(lambda: jobs.retry(job.id, "me"))

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from duly.errors import KeyTaken
-from duly.model.job import Call
+from duly.model.job import JobRequest
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
@@ -76,7 +76,7 @@ async def test_a_cancelled_job_is_not_run(scene: Scene) -> None:
 
 @pytest.mark.parametrize("wanted", [call(), keyed()], ids=["plain", "keyed"])
 async def test_a_job_that_ends_while_it_is_cancelled_leaves_no_signal(
-    locking: Scene, wanted: Call
+    locking: Scene, wanted: JobRequest
 ) -> None:
     found = await a_cancellation_and_an_end(locking, wanted)
     assert not found.broken, found
@@ -162,7 +162,7 @@ async def test_what_is_asked_after_a_cancellation_is_kept(locking: Scene) -> Non
 
 
 @pytest.mark.parametrize("wanted", [call(), keyed("error")], ids=["plain", "keyed"])
-async def test_a_repeated_call_runs_its_job_once(locking: Scene, wanted: Call) -> None:
+async def test_a_repeated_call_runs_its_job_once(locking: Scene, wanted: JobRequest) -> None:
     found = await a_repeated_call(locking, wanted)
     assert not found.broken, found
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace as change
 
 from duly.model.claimed import Claimed
-from duly.model.job import Job
+from duly.model.job import StoredJob
 from duly.model.payload import EMPTY, Json
 
 
@@ -52,20 +52,20 @@ class RunRequest:
         return job_of(self).id
 
 
-def facts_of(job: Job | Claimed) -> Json:
+def facts_of(job: StoredJob | Claimed) -> Json:
     """Encode the job without its arguments, which are sent beside it."""
-    bare = replace(job, args=EMPTY) if isinstance(job, Job) else change(job, args=EMPTY)
+    bare = replace(job, args=EMPTY) if isinstance(job, StoredJob) else change(job, args=EMPTY)
     return Json(msgspec.json.encode(bare).decode())
 
 
-def job_of(request: RunRequest) -> Job | Claimed:
+def job_of(request: RunRequest) -> StoredJob | Claimed:
     if request.facts.startswith("["):
         return change(_CLAIMED.decode(request.facts), args=request.args)
     return replace(_JOB.decode(request.facts), args=Json(request.args))
 
 
 _CLAIMED = msgspec.json.Decoder(Claimed)
-_JOB = msgspec.json.Decoder(Job)
+_JOB = msgspec.json.Decoder(StoredJob)
 
 
 LONGEST_FRAME = 16 * 1024 * 1024

@@ -28,7 +28,7 @@ class NewTokenBody(Body, frozen=True):
     expires: Annotated[When | None, Meta(description="null: never.")] = "90d"
 
 
-class Token(Said, frozen=True):
+class TokenView(Said, frozen=True):
     """A right to use the HTTP side, under a name."""
 
     name: str
@@ -41,11 +41,11 @@ class Token(Said, frozen=True):
     last_used_at: Annotated[datetime | None, Meta(description="To the minute, about.")]
 
     @classmethod
-    def of(cls, token: model.Token) -> "Token":
+    def of(cls, token: model.Token) -> "TokenView":
         return cls(**_token(token))
 
 
-class MadeToken(Token, frozen=True):
+class MadeToken(TokenView, frozen=True):
     """A token that was just made, and its secret: nobody can show it again."""
 
     secret: str
@@ -68,7 +68,7 @@ class AuditQuery(Body, frozen=True):
     subject: Annotated[str | None, Meta(examples=["schedule:report"])] = None
 
 
-class AuditEntry(Said, frozen=True):
+class AuditEntryView(Said, frozen=True):
     """Somebody did something."""
 
     number: int
@@ -81,7 +81,7 @@ class AuditEntry(Said, frozen=True):
     hash: Annotated[str, Meta(description="Made of all that it says and of the hash before it.")]
 
     @classmethod
-    def of(cls, entry: model.AuditEntry) -> "AuditEntry":
+    def of(cls, entry: model.AuditEntry) -> "AuditEntryView":
         return cls(
             number=entry.number,
             at=entry.at,
@@ -121,7 +121,7 @@ class Forget(Body, frozen=True):
     kind: str
 
 
-class Acknowledgement(Said, frozen=True):
+class AcknowledgementView(Said, frozen=True):
     """Somebody has said of something that it is not a problem."""
 
     subject: str
@@ -132,7 +132,7 @@ class Acknowledgement(Said, frozen=True):
     note: str
 
     @classmethod
-    def of(cls, found: model.Acknowledgement) -> "Acknowledgement":
+    def of(cls, found: model.Acknowledgement) -> "AcknowledgementView":
         return cls(
             subject=found.matter.subject,
             kind=found.matter.kind,

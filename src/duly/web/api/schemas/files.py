@@ -71,7 +71,7 @@ class Change(Said, frozen=True):
         )
 
 
-class Plan(Said, frozen=True):
+class PlanView(Said, frozen=True):
     """What applying a file would do, or has done."""
 
     file: str
@@ -82,7 +82,7 @@ class Plan(Said, frozen=True):
     changes: list[Change]
 
     @classmethod
-    def of(cls, made: FileDraft, *, applied: bool) -> "Plan":
+    def of(cls, made: FileDraft, *, applied: bool) -> "PlanView":
         return cls(
             file=made.file,
             counts=dict(made.plan.counts),

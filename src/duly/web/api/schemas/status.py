@@ -9,7 +9,7 @@ from duly.policy.redaction import redacted
 from duly.web.api.schemas.common import Said
 
 
-class Finding(Said, frozen=True):
+class FindingView(Said, frozen=True):
     """What one check came to."""
 
     check: str
@@ -18,7 +18,7 @@ class Finding(Said, frozen=True):
     fix: Annotated[str | None, Meta(description="What helps.")]
 
     @classmethod
-    def of(cls, found: Found) -> "Finding":
+    def of(cls, found: Found) -> "FindingView":
         return cls(
             check=found.check,
             level=found.level,
@@ -31,7 +31,7 @@ class Doctor(Said, frozen=True):
     """What is around the store."""
 
     ok: Annotated[bool, Meta(description="No check found a problem.")]
-    findings: list[Finding]
+    findings: list[FindingView]
 
 
 class Setting(Said, frozen=True):
