@@ -88,7 +88,8 @@ def test_a_queue_is_limited_by_hand(url: str) -> None:
     shop.add.enqueue(1)
     command("queues", "set", "mail", "--concurrency", "5", "--rate", "100/m", "--store", url)
     command("queues", "set", "mail", "--rate", "none", "--fair", "--store", url)
-    [mail] = json.loads(command("queues", "--store", url, "-o", "json").stdout)
+    default, mail = json.loads(command("queues", "--store", url, "-o", "json").stdout)
+    assert (default["name"], default["ready"]) == ("default", 1)
     assert mail == {
         "name": "mail",
         "paused": False,
@@ -96,6 +97,8 @@ def test_a_queue_is_limited_by_hand(url: str) -> None:
         "concurrency": 5,
         "rate": None,
         "fair": True,
+        **dict.fromkeys(("ready", "scheduled", "blocked", "running"), 0),
+        "oldest_ready_at": None,
     }
     assert command("queues", "set", "mail", "--store", url).exit_code == 2
     wrong = command("queues", "set", "mail", "--concurrency", "many", "--store", url)

@@ -109,7 +109,7 @@ def test_a_failed_job_is_found_and_given_another_chance(
     page.locator("tbody a").first.click()
     expect(page.locator("main")).to_contain_text("order 4711 has no address")
     page.get_by_role("button", name="Retry").first.click()
-    expect(page.locator("#toasts")).to_contain_text("gets another chance")
+    expect(page.locator("#toasts")).to_contain_text("is retried")
 
 
 def test_a_log_is_followed_while_it_is_written(

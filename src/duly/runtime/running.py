@@ -56,7 +56,7 @@ class NodeOptions:
         if is_remote(self.url):
             raise InvalidValue(
                 f"a {'worker' if self.worker else 'scheduler'} needs the database itself, and "
-                f"{place(self.url)} is a duly: give --store postgresql://…, or a path"
+                f"{place(self.url)} is a duly server: give --store postgresql://… or a path"
             )
         if self.worker is None or self.target is not None:
             return

@@ -84,7 +84,7 @@ def _path(url: str) -> str:
     """The file of an SQLite store; what looks like something else is refused, not made."""
     if is_remote(url):
         raise InvalidValue(
-            f"this needs the database itself, and {place(url)} is a duly: give --store "
+            f"this needs the database itself, and {place(url)} is a duly server: give --store "
             "postgresql://…, or a path"
         )
     path = url.removeprefix("sqlite:///")

@@ -280,5 +280,5 @@ def test_who_needs_the_database_itself_says_so(
     done = typed("--url", there.url, "--token-file", token, *said)
     assert done.returncode == 2, done
     assert "needs the database itself" in done.stderr
-    assert f"{there.url} is a duly: give --store postgresql://…, or a path" in done.stderr
+    assert f"{there.url} is a duly server: give --store postgresql://… or a path" in done.stderr
     assert there.asked == []

@@ -103,7 +103,7 @@ def test_a_later_version_s_choice_is_refused_if_asked_and_passed_over_if_stored(
         (dict[int, str], [[1, "a"], [2]], r"it\[1\]=\[2\]: a list of 2"),
         (str | int, "web-1", "it='web-1': an object with one of str, int"),
         (StoredSchedule, {"id": 1}, "it: created_at, cursor, next_at, plan is missing"),
-        (StoredJob, [], r"it=\[\]: an object: Job"),
+        (StoredJob, [], r"it=\[\]: an object: StoredJob"),
     ],
 )
 def test_what_is_no_such_value_is_refused_with_its_place(
