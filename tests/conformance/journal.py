@@ -72,6 +72,15 @@ async def lines_are_read_as_they_were_said(world: World) -> None:
 
 
 @check
+async def a_backslash_in_a_line_keeps_no_later_line_out(world: World) -> None:
+    [job] = await begun(world)
+    said = ["C:\\temp", "\\x41", '{"a": "\\"b"}', "\\d+ and \\\\", "the last"]
+    for text in said:
+        await world.store.journal.write([line(world, job, text)])
+    equal(await texts(world, job), said, "lines")
+
+
+@check
 async def lines_are_read_from_where_the_reader_is(world: World) -> None:
     [job] = await begun(world)
     await world.store.journal.write([line(world, job, str(n)) for n in range(1, 6)])

@@ -43,11 +43,11 @@ def told_by_the_first(self: Course, step: StepFacts, before: StepState) -> None:
 
 SABOTAGES = {
     "the fence of whoever settles a job": Sabotage(
-        statements={"hold_jobs": without(" and duly_job.fence = mine.fence")}, harsh=True
+        statements={"hold_jobs": without(" and job.fence = mine.fence")}, harsh=True
     ),
     "the fence of whoever finishes a job in passing": Sabotage(
         statements={
-            "keep_plain": without("duly_job.fence = :fence and "),
+            "keep_plain": without("job.fence = :fence and "),
             "finish_plain": without("and fence = :fence "),
         },
         harsh=True,
@@ -62,7 +62,7 @@ SABOTAGES = {
         code={(Lease, "is_doubtful"): lambda _, __: False}
     ),
     "the comparison of the revision on which a fire was decided": Sabotage(
-        statements={"advance_schedules": without("and duly_schedule.revision = decided.revision")},
+        statements={"advance_schedules": without("and schedule.revision = decided.revision")},
         loose=True,
     ),
     "the unique key of the ledger, where nobody looks either": Sabotage(
@@ -92,13 +92,13 @@ SABOTAGES = {
     ),
     "the wait for the job in front": Sabotage(
         statements={
-            "free_blocked": without("and (other.state <> 'blocked' or other.waits is not null)")
+            "free_blocked": instead("(job.state <> 'blocked' or job.waits is not null)", "false")
         }
     ),
     "the count of those who are in a limit": Sabotage(
         statements={
             "look_into_lanes": instead(
-                "(select count(*) from duly_holding where duly_holding.lane = lane.name)", "0"
+                "(select count(*) from duly_holding as holding where holding.lane = lane.name)", "0"
             )
         }
     ),

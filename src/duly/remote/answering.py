@@ -24,10 +24,10 @@ from duly.rules import Budget
 from duly.store.store import Store
 from duly.version import __version__
 
-FORM: Final = 1  # of what goes to and fro: another number is another language
+FORM: Final = 2  # of what goes to and fro: another number is another language
 LARGEST: Final = 16 * 1024 * 1024  # bytes of one question
 MOST_ROWS: Final = 10_000  # of one answer
-_COUNTS: Final = ("limit", "at_most", "count")
+_COUNTS: Final = ("limit", "at_most", "count", "changes")
 
 
 async def answer(store: Store, noun: str, verb: str, body: bytes, *, user: User) -> bytes:

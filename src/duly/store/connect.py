@@ -85,7 +85,7 @@ def _path(url: str) -> str:
     if is_remote(url):
         raise InvalidValue(
             f"this needs the database itself, and {place(url)} is a duly server: give --store "
-            "postgresql://…, or a path"
+            "postgresql://… or a path"
         )
     path = url.removeprefix("sqlite:///")
     scheme = _SCHEME.match(path)

@@ -148,15 +148,19 @@ async def _of_schedules(store: Store, progress: StoreProgress, clock: LocalClock
     gone = await removed_schedules(store)
     if not (progress.faulty or progress.ahead or gone):
         return []
-    found = [_removed(one, clock) for one in gone[:MOST_NEEDS]]
-    for kind, names in (("fault", progress.faulty), ("ahead", progress.ahead)):
-        for name in names[:MOST_NEEDS]:
-            with suppress(NotFound):  # removed a moment ago
-                found.append(_silent(kind, await store.schedules.get(name), progress.now))
     known = [one.matter for one in await store.access.acknowledged()]
-    order = ("fault", "ahead", "removed")
-    found.sort(key=lambda need: order.index(need.kind))
-    return [need for need in found if need.matter not in known]
+    found: list[Need] = []
+    for kind, names in (("fault", progress.faulty), ("ahead", progress.ahead)):
+        needs: list[Need] = []
+        for name in names:
+            with suppress(NotFound):  # removed a moment ago
+                need = _silent(kind, await store.schedules.get(name), progress.now)
+                needs += [need] if need.matter not in known else []
+            if len(needs) == MOST_NEEDS:
+                break
+        found += needs
+    removed = [_removed(one, clock) for one in gone]
+    return found + [need for need in removed if need.matter not in known][:MOST_NEEDS]
 
 
 def _silent(kind: str, schedule: StoredSchedule, now: datetime) -> Need:

@@ -4,7 +4,7 @@ Steps and parts are counted from 1 here; the store counts them from 0.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
@@ -48,6 +48,14 @@ class Awaits:
             return None
         event, key = read_awaited(job.waits_for)
         return cls(event=event, key=key, until=job.deadline)
+
+    @classmethod
+    def shown(cls, job: StoredJob | None) -> "Awaits | None":
+        """The same for people to read: a secret in the key is hidden."""
+        found = cls.of(job)
+        if found is None or found.key is None:
+            return found
+        return replace(found, key=redacted(found.key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +236,7 @@ def _step_view(
         job_id=step.job_id,
         job_state=None if job is None else job.state,
         flow=inner,
-        awaits=Awaits.of(job),
+        awaits=Awaits.shown(job),
     )
 
 

@@ -444,7 +444,7 @@ def _detail(record: JobRecord, zone: str) -> JobDetail:
         needs=dict(job.needs),
         timeout=duration(terms.timeout),
         waits=job.waits,
-        waits_for=job.waits_for,
+        waits_for=None if job.waits_for is None else redacted(job.waits_for),
         attempts=tuple(_attempt(one, names) for one in record.attempts),
         progress=_progress(record.note),
         stopping=None if record.stopping is None else redacted(record.stopping),
@@ -453,7 +453,7 @@ def _detail(record: JobRecord, zone: str) -> JobDetail:
         result=hidden(read_json(job.result)),
         error=None if job.error is None else redacted(job.error),
         lineage=lineage_of(record),
-        awaits=Awaits.of(job),
+        awaits=Awaits.shown(job),
         **callbacks,
     )
 

@@ -126,15 +126,20 @@ class OverdueRuns:
         return start_scheduler()
 
 
+def is_late(schedule: StoredSchedule, now: datetime) -> bool:
+    """Return whether the stored next moment is past; it may be one that the schedule excludes."""
+    return schedule.next_at is not None and schedule.next_at < now - PROMPT
+
+
 async def find_overdue(
     store: Store, now: datetime, *, first: Sequence[StoredSchedule] | None = None
 ) -> OverdueRuns | None:
     """Return what is overdue, or None.
 
-    ``first`` are the schedules that are due first, if the caller knows them: where none of them is
-    overdue, nothing is asked.
+    ``first`` are the schedules that are due first, in that order, if the caller knows them: where
+    the first of them is not late, none is, and nothing is asked.
     """
-    if first is not None and all(one.overdue_at(now) is None for one in first):
+    if first is not None and not any(is_late(one, now) for one in first[:1]):
         return None
     late = await store.evidence.due_before(now - PROMPT, limit=MOST_SCHEDULES)
     if not late:

@@ -249,13 +249,14 @@ def _flow(job: StoredJob, flow: FlowProgress) -> RunningJob:
 async def _awaiting(store: Store) -> list[AwaitingStep]:
     found = []
     for job in await store.evidence.awaiting(limit=MOST_AWAITING):
-        awaits = Awaits.of(job)
+        awaits = Awaits.shown(job)
         if awaits is not None and job.parent is not None:
             with suppress(NotFound):  # removed a moment ago
                 flow = await store.jobs.get(job.parent)
-                key = None if awaits.key is None else redacted(awaits.key)
                 name = redacted(flow.title or flow.task)
-                found.append(AwaitingStep(job.id, flow.id, name, awaits.event, key, awaits.until))
+                found.append(
+                    AwaitingStep(job.id, flow.id, name, awaits.event, awaits.key, awaits.until)
+                )
     return found
 
 

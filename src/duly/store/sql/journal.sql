@@ -10,7 +10,8 @@ select job.id, job.fence
    {for no key update of job};
 
 -- name: log_lengths
-select job_id, max(seq), sum(length(cast(text as {postgres bytea} {sqlite blob})))::bigint
+-- In bytes. PostgreSQL's cast to bytea would parse backslashes.
+select job_id, max(seq), sum({postgres octet_length(text)} {sqlite length(cast(text as blob))})::bigint
   from duly.log
  where job_id {in :ids::bigint[]}
  group by job_id;
