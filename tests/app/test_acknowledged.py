@@ -6,6 +6,7 @@ import pytest
 
 from duly.model.access import Actor
 from duly.model.outcome import Mismatched, Raised
+from duly.views import attention
 from duly.views.attention import Need
 from duly.views.fires import Counts
 from duly.views.today import Status, status
@@ -117,6 +118,21 @@ async def test_a_schedule_that_stands_still_comes_back_when_it_does_so_again(wor
     world.wait(HOUR)
     await world.fire(decide=broken)  # type: ignore[arg-type]
     assert (await the_need(world)).kind == "fault"
+
+
+async def test_acknowledged_faults_hide_no_other_fault(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no such calendar")
+
+    monkeypatch.setattr(attention, "MOST_NEEDS", 1)
+    await world.add(plan("archive", "every 1h"), plan("report", "every 1h"))
+    world.wait(HOUR)
+    await world.fire(decide=broken)  # type: ignore[arg-type]
+    first = (await look(world)).needs[0]
+    assert first.name == "archive"
+    assert [need.name for need in (await acknowledge(world, first)).needs] == ["report"]
 
 
 async def test_that_no_scheduler_is_running_cannot_be_acknowledged(world: World) -> None:
