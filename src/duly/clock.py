@@ -21,9 +21,9 @@ def now() -> datetime:
 
 
 def choose(teller: Teller | None) -> Teller | None:
-    """Have somebody else tell ``now`` to this code and what it starts: who did so before.
+    """Replace the clock in this context and in tasks it starts; return the previous clock.
 
-    Nobody else notices: what runs beside it, on other stores, keeps the machine's time.
+    Code in other contexts keeps the machine's time.
     """
     before = _CHOSEN.get()
     _CHOSEN.set(teller)

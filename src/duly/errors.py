@@ -44,8 +44,8 @@ class DulyError(Exception):
 class RuleError(DulyError, ValueError):
     """A rule about time that cannot be read or evaluated.
 
-    ``position`` is the column in ``text``, from 0, where reading failed; ``suggestion`` is what was
-    probably meant. ``str`` of the error is the ``message`` and the suggestions.
+    ``position`` is the column in ``text``, from 0, where reading failed; ``suggestions`` are other
+    texts that may be meant. ``str`` of the error is the ``message`` and the suggestions.
     """
 
     def __init__(

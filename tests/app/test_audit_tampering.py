@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from duly.app import Store, migrate_store, open_store
-from duly.model.access import Actor, Deed
+from duly.model.access import Actor, AuditedAction
 from duly.store.nouns.access import PAGE
 
 ADA = Actor("ada", "command")
@@ -48,7 +48,7 @@ async def store(url: str) -> AsyncIterator[Store]:
     await migrate_store(url)
     store = await open_store(url)
     for number in range(ENTRIES):
-        await store.access.append_audit(ADA, Deed("tick", f"{number}"))
+        await store.access.append_audit(ADA, AuditedAction("tick", f"{number}"))
     assert await store.access.verify_audit() is None
     yield store
     await store.close()
@@ -118,7 +118,7 @@ async def test_what_was_changed_all_the_same_is_found(
 
 async def test_a_chain_of_several_pages_is_walked_to_its_end(store: Store, hand: Hand) -> None:
     for number in range(ENTRIES, PAGE + 10):
-        await store.access.append_audit(ADA, Deed("tick", f"{number}"))
+        await store.access.append_audit(ADA, AuditedAction("tick", f"{number}"))
     assert await store.access.verify_audit() is None
     hand.does("update duly.audit_head set number = number + 1")
     assert await store.access.verify_audit() == PAGE + 11

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.errors import InvalidValue, NotFound, PayloadError
-from duly.model.access import LONGEST_DETAILS, LONGEST_SUBJECT, Actor, AuditEntry, Deed
+from duly.model.access import LONGEST_DETAILS, LONGEST_SUBJECT, Actor, AuditedAction, AuditEntry
 from duly.model.job_filter import Filter
 from duly.model.limit import Rate
 from duly.model.outcome import Raised
@@ -42,9 +42,11 @@ def said(entry: AuditEntry) -> dict[str, Any]:
 @check
 async def an_entry_says_who_did_what_when_and_follows_the_one_before(world: World) -> None:
     equal((await log(world), await world.store.access.verify_audit()), ([], None))
-    first = await world.store.access.append_audit(ADA, Deed("login", "person:ada", {"ip": "::1"}))
+    first = await world.store.access.append_audit(
+        ADA, AuditedAction("login", "person:ada", {"ip": "::1"})
+    )
     world.wait(MINUTE)
-    second = await world.store.access.append_audit(GRACE, Deed("logout"))
+    second = await world.store.access.append_audit(GRACE, AuditedAction("logout"))
     equal(await log(world), [first, second])
     equal(
         (first.number, first.at, first.who, first.how, first.action, first.subject, said(first)),
@@ -61,7 +63,7 @@ async def of_many_who_add_at_once_each_comes_after_another(world: World) -> None
     nodes = [world, world.another_node(), world.another_node()]
 
     async def add(node: World, number: int) -> AuditEntry:
-        return await node.store.access.append_audit(ADA, Deed("tick", f"{number}"))
+        return await node.store.access.append_audit(ADA, AuditedAction("tick", f"{number}"))
 
     added = await asyncio.gather(
         *(add(node, number) for number in range(AT_ONCE) for node in nodes)
@@ -90,7 +92,7 @@ async def changes_of_many_at_once_are_one_chain(world: World) -> None:
 @check
 async def a_page_lies_between_two_numbers_the_newest_first(world: World) -> None:
     for number in range(1, 7):
-        deed = Deed("tick", "even" if number % 2 == 0 else "odd")
+        deed = AuditedAction("tick", "even" if number % 2 == 0 else "odd")
         await world.store.access.append_audit(ADA if number < 5 else GRACE, deed)
 
     async def page(**which: Any) -> list[int]:
@@ -110,7 +112,7 @@ async def an_entry_whose_answer_was_lost_is_there_once(world: World) -> None:
     losing = LosingAnswers(world.database)
     node = SqlStore(losing).acting(ADA)
     losing.lose("add_audit", times=2)
-    await node.access.append_audit(GRACE, Deed("login"))
+    await node.access.append_audit(GRACE, AuditedAction("login"))
     losing.lose("add_audit", times=2)
     await node.schedules.add([plan()])
     losing.lose("add_audit", times=1)
@@ -267,8 +269,8 @@ async def what_cannot_be_kept_of_an_entry_is_refused(world: World) -> None:
         (("login", "", {"at": timedelta(1)}), PayloadError),
     ):
         with refused(error):
-            await world.store.access.append_audit(ADA, Deed(*words))
+            await world.store.access.append_audit(ADA, AuditedAction(*words))
     for who, how in (("w" * 501, "token"), ("ada", "magic")):
         with refused(InvalidValue):
-            await world.store.access.append_audit(Actor(who, how), Deed("x"))  # type: ignore[arg-type]
+            await world.store.access.append_audit(Actor(who, how), AuditedAction("x"))  # type: ignore[arg-type]
     equal(await log(world), [])

@@ -32,14 +32,14 @@ async def states(store: Store, numbers: list[int]) -> list[State]:
 async def test_a_burst_ends_when_everything_is_done(store: Store) -> None:
     low = call("work", priority=-50)
     numbers = await store.jobs.enqueue([call("work")] * 30 + [low, call("work", priority=-100)])
-    async with at_work(store, work, slots=3, plans=StopConditions(burst=True)) as working:
+    async with at_work(store, work, slots=3, conditions=StopConditions(burst=True)) as working:
         await until(working.stop.is_set)
         await working.leave()
     assert set(await states(store, numbers)) == {State.SUCCEEDED}
 
 
 async def test_a_burst_with_nothing_to_do_ends_at_once(store: Store) -> None:
-    async with at_work(store, work, plans=StopConditions(burst=True)) as working:
+    async with at_work(store, work, conditions=StopConditions(burst=True)) as working:
         await until(working.stop.is_set, within=2)
 
 
@@ -62,13 +62,13 @@ async def test_a_burst_waits_for_an_answer_before_it_says_that_there_is_nothing(
 
 async def test_a_burst_does_not_wait_for_what_others_must_do(store: Store) -> None:
     await store.jobs.enqueue([call("stranger")])
-    async with at_work(store, work, plans=StopConditions(burst=True)) as working:
+    async with at_work(store, work, conditions=StopConditions(burst=True)) as working:
         await until(working.stop.is_set, within=2)
 
 
 async def test_a_worker_for_so_many_jobs_does_no_more(store: Store) -> None:
     numbers = await store.jobs.enqueue([call("work")] * 10)
-    async with at_work(store, work, plans=StopConditions(max_jobs=3)) as working:
+    async with at_work(store, work, conditions=StopConditions(max_jobs=3)) as working:
         await until(working.stop.is_set)
         await working.leave()
         assert working.worker.runner.outbox.attempts == 3
@@ -79,7 +79,7 @@ async def test_a_worker_for_so_many_jobs_does_no_more(store: Store) -> None:
 async def test_a_worker_that_has_been_idle_for_long_enough_goes(store: Store) -> None:
     begun = boottime()
     async with at_work(
-        store, work, plans=StopConditions(max_idle=timedelta(seconds=0.3))
+        store, work, conditions=StopConditions(max_idle=timedelta(seconds=0.3))
     ) as working:
         await until(working.stop.is_set)
         assert boottime() - begun >= 0.3
@@ -92,7 +92,7 @@ async def test_a_worker_that_works_is_not_idle(store: Store) -> None:
         await go.wait()
 
     async with at_work(
-        store, wait, plans=StopConditions(max_idle=timedelta(seconds=0.2))
+        store, wait, conditions=StopConditions(max_idle=timedelta(seconds=0.2))
     ) as working:
         [number] = await working.enqueue("wait")
         await until(lambda: working.worker.load() == 1)

@@ -276,9 +276,9 @@ async def test_what_waits_longer_than_was_expected_is_given_back(make: Make) -> 
     bench.runner.take(await bench.claimed("forever"))
     bench.now = 1.2
     await until(lambda: len(bench.runner.outbox.settlements) == 1)
-    assert (len(bench.runner.running), len(bench.runner.line)) == (1, 1)
+    assert (len(bench.runner.running), len(bench.runner.prefetched)) == (1, 1)
     bench.now = 1.6
-    await until(lambda: len(bench.runner.line) == 0)
+    await until(lambda: len(bench.runner.prefetched) == 0)
     moves = [settlement.verdict.move for settlement in bench.runner.outbox.settlements]
     assert moves == [Move.GIVE_BACK, Move.GIVE_BACK]
     bench.runner.stop_all(StopReason.INTERRUPTED)

@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.model.access import Role
 from duly.web import Authenticator, make_application
 from duly.web.authentication import AuthFunction, TrustedProxy

@@ -8,7 +8,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.web import Authenticator, make_application
 from duly.web.live import event
 from duly.web.security_headers import HEADERS, LOOPBACK_NAMES

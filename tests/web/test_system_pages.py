@@ -8,11 +8,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from duly import Duly
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.clock import sleep
 from duly.doctor import examination as checkup
 from duly.doctor.examination import Rounds
-from duly.model.access import Actor, Deed, Role
+from duly.model.access import Actor, AuditedAction, Role
 from duly.model.job import JobRequest
 from duly.settings import Settings
 from duly.store.store import Store
@@ -40,7 +40,7 @@ def note(there: Site, count: int, *, who: str = "ada", subject: str = "schedule:
 
     async def work(store: Store) -> None:
         for number in range(count):
-            deed = Deed("try", subject, {"number": number, "password": "hunter2"})
+            deed = AuditedAction("try", subject, {"number": number, "password": "hunter2"})
             await store.access.append_audit(Actor(who, "person"), deed)
 
     there.app._lazy.call(work, twin="")

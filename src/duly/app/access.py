@@ -16,8 +16,8 @@ from duly.model.access import (
     PREFIX,
     Acknowledgement,
     Actor,
+    AuditedAction,
     AuditEntry,
-    Deed,
     Matter,
     NewToken,
     Role,
@@ -58,7 +58,7 @@ class Tokens:
     def create(
         self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
     ) -> NewSecret:
-        """Make one; ``tenant``: it is for what is theirs. ``expires=None``: it never does."""
+        """Create a token; ``tenant`` limits it to that tenant, ``expires=None`` is never."""
         return self._lazy.call(
             lambda store: _created(store, name, role, tenant=tenant, expires=expires),
             twin="duly.tokens.acreate()",
@@ -136,7 +136,7 @@ def commanded(store: Store) -> Store:
 
 async def note_sign_in(store: Store, user: User, address: str) -> None:
     """It is in the audit log who came in, and from where."""
-    deed = Deed("sign in", f"user:{user.name}", {"role": user.role, "from": address})
+    deed = AuditedAction("sign in", f"user:{user.name}", {"role": user.role, "from": address})
     await store.access.append_audit(Actor(user.name, "person"), deed)
 
 
@@ -161,7 +161,7 @@ def _named(store: Store) -> Store:
 
 
 async def acknowledge(store: Store, matter: Matter, *, note: str = "") -> Acknowledgement:
-    """It needs nobody any more, as far as it has gone."""
+    """Acknowledge a problem: hide it until it occurs again."""
     return await store.access.acknowledge(matter, note=note)
 
 

@@ -111,7 +111,7 @@ class Limits:
 
 
 class Workers:
-    """Who runs jobs. What is told to a name is told to all who have it: who they are."""
+    """The workers. An order to a name goes to every worker of that name; return those workers."""
 
     def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy

@@ -141,7 +141,7 @@ class Scheduling:
         words: Mapping[str, Any],
         said: str = "schedule",
     ) -> Any:  # noqa: ANN401 - the decorators say what they stand above
-        """Declare a call, or answer with what declares whatever it stands above."""
+        """Declare ``call``; without one, return a decorator."""
 
         def declare(what: object) -> object:
             task = task_of(what, rule, said=said)

@@ -298,7 +298,7 @@ class Duly:
         it takes the request and returns the user, as ``User("ada", "operator")``, or None. The
         guards of the outer application do not protect this one.
         """
-        # By name: the web room is above this one, and imported only when needed.
+        # By name: the package web is above this one, and imported only when needed.
         mounting = import_module("duly.web.application")
         app: ASGIApp = mounting.mounted(self._lazy, self.registry, zone=self.zone, auth=auth)
         return app

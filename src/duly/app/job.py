@@ -29,7 +29,7 @@ FOLLOWING = 0.25
 PAGE = 1_000
 
 
-class Sight(NamedTuple):
+class JobSnapshot(NamedTuple):
     """What is known of a job."""
 
     task: str
@@ -79,7 +79,7 @@ class Sight(NamedTuple):
 
 class Job(Generic[R_co]):
     def __init__(
-        self, lazy: LazyStore, number: int, sight: Sight, definition: Definition | None
+        self, lazy: LazyStore, number: int, sight: JobSnapshot, definition: Definition | None
     ) -> None:
         self._lazy = lazy
         self._sight = sight
@@ -215,7 +215,7 @@ class Job(Generic[R_co]):
     async def _refresh(self, store: Store) -> Self:
         job = await store.jobs.get(self.id)
         tried = job.attempt > 1 or job.state is State.FAILED
-        self._sight = Sight.of(job, await store.jobs.attempts(self.id) if tried else ())
+        self._sight = JobSnapshot.of(job, await store.jobs.attempts(self.id) if tried else ())
         return self
 
     async def _result(self, store: Store, patience: float | None) -> R_co:

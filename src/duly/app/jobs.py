@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from duly.app.job import Job, Sight
+from duly.app.job import Job, JobSnapshot
 from duly.connection import LazyStore
 from duly.errors import InvalidValue
 from duly.model import job as model
@@ -184,7 +184,7 @@ class Jobs:
         """A job of a task that this app has not is one all the same; only its result is not."""
         known = found.task in self._registry
         definition = self._registry.get(found.task) if known else None
-        return Job(self._lazy, found.id, Sight.of(found, attempts), definition)
+        return Job(self._lazy, found.id, JobSnapshot.of(found, attempts), definition)
 
 
 async def walked(

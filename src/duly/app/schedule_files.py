@@ -306,7 +306,7 @@ PAGE: Final = 1_000
 
 
 async def exported(store: Store) -> tuple[ScheduleFile, Sequence[str]]:
-    """What is there and is not code's, as a file would say it; and what no file can say."""
+    """Export what is not declared in code; also list what a file cannot express."""
     schedules, notes = await _exported_schedules(store)
     standing = await store.schedules.standing([])
     queues = {

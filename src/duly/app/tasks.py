@@ -21,7 +21,7 @@ from typing import (
 )
 
 from duly import clock
-from duly.app.job import Job, Sight
+from duly.app.job import Job, JobSnapshot
 from duly.app.steps import Mappable, step_of
 from duly.app.task_options import TaskOptions, Using, refuse_unknown, refuse_unknown_options
 from duly.connection import LazyStore, awrite, told_which_database, write
@@ -88,7 +88,7 @@ class Enqueuer:
     ) -> list[Job[R]]:
         now = clock.now()
         return [
-            Job(self.lazy, number, Sight.promised(promise, now), call.definition)
+            Job(self.lazy, number, JobSnapshot.promised(promise, now), call.definition)
             for call, promise, number in zip(calls, asked, numbers, strict=True)
         ]
 

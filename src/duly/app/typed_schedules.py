@@ -54,7 +54,7 @@ def login() -> str:
 
 
 async def every_schedule(store: Store, wanted: ScheduleFilter = EVERY_SCHEDULE) -> list[Schedule]:
-    """Those that are meant, by name, as many as anybody would look through."""
+    """Matching schedules in name order, at most MOST_LISTED."""
     return await listed(store, wanted, after="", limit=MOST_LISTED)
 
 

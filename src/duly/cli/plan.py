@@ -40,11 +40,11 @@ def file_options(command: F) -> F:
             callback=lambda _context, _option, value: value or settled().schedules_file or FILE,
         ),
         click.option(
-            "--name", metavar="NAME", help="Under which it is remembered; by default FILE's own."
+            "--name", metavar="NAME", help="Name to record the file under; by default its own."
         ),
-        click.option("--prune", is_flag=True, help="Remove what was in the file and is no more."),
+        click.option("--prune", is_flag=True, help="Remove what is no longer in the file."),
         click.option(
-            "--take-back", is_flag=True, help="Let the file's word count where others differ."
+            "--take-back", is_flag=True, help="Overwrite changes that were made elsewhere."
         ),
         store_option,
     )):  # fmt: skip

@@ -54,10 +54,10 @@ def list_command(store: str, view: View) -> None:
 
 @queues.command("pause")
 @_NAME
-@click.option("--note", default="", help="Why, for whoever wonders.")
+@click.option("--note", default="", help="Reason, shown to others.")
 @store_option
 def pause(name: str, note: str, store: str) -> None:
-    """Begin nothing of it; what runs comes to its end."""
+    """Start no more jobs of a queue; running jobs finish."""
     _change(store, lambda lines: lines.apause(name, note=note))
 
 

@@ -58,7 +58,7 @@ def web(app: str | None, *, beside: bool, **words: Any) -> None:
 
 
 def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
-    from duly.app.acting import WebBackend
+    from duly.app.web_backend import WebBackend
     from duly.connection import LazyStore
     from duly.web.server import serve_web
 

@@ -81,7 +81,7 @@ class ExecutorSlots:
         self.number = number
         self.taken = 0
         self.left = 0  # ever
-        self._pace = CompletionRate(time)
+        self._completion_rate = CompletionRate(time)
 
     @property
     def is_full(self) -> bool:
@@ -89,13 +89,13 @@ class ExecutorSlots:
 
     @property
     def useful(self) -> int:
-        return self.number + self._pace.ahead(self.left, self.number) - self.taken
+        return self.number + self._completion_rate.ahead(self.left, self.number) - self.taken
 
     def leave(self, seconds: float) -> None:
         """Free a slot after an attempt of this length."""
         self.taken -= 1
         self.left += 1
-        self._pace.took(seconds)
+        self._completion_rate.took(seconds)
 
 
 LONGEST_WAIT_SECONDS = 1.0
@@ -105,7 +105,7 @@ class PrefetchBuffer:
     """Claimed jobs that wait for a slot, with the time each was claimed."""
 
     def __init__(self, seating: ExecutorCapacity, time: Callable[[], float]) -> None:
-        self._seating = seating
+        self._executor_capacity = seating
         self._time = time
         self._jobs: deque[Claimed] = deque()
         self._came: deque[float] = deque()  # when each was claimed
@@ -127,7 +127,7 @@ class PrefetchBuffer:
     def next(self) -> Claimed | None:
         """Remove and return the first job whose executor has a free slot."""
         for place, job in enumerate(self._jobs):
-            if not self._seating.is_full_for(job):
+            if not self._executor_capacity.is_full_for(job):
                 return self._remove(place)
         return None
 
@@ -152,10 +152,12 @@ class PrefetchBuffer:
 
     def without_slot(self) -> dict[int, int]:
         """Return the jobs without a free slot, with the count of slots freed so far."""
-        if not self._seating.is_full_somewhere:
+        if not self._executor_capacity.is_full_somewhere:
             return {}
         return {
-            job.id: self._seating.left(job) for job in self._jobs if self._seating.is_full_for(job)
+            job.id: self._executor_capacity.left(job)
+            for job in self._jobs
+            if self._executor_capacity.is_full_for(job)
         }
 
     def take_stuck(self, before: Mapping[int, int]) -> list[Claimed]:

@@ -73,8 +73,8 @@ class Runner:
             maxlen=32
         )  # the last executions, with their end
         self.accepts = True  # whether more may be claimed
-        self._seating = ExecutorCapacity(executors, time=time, place_of=self._place)
-        self.line = PrefetchBuffer(self._seating, time)
+        self._executor_capacity = ExecutorCapacity(executors, time=time, place_of=self._place)
+        self.prefetched = PrefetchBuffer(self._executor_capacity, time)
         self.wake_second = wake_second  # there is work for a second claimer
         self.outbox = Outbox(
             dice=dice, wake=wake, wake_second=wake_second, emit=emit, verbose=verbose
@@ -87,7 +87,7 @@ class Runner:
         self._transaction = transaction
         self._emit = emit
         self._verbose = verbose  # whether an event is emitted for every job
-        self._pace = CompletionRate(time)
+        self._completion_rate = CompletionRate(time)
         self._watches = False
 
     def time(self) -> float:
@@ -100,8 +100,8 @@ class Runner:
         """How many more jobs to claim."""
         if not self.accepts:
             return 0
-        ahead = self._pace.ahead(self.outbox.attempts, self.slots)
-        here = len(self.running) + len(self.line)
+        ahead = self._completion_rate.ahead(self.outbox.attempts, self.slots)
+        here = len(self.running) + len(self.prefetched)
         useful = self.slots + ahead - here
         return (
             useful if self._most is None else min(useful, self._most - self.outbox.attempts - here)
@@ -110,11 +110,11 @@ class Runner:
     @property
     def room(self) -> Mapping[str, int]:
         """How many more jobs to claim for each executor with limited concurrency."""
-        return self._seating.room(self.line)
+        return self._executor_capacity.room(self.prefetched)
 
     def are_limited(self, jobs: Iterable[Claimed]) -> bool:
         """Whether one of the jobs is for an executor with limited concurrency."""
-        return any(self._seating.is_limited(job) for job in jobs)
+        return any(self._executor_capacity.is_limited(job) for job in jobs)
 
     def executor_of(self, task: str) -> str:
         return self._registry.get(task).executor
@@ -122,12 +122,12 @@ class Runner:
     @property
     def is_idle(self) -> bool:
         """Whether no job waits, runs or has an outcome to be written."""
-        return not (self.running or self.line or self.outbox)
+        return not (self.running or self.prefetched or self.outbox)
 
     @property
     def free(self) -> dict[str, int]:
         """The resources that no job uses."""
-        jobs = (*(run.job for run in self.running.values()), *self.line)
+        jobs = (*(run.job for run in self.running.values()), *self.prefetched)
         return free_resources(self._resources, jobs)
 
     @property
@@ -138,17 +138,17 @@ class Runner:
     @property
     def has_suspect(self) -> bool:
         """Whether a job that crashed with a worker is here: those run one at a time."""
-        waiting = any(job.crashes for job in self.line)
+        waiting = any(job.crashes for job in self.prefetched)
         return waiting or any(run.job.crashes for run in self.running.values())
 
     def has(self, number: int) -> bool:
-        return number in self.running or self.line.has(number) or self.outbox.has(number)
+        return number in self.running or self.prefetched.has(number) or self.outbox.has(number)
 
     def take(self, jobs: Iterable[Claimed]) -> None:
         if not self.accepts:
             self.give_back(jobs, "given back unstarted: its worker accepts no more")
             return
-        self.line.add(jobs)
+        self.prefetched.add(jobs)
         self._fill()
         self._watch()
 
@@ -164,11 +164,11 @@ class Runner:
             run = self.running.get(number)
             if run is not None:
                 self._stop(run, StopReason.CANCELLED, reason)
-        for job in self.line.take(told):
+        for job in self.prefetched.take(told):
             self.outbox.add(job, self._known(job), Stopped(told[job.id]))
 
     def give_back_waiting(self, reason: str) -> None:
-        self.give_back(self.line.take_all(), reason)
+        self.give_back(self.prefetched.take_all(), reason)
 
     def give_back(self, jobs: Iterable[Claimed], reason: str) -> None:
         for job in jobs:
@@ -188,21 +188,21 @@ class Runner:
     # Running.
 
     def _fill(self) -> None:
-        while len(self.running) < self.slots and (job := self.line.next()) is not None:
+        while len(self.running) < self.slots and (job := self.prefetched.next()) is not None:
             self._start(job)
 
     def _watch(self) -> None:
         """Schedule a check that gives waiting jobs back if other workers may be idle."""
-        if self.line and not self._watches:
+        if self.prefetched and not self._watches:
             self._watches = True
-            without_slot = self.line.without_slot()
+            without_slot = self.prefetched.without_slot()
             executor = next(iter(self._executors.values()))
             executor.after(AHEAD_SECONDS, lambda: self._look(without_slot))
 
     def _look(self, without_slot: Mapping[int, int]) -> None:
-        stuck = self.line.take_stuck(without_slot)
+        stuck = self.prefetched.take_stuck(without_slot)
         self.give_back(stuck, "given back unstarted: no process is free here")
-        self.give_back(self.line.take_overdue(), "given back unstarted: no slot is free here")
+        self.give_back(self.prefetched.take_overdue(), "given back unstarted: no slot is free here")
         self._watches = False
         self._watch()
 
@@ -228,7 +228,7 @@ class Runner:
             self.outbox.add(job, definition, raised(error, definition.retry))
             return
         self.running[job.id] = run
-        self._seating.take(run.place)
+        self._executor_capacity.take(run.place)
         if self._verbose:
             self._emit(JobStarted(job.id, job.called, job.attempt))
         self._execute(run, arguments)
@@ -279,8 +279,8 @@ class Runner:
                 timer.cancel()
         seconds = self.time() - run.began
         self.ended.append((self.time(), run))
-        self._pace.took(seconds)
-        self._seating.leave(run.place, seconds)
+        self._completion_rate.took(seconds)
+        self._executor_capacity.leave(run.place, seconds)
         if isinstance(found, Raised):
             found = without_secrets(found, run.job.args)
         outcome = run.outcome(found)
@@ -288,7 +288,7 @@ class Runner:
             error = f"{found.error}: {found.message}"
             self._emit(FailedAfterCompletion(run.job.id, run.job.called, error))
         self.outbox.add(run.job, run.definition, outcome, seconds=seconds)
-        if self.line:
+        if self.prefetched:
             self._fill()
 
     def _known(self, job: Claimed) -> Definition | None:

@@ -66,7 +66,7 @@ class Setup:
     lease: timedelta = LEASE
     dedicated: bool = False  # the process is only a worker
     restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
-    plans: StopConditions = NO_STOP_CONDITIONS
+    conditions: StopConditions = NO_STOP_CONDITIONS
     version: str = ""
     app: str = ""
     verbose: bool = False  # emit events for every job
@@ -118,7 +118,7 @@ class Worker:
             wake=lambda: self._wake(self.planner.own_topic),
             wake_second=lambda: self._wake(self.planner.second_topic),
             resources=setup.resources,
-            most=setup.plans.max_jobs,
+            most=setup.conditions.max_jobs,
             transaction=transaction,
             emit=emit,
             verbose=setup.verbose,
@@ -147,7 +147,7 @@ class Worker:
             emit=emit,
             steady=time,
         )
-        self._ear = LogCapture()
+        self._log_capture = LogCapture()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # native id of the loop's thread
         self._stopping = False
@@ -157,7 +157,7 @@ class Worker:
             Claimer(self.planner, emit=emit),
             Claimer(self.planner, first=False, emit=emit),
             self._journal,
-            Retirement(self.planner, setup.plans, stop=on_stop),
+            Retirement(self.planner, setup.conditions, stop=on_stop),
         )
 
     async def start(self, nudge: Callable[[str], None]) -> None:
@@ -165,7 +165,7 @@ class Worker:
         self._wake = nudge
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_native_id()
         self.planner.pulse = self.runner.time()
-        self._ear.__enter__()
+        self._log_capture.__enter__()
         await self._heartbeat.start()
 
     async def stop(self, hurry: asyncio.Event) -> None:
@@ -182,7 +182,7 @@ class Worker:
                 await self._until(lambda: self.planner.is_idle)
         for executor in self._executors.values():
             await executor.close()
-        self._ear.__exit__(None, None, None)
+        self._log_capture.__exit__(None, None, None)
         # Jobs that could not be stopped are not given to others while they may still run.
         await self._heartbeat.stop(let_go=not self.runner.running)
 
@@ -292,17 +292,17 @@ class Retirement:
     topics: frozenset[str] = frozenset()
 
     def __init__(
-        self, planner: ClaimPlanner, plans: StopConditions, *, stop: Callable[[], None]
+        self, planner: ClaimPlanner, conditions: StopConditions, *, stop: Callable[[], None]
     ) -> None:
         self._planner = planner
-        self._plans = plans
+        self._conditions = conditions
         self._stop = stop
         self._began = planner.runner.time()
         self._busy_at = planner.runner.time()
         self._ended = 0
 
     async def tick(self) -> timedelta:
-        if self._plans.are_empty:
+        if self._conditions.are_empty:
             return NEVER
         if self._should_stop():
             self._stop()
@@ -310,8 +310,12 @@ class Retirement:
         return CHECK_EVERY
 
     def _should_stop(self) -> bool:
-        runner, plans, now = self._planner.runner, self._plans, self._planner.runner.time()
-        if plans.max_jobs is not None and runner.outbox.attempts >= plans.max_jobs:
+        runner, conditions, now = (
+            self._planner.runner,
+            self._conditions,
+            self._planner.runner.time(),
+        )
+        if conditions.max_jobs is not None and runner.outbox.attempts >= conditions.max_jobs:
             return True
         if (
             not runner.is_idle
@@ -321,9 +325,12 @@ class Retirement:
             self._ended = runner.outbox.attempts
             self._busy_at = now
             return False
-        if plans.max_idle is not None and now - self._busy_at >= plans.max_idle.total_seconds():
+        if (
+            conditions.max_idle is not None
+            and now - self._busy_at >= conditions.max_idle.total_seconds()
+        ):
             return True
-        return plans.burst and self._found_nothing()
+        return conditions.burst and self._found_nothing()
 
     def _found_nothing(self) -> bool:
         """Whether a peek since the last job found nothing, and no claim is under way."""

@@ -122,7 +122,7 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class AuditedAction:
     """An action and its subject: ``Deed("queues.set", "queue:mail", {"paused": True})``."""
 
     action: str

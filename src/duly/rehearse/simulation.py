@@ -69,7 +69,7 @@ async def _undecided(store: Store, world: World, what: WhatIf) -> list[LedgerEnt
 
 
 async def _go_on(store: Store, world: World, what: WhatIf) -> None:
-    """Those who run or wait go on, and meet what is due then; for as long as it took until here."""
+    """Continue, for at most as long again, until the jobs alive at the end have finished."""
     newest = max((job.id for job in await _alive(store)), default=None)
     if newest is None:
         return

@@ -48,7 +48,7 @@ class WorkerOptions:
     recycle_jobs: int | None = None
     recycle_bytes: int | None = None
     lease: timedelta = LEASE
-    plans: StopConditions = NO_STOP_CONDITIONS
+    conditions: StopConditions = NO_STOP_CONDITIONS
     dedicated: bool = False  # the process is only a worker: it may end itself
     restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
     verbose: bool = False  # emit events for every job
@@ -149,7 +149,7 @@ def _setup(options: WorkerOptions, app: str) -> Setup:
         lease=options.lease,
         dedicated=options.dedicated,
         restart=options.restart,
-        plans=options.plans,
+        conditions=options.conditions,
         version=__version__,
         app=app,
         verbose=options.verbose,
@@ -223,7 +223,7 @@ def worker_options(
         lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
         recycle_jobs=words.get("recycle_jobs"),
         recycle_bytes=None if memory is None else memory_of(memory),
-        plans=StopConditions(
+        conditions=StopConditions(
             burst=words.get("burst", False),
             max_jobs=words.get("max_jobs"),
             max_idle=None if idle is None else length_of("max_idle", idle, longest=LONGEST),

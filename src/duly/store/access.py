@@ -15,8 +15,8 @@ from duly.model.access import (
     LONGEST_NAME,
     Acknowledgement,
     Actor,
+    AuditedAction,
     AuditEntry,
-    Deed,
     Matter,
     NewToken,
     Token,
@@ -115,7 +115,9 @@ def end_session(hash_of_secret: str) -> Operation[None]:
     yield Ask("end_session", {"hash": hash_of_secret})
 
 
-def audited(start: Start[T], tell: Callable[[T], Deed], *, actor: Actor, ids: Ids) -> Operation[T]:
+def audited(
+    start: Start[T], tell: Callable[[T], AuditedAction], *, actor: Actor, ids: Ids
+) -> Operation[T]:
     """Do it, and add to the audit log what it was, in one transaction."""
     [number] = yield from ids.draw(1)
     result = yield from start()
@@ -123,7 +125,7 @@ def audited(start: Start[T], tell: Callable[[T], Deed], *, actor: Actor, ids: Id
     return result
 
 
-def append(actor: Actor, deed: Deed, number: int) -> Operation[AuditEntry]:
+def append(actor: Actor, deed: AuditedAction, number: int) -> Operation[AuditEntry]:
     """Add an entry; one that is there under the same number is not added again."""
     [(last, previous, now)] = yield Ask("hold_audit_head")
     entry = AuditEntry(

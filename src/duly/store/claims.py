@@ -5,8 +5,8 @@ claimed by the hundred, and everything else costs them nothing. What has limits,
 comes from a queue with limits of its own is claimed with care: first the rows that count are
 locked, then the decision is made, here, and then it is written.
 
-Locks go down in one order everywhere: schedules, keys, jobs, limits, queues. Only a queue is locked
-before the jobs that are claimed from it, and of those only the ones that nobody holds.
+Locks are taken in the order that ``database`` states. The exception: a queue is locked before the
+jobs that are claimed from it, and of those only the ones that no other transaction holds.
 """
 
 import json
@@ -64,7 +64,7 @@ def by_fence(done: Iterable[JobDone]) -> list[tuple[int, list[JobDone]]]:
 
 
 def refused(done: Sequence[JobDone], kept: Sequence[int]) -> Operation[list[int]]:
-    """Those that were not ours any more; not those that were finished when an answer was lost."""
+    """Return the jobs whose lease was lost, without those that a lost answer had finished."""
     written = set(kept)
     missing = {one.id: (one.fence, State.SUCCEEDED) for one in done if one.id not in written}
     mine = yield from done_before(missing)
@@ -111,7 +111,7 @@ class TakenJobs:
 
 
 def take(wish: Wish) -> Operation[TakenJobs]:
-    """From any queue, on any shelf, under all limits; and whom that set free."""
+    """Claim from any queue under all limits; also return the queues of unblocked jobs."""
     held = yield Ask("hold_queue", {"queue": wish.queue})
     if not held:
         return (yield from _take(wish, wish.limit, fair=False))

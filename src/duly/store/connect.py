@@ -74,7 +74,7 @@ def is_remote(url: str) -> bool:
 
 
 def spoken(url: str, *, features: bool = True) -> tuple[str, Dialect]:
-    """A PostgreSQL's address without what only we understand of it, and what can be done there."""
+    """Return the URL without duly's own parameters, and the dialect that it supports."""
     address, pooled = _POOLER.subn(_joint, url)
     dialect = Dialect("postgres", notify=not pooled, session=not pooled)
     return address, dialect if features else dialect.without_features()

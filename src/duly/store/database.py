@@ -12,6 +12,9 @@ what happens between two statements:
 
 A whole operation is one transaction. It may be run again from the beginning (a deadlock, a lost
 connection), so it is given as a function that makes it, and everything it writes may be repeated.
+
+Rows are locked in one order, so that transactions do not wait for each other in a circle:
+schedules, then keys or flows, then jobs, then limits, then queues.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

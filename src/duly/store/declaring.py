@@ -61,7 +61,7 @@ class DeclarationSeen(NamedTuple):
         return self.since if timedelta(0) <= now - self.last <= PAUSE else now
 
     def is_silent(self, now: datetime, *, listener: datetime) -> bool:
-        """Return whether it should have been heard by whoever has listened since then."""
+        """Return whether no node announced this set for SILENCE while the listener was running."""
         last = self.last if self.last <= now else listener
         return now - max(last, listener) >= SILENCE
 

@@ -6,7 +6,7 @@
     do        what was decided: rows of the ledger, and jobs (``reactions``)
     see       the events are marked: all of it in one transaction
 
-Locks go down in the order of the house: schedules, then keys, then jobs.
+Locks are taken in the order that ``database`` states.
 """
 
 import re

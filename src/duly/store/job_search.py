@@ -1,7 +1,7 @@
 """Jobs by what they have in common, wherever they are kept.
 
 What lives, what has ended and what has failed are three tables; each that is meant is asked once,
-and the answers are put together, in the order of ``duly.store.job_search``.
+and the answers are put together: live jobs by id, then ended jobs by their end, the newest first.
 
 Most people ask for a few of many jobs. So there is a statement for every way in which the rows can
 be found, and what was asked decides which is sent. And whatever was asked, a page looks at so many

@@ -2,8 +2,7 @@
 
 A key is a promise's name: unique for its task among unfinished jobs. Whoever asks for a key takes
 the key's own row first and looks at the job afterwards, so two callers cannot both find it free.
-Locks go down in one order everywhere: schedules, keys, jobs. Whoever ends a job does not wait for
-its key: see ``settling``.
+An operation that ends a job does not wait for its key: see ``settling``.
 """
 
 import re

@@ -17,7 +17,7 @@ Begun = MutableMapping[int, tuple[int, int]]
 
 
 def write(entries: Sequence[Entry], begun: Begun, *, again: bool = False) -> Operation[set[int]]:
-    """Write down what was said: whose was kept.
+    """Store log lines and progress; return the ids of the jobs whose claim is still valid.
 
     ``again``: the answer to the first call was lost. It left in ``begun`` where it began, so the
     same lines get the same numbers, and are there once.

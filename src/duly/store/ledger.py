@@ -296,7 +296,7 @@ def _advance(
     firing: Firing, entries: Sequence[tuple[LedgerEntry, int, int]], zone_data: str
 ) -> dict[str, object]:
     pause = firing.schedule.pause
-    # Without a next moment, whoever was waited for is waited for still.
+    # Without a next moment, the schedule keeps waiting for the same job.
     awaiting = firing.schedule.awaiting if firing.next_at is None else None
     if firing.awaits:
         entry, _, job_id = entries[-1]

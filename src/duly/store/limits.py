@@ -114,7 +114,7 @@ class _Row(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """Who may run, the queues of those who were set free instead of somebody, and who waits."""
+    """The admitted jobs, the queues of jobs that were unblocked in their place, and the rest."""
 
     ids: list[int]
     freed: list[str]
@@ -207,7 +207,7 @@ def listed(limit: int) -> Operation[list[LaneInfo]]:
 
 
 def _open(names: Sequence[str]) -> Operation[list[str]]:
-    """Let in as many as there is room for; more, where none of those came who were set free."""
+    """Unblock as many jobs as the limits allow; more where unblocked jobs were never claimed."""
     if not names:
         return []
     yield Ask("hold_lanes", {"names": list(names)})

@@ -1,14 +1,13 @@
 """How jobs end, or go back to waiting: the one place where a job leaves the hot table.
 
-Locks first, in the order of the house: schedules, flows, then jobs. Then the guard: a job that is
-run is held by the fence of its claim, and whoever has an older one finds nothing to write on. Then,
-in the same transaction: history, the attempt's record, the key set free, the fixed delay begun, the
-next job let in that waited behind this one, and the flow that it is a step of gone on with. These
-look at the table again, in statements of their own, so that they see what was committed while we
-waited for the locks.
+Locks come first: schedules, flows, jobs. Then the guard: only the fencing token of the claim can
+write, and a worker with an older token finds no row. Then, in the same transaction: the history,
+the record of the attempt, the release of the key, the start of the fixed delay, the job that waited
+behind this one, and the next steps of its flow. These read the table again in statements of their
+own, so that they see what was committed while this transaction waited for the locks.
 
-A key is set free only if nobody holds it: whoever does may be in the middle of a long transaction,
-and will find the job ended.
+A key is released only if no transaction holds it: the holder may run for long, and will find that
+the job has ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -237,9 +236,9 @@ def _leave(
     *,
     ids: Ids,
 ) -> Operation[list[str]]:
-    """Move jobs that are held out of the hot table, and let in who waited for them.
+    """Move locked jobs to history and unblock the jobs that waited for them.
 
-    The queues of those that follow.
+    Return the queues of the callback jobs.
     """
     if not endings:
         return []

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from duly import clock
 from duly.errors import OutcomeUnknown, StoreUnavailable
-from duly.model.access import Actor, AuditEntry, Deed
+from duly.model.access import Actor, AuditedAction, AuditEntry
 from duly.policy.firing import decide
 from duly.store import access
 from duly.store.database import Ask, Database, Operation, Row, Start
@@ -114,7 +114,7 @@ class Transactions:
         """Start ``work`` with ``count`` numbers: the same ones, however often it is run."""
         return numbered(self.kept(), count, work)
 
-    def audited(self, start: Start[T], tell: Callable[[T], Deed]) -> Start[T]:
+    def audited(self, start: Start[T], tell: Callable[[T], AuditedAction]) -> Start[T]:
         """Add the entry in the audit log to an operation, if there is an actor.
 
         However often the operation is run, there is one entry: its number stays the same.
@@ -125,12 +125,12 @@ class Transactions:
         kept = self.kept()
         return lambda: access.audited(start, tell, actor=actor, ids=kept)
 
-    async def announce(self, deed: Deed) -> None:
+    async def announce(self, deed: AuditedAction) -> None:
         """Write the audit entry of a change that takes more than one transaction."""
         if self.actor is not None:
             await self.entered(self.actor, deed)
 
-    async def entered(self, actor: Actor, deed: Deed) -> AuditEntry:
+    async def entered(self, actor: Actor, deed: AuditedAction) -> AuditEntry:
         return await self.insist(
             self.numbered(1, lambda numbers: access.append(actor, deed, numbers[0]))
         )

@@ -198,7 +198,7 @@ def free_unfit(limit: int) -> Operation[list[str]]:
 
 
 def _fitting(living: Iterable[WorkerInfo]) -> Iterator[dict[str, str]]:
-    """What those may wait for who fit somebody: ranges, with the beginning and without the end."""
+    """Yield half-open ranges of ``waits_for`` of blocked jobs that a live worker can run."""
     forms: dict[str, set[str]] = {}
     for worker in living:
         for task, signature in worker.profile.signatures.items():

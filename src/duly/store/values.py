@@ -20,13 +20,13 @@ from duly.model.worker import Order, WorkerInfo
 from duly.policy.firing import Facts, Firing
 from duly.policy.verdict import Verdict
 
-# The two decisions that are made while the store holds the rows they are about.
+# A decision that is made while the store holds the rows of the schedule.
 Decide = Callable[[Facts, datetime], Firing]
 
 # Whether the moment that the database's clock shows is to be believed.
 Trust: TypeAlias = Callable[[datetime], bool]
 
-# What has been overdue for so long is nobody's business by now.
+# Work that is overdue for longer means that no scheduler is running.
 OVERDUE = timedelta(seconds=30)
 # A cursor that is further in the future was left there by a clock that was ahead.
 AHEAD = timedelta(minutes=5)

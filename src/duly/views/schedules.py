@@ -46,7 +46,7 @@ class Schedule:
     owner: str  # "code", "file", "api", "person"
     paused: bool
     paused_until: datetime | None
-    note: str  # why it is paused, or why it stands still
+    note: str  # why it is paused, or why it cannot fire
     next_at: datetime | None
     created_at: datetime
     last: Fire | None  # the latest moment that was dealt with
@@ -137,7 +137,7 @@ async def found(store: Store, name: str) -> Schedule:
 
 
 async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int) -> list[Schedule]:
-    """Those that are meant, by name, behind the name ``after``."""
+    """Matching schedules in name order, starting after the cursor ``after``."""
     found = await meant(store, wanted, after=after, limit=limit)
     latest = await store.ledger.latest([schedule.id for schedule in found])
     return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in found]
@@ -146,7 +146,7 @@ async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int
 async def meant(
     store: Store, wanted: ScheduleFilter, *, after: str, limit: int
 ) -> list[StoredSchedule]:
-    """The same, as the store knows them."""
+    """Matching schedules as they are stored."""
     found: list[StoredSchedule] = []
     while len(found) < limit:
         size = min(limit, PAGE) if wanted == EVERY_SCHEDULE else PAGE
@@ -378,7 +378,7 @@ class ScheduleRows:
 async def schedule_rows(
     store: Store, words: str, *, after: str = "", limit: int = ROWS
 ) -> ScheduleRows:
-    """Those that are meant, by name, behind the name ``after``."""
+    """Matching schedules in name order, starting after the cursor ``after``."""
     found = await meant(store, parse_schedule_filter(words), after=after, limit=limit + 1)
     shown = found[:limit]
     now = await store.surroundings.now()

@@ -358,7 +358,6 @@ def evidence_of(record: JobRecord, *, zone: str | None = None) -> JobEvidence:
     """Return what explains a job; told in a zone, or else in its schedule's."""
     job, schedule, now = record.job, record.schedule, record.now
     runner = next((worker for worker in record.workers if worker.id == job.worker), None)
-    tried = job.fence > 1 or job.state not in (State.SUCCEEDED, State.RUNNING)
     may_be_flow = job.waits == "steps" or job.state in ENDED
     own_zone = "UTC" if schedule is None else schedule.plan.shown_zone
     return JobEvidence(
@@ -366,7 +365,7 @@ def evidence_of(record: JobRecord, *, zone: str | None = None) -> JobEvidence:
         now=now,
         zone=zone or own_zone,
         schedule=None if schedule is None else schedule.plan.name,
-        attempts=record.attempts if tried else (),
+        attempts=record.attempts,
         note=record.note if job.state is State.RUNNING else None,
         runner=runner,
         usual=_usual(record.past_runs),

@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.connection import LazyStore
 from duly.errors import InvalidValue, NotFound
 from duly.registry.registry import Registry

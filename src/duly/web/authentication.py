@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.clock import boottime
 from duly.errors import DulyError, InvalidValue
 from duly.model.access import How, Role, User, hash_of

@@ -23,7 +23,7 @@ from weakref import WeakSet
 import msgspec
 from starlette.responses import StreamingResponse
 
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.clock import boottime, sleep
 from duly.errors import Busy, DulyError, NotFound
 from duly.model.access import User

@@ -13,7 +13,7 @@ from zoneinfo import available_timezones
 from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection
 
-from duly.app.acting import UserApp
+from duly.app.web_backend import UserApp
 from duly.model.access import Role, User
 from duly.web.authentication import CSRF
 

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.clock import boottime
 from duly.errors import DulyError, InvalidValue, NotAllowed, NotSignedIn
 from duly.model.access import Role

@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from duly.app.access import new_secret
-from duly.app.acting import WebBackend
+from duly.app.web_backend import WebBackend
 from duly.errors import InvalidValue
 from duly.runtime.running import SIGNALS
 from duly.web.application import make_application

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from duly.errors import StoreUnavailable
-from duly.model.access import Actor, Deed
+from duly.model.access import Actor, AuditedAction
 from duly.model.event import Emitted
 from duly.store.connect import connect
 from duly.store.migrate import migrate
@@ -125,7 +125,9 @@ async def test_whatever_else_is_acknowledged_after_a_restore_is_there(cluster: C
             for one in mine:
                 fire = await store.schedules.run(one)
                 assert fire.job_id in {job.id for job in await new.jobs.page(limit=200)}
-                entry = await store.access.append_audit(Actor(one, "program"), Deed("act", one))
+                entry = await store.access.append_audit(
+                    Actor(one, "program"), AuditedAction("act", one)
+                )
                 entered.append(entry.who)
         assert sorted(event.id for event in (await new.events.page(limit=200)).events) == said
         assert len(set(said)) == 100

@@ -64,7 +64,7 @@ class BackfillLine:
     type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="wide names those that are left alone; json and jsonl are for programs.",
+    help="wide lists the skipped moments; json and jsonl are for programs.",
 )
 @utc_option
 @store_option

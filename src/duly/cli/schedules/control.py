@@ -45,7 +45,7 @@ def run_command(name: str, store: str) -> None:
 @click.command("pause")
 @NAME
 @click.option("--until", metavar="TIME", help="Resume by itself: 2h, 2026-11-16T09:00.")
-@click.option("--note", default="", help="Why, for whoever wonders.")
+@click.option("--note", default="", help="Reason, shown to others.")
 @click.option(
     "--catch-up",
     is_flag=True,

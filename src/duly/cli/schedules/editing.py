@@ -57,14 +57,18 @@ def policy_options(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--overlap", type=click.Choice(get_args(Overlap)), help=_OVERLAP),
             click.option("--missed", type=click.Choice(get_args(Catchup)), help=_MISSED),
             click.option("--at-most", type=WholeNumber(1, MOST_AT_ONCE), help=_AT_MOST),
-            click.option("--spacing", metavar="TIME", help="… and so far apart: 1m."),
+            click.option("--spacing", metavar="TIME", help="Time between the catch-up runs: 1m."),
             click.option("--start-within", metavar="TIME", help="How late it may start: 4h."),
             click.option(
-                "--late", type=click.Choice(get_args(Late)), help="What to do when it is later."
+                "--late",
+                type=click.Choice(get_args(Late)),
+                help="Policy for runs later than --start-within.",
             ),
             click.option("--dst", metavar="CHOICE", help=_DST),
             click.option("--exclude", metavar="RULE", help='What to leave out: "holidays(DE)".'),
-            click.option("--jitter", metavar="TIME", help="Start up to so much later."),
+            click.option(
+                "--jitter", metavar="TIME", help="Random delay of the start, up to this: 5m."
+            ),
             click.option("--start", metavar="TIME", help="Nothing before: 2026-12-01."),
             click.option("--end", metavar="TIME", help="Nothing after."),
         )
@@ -76,7 +80,7 @@ def policy_options(command: Callable[..., None]) -> Callable[..., None]:
 def _label_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
-            click.option("--queue", metavar="QUEUE", help="The line its jobs stand in."),
+            click.option("--queue", metavar="QUEUE", help="Queue of its jobs."),
             click.option(
                 "--priority", metavar="N", help="-100 to 100, or high, normal, low, idle."
             ),

@@ -43,7 +43,7 @@ WIDTH, WIDEST = 100, 160  # where there is no terminal; and what eyes can follow
     "outages",
     metavar="TIME..TIME",
     multiple=True,
-    help="Nobody is there to fire or to run: 01:00..05:30, or 01:00..4h. May be said again.",
+    help="Simulated outage: 01:00..05:30, or 01:00..4h. Repeatable.",
 )
 @click.option("--runtime", metavar="TIME", help="How long each run takes; else as the last ones.")
 @click.option("--rule", metavar="RULE", help="As if that were its rule; or without any NAME.")

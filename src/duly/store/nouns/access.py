@@ -10,15 +10,15 @@ from datetime import timedelta
 from duly.model.access import (
     Acknowledgement,
     Actor,
+    AuditedAction,
     AuditEntry,
-    Deed,
     Matter,
     NewToken,
     Token,
 )
 from duly.store import access
 from duly.store.database import Operation
-from duly.store.nouns import deeds
+from duly.store.nouns import audited_actions as deeds
 from duly.store.transactions import Transactions
 from duly.store.verbs import Noun, reads, verb
 
@@ -83,7 +83,7 @@ class AccessStore(Noun):
         await self._db.write(lambda: access.end_session(hash_of_secret))
 
     @verb(None)
-    async def append_audit(self, actor: Actor, deed: Deed) -> AuditEntry:
+    async def append_audit(self, actor: Actor, deed: AuditedAction) -> AuditEntry:
         """Add an entry for an action that changes nothing in the store, such as a sign-in."""
         return await self._db.entered(actor, deed)
 

@@ -15,7 +15,7 @@ from duly.store import replaying
 from duly.store.database import Ask, Operation, Start
 from duly.store.events import Look
 from duly.store.jobs import Once, done_once
-from duly.store.nouns import deeds
+from duly.store.nouns import audited_actions as deeds
 from duly.store.replaying import ReplayBatch, ReplayRequest
 from duly.store.rows import BEGINNING, EventCursor, place_of
 from duly.store.transactions import ready_in

@@ -20,7 +20,7 @@ from duly.store.database import Ask, Operation, Row, Start
 from duly.store.group_commit import GroupCommit
 from duly.store.ids import KeptIds, NumbersTaken
 from duly.store.jobs import EndedAlready, NumberedCall, Once
-from duly.store.nouns import deeds
+from duly.store.nouns import audited_actions as deeds
 from duly.store.retrying import BATCH
 from duly.store.transactions import Transactions
 from duly.store.values import JOBS, READY, SCHEDULES, WORKERS, Failure, Page

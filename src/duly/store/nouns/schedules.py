@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
-from duly.model.access import Deed
+from duly.model.access import AuditedAction
 from duly.model.fire import Backfill, Cause, StoredFire
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.firing import Firing, decide
@@ -23,7 +23,7 @@ from duly.store import (
     work,
 )
 from duly.store.database import Ask, Operation, Start
-from duly.store.nouns import deeds
+from duly.store.nouns import audited_actions as deeds
 from duly.store.schedule_record import schedule_record
 from duly.store.values import (
     JOBS,
@@ -279,7 +279,7 @@ class ScheduleStore(Noun):
             while after is not None:
                 after = await self._db.insist(partial(work.set_fair, queue, after=after))
 
-    async def _changed(self, start: Start[T], tell: Callable[[T], Deed]) -> T:
+    async def _changed(self, start: Start[T], tell: Callable[[T], AuditedAction]) -> T:
         changed = await self._db.write(self._db.audited(start, tell))
         self._db.nudge(SCHEDULES)
         return changed

@@ -59,7 +59,7 @@ class SurroundingsStore(Noun):
 
     @reads("viewer")
     def living(self) -> Operation[list[WorkerInfo]]:
-        """Return the workers with a valid lease; unlike ``work.living``, without writing."""
+        """Return the workers with a valid lease."""
         return [rows.worker(row) for row in (yield Ask("living_workers"))]
 
     @reads("viewer")

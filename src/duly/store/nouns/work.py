@@ -13,7 +13,7 @@ from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store import claims, finish_and_claim, journal, limits, work
 from duly.store.database import Ask, Operation
-from duly.store.nouns import deeds
+from duly.store.nouns import audited_actions as deeds
 from duly.store.settling import settle
 from duly.store.transactions import ready_in
 from duly.store.values import (

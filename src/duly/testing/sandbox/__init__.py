@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar, cast
 
 from duly import clock
 from duly.app.duly import Duly
-from duly.app.job import Job, Sight
+from duly.app.job import Job, JobSnapshot
 from duly.app.tasks import Call, Enqueueable
 from duly.connection import LazyStore, is_on_a_loop
 from duly.engine.executors.in_process import ThreadExecutor
@@ -252,7 +252,7 @@ class Sandbox:
         handles: list[Job[Any]] = []
         for job in jobs:
             tried = job.attempt > 1 or job.state is State.FAILED
-            sight = Sight.of(job, await store.jobs.attempts(job.id) if tried else ())
+            sight = JobSnapshot.of(job, await store.jobs.attempts(job.id) if tried else ())
             handles.append(Job(self._place, job.id, sight, self._app.registry.get(job.task)))
         return handles
 

@@ -8,7 +8,7 @@ for a worker that is native.
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from duly.app.acting import UserApp
+from duly.app.web_backend import UserApp
 from duly.runtime.http_workers import FencedJob, HttpWorkers, ReportedLine
 from duly.web.api.endpoint import Endpoint
 from duly.web.api.schemas.working import (

@@ -46,15 +46,15 @@ Words: TypeAlias = Annotated[
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is sent."""
+    """The base of request bodies."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What is answered."""
+    """The base of responses."""
 
 
 def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
-    """Those of the fields that were said."""
+    """Return the fields that are present in the body."""
     found = {name: getattr(body, name) for name in names}
     return {name: value for name, value in found.items() if value is not UNSET}
 

@@ -34,7 +34,7 @@ Told: TypeAlias = Annotated[
 
 
 class Register(Body, frozen=True):
-    """Who it is, and what it can do."""
+    """The name of an HTTP worker, its tasks, queues and slots."""
 
     name: Annotated[str, Meta(min_length=1, description="For people: two may have the same.")]
     tasks: Annotated[tuple[str, ...], Meta(min_length=1, description="The tasks that it knows.")]
@@ -74,7 +74,7 @@ class WorkerNumber(Body, frozen=True):
 
 
 class Renewed(Said, frozen=True):
-    """What it is told to do."""
+    """The order to a worker: go on, finish its jobs, or stop."""
 
     lease_until: datetime
     order: Told
@@ -140,20 +140,20 @@ class ClaimedWork(Said, frozen=True):
 
 
 class Given(Said, frozen=True):
-    """What to run, and what the worker is told to do."""
+    """The claimed jobs, and the order to the worker."""
 
     order: Told
     jobs: list[ClaimedWork]
 
 
 class HeldJobs(Said, frozen=True):
-    """What it runs."""
+    """The jobs that the worker has claimed."""
 
     jobs: list[ClaimedWork]
 
 
 class DoneJob(Body, frozen=True):
-    """It succeeded."""
+    """A job that succeeded."""
 
     id: JobId
     fence: Fence

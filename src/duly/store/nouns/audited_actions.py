@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from duly.errors import PayloadError
-from duly.model.access import Acknowledgement, Deed, Token
+from duly.model.access import Acknowledgement, AuditedAction, Token
 from duly.model.event import Emitted
 from duly.model.fire import Backfill
 from duly.model.queue import Queue
@@ -24,16 +24,16 @@ MOST: Final = 20
 _OF_A_PLAN = ("rule", "zone", "task", "owner")
 
 
-def deed(action: str, subject: str, **details: object) -> Deed:
+def deed(action: str, subject: str, **details: object) -> AuditedAction:
     """Return an entry; details that are ``None``, empty texts and empty lists are left out."""
     said = {name: value for name, value in details.items() if value not in (None, "", [])}
     try:
-        return Deed(action, subject, {name: _short(said[name], LONGEST) for name in said})
+        return AuditedAction(action, subject, {name: _short(said[name], LONGEST) for name in said})
     except PayloadError:
-        return Deed(action, subject, {name: _short(said[name], SHORTER) for name in said})
+        return AuditedAction(action, subject, {name: _short(said[name], SHORTER) for name in said})
 
 
-def constant(action: str, subject: str, **details: object) -> Callable[[object], Deed]:
+def constant(action: str, subject: str, **details: object) -> Callable[[object], AuditedAction]:
     """Return a function that makes the same entry whatever the change returned.
 
     The entry is made when the change is done: if it cannot be made, the change is refused.
@@ -41,7 +41,7 @@ def constant(action: str, subject: str, **details: object) -> Callable[[object],
     return lambda _: deed(action, subject, **details)
 
 
-def added(plans: Sequence[Plan]) -> Deed:
+def added(plans: Sequence[Plan]) -> AuditedAction:
     if len(plans) != 1:
         return deed("schedules.add", "schedules", names=[plan.name for plan in plans])
     values = rows.plan_values(plans[0])
@@ -50,7 +50,7 @@ def added(plans: Sequence[Plan]) -> Deed:
     )
 
 
-def edited(name: str, old: Plan, new: Plan) -> Deed:
+def edited(name: str, old: Plan, new: Plan) -> AuditedAction:
     before, after = rows.plan_values(old), rows.plan_values(new)
     changed = [key for key in before if before[key] != after[key]]
     was, now = rows.open_values(old), rows.open_values(new)
@@ -62,21 +62,23 @@ def edited(name: str, old: Plan, new: Plan) -> Deed:
     )
 
 
-def settled(settlements: Sequence[Settlement]) -> Callable[[Settled], Deed]:
+def settled(settlements: Sequence[Settlement]) -> Callable[[Settled], AuditedAction]:
     """Return a function that lists the settled jobs by outcome; their number is bounded."""
 
-    def tell(written: Settled) -> Deed:
+    def tell(written: Settled) -> AuditedAction:
         said: dict[str, list[int]] = {}
         for one in settlements:
             if one.job.id in written.kept and one.job.id not in written.before:
                 said.setdefault(one.outcome, []).append(one.job.id)
         numbers = [number for several in said.values() for number in several]
-        return Deed("jobs.settle", f"job:{numbers[0]}" if len(numbers) == 1 else "jobs", said)
+        return AuditedAction(
+            "jobs.settle", f"job:{numbers[0]}" if len(numbers) == 1 else "jobs", said
+        )
 
     return tell
 
 
-def backfilled(done: Backfill, *, again: bool) -> Deed:
+def backfilled(done: Backfill, *, again: bool) -> AuditedAction:
     return deed(
         "schedules.backfill",
         schedule(done.schedule),
@@ -87,7 +89,7 @@ def backfilled(done: Backfill, *, again: bool) -> Deed:
     )
 
 
-def applied(file: str, steps: Sequence[Step]) -> Deed:
+def applied(file: str, steps: Sequence[Step]) -> AuditedAction:
     return deed(
         "apply",
         f"file:{file}",
@@ -97,13 +99,13 @@ def applied(file: str, steps: Sequence[Step]) -> Deed:
     )
 
 
-def emitted(events: Sequence[Emitted]) -> Deed:
+def emitted(events: Sequence[Emitted]) -> AuditedAction:
     if len(events) != 1:
         return deed("events.emit", "events", names=[event.name for event in events])
     return deed("events.emit", f"event:{events[0].name}", key=events[0].key)
 
 
-def queue_set(queue: Queue) -> Callable[[object], Deed]:
+def queue_set(queue: Queue) -> Callable[[object], AuditedAction]:
     return constant(
         "queues.set",
         f"queue:{queue.name}",
@@ -115,7 +117,7 @@ def queue_set(queue: Queue) -> Callable[[object], Deed]:
     )
 
 
-def token_created(token: Token) -> Deed:
+def token_created(token: Token) -> AuditedAction:
     return deed(
         "tokens.create",
         f"token:{token.name}",
@@ -125,11 +127,11 @@ def token_created(token: Token) -> Deed:
     )
 
 
-def token_revoked(token: Token) -> Deed:
+def token_revoked(token: Token) -> AuditedAction:
     return deed("tokens.revoke", f"token:{token.name}", role=token.role)
 
 
-def acknowledged(done: Acknowledgement) -> Deed:
+def acknowledged(done: Acknowledgement) -> AuditedAction:
     matter = done.matter
     return deed(
         "needs.acknowledge", matter.subject, kind=matter.kind, until=matter.until, note=done.note
