@@ -1,1 +1,1 @@
-"""What remembers: one implementation over two folders of SQL."""
+"""The store: one implementation over SQLite and PostgreSQL, with the SQL of each."""

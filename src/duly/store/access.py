@@ -1,8 +1,8 @@
 """Operations on tokens, the audit log and acknowledgements.
 
-Who adds to the audit log holds the row at its end, and nothing else is locked after that: it is the
-last thing that a transaction does. So entries are numbered without gaps, each knows the one before,
-and a transaction that is killed leaves neither its change nor its entry.
+A transaction that adds to the audit log locks the row of the log's head, and locks nothing else
+after that: it is the last thing that it does. So entries are numbered without gaps, each has the
+hash of the one before, and a transaction that is killed leaves neither its change nor its entry.
 """
 
 from collections.abc import Callable
@@ -28,20 +28,20 @@ from duly.store.ids import Ids
 
 T = TypeVar("T")
 
-# How exactly it is known when a token was used: more often, and every request would be a write.
+# Resolution of a token's last use: with a finer one, every request would be a write.
 COARSE = timedelta(minutes=1)
 LAST = 2**63 - 1
 
 
 class Use(NamedTuple):
-    """A token that was shown, and whether it is to be noted that it was."""
+    """A valid token, and whether its time of last use is to be updated."""
 
     token: Token
     is_news: bool
 
 
 def create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]:
-    """Remember it; a repeated call finds its own."""
+    """Store a token; a repeated call finds its own row."""
     [(now,)] = yield Ask("now")
     if wanted.expires_at is not None and to_us(wanted.expires_at) <= now:
         raise InvalidValue(f"expires_at={wanted.expires_at}: that has passed; it is {from_us(now)}")
@@ -118,7 +118,7 @@ def end_session(hash_of_secret: str) -> Operation[None]:
 def audited(
     start: Start[T], tell: Callable[[T], AuditedAction], *, actor: Actor, ids: Ids
 ) -> Operation[T]:
-    """Do it, and add to the audit log what it was, in one transaction."""
+    """Run an operation and add its entry to the audit log, in one transaction."""
     [number] = yield from ids.draw(1)
     result = yield from start()
     yield from append(actor, tell(result), number)
@@ -126,7 +126,7 @@ def audited(
 
 
 def append(actor: Actor, deed: AuditedAction, number: int) -> Operation[AuditEntry]:
-    """Add an entry; one that is there under the same number is not added again."""
+    """Add an audit entry, unless there is one for the same number already."""
     [(last, previous, now)] = yield Ask("hold_audit_head")
     entry = AuditEntry(
         number=last + 1,
@@ -175,16 +175,16 @@ def audit(
 
 
 class ChainCheck(NamedTuple):
-    """A stretch of the chain that was looked at."""
+    """The result of checking a stretch of the audit log's hash chain."""
 
     number: int  # of its last entry
     hash: str
-    broken: int | None = None  # the first that is not as it was written
+    broken: int | None = None  # the first entry that was altered
     is_last: bool = False
 
 
 def look_at_chain(number: int, previous: str, limit: int) -> Operation[ChainCheck]:
-    """Whether the entries behind a number follow each other, and end where the log does."""
+    """Check the hash chain of the entries after a number, and that it ends at the log's head."""
     found = yield Ask("audit_chain", {"after": number, "limit": limit})
     for row in found:
         entry = _entry(row)

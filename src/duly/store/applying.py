@@ -1,7 +1,7 @@
-"""What a file says, written into the store in one transaction: all of it, or nothing.
+"""Apply a file of definitions to the store in one transaction: all of it, or nothing.
 
-It was planned on what was there. So each step says what it has seen, and is refused if somebody
-changed that meanwhile; and so is the whole, if somebody applied the file meanwhile.
+The steps were planned on the stored state. So each step carries the state that it has seen, and is
+refused if that was changed meanwhile. All steps are refused if the file was applied meanwhile.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ AGAIN = "plan again"
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A file that is applied; the number is its own, so that a repeated call is known as one."""
+    """A file to apply; its number identifies a repeated call."""
 
     file: str
     number: int
@@ -32,7 +32,7 @@ class Application:
 
     @property
     def turned(self) -> list[Queue]:
-        """Queues of which jobs that wait already are to be told whether they take turns."""
+        """Return the queues whose ``fair`` changes, so that their waiting jobs must be updated."""
         return [
             step.queue
             for step in self.steps
@@ -61,11 +61,11 @@ def apply(wanted: Application, editor: Editor) -> Operation[None]:
     check_text(wanted.file, "file")
     [(sheet, number)] = yield Ask("hold_applied", {"file": wanted.file})
     if number == wanted.number:
-        return  # it was written, and the answer was lost
+        return  # a repeated call: it was written, and the answer was lost
     if sheet != wanted.expected:
         raise WrongState(f"somebody applied {wanted.file} meanwhile: {AGAIN}")
     writing = _FileWriter(editor)
-    # In one order always, so that two who apply two files do not wait for each other.
+    # Always in the same order, so that two transactions that apply files cannot deadlock.
     for step in sorted(wanted.steps, key=_place):
         match step:
             case ScheduleStep():
@@ -133,7 +133,7 @@ class _FileWriter:
 
 
 def _said(schedule: StoredSchedule) -> tuple[object, ...]:
-    """What people and files decide of it, and not the clock."""
+    """Return the properties of a schedule that people and files set, and not the clock."""
     return schedule.id, rows.plan_values(schedule.plan), schedule.pause
 
 

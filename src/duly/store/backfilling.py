@@ -1,8 +1,8 @@
-"""Backfilling: moments that have passed get a job, all of them in one transaction, or none.
+"""Backfilling: past moments get a job, all of them in one transaction, or none.
 
-The schedule is held meanwhile, so that nobody else makes jobs of its moments. A moment that has had
-a job is left alone, whoever made it: so a backfill that is repeated adds nothing. With ``again`` it
-does; but then, too, a call whose answer was lost finds the rows of its own number.
+The schedule is locked meanwhile, so that no other transaction makes jobs of its moments. A moment
+that has had a job from any source is left alone: a repeated backfill adds nothing. With ``again``
+it does; but then, too, a call whose answer was lost finds the rows of its own number.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from duly.store.values import Decide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillRun:
-    """A backfill that is asked for; the number is its own, so that a repeated call is known."""
+    """A requested backfill; its number identifies a repeated call."""
 
     name: str
     since: datetime
@@ -39,7 +39,7 @@ def backfill(request: BackfillRun, editor: Editor) -> Operation[Backfill]:
     others = _had(fire for fire in fires if fire.series != request.number)
     jobs = [fire.job_id or 0 for fire in fires if fire.series == request.number]
     wanted = moments if request.again else _without(moments, others)
-    if wanted and not jobs:  # else it was written, and the answer was lost
+    if wanted and not jobs:  # else a repeated call: it was written, and the answer was lost
         [facts] = yield from ledger.known([schedule], [row])
         entries = backfilled(facts, wanted, now, who=editor.who)
         jobs = yield from ledger.write_manual(
@@ -52,7 +52,7 @@ def backfill(request: BackfillRun, editor: Editor) -> Operation[Backfill]:
 
 
 def foresee(request: BackfillRun, *, decide: Decide) -> Operation[Backfill]:
-    """The same, without doing it; what is due and not decided about yet is decided in thought."""
+    """Return what ``backfill`` would do (dry run); due moments are decided but not written."""
     check_stretch(request.since, request.until)
     found = rows.schedules((yield Ask("named_schedules", {"names": [request.name]})))
     if not found:
@@ -103,7 +103,7 @@ def _told(
     moments: Sequence[datetime],
     known: Sequence[LeftAlone],
 ) -> Operation[Backfill]:
-    """What is said about it: of a moment that has had several jobs, the last one is named."""
+    """Return the report of a backfill; of several jobs of a moment, it names the last."""
     wanted = moments if request.again else _without(moments, known)
     left = {} if request.again else {one.due_at: one for one in known}
     oldest = yield Ask("oldest_fire", {"schedule_id": schedule.id})

@@ -1,9 +1,9 @@
-"""Operations that take jobs and finish those that nothing waits for.
+"""Operations that claim jobs, and finish jobs whose end affects no other row.
 
-Most jobs are plain: no limit, no key, no schedule waits for their end. They are finished and
-claimed by the hundred, and everything else costs them nothing. What has limits, needs resources or
-comes from a queue with limits of its own is claimed with care: first the rows that count are
-locked, then the decision is made, here, and then it is written.
+Most jobs are plain: they have no limit and no key, and no schedule waits for their end. They are
+finished and claimed by the hundred, and the other features cost them nothing. A job that has
+limits, needs resources or comes from a queue with its own limits is claimed with care: first the
+rows that are counted are locked, then the decision is made in this module, and then it is written.
 
 Locks are taken in the order that ``database`` states. The exception: a queue is locked before the
 jobs that are claimed from it, and of those only the ones that no other transaction holds.
@@ -24,16 +24,16 @@ from duly.store.database import Ask, Operation, Row, Value
 from duly.store.settling import done_before
 from duly.store.values import CAREFUL, JobDone, ReadyShelf, Turn, Wish
 
-# How many jobs with limits or needs are looked at to find some that may run.
+# How many jobs with limits or resource needs are examined to find some that may run.
 MOST_CANDIDATES = 200
-# … and how many of those that do not fit here, for whom others may wait.
+# … and how many jobs that do not fit on this worker: other jobs may wait behind them.
 MOST_PASSED = 20
-# Where a claimed row has these.
+# Indexes of these columns in a claimed row.
 _TENANT, _RANK = (Claimed.__struct_fields__.index(name) for name in ("tenant", "rank"))
 
 
 def turn(done: Sequence[JobDone], wish: Wish | None) -> Operation[Turn]:
-    """Finish what is done, then take what is wished, one statement after the other."""
+    """Finish the succeeded jobs, then claim new ones, one statement after the other."""
     kept = yield from finish(done)
     jobs = (yield from claim(wish)) if wish else []
     lost = yield from refused(done, kept)
@@ -41,13 +41,16 @@ def turn(done: Sequence[JobDone], wish: Wish | None) -> Operation[Turn]:
 
 
 def turned(done: Sequence[JobDone], jobs: Sequence[Claimed], lost: Sequence[int]) -> Turn:
-    """What is not lost is kept: written now, or before, when an answer was lost."""
+    """Return the result of finish and claim: finished jobs that are not refused are kept.
+
+    A kept job was written now, or by an earlier run whose answer was lost.
+    """
     kept = [one.id for one in done if one.id not in lost]
     return Turn(jobs=jobs, kept=kept, refused=lost)
 
 
 def finish(done: Sequence[JobDone]) -> Operation[list[int]]:
-    """Move jobs that succeeded into the history: those that are still ours."""
+    """Move succeeded jobs to history; return the ids of those whose fencing token is valid."""
     kept: list[int] = []
     for fence, batch in by_fence(done):
         values = [[one.id, one.result, one.keep] for one in batch]
@@ -58,7 +61,7 @@ def finish(done: Sequence[JobDone]) -> Operation[list[int]]:
 
 
 def by_fence(done: Iterable[JobDone]) -> list[tuple[int, list[JobDone]]]:
-    """What was claimed together is finished together, under one fence."""
+    """Group finished jobs by the fencing token under which they were claimed."""
     ordered = sorted(done, key=lambda one: (one.fence, one.id))
     return [(fence, list(batch)) for fence, batch in groupby(ordered, lambda one: one.fence)]
 
@@ -72,7 +75,7 @@ def refused(done: Sequence[JobDone], kept: Sequence[int]) -> Operation[list[int]
 
 
 def claim(wish: Wish) -> Operation[list[Claimed]]:
-    """From a queue that is plain; from any other nothing comes."""
+    """Claim jobs from a plain queue; return nothing for a queue with limits of its own."""
     if wish.among:
         return (yield from _of_tasks(wish, wish.limit, held=False))
     asked = {**_asked(wish), "floor": wish.floor}
@@ -80,7 +83,7 @@ def claim(wish: Wish) -> Operation[list[Claimed]]:
 
 
 def _of_tasks(wish: Wish, limit: int, *, held: bool) -> Operation[list[Claimed]]:
-    """Claim the first of each task, where others' jobs wait too."""
+    """Claim the first jobs of each task, where jobs for other workers' tasks wait too."""
     asked: dict[str, Value] = {
         **_asked(wish),
         "limit": limit,
@@ -101,13 +104,13 @@ def share(limit: int, kinds: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TakenJobs:
-    """What was claimed with care, and the queues in which others became ready instead."""
+    """Jobs that were claimed under limits, and the queues of jobs that were unblocked."""
 
     jobs: list[Claimed] = field(default_factory=list)
     freed: list[str] = field(default_factory=list)
-    opens: bool = False  # whether some wait now for what the dispatcher will do
-    full: bool = False  # whether the limits of the queue itself ended it
-    opens_in: timedelta | None = None  # when its rate lets the next through
+    opens: bool = False  # whether jobs now wait for the dispatcher
+    full: bool = False  # whether the queue's own limits ended the claim
+    opens_in: timedelta | None = None  # when the queue's rate limit admits the next job
 
 
 def take(wish: Wish) -> Operation[TakenJobs]:
@@ -134,7 +137,7 @@ def take(wish: Wish) -> Operation[TakenJobs]:
 
 
 def _opens_in(flow: LaneUsage, now: int) -> timedelta | None:
-    """How long a queue without room has none; None: until somebody leaves."""
+    """Return how long the queue stays full; None if until a running job ends."""
     opens = None if flow.is_full else opens_at(flow)
     return None if opens is None else rows.length(max(0, opens - now))
 
@@ -155,16 +158,16 @@ def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[TakenJobs]:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The tenants whose turn it is, in that order."""
+    """The tenants whose turn it is on a fair queue, in order."""
 
     tenants: list[str] = field(default_factory=list)
-    stragglers: bool = False  # the oldest job came while the queue was being made fair
+    stragglers: bool = False  # the oldest job was enqueued while the queue was being made fair
 
     def share(self, limit: int) -> int:
         return max(1, limit // len(self.tenants))
 
     def in_order(self, found: Iterable[Row], tenant: int, rank: int) -> list[Row]:
-        """Rows by turns: the first of each tenant, then the second of each, and so on."""
+        """Order rows round-robin: the first of each tenant, then the second, and so on."""
         lines = {name: list[Row]() for name in self.tenants}
         for row in sorted(found, key=lambda row: (row[rank], row[0])):
             lines.setdefault(row[tenant], []).append(row)
@@ -173,9 +176,10 @@ class Turns:
 
 
 def _turns(wish: Wish, limit: int) -> Operation[Turns]:
-    """Tenants with jobs for this worker, beginning behind the one that was served last.
+    """Return tenants with jobs for this worker, starting after the one that was served last.
 
-    Whoever has no name comes last, so that "" is served last both at the beginning and then.
+    The tenant without a name comes last. So ``after=""`` means both that no tenant was served yet
+    and that this tenant was.
     """
     asking: dict[str, Value] = {
         "queue": wish.queue,
@@ -196,7 +200,7 @@ def _turns(wish: Wish, limit: int) -> Operation[Turns]:
 
 
 def _in_turn(limit: int, asked: dict[str, Value], turns: Turns) -> Operation[list[Claimed]]:
-    """A job of each tenant, or several; the last one is of the tenant that was served last."""
+    """Claim one or several jobs of each tenant; the last job is of the tenant served last."""
     jobs: list[Claimed] = []
     if turns.stragglers or not turns.tenants:
         jobs = in_order(
@@ -212,7 +216,7 @@ def _in_turn(limit: int, asked: dict[str, Value], turns: Turns) -> Operation[lis
 
 
 def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Operation[TakenJobs]:
-    """Of the jobs with limits or needs, the first that may run here and now."""
+    """Claim the first jobs with limits or resource needs that this worker may run now."""
     kinds = yield from _kinds(wish)
     if turns.tenants and not turns.stragglers:
         asking: dict[str, Value] = {
@@ -232,12 +236,12 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
     admitted = yield from limits.admit(found, wish, limit, passed=passed)
     freed = admitted.freed
     if len(found) == MOST_CANDIDATES and admitted.parked == len(found):
-        freed = [*freed, wish.queue]  # there may be more behind those who wait elsewhere now
+        freed = [*freed, wish.queue]  # there may be more behind the jobs that wait at a limit now
     if not admitted.ids:
         return TakenJobs([], freed, admitted.opens)
     claimed = yield Ask("claim_chosen", {"worker": wish.worker, "ids": admitted.ids})
     missed = set(admitted.ids) - {row[0] for row in claimed}
-    if missed:  # the lease has ended, and they stay ready; others may wait for their places
+    if missed:  # the lease has ended, and they stay ready; other jobs may wait for their places
         unused = {number: text for number, _, text, *_ in found if number in missed and text}
         freed = [*freed, *(yield from limits.let_go(unused))]
     place = {number: n for n, number in enumerate(admitted.ids)}
@@ -246,10 +250,10 @@ def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Op
 
 
 class Kinds(NamedTuple):
-    """Kinds of jobs that have limits or need resources, as the statements tell them."""
+    """Kinds of jobs that have limits or need resources, as rows of (task, kind)."""
 
     fitting: list[Row]
-    passed: list[Row]  # those that do not fit here, and have limits
+    passed: list[Row]  # kinds with limits whose needs do not fit on this worker
 
 
 def _kinds(wish: Wish) -> Operation[Kinds]:
@@ -283,12 +287,12 @@ def _asked(wish: Wish) -> dict[str, Value]:
 
 
 def in_order(found: Iterable[Row]) -> list[Claimed]:
-    """An update returns its rows in any order."""
+    """Return claimed jobs in claim order: an UPDATE returns its rows in any order."""
     return sorted(map(rows.claimed, found), key=lambda job: (job.rank, job.id))
 
 
 def ready(queues: Sequence[str], tasks: Sequence[str]) -> Ask:
-    """One statement, which is asked so often that it is not given a transaction."""
+    """Return the statement that finds claimable jobs; it is frequent, so it has no transaction."""
     return Ask("ready_shelves", {"queues": list(queues), "tasks": list(tasks)})
 
 

@@ -35,7 +35,7 @@ def connect(
     features: bool = True,
     deadline: timedelta | None = None,
 ) -> SqlStore:
-    """A store that is not open yet. ``clock`` is for tests: the store's own time otherwise."""
+    """Return a store that is not open yet. ``clock`` is for tests; default: the store's clock."""
     return SqlStore(
         database(
             url, clock=clock, create=create, writes=writes, features=features, deadline=deadline
@@ -52,7 +52,7 @@ def database(
     features: bool = True,
     deadline: timedelta | None = None,
 ) -> Database:
-    """``deadline`` is how long an answer may take, if not as long as is usual."""
+    """Return the database of a URL. ``deadline`` replaces the default timeout of a call."""
     if url.startswith(_POSTGRES):
         return _postgres(url, clock, features=features, deadline=deadline)
     return SqliteDatabase(
@@ -69,7 +69,7 @@ def is_postgres(url: str) -> bool:
 
 
 def is_remote(url: str) -> bool:
-    """Whether it is the address of a duly, behind which the store is, and not of a database."""
+    """Return whether the URL is the address of a duly server and not of a database."""
     return url.startswith(_REMOTE)
 
 
@@ -81,7 +81,7 @@ def spoken(url: str, *, features: bool = True) -> tuple[str, Dialect]:
 
 
 def _path(url: str) -> str:
-    """The file of an SQLite store; what looks like something else is refused, not made."""
+    """Return the file of an SQLite store; refuse a URL that looks like something else."""
     if is_remote(url):
         raise InvalidValue(
             f"this needs the database itself, and {place(url)} is a duly server: give --store "
@@ -99,7 +99,7 @@ def _path(url: str) -> str:
 
 
 def place(url: str, *, folder: Path | None = None) -> str:
-    """The store's address as people may read it: without a password; a path from the folder."""
+    """Return the store's address for display: no password, paths absolute from ``folder``."""
     if is_remote(url):
         return url.rstrip("/")
     if url.startswith(_POSTGRES):
@@ -133,12 +133,12 @@ def _postgres(
 
 
 def _joint(found: re.Match[str]) -> str:
-    """What is left between the parameters before and behind the one that is taken out."""
+    """Return the separator that remains when a parameter is removed from a URL."""
     return found["before"] if found["behind"] else ""
 
 
 def _make_day(table: str, detail: str) -> Operation[None]:
-    """The partition that a row was missing, from what the server says about the row."""
+    """Create the partition that a row was missing, from the server's error detail."""
     found = _KEY.search(detail)
     if found is None:
         raise StoreUnavailable(f"{table} has no place for a row: {detail}")

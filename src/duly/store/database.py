@@ -1,8 +1,8 @@
-"""What an operation on the store is, and who runs it.
+"""Operations on the store, and the databases that run them.
 
-An operation is written once, as a generator: it yields the statements it asks, receives their rows,
-and returns its result. It knows neither database, nor thread, nor event loop. Who runs it decides
-what happens between two statements:
+An operation is written once, as a generator: it yields statements, receives their rows, and returns
+its result. It knows neither database, nor thread, nor event loop. The runner decides what happens
+between two statements:
 
 * ``sqlite`` runs it in the writer thread, with others, inside one commit;
 * ``postgres`` runs it on an asynchronous connection;
@@ -43,7 +43,7 @@ Start: TypeAlias = Callable[[], Operation[T]]
 
 
 def alone(ask: Ask) -> Operation[list[Row]]:
-    """One statement as an operation."""
+    """Return one statement as an operation."""
     return (yield ask)
 
 
@@ -62,7 +62,7 @@ def as_of(now: int, operation: Operation[T]) -> Operation[T]:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a database can do. Nothing that is promised rests on any of these.
+    """The optional features of a database. No guarantee of duly depends on them.
 
     The suite runs once with all of them off, so that other databases that speak PostgreSQL's
     language remain possible.
@@ -117,7 +117,7 @@ class Database(Protocol):
         ...
 
     def nudge(self, topics: Sequence[str], /) -> None:
-        """Tell all other processes, soon and without a promise, that something changed."""
+        """Notify all other processes that something changed; a best-effort hint."""
         ...
 
     def listen(self, listener: "Callable[[str], None]", /) -> None:
@@ -125,17 +125,17 @@ class Database(Protocol):
         ...
 
     async def applied(self) -> list[int]:
-        """The numbers of the migrations that this database has; none at all in an empty one."""
+        """Return the numbers of the applied migrations; none for an empty database."""
         ...
 
     async def minimum(self) -> int:
-        """The migration that a node must know to use this database; 0 for none."""
+        """Return the migration that a node must know to use this database; 0 for none."""
         ...
 
     async def apply(self, migration: "Migration", /) -> bool:
-        """Apply and record the migration, unless it is recorded already: whether it was applied.
+        """Apply and record the migration unless it is recorded; return whether it was applied.
 
-        Any number of processes may do it at once, and one of them does.
+        Any number of processes may call this at once; one of them applies the migration.
         """
         ...
 

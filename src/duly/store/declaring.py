@@ -1,19 +1,20 @@
-"""What code declares, written into the store: once for each set, whoever announces it.
+"""Write the schedules that code declares into the store: once for each set of declarations.
 
-A set of schedules has a mark. The newest set that any living node holds speaks for its app; a node
-that restarts with an older one, in the middle of a rolling deploy, changes nothing. If nobody with
-the newer set was heard for a while, the deploy was rolled back, and the older set speaks.
+A set of schedules has a mark. The newest set that any live node announces is in force for its app;
+a node that restarts with an older one, during a rolling deploy, changes nothing. If no node has
+announced the newer set for a while, the deploy was rolled back, and the older set takes effect.
 
-Silence counts only while somebody could have been heard: whoever wants to speak must have announced
-its own set without a pause for as long. After an outage everybody was silent, and the wait begins
-anew. And whoever held the word and lost it to an older set was there all the time, only not heard:
-it takes the word back.
+Silence counts only while announcements could have arrived: a node whose set is to take effect must
+have announced it without a pause for as long. After an outage all nodes were silent, and the wait
+begins anew. A node whose set was in force and was replaced by an older one was alive all the time,
+and only its announcements did not arrive: its set takes effect again.
 
-A program that runs schedules beside its own work may have imported half of them, and is a guest: it
-says nothing while a whole set is held somewhere, and it never pauses what it does not know.
+A program that runs schedules beside its own work may have imported only a part of them, and is a
+guest: it writes nothing while a node announces a whole set, and it never pauses schedules that it
+does not know.
 
-Of a schedule that is there already, only what the code says differently than before is changed:
-what a person has edited since stays, and is told as drift.
+In an existing schedule, only the values that differ from the previous declaration are changed:
+edits that a person made since stay, and are reported as drift.
 """
 
 import json
@@ -32,32 +33,32 @@ from duly.store.rows import ScheduleColumns
 from duly.store.schedule_change import Editor, unknown
 from duly.store.values import Decide, Declared, WantedSchedule
 
-# So long after its last word, a set has nobody any more who holds it.
+# So long after its last announcement, a set counts as held by no node.
 SILENCE = timedelta(seconds=30)
-# An announcement is made every ten seconds. What comes later than this was held up by something.
+# A node announces every ten seconds. An announcement later than this was delayed by something.
 PAUSE = timedelta(seconds=15)
 BY = "code"
-GUEST = "~"  # before the marks of those who may know only a part
+GUEST = "~"  # prefix of the marks of guests, which may know only a part
 
 MOST_REMOVED = 1_000
 
 Values = Mapping[str, Value]
-# A row for what is declared and not there: its plan is all that is known.
+# A row for a schedule that is declared but not stored: only its plan is known.
 _NOWHERE = ScheduleColumns._make([0] * len(ScheduleColumns._fields))._replace(
     next_at=None, settled_until=None, pause=None, awaiting=None, fault=None, zone_data=""
 )
 
 
 class DeclarationSeen(NamedTuple):
-    """When a set was announced: at first, at last, and since when without a pause."""
+    """When a set was announced: first, last, and since when without a pause."""
 
     first: datetime
     last: datetime
     since: datetime
 
     def steady_since(self, now: datetime) -> datetime:
-        """Return since when it is announced without a pause, if it is announced now."""
-        # Below zero: the clock was set back, and nobody knows how long ago it was.
+        """Return since when the set is announced without a pause, if it is announced now."""
+        # Negative: the clock was set back, so the age of the announcement is unknown.
         return self.since if timedelta(0) <= now - self.last <= PAUSE else now
 
     def is_silent(self, now: datetime, *, listener: datetime) -> bool:
@@ -76,9 +77,9 @@ def declare(
     decide: Decide,
     ids: Ids,
 ) -> Operation[Declared]:
-    """Announce a set, and write it if it speaks for the app and was not written yet.
+    """Announce a set, and write it if it is in force for the app and was not written yet.
 
-    ``held``: the process that announces it has held the word before.
+    ``held``: the set of the announcing process has been in force before.
     """
     mark = mark if whole else f"{GUEST}{mark}"
     [(holds, since, instant)] = yield Ask("hold_app", {"app": app})
@@ -106,9 +107,9 @@ def declare(
 
 
 def in_code(name: str) -> Operation[tuple[str, Plan] | None]:
-    """The app whose code declares the schedule, and as what; None: no code does.
+    """Return the app whose code declares the schedule, and the declared plan; None if no code does.
 
-    It may have been removed: then it can be added again as this.
+    The schedule may have been removed: then it can be added again with this plan.
     """
     found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
     declared = yield Ask("declared_plans", {"app": "", "names": [name]})
@@ -123,7 +124,7 @@ def in_code(name: str) -> Operation[tuple[str, Plan] | None]:
 
 
 def removed(app: str = "") -> Operation[list[tuple[str, str]]]:
-    """The schedules, each with its app, that code declares and that somebody has removed."""
+    """Return the schedules, each with its app, that code declares and a person removed."""
     found = yield Ask("removed_declared", {"app": app, "limit": MOST_REMOVED})
     return [(name, whose) for name, whose in found]
 
@@ -170,7 +171,7 @@ class _DeclarationWriter:
         )
 
     def _rename(self, one: WantedSchedule, before: dict[str, Values]) -> Operation[None]:
-        """A schedule that had one of its former names is this one, history and all."""
+        """Rename the schedule that has one of the declared aliases, and keep its history."""
         name = one.plan.name
         for old in one.aliases:
             if old in before and name not in before:
@@ -208,7 +209,7 @@ class _DeclarationWriter:
         return pause is not None and pause.by == BY and pause.note.startswith(self._gone)
 
     def _let_go(self, names: Sequence[str]) -> Operation[None]:
-        """What vanished from code is paused, and never deleted."""
+        """Pause schedules that the code does not declare any more; they are never deleted."""
         for name in names:
             found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
             if found and found[0].pause is None and found[0].owner == Owner.CODE:
@@ -226,9 +227,9 @@ class _DeclarationWriter:
 def merge(
     before: Values | None, live: Values, wanted: Values
 ) -> tuple[dict[str, Value], list[str]]:
-    """The plan as it is to be, column by column, and where a person's word differs from the code's.
+    """Merge a declared plan into the live one by column; return it and the columns that drifted.
 
-    What is live as it was declared before, the code may change. What is not, somebody has edited.
+    The code may change a column whose live value is as declared before. Any other was edited.
     """
     if before is None:
         return dict(wanted), []
@@ -248,7 +249,7 @@ def merge(
 
 
 def _policies(before: Values, live: Values, wanted: Values) -> tuple[Value, list[str]]:
-    """The same, choice by choice; one that is not in the text is at its default."""
+    """Merge the policies one by one, like ``merge``; a policy not in the text has its default."""
     was, now, asked = (
         json.loads(str(values.get("policies") or "{}")) for values in (before, live, wanted)
     )

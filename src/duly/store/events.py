@@ -1,7 +1,7 @@
-"""Operations on events: they are written down, looked at once, and start jobs.
+"""Operations on events: they are stored, processed once, and start jobs.
 
-    look      events that nobody has looked at, in the order in which they came; whoever looks holds
-              a lock of its own, so there is one order and not several
+    look      read unprocessed events in the order of arrival; the reactor holds a lock for this,
+              so there is one order and not several
     decide    purely, for each event and each schedule that it may concern (``policy.reacting``)
     do        what was decided: rows of the ledger, and jobs (``reactions``)
     see       the events are marked: all of it in one transaction
@@ -48,7 +48,7 @@ def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
 
 
 def emitted(events: Sequence[Emitted], *, ids: KeptIds) -> Operation[list[int]]:
-    """Remember events; a repeated call finds its own."""
+    """Store events; a repeated call finds its own rows."""
     numbers = list((yield from ids.draw(len(events))))
     ids.all_new((yield emit(events, numbers)), len(events))
     return numbers
@@ -56,9 +56,9 @@ def emitted(events: Sequence[Emitted], *, ids: KeptIds) -> Operation[list[int]]:
 
 @dataclass(slots=True)
 class Look:
-    """At how many events, behind which place; and how far it came, for when somebody is in the way.
+    """How many events to process, after which cursor, and how far the run got if it was blocked.
 
-    A brief one does not wait for keys that others hold.
+    A brief run does not wait for keys that other transactions hold.
     """
 
     limit: int
@@ -69,7 +69,7 @@ class Look:
 
 
 def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
-    """Look at the next events."""
+    """Process the next events: decide and carry out the reactions of the schedules."""
     look.holds_schedules = False
     [(instant,)] = yield Ask("hold_reactor")
     if look.trust is not None and not look.trust(from_us(instant)):
@@ -104,13 +104,13 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
 
 
 def unseen(limit: int, after: EventCursor) -> Operation[list[StoredEvent]]:
-    """In the order in which they came."""
+    """Return unprocessed events in the order of arrival."""
     asked = {"limit": limit, "at": after.at, "id": after.id}
     return read((yield Ask("unseen_events", asked)))
 
 
 def _concerned(events: Sequence[StoredEvent]) -> Operation[list[StoredSchedule]]:
-    """The schedules that may react, held; and those whose jobs they may call off."""
+    """Lock and return the schedules that may react, and those whose jobs they may cancel."""
     schedules = _readable(rows.schedules((yield Ask("reacting_schedules"))))
     tasks = {
         one.plan.task for one in schedules if any(is_meant(event, one.plan) for event in events)

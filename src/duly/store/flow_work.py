@@ -1,7 +1,7 @@
-"""What is done about one flow in one transaction: count, start, stop, and end.
+"""The changes to one flow in one transaction: count, start, stop, and end.
 
-Steps are brought one ring after the other, as ``Course`` asks for them; what has changed is written
-at the end, once.
+Steps are loaded one ring after the other, as ``Course`` asks for them; the changes are written
+once, at the end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ _COUNTED = (
     "number", "state", "waiting", "unmet", "failed", "parts", "remaining", "missed", "stopped",
     "reason",
 )  # fmt: skip
-_OF_A_FLOW = ("id", "request", "key", "tenant", "submitter")  # what a step is not told by its plan
+_OF_A_FLOW = ("id", "request", "key", "tenant", "submitter")  # not in a step's plan
 
 
 class FlowRow(NamedTuple):
-    """A flow that runs, with what its steps take from its job."""
+    """A running flow, with the values that its steps inherit from its job."""
 
     id: int
     root: int
@@ -126,7 +126,7 @@ def read_plan(text: str) -> StoredPlan:
 def job_values(
     plan: StoredPlan, one: Filled, flow: FlowRow, place: Mapping[str, int]
 ) -> dict[str, Value]:
-    """A job of a step, as it is inserted."""
+    """Return the column values of a step's job, for the INSERT."""
     values: dict[str, Any] = {
         **plan.call,
         "tenant": plan.call.get("tenant") or flow.tenant,
@@ -179,7 +179,7 @@ def _awaited(event: Awaited) -> StoredAwaited:
 
 @dataclass(slots=True)
 class Advanced:
-    """The flows that are over by now, the queues with new jobs, and the topics to be told."""
+    """The flows that are over now, the queues with new jobs, and the topics to notify."""
 
     over: dict[int, JobEnding] = field(default_factory=dict)
     queues: list[str] = field(default_factory=list)
@@ -192,7 +192,7 @@ class Advanced:
 
 
 def begun(number: int) -> Operation["FlowChange | None"]:
-    """None: it is not there any more, and nothing can be done about it."""
+    """Read a running flow to change it; None if it is not running any more."""
     found = yield Ask("running_flows", {"ids": [number]})
     if not found:
         return None
@@ -202,7 +202,7 @@ def begun(number: int) -> Operation["FlowChange | None"]:
 
 @dataclass(slots=True)
 class FlowChange:
-    """What is done about one flow in one transaction."""
+    """The changes to one flow in one transaction."""
 
     flow: FlowRow
     course: Course
@@ -226,7 +226,7 @@ class FlowChange:
         return self.found
 
     def _ring(self) -> Operation[None]:
-        """Bring the steps behind what has ended, and tell them."""
+        """Load the steps that follow the ended ones, and advance them."""
         course = self.course
         if course.cancels_rest:
             course.bring(counted((yield Ask("open_steps", {"flow": self.flow.id}))))
@@ -236,7 +236,7 @@ class FlowChange:
         course.go_on()
 
     def _start(self, *, ids: Ids) -> Operation[None]:
-        """Make jobs of the steps that can run."""
+        """Enqueue the jobs of the steps that can run."""
         starting, self.course.starting = self.course.starting, []
         found = yield Ask("step_plans", at(self.flow.id, starting))
         plans = {number: read_plan(text) for number, text in found}
@@ -267,7 +267,7 @@ class FlowChange:
             yield Ask("drop_parts", at(self.flow.id, [number]))
             again = {}
         revived = {part: job_id for part, job_id in again.items() if job_id is not None}
-        if revived:  # under their own numbers, with what they have tried
+        if revived:  # with their own ids and recorded attempts
             yield from retrying.revive_steps(list(revived.values()))
             yield from self._add_parts(number, revived)
         parts = again or range(len(jobs))
@@ -291,7 +291,7 @@ class FlowChange:
         yield from self._add_parts(number, places)
         if plan.awaited is not None:
             yield Ask("compare_steps", {"ids": list(places.values())})
-            self.found.tells.add(EVENTS)  # it may have happened already
+            self.found.tells.add(EVENTS)  # the awaited event may have been emitted already
         elif values:
             self.found.queues.append(str(plan.call["queue"]))
 
@@ -317,7 +317,7 @@ class FlowChange:
         )
 
     def _stop(self) -> Operation[None]:
-        """Ask the jobs of steps to end that are not needed any more."""
+        """Ask running jobs of steps that are not needed any more to end."""
         running = [n for n in self.course.stopping if not self.course.steps[n].is_over]
         if running:
             asked = {**at(self.flow.id, running), "reason": f"its flow is over: {self._why}"}

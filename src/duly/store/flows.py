@@ -1,8 +1,8 @@
-"""Operations on flows: opened, gone on with, stopped.
+"""Operations on flows: open, advance, stop.
 
-Each is part of a transaction that ends or opens a job, and is called with the outermost flow held.
-It counts, starts what can start, and says which flows have come to their end by that: whoever
-called ends their jobs, and comes back for the flows that those are steps of.
+Each is part of a transaction that ends or opens a job, and is called with the outermost flow
+locked. It counts ended steps, starts the steps that can run, and returns the flows that are over:
+the caller ends their jobs, and then advances the flows that those jobs are steps of.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from duly.store.rows import HeldRow, JobEnding, StepPosition
 
 
 def roots(flows: Iterable[int]) -> Operation[tuple[list[int], list[int]]]:
-    """The outermost flows that these are in, and the schedules of those: what is locked first."""
+    """Return the outermost flows of these flows, and their schedules: these are locked first."""
     found = yield Ask("flow_roots", {"ids": sorted(set(flows))})
     outermost = sorted({root for _, root, _ in found})
     return outermost, sorted({schedule for _, _, schedule in found if schedule is not None})
@@ -48,7 +48,7 @@ def opened(row: HeldRow, plan: FlowPlan, timeout: int | None, *, ids: Ids) -> Op
 
 
 def advance(ended: Sequence[tuple[StepPosition, JobEnding]], *, ids: Ids) -> Operation[Advanced]:
-    """Tell flows of jobs of theirs that have ended."""
+    """Advance flows whose steps' jobs have ended."""
     found = Advanced()
     for number, mine in groupby(sorted(ended, key=_flow), _flow):
         found.add((yield from _advanced(number, list(mine), ids=ids)))
@@ -56,7 +56,7 @@ def advance(ended: Sequence[tuple[StepPosition, JobEnding]], *, ids: Ids) -> Ope
 
 
 def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Advanced | None]:
-    """End a flow: what waits is cancelled, what runs is asked to end. None: it is ending."""
+    """Stop a flow: cancel waiting steps, signal running ones; None if it is ending already."""
     work = yield from begun(number)
     if work is None:
         return None
@@ -70,7 +70,7 @@ def stopped(number: int, state: State, reason: str, *, ids: Ids) -> Operation[Ad
 
 
 def stranded(limit: int) -> Operation[list[tuple[StepPosition, JobEnding]]]:
-    """Jobs that have ended without their flows being told."""
+    """Return steps whose jobs have ended without their flow being advanced."""
     found = yield Ask("stranded_parts", {"limit": limit})
     return [
         (
@@ -84,7 +84,7 @@ def stranded(limit: int) -> Operation[list[tuple[StepPosition, JobEnding]]]:
 
 
 def forget(numbers: Sequence[int]) -> Operation[list[int]]:
-    """Forget what is known of flows whose jobs are forgotten: the jobs of their steps."""
+    """Delete the rows of flows whose jobs are deleted; return the jobs of their steps."""
     ids = list(numbers)
     jobs = [job for (job,) in (yield Ask("jobs_of_flows", {"ids": ids}))]
     for what in ("remove_flow_parts", "remove_flow_steps", "remove_flows"):
@@ -115,13 +115,13 @@ def _advanced(
 
 
 def _resumed(number: int, *, ids: Ids) -> Operation[Advanced]:
-    """A flow that had failed was given another chance, and is opened again."""
+    """Resume a failed flow that was retried and is opened again."""
     work = yield from begun(number)
     if work is None:
         return Advanced()
     course = work.course
     if not course.is_over:
-        return work.found  # somebody took it for lost while its steps went on: they still do
+        return work.found  # its job was reclaimed as lost while its steps went on: they still do
     course.bring(flow_work.counted((yield Ask("all_steps", {"flow": number}))))
     rescuers = [step.number for step in course.steps.values() if step.rescue]
     if rescuers:

@@ -1,12 +1,12 @@
-"""Jobs by what they have in common, wherever they are kept.
+"""Search jobs by a filter, in all tables of jobs.
 
-What lives, what has ended and what has failed are three tables; each that is meant is asked once,
-and the answers are put together: live jobs by id, then ended jobs by their end, the newest first.
+Live, ended and failed jobs are in three tables. Each table that can have matches is queried once,
+and the results are merged: live jobs by id, then ended jobs by their end, the newest first.
 
-Most people ask for a few of many jobs. So there is a statement for every way in which the rows can
-be found, and what was asked decides which is sent. And whatever was asked, a page looks at so many
-rows and no more: first it is found out how far that is, the same for all that has ended, and then
-what matches there. Who wants more goes on from there.
+Most searches want a few of many jobs. So there is a statement for every access path, and the filter
+decides which is sent. For any filter, a page examines a bounded number of rows: first the last row
+of this range is found, with one bound for all ended jobs, and then the matches within it. The next
+page continues from there.
 """
 
 import re
@@ -44,9 +44,9 @@ _SHAPE = re.compile(r"(?:l|e\.(?P<ended_at>\d{1,19}))\.(?P<id>\d{1,19})", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class JobCursor:
-    """Behind which job to go on: one that lives, or one that ended at this moment.
+    """A position in search results: after a live job, or after one that ended at this moment.
 
-    Number 0 is no job's: behind it is what ended before the moment.
+    No job has number 0: after it come the jobs that ended before the moment.
     """
 
     id: int = LAST
@@ -57,7 +57,7 @@ class JobCursor:
 
     @property
     def before(self) -> int:
-        """The first moment of which nothing is left to be seen."""
+        """Return the exclusive upper bound of ``ended_at`` for the jobs after this cursor."""
         if self.ended_at is None:
             return LAST
         return min(self.ended_at + (self.id > 0), LAST)
@@ -68,7 +68,7 @@ def cursor_of(job: StoredJob) -> JobCursor:
 
 
 def read_cursor(text: object) -> JobCursor:
-    """What ``str(cursor)`` said, or the beginning if there is None."""
+    """Parse the text of a cursor; None is the beginning."""
     if text is None:
         return JobCursor()
     found = _SHAPE.fullmatch(text) if isinstance(text, str) else None
@@ -83,9 +83,9 @@ def read_cursor(text: object) -> JobCursor:
 
 
 class Way(NamedTuple):
-    """Statements that look at the same rows: for some of them, and for how many there are.
+    """An access path: statements on the same rows, to find matches and to count them.
 
-    And for how far it is to the last that a page looks at; without one, they are few.
+    ``edge`` finds the last row that a page examines; a path without one has few rows.
     """
 
     find: str
@@ -106,7 +106,7 @@ FAILED = Way("find_among_failed", "count_among_failed", "edge_of_failed")
 def find(
     wanted: Filter, after: str | None, limit: int, *, look: int | None = None
 ) -> Operation[Page]:
-    """A page of the jobs that match, behind the one where the last page ended."""
+    """Return a page of matching jobs, after the cursor of the previous page."""
     _check("limit", limit)
     start = read_cursor(after)
     values = yield from _values(wanted)
@@ -125,7 +125,7 @@ def find(
 
 
 def count(wanted: Filter, at_most: int) -> Operation[int]:
-    """How many match; from ``at_most`` on nobody counts."""
+    """Count the matching jobs, up to ``at_most``."""
     _check("at_most", at_most)
     values = yield from _values(wanted)
     counted = 0
@@ -139,7 +139,7 @@ def count(wanted: Filter, at_most: int) -> Operation[int]:
 def failed_numbers(
     wanted: Filter, place: RetryCursor, limit: int
 ) -> Operation[tuple[list[int], RetryCursor]]:
-    """The next that match and have failed, what failed first before others; and where to go on."""
+    """Return the next matching failed jobs, the oldest failure first, and the new cursor."""
     if wanted.states and State.FAILED not in wanted.states:
         return [], place
     values = yield from _values(wanted)
@@ -149,7 +149,7 @@ def failed_numbers(
 
 
 def failures(wanted: Filter, limit: int) -> Operation[list[Failure]]:
-    """The newest that match and have failed, of as many as a page looks at."""
+    """Return the newest matching failed jobs, among as many as a page examines."""
     _check("limit", limit)
     if wanted.states and State.FAILED not in wanted.states:
         return []
@@ -164,14 +164,14 @@ def failures(wanted: Filter, limit: int) -> Operation[list[Failure]]:
 
 
 def schedule_names(numbers: Sequence[int]) -> Operation[dict[int, str]]:
-    """What the schedules are called that jobs come from; those that are gone have no name."""
+    """Return the names of schedules by number; removed schedules are left out."""
     return dict((yield Ask("schedule_names", {"ids": list(numbers)})))
 
 
 def _find_living(
     wanted: Filter, values: Values, limit: int
 ) -> Operation[tuple[list[StoredJob], int | None]]:
-    """Those that match, and where we stopped looking, unless it was at the end."""
+    """Return matching live jobs, and where the search stopped (None: at the end)."""
     for way, states in _ways(wanted, LIVE):
         edge: int | None = None
         if way.edge is not None:
@@ -185,7 +185,7 @@ def _find_living(
 def _find_ended(
     wanted: Filter, start: JobCursor, values: Values, limit: int
 ) -> Operation[tuple[list[StoredJob], int | None]]:
-    """The same of what has ended: we stop looking at the same moment, wherever they are kept."""
+    """Return matching ended jobs, and where the search stopped: one moment for all tables."""
     ways = list(_ways(wanted, ENDED))
     values = {**values, "before": min(values["before"], start.before)}
     values |= {"behind": start.ended_at, "behind_id": start.id, "limit": limit}
@@ -208,7 +208,7 @@ def _look(way: Way, wanted: Filter, look: int) -> int:
 
 
 def _page(found: list[StoredJob], edge: int | None, limit: int) -> Page:
-    """Full, or as far as we looked, or to the end."""
+    """Return a page that is full, or ends where the search stopped or at the last job."""
     if len(found) > limit:
         last = found[limit - 1]
         return Page(jobs=found[:limit], after=str(cursor_of(last)), searched_to=last.ended_at)
@@ -218,7 +218,7 @@ def _page(found: list[StoredJob], edge: int | None, limit: int) -> Page:
 
 
 def _ways(wanted: Filter, among: Sequence[State] = tuple(State)) -> Iterator[tuple[Way, list[str]]]:
-    """Where the jobs are that can match, and which states are meant there."""
+    """Yield the access paths of tables that can have matches, with the states to find there."""
     states = [state for state in among if not wanted.states or state in wanted.states]
     living = [state.value for state in states if state in LIVE]
     ended = [state.value for state in states if state in ENDED and state is not State.FAILED]
@@ -257,14 +257,14 @@ def _values(wanted: Filter) -> Operation[Values]:
 
 
 def _names(word: str, name: Name | None) -> Values:
-    """A whole name, or what it looks like."""
+    """Return the parameters of a filter by exact name or by pattern."""
     if isinstance(name, Pattern):
         return {word: None, f"{word}_like": name.text}
     return {word: name, f"{word}_like": None}
 
 
 def _schedules(name: str) -> Operation[list[int]]:
-    """The schedule of that name, or those that once had it: their jobs are still there."""
+    """Return the schedule of that name, or those that once had it: their jobs are kept."""
     found = yield Ask("schedule_numbers", {"name": name})
     if not found:
         found = yield Ask("former_schedule_numbers", {"name": name})

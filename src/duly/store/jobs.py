@@ -1,8 +1,8 @@
-"""Operations on jobs that people and programs ask for: enqueue, move, cancel, retry.
+"""Operations on jobs for people and programs: enqueue, move, cancel, retry.
 
-A key is a promise's name: unique for its task among unfinished jobs. Whoever asks for a key takes
-the key's own row first and looks at the job afterwards, so two callers cannot both find it free.
-An operation that ends a job does not wait for its key: see ``settling``.
+A key is unique for its task among unfinished jobs. A caller that uses a key locks the key's own row
+first and reads the job afterwards, so two callers cannot both find it free. An operation that ends
+a job does not wait for its key: see ``settling``.
 """
 
 import re
@@ -30,7 +30,7 @@ MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has m
 
 
 class NumberedCall(NamedTuple):
-    """A call with the number that its job gets, if it gets a job of its own."""
+    """A request with the id for its job, if it gets a job of its own."""
 
     call: JobRequest
     number: int
@@ -40,7 +40,7 @@ class NumberedCall(NamedTuple):
 
 
 class Once(NamedTuple):
-    """Under which key something is asked once, by whom; and a mark of what it is."""
+    """An idempotency key, its user, and a fingerprint of the request."""
 
     who: str
     key: str
@@ -48,7 +48,7 @@ class Once(NamedTuple):
 
 
 class EndedAlready(Exception):
-    """Jobs with these numbers have come and gone: the call is a repetition."""
+    """Jobs with these ids have already ended: the call is a repetition."""
 
     def __init__(self, numbers: frozenset[int]) -> None:
         super().__init__(numbers)
@@ -56,10 +56,10 @@ class EndedAlready(Exception):
 
 
 def enqueue(wanted: Sequence[NumberedCall], *, again: bool = False) -> Operation[list[int]]:
-    """Remember jobs. ``again``: the answer to the first call was lost, so look whether it was done.
+    """Store jobs. ``again``: the answer to the first call was lost, so check whether it was done.
 
-    The look comes after the insert, as a statement of its own: only then can a job not slip
-    through between, ending after the look and before the insert.
+    The check comes after the insert, as a statement of its own: otherwise a job could end after
+    the check and before the insert, and be inserted twice.
 
     The numbers were reserved in this transaction, or have been confirmed in it.
     """
@@ -81,14 +81,14 @@ def enqueue(wanted: Sequence[NumberedCall], *, again: bool = False) -> Operation
 
 
 def enqueue_once(wanted: Sequence[NumberedCall], once: Once) -> Operation[list[int]]:
-    """Remember jobs, and under which key; or find those that were made under it."""
+    """Store jobs with their idempotency key, or return the jobs that were stored under it."""
     return (yield from done_once(once, lambda: enqueue(wanted)))
 
 
 def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
-    """Do it, and remember the numbers that came of it; or find those that came of it before.
+    """Run the work and store the ids of its jobs under the key, or return the ids stored before.
 
-    The key's row is taken first: whoever else asks under it waits, and finds what was done.
+    The key's row is locked first: another caller with the same key waits and finds the result.
     """
     values: dict[str, Value] = {
         "who": once.who,
@@ -110,7 +110,7 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
 
 
 def plainly(wanted: Sequence[NumberedCall], reservation: Mapping[str, Value] = CONFIRMED) -> Ask:
-    """Jobs without keys, which one statement makes; where one comes from another, a wider one.
+    """Return the statement that inserts jobs without keys; a wider one if any has a parent.
 
     With a ``reservation``, the statement confirms it, and makes no jobs if it is not there.
     """
@@ -120,7 +120,7 @@ def plainly(wanted: Sequence[NumberedCall], reservation: Mapping[str, Value] = C
 
 
 def _distinct(keyed: Sequence[NumberedCall]) -> list[list[NumberedCall]]:
-    """The calls in order, split so that no key comes twice in one batch."""
+    """Split the calls, in order, into batches in which no key occurs twice."""
     batches: list[dict[tuple[str, str | None], NumberedCall]] = []
     for one in keyed:
         key = (one.call.task, one.call.key)
@@ -147,7 +147,7 @@ def _enqueue_keyed(batch: Sequence[NumberedCall], *, again: bool) -> Operation[d
         moved = {number for (number,) in (yield Ask("move_jobs", {"batch": moves}))}
         answers |= {one.number: theirs[one] for one in moving if theirs[one] in moved}
         yield Ask("forget_signals_of_moved", {"batch": moves})
-        # What was claimed between the look and the move runs on; a new job takes its key.
+        # A job that was claimed between the read and the move runs on; a new job takes its key.
         fresh += [one for one in moving if theirs[one] not in moved]
     if fresh:
         batch_text = rows.packed(one.values() for one in fresh)
@@ -162,7 +162,7 @@ def _enqueue_keyed(batch: Sequence[NumberedCall], *, again: bool) -> Operation[d
 def _sorted_out(
     theirs: Mapping[NumberedCall, int], states: Mapping[int, State], answers: dict[int, int]
 ) -> tuple[list[NumberedCall], list[NumberedCall]]:
-    """Which calls move the job that holds their key, and which get a new one."""
+    """Return which calls move the job that holds their key, and which get a new job."""
     moving: list[NumberedCall] = []
     fresh: list[NumberedCall] = []
     for one, holder in theirs.items():
@@ -195,7 +195,7 @@ def get(number: int) -> Operation[StoredJob]:
 
 
 def known(number: int) -> Operation[StoredJob | None]:
-    """The job, or None if there is none of that number."""
+    """Return the job, or None if there is none with that id."""
     found = yield Ask("live_job", {"id": number})
     if not found:
         found = yield Ask("ended_job", {"id": number})
@@ -215,7 +215,7 @@ def ended(state: State, since: datetime | None, limit: int) -> Operation[list[St
 
 
 def attempts(number: int) -> Operation[list[Attempt]]:
-    """What a person retried begins at 1 again: its numbers go on behind those before."""
+    """Return the attempts, numbered on across manual retries, which restart the count at 1."""
     found = yield Ask("list_attempts", {"job_id": number})
     counted: list[Attempt] = []
     before = last = 0
@@ -227,10 +227,10 @@ def attempts(number: int) -> Operation[list[Attempt]]:
 
 
 def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
-    """End a job that waits; ask one that runs to end. One that is cancelled stays so."""
+    """Cancel a waiting job; ask a running one to end. A cancelled job stays as it is."""
     check_text(reason, "reason")
     ending = JobEnding(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
-    while True:  # until it stays what it was when it was looked at
+    while True:  # until the job does not change between read and write
         peeked = yield Ask("peek_jobs", {"ids": [number]})
         if not peeked:
             return (yield from _cancelled_before(number))
@@ -267,9 +267,9 @@ def cancel_key(task: str, key: str, reason: str, *, ids: Ids) -> Operation[bool]
 
 
 def retry(number: int, who: str) -> Operation[StoredJob]:
-    """Give a failed job another chance, behind the jobs of its schedule that have not ended.
+    """Retry a failed job, behind the jobs of its schedule that have not ended.
 
-    A step gets it with its flow: from what has failed on, what has succeeded is not done again.
+    A step is retried with its flow, from the failed steps on; succeeded steps are not run again.
     """
     job = yield from get(number)
     if job.state is not State.FAILED:
@@ -283,14 +283,14 @@ def retry(number: int, who: str) -> Operation[StoredJob]:
 
 
 def remove(number: int) -> Operation[None]:
-    """Forget a job that has ended."""
+    """Delete a job that has ended."""
     if not (yield from forget([number])):
         job = yield from get(number)
         raise WrongState(f"job {number} is {job.state}: cancel it first")
 
 
 def forget(numbers: Sequence[int]) -> Operation[list[int]]:
-    """Forget those that have ended, and all that was known about them. Which they were."""
+    """Delete ended jobs with their attempts, logs and flows; return the ids of deleted jobs."""
     ids = list(numbers)
     gone = [
         *(yield Ask("remove_history", {"ids": ids})),

@@ -1,17 +1,18 @@
-"""Operations on limits: who enters, who leaves, and who is let in then.
+"""Operations on limits: admit jobs, release their places, unblock waiting jobs.
 
-A limit under one rendered name is a lane. Its row is the lock; how many are in it is counted from
-the holdings, by a statement that begins after the lock was given. A job that finds a lane full
-waits there, ``blocked``, out of everybody's way. Whoever leaves a lane sets the next ones free:
-they become ready, keep their rank, and are decided about again by whoever claims. So a free place
-is never forgotten by who leaves, and never given away twice by who enters.
+A limit under one rendered name is a lane. Its row is the lock. The number of jobs in it is counted
+from the holdings, by a statement that begins after the lock was acquired. A job that finds a lane
+full waits there in state ``blocked`` and does not delay other jobs. A job that leaves a lane
+unblocks the next ones: they become ready, keep their rank, and the next claim decides about them
+again. So no free place is forgotten when a job leaves, and none is given away twice.
 
-Somebody must look at every lane at which some wait: whoever leaves it, if it is full; otherwise the
-dispatcher, at ``opens_at``, because its rate lets the next one in then, or because those who were
-set free may not have come (their queue is paused, nobody knows their task, somebody held the row).
+Every lane with waiting jobs must be examined again. If it is full, the job that leaves it does so.
+Otherwise the dispatcher does, at ``opens_at``: because the rate limit admits the next job then, or
+because unblocked jobs may not have been claimed (their queue is paused, no worker knows their task,
+another transaction held the row).
 
-Lanes are locked in the order of their names, after the jobs. Jobs that wait are set free after the
-lanes are locked, but only those that nobody holds.
+Lanes are locked in the order of their names, after the jobs. Waiting jobs are unblocked after the
+lanes are locked, but only jobs that no other transaction holds.
 """
 
 import json
@@ -38,7 +39,7 @@ from duly.store.database import Ask, Operation, Row, Value
 from duly.store.rows import HeldRow
 from duly.store.values import LaneInfo, Wish
 
-# How many are set free at once: they are decided about again when somebody claims.
+# How many jobs are unblocked at once: the next claim decides about them again.
 MOST_FREED = 100
 
 
@@ -50,9 +51,9 @@ class LockedLanes:
     """Lanes that are locked, by name, and the instant of the decision."""
 
     flows: Mapping[str, LaneUsage]
-    stored: Mapping[str, LaneUsage]  # the same, with the numbers that are written there
-    crowded: frozenset[str]  # some wait there
-    idle: frozenset[str]  # nobody has entered for a while
+    stored: Mapping[str, LaneUsage]  # the same, with the stored numbers
+    crowded: frozenset[str]  # lanes with waiting jobs
+    idle: frozenset[str]  # lanes that no job entered for a while
     now: int
 
 
@@ -109,7 +110,7 @@ class _Row(NamedTuple):
         return LaneUsage(self.concurrency, rate, held=self.held, arrival=self.arrival, line=line)
 
     def is_idle(self, flow: LaneUsage) -> bool:
-        """Whether nobody has entered for a while, though the rate would have let somebody in."""
+        """Return whether no job entered for a while although the rate limit allowed one."""
         return max(self.used_at, opens_at(flow) or 0) <= self.now - _PATIENCE
 
 
@@ -118,8 +119,8 @@ class Admitted(NamedTuple):
 
     ids: list[int]
     freed: list[str]
-    opens: bool  # whether some wait now for what the dispatcher will do
-    parked: int  # how many wait now where it is full
+    opens: bool  # whether jobs now wait for the dispatcher
+    parked: int  # how many jobs now wait at a full lane
 
 
 def admit(
@@ -139,7 +140,7 @@ def admit(
     choice.passed.update(name for (limits,) in passed for name in _names(limits))
     yield from _write(choice, held)
     crowded = held.crowded | set(choice.full.values())
-    # Places that nobody here took may be what others wait for, who came after one of these.
+    # Other jobs, queued behind one of these, may wait for the places that were not taken here.
     stirred = crowded if len(choice.chosen) < limit else crowded & choice.passed
     flows = {name: flow for name, flow in choice.flows.items() if name in crowded}
     places = {name: room(flow, held.now) for name, flow in flows.items() if name in stirred}
@@ -223,9 +224,9 @@ def _open(names: Sequence[str]) -> Operation[list[str]]:
 
 
 def _reconsider(name: str) -> Operation[list[str]]:
-    """Everybody who waits at a lane of this name or template is decided about again.
+    """Unblock all jobs that wait at a lane of this name or template, to decide about them again.
 
-    The lanes are locked first: who is parking a job by the old rule has then parked it.
+    The lanes are locked first: a transaction that parks a job by the old rule has then finished.
     """
     names = [lane for (lane,) in (yield Ask("lanes_under", {"name": name}))]
     if not names:
@@ -243,7 +244,7 @@ def _enter(lanes: Mapping[str, Lane], wish: Wish) -> Operation[LockedLanes]:
         return LockedLanes({}, {}, frozenset(), frozenset(), now)
     names = sorted(lanes)
     while len((yield Ask("hold_lanes", {"names": names}))) < len(names):
-        # Again, if somebody forgets one that was idle meanwhile.
+        # Again, if another transaction deleted an idle lane meanwhile.
         made = [{"name": name, "template": lanes[name].template} for name in names]
         yield Ask("make_lanes", {"rows": rows.packed(made)})
     return (yield from look(names, lanes, wish))
@@ -281,9 +282,9 @@ def _write_lanes(
 def _let_in(
     places: Mapping[str, int], flows: Mapping[str, LaneUsage], *, now: int, wish: Wish | None = None
 ) -> Operation[list[str]]:
-    """Set free who waits at these lanes, and say when to look again if others still do.
+    """Unblock jobs that wait at these lanes, and store when to examine the lanes again.
 
-    Whoever claims frees those whom it could have taken, if there are such.
+    A claim unblocks the jobs that it could have claimed itself, if there are any.
     """
     wanted = [
         {

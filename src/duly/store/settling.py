@@ -32,7 +32,7 @@ from duly.store.values import Settled, Settlement
 def call_back(
     endings: Mapping[int, JobEnding], held: Sequence[HeldRow], *, ids: Ids
 ) -> Operation[list[str]]:
-    """The jobs that their tasks asked for, to follow this end, in the same transaction."""
+    """Enqueue the callback jobs of ended jobs, in the same transaction; return their queues."""
     asked = [(row, callback) for row in held if (callback := _callback(row, endings[row.id].state))]
     if not asked:
         return []
@@ -69,7 +69,7 @@ def _following(row: HeldRow, callback: Callback) -> JobRequest:
 
 
 def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]:
-    """Write what became of jobs that were run, each under its fence."""
+    """Write the outcomes of jobs that ran, each under the fencing token of its claim."""
     by_id = {settlement.job.id: settlement for settlement in settlements}
     touched = [s.job for s in settlements if s.opens or s.verdict.state in ENDED]
     schedules = yield from _lock(
@@ -119,9 +119,9 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
 
 
 class EndedJobs(NamedTuple):
-    """Those that have ended now, and the queues in which others became ready for that.
+    """The ended jobs, and the queues in which other jobs became ready because of that.
 
-    And the topics of which others are to be told, because of the flows that they are in.
+    ``tells`` are the topics to notify because of the flows that the jobs are in.
     """
 
     ids: list[int]
@@ -136,7 +136,7 @@ def end(
     ids: Ids,
     holding: str = "hold_waiting_jobs",
 ) -> Operation[EndedJobs]:
-    """End jobs that have not begun; those that ``holding`` finds no more are left alone."""
+    """End jobs that have not started; skip those that the statement ``holding`` cannot lock."""
     schedules = yield from _lock(
         (schedule_id for _, _, schedule_id, _, _, _ in peeked),
         (parent for *_, parent, step in peeked if step is not None),
@@ -151,7 +151,7 @@ def end(
 
 
 def stop_flow(number: int, ending: JobEnding, *, ids: Ids) -> Operation[EndedJobs]:
-    """End a flow: at once if nothing of it runs, and otherwise when that has ended."""
+    """End a flow: at once if no step runs, otherwise when the running steps have ended."""
     schedules = yield from _lock((), (number,))
     if not (yield Ask("hold_flow_jobs", {"ids": [number]})):
         return EndedJobs([], [])  # it has ended meanwhile
@@ -163,9 +163,9 @@ def stop_flow(number: int, ending: JobEnding, *, ids: Ids) -> Operation[EndedJob
 
 
 def mend_flows(limit: int, *, ids: Ids) -> Operation[EndedJobs]:
-    """A net: go on with flows whose jobs have ended without their being told.
+    """Repair: advance flows whose steps' jobs have ended without the flow being advanced.
 
-    As by a worker of a version that does not know of flows, in the middle of a deploy.
+    A worker of a version that does not know flows can leave them so, during a rolling deploy.
     """
     found = yield from flows.stranded(limit)
     if not found:
@@ -183,7 +183,7 @@ def mend_flows(limit: int, *, ids: Ids) -> Operation[EndedJobs]:
 def _lock(
     wanted: Iterable[int | None], flow_ids: Iterable[int | None] = ()
 ) -> Operation[list[ScheduleColumns]]:
-    """Hold the schedules, and the flows; and the schedules of which those are runs."""
+    """Lock the schedules and outermost flows, and the schedules that these flows are runs of."""
     ids = {schedule for schedule in wanted if schedule is not None}
     inside = {flow for flow in flow_ids if flow is not None}
     outermost: list[int] = []
@@ -204,7 +204,7 @@ def _go_on(
     *,
     ids: Ids,
 ) -> Operation[Advanced]:
-    """Tell the flows whose steps these are."""
+    """Advance the flows that the ended jobs are steps of."""
     steps = [(place, endings[row.id]) for row in held if (place := row.place) is not None]
     if not steps:
         return Advanced()
@@ -216,7 +216,7 @@ def _go_on(
 def _carry_on(
     advanced: Advanced, schedules: Sequence[ScheduleColumns], *, ids: Ids
 ) -> Operation[None]:
-    """End the jobs of flows that are over; they may be steps of others."""
+    """End the jobs of flows that are over, and advance the flows that these are steps of."""
     over, advanced.over = advanced.over, {}
     if over:
         held = rows.held((yield Ask("hold_flow_jobs", {"ids": list(over)})))
@@ -262,7 +262,7 @@ def _leave(
 
 
 def _free(schedules: Sequence[ScheduleColumns], held: Sequence[HeldRow]) -> Operation[None]:
-    """Begin the fixed delays that waited for these ends, and free the jobs behind them."""
+    """Start the fixed delays that awaited these jobs, and unblock the jobs behind them."""
     ended = {row.id for row in held}
     delays = [
         {"id": row.id, "next_at": after_awaited(row)} for row in schedules if row.awaiting in ended
@@ -275,7 +275,7 @@ def _free(schedules: Sequence[ScheduleColumns], held: Sequence[HeldRow]) -> Oper
 
 
 def after_awaited(row: ScheduleColumns) -> int | None:
-    """When a schedule is due next, now that the run it awaited has ended."""
+    """Return when a schedule is due next, now that the run that it awaited has ended."""
     if row.pause is not None:
         return row.next_at
     try:
@@ -286,7 +286,7 @@ def after_awaited(row: ScheduleColumns) -> int | None:
 
 
 def _record_attempts(settlements: Iterable[Settlement], held: Sequence[HeldRow]) -> Operation[None]:
-    """An attempt that ended its job well is the job's own row; the others get one here."""
+    """Record attempts that did not succeed; a successful one is recorded by the job's own row."""
     facts = {row.id: row for row in held}
     records = []
     for settlement in settlements:
@@ -311,9 +311,9 @@ def _record_attempts(settlements: Iterable[Settlement], held: Sequence[HeldRow])
 
 
 def done_before(lost: Mapping[int, tuple[int, State]]) -> Operation[set[int]]:
-    """Jobs that are not held because this very end was written, and its answer lost.
+    """Return the jobs whose end was already written by a call whose answer was lost.
 
-    ``lost`` tells for each the fence under which it was to be written, and what it was to become.
+    ``lost`` has the fencing token and the intended state of each job.
     """
     found = (yield Ask("whose", {"ids": list(lost)})) if lost else []
     return {number for number, state, fence in found if (fence, state) == lost[number]}

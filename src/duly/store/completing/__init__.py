@@ -29,7 +29,7 @@ def open_completion(
     features: bool = True,
     clock: Callable[[], datetime] | None = None,
 ) -> "JobCompletion":
-    """What ``transaction()`` is, for one attempt at a job.
+    """Return the context manager behind ``transaction()``, for one attempt at a job.
 
     ``settlement`` says what the job becomes, with its result as it was encoded by ``encode``.
     """

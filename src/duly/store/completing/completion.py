@@ -1,12 +1,12 @@
-"""How a job is ended in the transaction of its task.
+"""Complete a job in the transaction of its task.
 
-The job's row is not touched before the end of the block: while the task works, its heartbeat, a
-cancellation and whoever takes lost jobs back are not held up. At the end the job is settled as any
-other is, under its fence, by the last statements before COMMIT. If it is not this worker's any
-more, nothing is kept.
+The job's row is not locked before the end of the block: while the task works, its heartbeat, a
+cancellation and the reclaim of lost jobs are not blocked. At the end the job is settled as any
+other is, under its fencing token, by the last statements before COMMIT. If the worker has lost the
+job by then, nothing is kept.
 
-An answer to COMMIT that is lost is looked for on another connection. Whoever asks for the job's row
-there waits for the first transaction to end, one way or the other, and then knows.
+If the answer to COMMIT is lost, another connection finds out the outcome. It locks the job's row,
+so it waits until the first transaction has committed or rolled back.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from duly.store.values import READY, SCHEDULES, HeldJob, Settled, Settlement
 
 Found: TypeAlias = Literal["done", "open", "lost"]
 
-_TRIES = 6  # of ending a job that needs a new day, or is caught in a deadlock
+_TRIES = 6  # attempts to end a job if a daily partition is missing or after a deadlock
 _BETWEEN_LOOKS = 0.2  # seconds
 
 
@@ -58,7 +58,7 @@ class JobCompletion:
         self._async: AsyncTransaction | None = None
 
     def complete(self, result: object = None, /) -> None:
-        """Say what the result of the job is."""
+        """Set the result of the job."""
         self._result = self._encode(result)
 
     def __enter__(self) -> Transaction:
@@ -146,12 +146,12 @@ class JobCompletion:
         await transaction.nudge(topics)
 
     def _explain(self, error: psycopg.Error) -> NoReturn:
-        """Raise in our own words what was wrong before anything could be kept."""
+        """Raise duly's error for a database error before COMMIT, when nothing was written."""
         place = self._opener.place
         raise faults.translated(error, place=place, committing=False) or error from error
 
     def _look(self, settlement: Settlement) -> Found | None:
-        """What became of the job, by another connection; None if there is none to be had."""
+        """Read the outcome of the job on another connection; None if none can be opened."""
         until = boottime() + self._opener.patience
         while boottime() < until:
             try:
@@ -190,7 +190,7 @@ class JobCompletion:
 
 
 def _ending(settlement: Settlement) -> Operation[list[str]]:
-    """End the job: who is to be nudged."""
+    """End the job; return the topics to notify."""
     topics = set[str]()
     if settlement.job.schedule_id is not None:
         topics |= {SCHEDULES, READY}
@@ -204,7 +204,7 @@ def _ending(settlement: Settlement) -> Operation[list[str]]:
 
 
 def _settled(settlement: Settlement) -> Operation[Settled]:
-    """Settle; again if that may help: a savepoint keeps what the task has written."""
+    """Settle the job, and retry where that may help; a savepoint keeps the task's writes."""
     ids, tries = Ids(), 0
     while True:
         yield Ask("savepoint")
@@ -227,7 +227,7 @@ def _may_help(error: psycopg.Error) -> bool:
 
 
 def _make_days() -> Operation[None]:
-    """Today's and tomorrow's, in the same transaction, which is about to end."""
+    """Create the partitions of today and tomorrow, in the same transaction."""
     for parent, instant in (yield Ask("missing_days", {"days": 1})):
         yield Ask("make_day", {"parent": parent, "instant": instant})
 

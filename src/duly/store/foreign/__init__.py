@@ -1,4 +1,4 @@
-"""Connections that are not ours: whoever asks has it done inside of their own transaction."""
+"""Writes on the caller's own connection, inside the caller's transaction."""
 
 from duly.store.foreign.changes import Verb, Work, awrite_on, write_on
 from duly.store.foreign.emit import aemit_on, emit_on

@@ -1,12 +1,12 @@
-"""Every other write inside the caller's own transaction: a store, on the caller's connection.
+"""All writes except enqueue and emit inside the caller's transaction: a store on its connection.
 
-The store has the nouns and operations of any other, and lives as long as one call. What it writes
-is there, or is not, with the caller's transaction; nobody is nudged, because nothing has happened
-before that commits.
+The store has the nouns and operations of any other, and lives as long as one call. Its writes are
+committed or rolled back with the caller's transaction. No process is notified, because nothing has
+happened before the commit.
 
-Two things cannot be had on a connection that is not ours, and are refused. A transaction that is
-repeatable read does not see what others have committed, and who decides about a schedule must. And
-a row of a day that has no partition yet would need one made, which is not for others to wait for.
+Two things are not possible on the caller's connection, and are refused. A repeatable read
+transaction does not see what others have committed, which a decision about a schedule needs. And a
+row of a day without a partition would need one created, and other transactions would wait for that.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -39,9 +39,9 @@ _CHECK_VIOLATION = "23514"
 
 
 class Verb(NamedTuple):
-    """What the caller said, for those who should have said it otherwise.
+    """The method that the caller used, for error messages that name the right one.
 
-    ``decides``: by what others have committed meanwhile; it may be refused after it has written.
+    ``decides``: the outcome depends on what others committed; it may be refused after writing.
     """
 
     owner: str
@@ -59,7 +59,7 @@ class Verb(NamedTuple):
 
 
 def write_on(connection: object, work: Work[T], verb: Verb) -> T:
-    """Have the work done by a store in the transaction of the connection."""
+    """Run the work on a store in the transaction of the connection."""
     driver = driver_of(connection)
     if driver.waits:
         raise InvalidValue(f"this is {named(connection)}: await {verb.awaited}")
@@ -67,7 +67,7 @@ def write_on(connection: object, work: Work[T], verb: Verb) -> T:
 
 
 async def awrite_on(connection: object, work: Work[T], verb: Verb) -> T:
-    """The same, on a connection whose statements are awaited."""
+    """Run the work like ``write_on``, on an asynchronous connection."""
     driver = driver_of(connection)
     if not driver.waits:
         raise InvalidValue(
@@ -91,7 +91,7 @@ async def _visit(driver: Driver, connection: object, work: Work[T], *, decides: 
 
 def _see_what_others_commit(talk: Talk) -> Operation[None]:
     if not talk.on_postgres:
-        return  # whoever writes there is alone
+        return  # SQLite has one writer at a time
     [(found,)] = yield Ask("isolation")
     if found != "read committed":
         raise InvalidValue(
@@ -101,7 +101,7 @@ def _see_what_others_commit(talk: Talk) -> Operation[None]:
 
 
 class _Guest:
-    """A connection of somebody else's, as the database of a store."""
+    """The caller's connection as the database of a store."""
 
     def __init__(self, talk: Talk, *, whole: bool) -> None:
         self.dialect: Dialect = talk.dialect
@@ -124,10 +124,10 @@ class _Guest:
         return await carry_out(self._talk, start())
 
     def nudge(self, topics: Sequence[str], /) -> None:
-        """Whoever commits does not tell us, and others look for themselves before long."""
+        """Do nothing: duly is not told of the caller's commit, and other processes poll."""
 
     def listen(self, listener: Callable[[str], None], /) -> None:
-        """Nothing is heard in the time of one call."""
+        """Do nothing: the store lives for one call only."""
 
     async def applied(self) -> list[int]:
         raise WrongState("a connection of yours is not migrated; run duly db migrate")
@@ -139,14 +139,14 @@ class _Guest:
         raise WrongState("a connection of yours is not migrated; run duly db migrate")
 
     async def open(self) -> None:
-        """It is open."""
+        """Do nothing: the connection is open."""
 
     async def close(self) -> None:
-        """It is others' to close."""
+        """Do nothing: the caller closes the connection."""
 
 
 def _lacks_a_place(error: BaseException) -> bool:
-    """Whether it says, under whatever frameworks have put around it, that a day is missing.
+    """Return whether the error, unwrapped from a framework's, says that a partition is missing.
 
     The message is translated into the server's language; only this one names no constraint.
     """

@@ -1,4 +1,4 @@
-"""The connections that callers have, and how each kind is spoken to: one table, ``DRIVERS``.
+"""The supported kinds of callers' connections, and how to use each: one table, ``DRIVERS``.
 
 A driver is recognised by the names of its classes and never imported: one that is not installed
 need not be, and one of which there is a connection has been imported already, so it is found among
@@ -18,7 +18,7 @@ Values: TypeAlias = Any  # as the driver wants them
 
 
 class Style(NamedTuple):
-    """How a driver writes the place of a value (PEP 249), and takes the values."""
+    """A driver's parameter style (PEP 249): its placeholders, and the form of the values."""
 
     place: str
     by_name: bool = False
@@ -36,7 +36,7 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """How connections of some classes are spoken to."""
+    """How to use connections of some classes."""
 
     package: str
     classes: tuple[str, ...]
@@ -105,7 +105,7 @@ def _fetched(cursor: Connection) -> list[Row]:
 
 
 def _beneath(connection: Connection) -> bool:
-    """Whether there is a transaction, according to the driver under a framework."""
+    """Return whether a transaction is open, according to the driver under a framework."""
     driver = recognised(connection)
     return driver is None or driver.in_transaction(connection)
 

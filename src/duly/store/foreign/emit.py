@@ -1,7 +1,7 @@
-"""Say inside the caller's own transaction what happened, on whatever connection the caller has.
+"""Emit events inside the caller's own transaction, on any supported connection.
 
-One statement writes. What was said is there, or is not, with the caller's transaction; nobody is
-nudged, because nothing has happened before it commits: whoever reacts looks by itself.
+One statement writes. The events are committed or rolled back with the caller's transaction. No
+process is notified, because nothing has happened before the commit: the reactor polls.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from duly.store.ids import all_new
 
 
 def emit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
-    """Remember events, in the transaction of the connection: their numbers."""
+    """Store events in the transaction of the connection; return their ids."""
     driver = driver_of(connection)
     if driver.waits:
         raise InvalidValue(f"this is {named(connection)}: await duly.aemit(…, connection=…)")
@@ -26,7 +26,7 @@ def emit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
 
 
 async def aemit_on(connection: object, said: Sequence[Emitted]) -> list[int]:
-    """The same, on a connection whose statements are awaited."""
+    """Store events like ``emit_on``, on an asynchronous connection."""
     driver = driver_of(connection)
     if not driver.waits:
         raise InvalidValue(

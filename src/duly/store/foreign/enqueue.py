@@ -1,7 +1,7 @@
-"""Enqueue inside the caller's own transaction, on whatever connection the caller has.
+"""Enqueue jobs inside the caller's own transaction, on any supported connection.
 
 The operation is the one that runs on our own connections. Jobs appear, or vanish, with the caller's
-transaction. Nobody is nudged, because nothing has happened before it commits.
+transaction. No process is notified, because nothing has happened before the commit.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from duly.store.jobs import NumberedCall
 
 
 def enqueue_on(connection: object, calls: Sequence[JobRequest]) -> list[int]:
-    """Remember jobs, in the transaction of the connection: their numbers."""
+    """Store jobs in the transaction of the connection; return their ids."""
     driver = driver_of(connection)
     if driver.waits:
         raise InvalidValue(f"this is {named(connection)}: await {_awaited(calls)}")
@@ -28,7 +28,7 @@ def enqueue_on(connection: object, calls: Sequence[JobRequest]) -> list[int]:
 
 
 async def aenqueue_on(connection: object, calls: Sequence[JobRequest]) -> list[int]:
-    """The same, on a connection whose statements are awaited."""
+    """Store jobs like ``enqueue_on``, on an asynchronous connection."""
     driver = driver_of(connection)
     if not driver.waits:
         raise InvalidValue(
@@ -46,9 +46,10 @@ async def aenqueue_on(connection: object, calls: Sequence[JobRequest]) -> list[i
 
 
 def _enqueue(talk: Talk, calls: Sequence[JobRequest]) -> Operation[list[int]]:
-    """Without keys, one statement writes. A key that is taken is noticed before anything changed.
+    """Enqueue the jobs, in a savepoint only where one is needed.
 
-    So who enqueues one job after the other needs no savepoint.
+    Without keys, one statement writes. A key that is taken is noticed before anything is changed.
+    So a caller that enqueues one job after the other needs no savepoint.
     """
     ids = yield from reserved(len(calls))
     numbers = ids.take(len(calls))
@@ -60,14 +61,14 @@ def _enqueue(talk: Talk, calls: Sequence[JobRequest]) -> Operation[list[int]]:
 
 
 def _check(calls: Sequence[JobRequest]) -> None:
-    """Refuse here what PostgreSQL would refuse, and end the caller's transaction for it."""
+    """Refuse invalid values here: an error of PostgreSQL would abort the caller's transaction."""
     for call in calls:
         check_text(call.args, "arguments", longest=LONGEST_ARGS)
         check_text(call.retry or "", "retry", longest=LONGEST_ARGS)
 
 
 def _awaited(calls: Sequence[JobRequest]) -> str:
-    """What the caller could have said."""
+    """Return the asynchronous call that the caller should have used, for the error message."""
     if len(calls) == 1:
         return f"{calls[0].task}.using(connection=…).aenqueue(…)"
     return "duly.aenqueue_many(…, connection=…)"

@@ -1,4 +1,4 @@
-"""How a connection that is not ours is asked: statements by their names, values by theirs.
+"""Run the store's named statements on a caller's connection.
 
 Where a value stands in a statement, and how it is handed over, is the driver's (``drivers``). What
 it is, is the database's: a list is an array on PostgreSQL and JSON on SQLite, and the moment is the
@@ -64,7 +64,7 @@ _NO_TEXTS: frozenset[str] = frozenset()
 
 
 class Brackets(NamedTuple):
-    """What comes before and after the statements, and what comes instead if one fails."""
+    """The statements before and after an operation, and those that undo it if one fails."""
 
     before: str
     after: str
@@ -77,7 +77,7 @@ _SAVEPOINT = Brackets("savepoint", "release", ("go back", "release"))
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A connection, and everything that is to be known for asking it."""
+    """A connection, with everything that is needed to send statements on it."""
 
     driver: Driver
     connection: Connection
@@ -110,13 +110,15 @@ class Talk:
         return self.driver.execute(self.connection, written.text, values)
 
     def brackets(self, *, whole: bool) -> Brackets | None:
-        """``whole``: it may be refused after something was written, and then all of it is undone.
+        """Return the transaction or savepoint that an operation needs; None if it needs neither.
 
-        To be asked after a first statement, which is what begins the caller's transaction.
+        ``whole``: the operation may be refused after it has written, and is then undone completely.
 
-        From the 65th savepoint on that writes in one transaction, everybody's reads are slower on
-        PostgreSQL. So there is none where it is not needed: an error of the server ends the
-        transaction there.
+        Call this after a first statement, which is what begins the caller's transaction.
+
+        From the 65th savepoint that writes in one transaction, reads of all sessions are slower on
+        PostgreSQL. So there is no savepoint where it is not needed: an error of the server aborts
+        the transaction there anyway.
         """
         if not self.driver.in_transaction(self.connection):
             return _TRANSACTION
@@ -146,7 +148,7 @@ def _refuse_other_sqlite(module: str) -> None:
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of what never waits: it ends where it begins."""
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -157,7 +159,7 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def carry_out(talk: Talk, operation: Operation[T]) -> T:
-    """Carry the operation through to its result; waits only where the driver does."""
+    """Run the operation and return its result; wait only where the driver does."""
     try:
         ask = next(operation)
         while True:
@@ -190,7 +192,7 @@ def bracketed(brackets: Brackets | None, operation: Operation[T]) -> Operation[T
 
 
 def reserved(count: int) -> Operation[Ids]:
-    """So many numbers, or more: what is left of them is forgotten.
+    """Reserve at least this many ids; unused ones are lost.
 
     SQLite takes the reservation back when the caller rolls back.
 
@@ -228,7 +230,7 @@ def named(connection: object) -> str:
 
 
 class _Written(NamedTuple):
-    """A statement as a driver wants it, and the names of its values in the order of the places."""
+    """A statement in a driver's form, and the names of its values in placeholder order."""
 
     text: str
     names: tuple[str, ...]
