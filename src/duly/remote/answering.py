@@ -24,9 +24,9 @@ from duly.rules import Budget
 from duly.store.store import Store
 from duly.version import __version__
 
-FORM: Final = 2  # of what goes to and fro: another number is another language
-LARGEST: Final = 16 * 1024 * 1024  # bytes of one question
-MOST_ROWS: Final = 10_000  # of one answer
+FORM: Final = 2  # protocol version: another number is incompatible
+LARGEST: Final = 16 * 1024 * 1024  # bytes of one request
+MOST_ROWS: Final = 10_000  # rows of one response
 _COUNTS: Final = ("limit", "at_most", "count", "changes")
 
 
@@ -43,7 +43,7 @@ async def answer(store: Store, noun: str, verb: str, body: bytes, *, user: User)
     words = _signed(call, read, user.name)
     asked = _OTHERWISE.get((noun, verb)) or getattr(getattr(store, noun), verb)
     found = await (asked(store, **words) if (noun, verb) in _OTHERWISE else asked(**words))
-    # Whoever may change a plan has to see all of it.
+    # A user who may change a plan has to see all of it.
     write = writer(call.answers, hiding=not user.may("operator"))
     return msgspec.json.encode(write(found))
 
@@ -124,9 +124,9 @@ async def _edit(store: Store, *, name: str, seen: StoredSchedule, plan: Plan) ->
     return await store.schedules.edit(name, change)
 
 
-# What is asked in other words from afar.
+# Verbs with another form over HTTP.
 _OTHERWISE: Final[Mapping[Verb, Callable[..., Awaitable[Any]]]] = {("schedules", "edit"): _edit}
-# What has a submitter: most of it is not in the audit log because of that.
+# Verbs whose values have a submitter: most are not in the audit log because of that.
 _SUBMITTED: Final[Mapping[Verb, str]] = {
     ("jobs", "enqueue"): "calls",
     ("jobs", "enqueue_once"): "calls",

@@ -19,7 +19,7 @@ from duly.errors import InvalidValue, OutcomeUnknown, StoreUnavailable
 from duly.remote.token import RemoteToken
 
 LARGEST: Final = 64 * 1024 * 1024  # bytes of one answer
-PATIENCE: Final = 30.0  # seconds until somebody who says nothing is given up
+PATIENCE: Final = 30.0  # seconds without an answer until the server is given up
 LONG_PATIENCE: Final = 600.0
 
 
@@ -60,7 +60,7 @@ class ServerConnection:
         try:
             return await self._asked(question, used or self._new())
         except StoreUnavailable:
-            # It may have been closed by the other side the moment we used it.
+            # The server may have closed it the moment we used it.
             if used is None or question.changes:
                 raise
             return await self._asked(question, self._new())

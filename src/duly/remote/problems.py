@@ -17,7 +17,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _OTHER = 400
-# The most particular first: an error is the first of these that it is.
+# The most specific class first: an error gets the slug of the first class that matches.
 _KINDS: Final[Mapping[type[DulyError], tuple[int, str]]] = {
     errors.NotSignedIn: (401, "It is not known who asks"),
     errors.NotAllowed: (403, "Who asks may not do this"),

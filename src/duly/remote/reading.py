@@ -57,7 +57,7 @@ def reader(kind: Any, *, trusting: bool = False) -> Read:  # noqa: ANN401, C901,
         case "mapping":
             return _read_mapping(*map(inner, get_args(kind)), named=get_args(kind)[0] is str)
         case "record":
-            # What somebody has seen is compared with what is there, and never written.
+            # A schedule that a client has seen is compared with the stored one and never written.
             return _read_record(kind, trusting=trusting or kind is StoredSchedule)
         case _:
             raise NotImplementedError(f"{kind!r} has no form as JSON")

@@ -182,7 +182,7 @@ class RemoteSchedules(RemoteNoun):
         for _ in range(TRIES):
             before, seen = seen, cast("StoredSchedule", await self.get(name))
             if refused is not None and before is not None and before.plan == seen.plan:
-                break  # it was not because of somebody else
+                break  # the error was not caused by a concurrent change
             words = {"name": name, "seen": seen, "plan": change(seen.plan)}
             try:
                 return cast("StoredSchedule", await self._ask(edited, words))

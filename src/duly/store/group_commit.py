@@ -14,7 +14,7 @@ from duly.model.job import JobRequest
 
 MOST = 5_000
 
-# What somebody asked for, and what tells them the numbers under which it was written.
+# The requested jobs, and the future that receives their ids when they are written.
 Asked: TypeAlias = tuple[Sequence[JobRequest], "asyncio.Future[list[int]]"]
 
 
@@ -54,13 +54,13 @@ class GroupCommit:
         try:
             numbers = iter(await self._write([call for calls, _ in batch for call in calls]))
         except StoreUnavailable as error:
-            for _, written in batch:  # it is nobody's fault, and would be the same for each alone
+            for _, written in batch:  # no single call caused it: each alone would fail too
                 _refuse(written, error)
         except Exception as error:  # noqa: BLE001 - it belongs to who asked
             if len(batch) == 1:
                 _refuse(batch[0][1], error)
                 return
-            # It may be the fault of one of them, and the others do not have to pay for it.
+            # One of the calls may have caused it, and the others must not fail with it.
             for one in batch:
                 await self._together([one])
         else:

@@ -6,8 +6,8 @@ rise and are short.
 
 A database can go back: it is restored from a backup, or fails over to a standby that had not heard
 everything. It then hands out blocks that running processes still count in. So a reservation is a
-row, and whoever writes under reserved numbers asks in the same transaction whether that row is
-there (``Reservation.confirm``). If it is not, nothing that was written under these numbers is there
+row, and a transaction that writes under reserved numbers checks that this row is there
+(``Ids.confirm``). If it is not, nothing that was written under these numbers is there
 either, since it was written later: the numbers are dropped (``Forgotten``) and others are drawn.
 
 An operation draws what it needs. If the blocks run dry in the middle of one, it stops with ``Dry``,
@@ -28,7 +28,7 @@ from duly.store.database import Ask, Operation, Row, Start, Value
 T = TypeVar("T")
 
 BLOCK = 1_000
-# Reservations are forgotten by the store after a day. Nobody counts in one that is nearly as old.
+# The store deletes reservations after a day. A process stops using one well before that.
 LONGEST_USE: Final = 6 * 3_600.0  # seconds
 
 
@@ -53,7 +53,7 @@ class Forgotten(Exception):
 
 
 class NumbersTaken(StoreUnavailable):
-    """Rows are there under numbers that were drawn for new ones."""
+    """There are rows already under numbers that were reserved for new ones."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -79,11 +79,11 @@ class Ids:
 
     @classmethod
     def held(cls) -> "Ids":
-        """A new and empty reservation."""
+        """Return a new, empty reservation."""
         return cls(secrets.token_hex(12))
 
     def take(self, count: int) -> list[int]:
-        """Numbers that are written only after ``confirm``; ``Dry`` if there are too few."""
+        """Return numbers, to be used only after ``confirm``; raise ``Dry`` if too few are left."""
         with self._lock:
             if self.holder is not None and boottime() > self._fresh_until:
                 self._blocks.clear()
@@ -111,7 +111,7 @@ class Ids:
 
     @property
     def reservation(self) -> dict[str, Value]:
-        """The values with which a statement confirms the reservation."""
+        """Return the parameters by which a statement confirms the reservation."""
         return {"holder": self.holder, "block": self._last}
 
     def confirm(self) -> Operation[None]:
@@ -120,11 +120,11 @@ class Ids:
             raise Forgotten(self)
 
     def attempt(self) -> "RunIds":
-        """For one run of an operation, which may have to be run again."""
+        """Return numbers for one run of an operation, which may have to be run again."""
         return RunIds(self)
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Numbers that nobody has used, and nobody will."""
+        """Return unused numbers to the pool."""
         runs: list[range] = []
         for number in numbers:
             if runs and runs[-1].stop == number:
@@ -136,7 +136,7 @@ class Ids:
 
 
 class RunIds(Ids):
-    """Draws from a pool, for one run of an operation. If that has too few, all are given back."""
+    """Numbers from a pool for one run of an operation; all are given back if there are too few."""
 
     def __init__(self, pool: Ids) -> None:
         super().__init__()
@@ -159,9 +159,9 @@ class RunIds(Ids):
 
 
 class KeptIds(Ids):
-    """Numbers that stay the same however often an operation is run: so it finds what it has done.
+    """Numbers that stay the same in every run of an operation, so that it finds its own rows.
 
-    ``pool`` is asked for the reservation in force, of which there is another when one is forgotten.
+    ``pool`` returns the current reservation; there is a new one when the database lost the last.
     """
 
     def __init__(self, pool: Callable[[], Ids]) -> None:
@@ -169,11 +169,11 @@ class KeptIds(Ids):
         self._pool = pool
         self._from: Ids | None = None
         self._numbers: list[int] = []
-        self.again = False  # these numbers may have been written under before
+        self.again = False  # rows may have been written under these numbers before
 
     @classmethod
     def again_from(cls, pool: Ids, numbers: list[int], following: Callable[[], Ids]) -> "KeptIds":
-        """Numbers that may have been written under already."""
+        """Return numbers under which rows may have been written already."""
         kept = cls(following)
         kept._from, kept._numbers = pool, numbers
         return kept
@@ -193,18 +193,18 @@ class KeptIds(Ids):
         return iter(self._numbers)
 
     def drop(self) -> None:
-        """Draw others the next time."""
+        """Forget these numbers: the next ``draw`` reserves others."""
         self._from = None
 
     def all_new(self, written: Sequence[Row], wanted: int) -> None:
-        """Refuse if rows were there that an earlier run of the operation cannot have written."""
+        """Raise ``NumbersTaken`` if there were rows that no earlier run can have written."""
         if not self.again and len(written) < wanted:
             self.drop()
             raise NumbersTaken
 
 
 def numbered(kept: KeptIds, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
-    """Start ``work`` with ``count`` numbers, the same each time."""
+    """Return an operation that runs ``work`` with ``count`` numbers, the same in each run."""
 
     def start() -> Operation[T]:
         numbers = yield from kept.draw(count)
@@ -214,7 +214,7 @@ def numbered(kept: KeptIds, count: int, work: Callable[[list[int]], Operation[T]
 
 
 def all_new(written: Sequence[Row], wanted: int) -> None:
-    """Refuse if rows were there before under numbers that were drawn for new ones."""
+    """Raise ``NumbersTaken`` if there were rows under numbers that were drawn for new ones."""
     if len(written) < wanted:
         raise NumbersTaken
 
@@ -230,6 +230,6 @@ def reserve_many(blocks: int, holder: str | None) -> Operation[list[int]]:
 
 
 def reserve() -> Operation[int]:
-    """The number of a new block."""
+    """Reserve a block and return its number."""
     [(block,)] = yield Ask("reserve_ids")
     return int(block)

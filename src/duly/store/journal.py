@@ -1,8 +1,8 @@
-"""Operations on what jobs say while they run.
+"""Operations on the log lines and the progress of running jobs.
 
-Written only while the job is run under the fence of its claim: what a worker that lost its lease
-still has to say is dropped. The jobs are held first and their lines counted afterwards, in a
-statement of its own, which sees what was committed while we waited.
+They are written only under the fencing token of the job's claim: the lines of a worker that lost
+its lease are dropped. The jobs are locked first and their lines counted afterwards, in a statement
+of its own, which sees what was committed while this transaction waited.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -39,7 +39,7 @@ def _write_lines(entries: Sequence[LogEntry], begun: Begun, *, again: bool) -> O
     by_job: dict[int, list[LogEntry]] = {}
     for entry in entries:
         by_job.setdefault(entry.job_id, []).append(entry)
-    if not (again and begun):  # it may have ended before it had begun
+    if not (again and begun):  # the first call may have failed before it began
         found = yield Ask("log_lengths", {"ids": list(by_job)})
         begun.update(dict.fromkeys(by_job, (0, 0)))
         begun.update({job_id: (last, size) for job_id, last, size in found})

@@ -49,7 +49,7 @@ PATIENCE = timedelta(seconds=60)
 def fire(
     decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust, settled: bool = False
 ) -> Operation[FiringResult]:
-    """Fire what is due, at most ``limit`` schedules: those with ``settled`` moments, or the others.
+    """Fire at most ``limit`` due schedules: those with ``settled`` moments, or the others.
 
     Settled moments are behind the cursor and in the ledger already.
     """
@@ -82,10 +82,10 @@ def fire(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A schedule that cannot be decided: it is set aside, and says why.
+    """A schedule that cannot be decided: it is set aside with the reason.
 
-    Not for ever: the fault may be this node's own, and another one, or a later one, may do better.
-    Its cursor stays, so nothing is lost meanwhile.
+    It is tried again later: the fault may be this node's, and another node or version may succeed.
+    Its cursor stays, so no moment is lost meanwhile.
     """
 
     id: int
@@ -100,7 +100,7 @@ class Fault:
 def decided(
     due: Sequence[ScheduleColumns], decide: Decide, now: datetime
 ) -> Operation[tuple[list[Firing], list[Fault]]]:
-    """What is to become of each of these schedules."""
+    """Decide each of these due schedules; return the decisions and the faults."""
     by_id = {row.id: row for row in due}
     schedules: list[StoredSchedule] = []
     firings: list[Firing] = []
@@ -252,7 +252,7 @@ def write(
 def write_manual(
     schedule: StoredSchedule, entries: Sequence[LedgerEntry], *, series: int, ids: Ids
 ) -> Operation[list[int]]:
-    """Write fires that stand beside the clock: the cursor does not move. The jobs of each."""
+    """Write fires outside the clock, without moving the cursor; return the ids of their jobs."""
     numbers = yield from ids.draw(2 * len(entries))
     kept = [(schedule, entry, next(numbers), next(numbers)) for entry in entries]
     fires = [
@@ -265,7 +265,7 @@ def write_manual(
 
 
 def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
-    """Ask running jobs to end: those that run."""
+    """Ask running jobs to end; return the ids of those that run."""
     signals = [{"job_id": number, "what": "cancel", "reason": reason} for number in job_ids]
     told = yield Ask("send_signals", {"rows": rows.packed(signals)})
     return [number for (number,) in told]
@@ -380,7 +380,7 @@ def _taken(
         "due_at": to_us(entry.due_at),
         "fire_id": fire_id,
         "deadline": rows.instant(entry.deadline),
-        "late": schedule.plan.policies.late,  # it may be another one than when the job was made
+        "late": schedule.plan.policies.late,  # it may differ from when the job was made
     }
 
 

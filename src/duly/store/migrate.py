@@ -1,4 +1,4 @@
-"""The schema of a database, brought to what this version of duly works with.
+"""Migrate the schema of a database to the one that this version of duly expects.
 
 Migrations are files ``NNNN_name.sql`` in the dialect's folder. They only go forward, in one
 transaction each. One leaves the database usable for the versions of duly before it, unless its file
@@ -25,11 +25,11 @@ _MINIMUM = re.compile(r"^-- minimum: (\d{4})$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The migrations that a database has, beside those that this version of duly expects."""
+    """The applied migrations of a database, and those that this version of duly expects."""
 
     applied: tuple[int, ...]
     expected: tuple[int, ...]
-    minimum: int = 0  # the migration that one must know to use the database
+    minimum: int = 0  # the migration that a node must know to use the database
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ class Schema:
 
     @property
     def unknown(self) -> tuple[int, ...]:
-        """Those that a newer duly has applied."""
+        """Return the migrations that a newer version of duly has applied."""
         return tuple(sorted(set(self.applied) - set(self.expected)))
 
     @property
@@ -46,7 +46,7 @@ class Schema:
 
     @property
     def too_new(self) -> str | None:
-        """Why this version of duly must not use the database, if it must not."""
+        """Return why this version of duly must not use the database; None if it may."""
         known = max(self.expected, default=0)
         if self.minimum <= known:
             return None
@@ -57,7 +57,7 @@ class Schema:
 
     @property
     def problem(self) -> str | None:
-        """The problem and its remedy in one sentence; None if there is no problem."""
+        """Return the problem and its remedy in one sentence; None if there is no problem."""
         if self.too_new:
             return self.too_new
         if self.missing and not self.applied:
@@ -71,14 +71,17 @@ class Schema:
 
     @property
     def note(self) -> str | None:
-        """What is worth knowing. A migration leaves the database usable for the duly before it."""
+        """Return a notice if a newer duly migrated the database; None otherwise.
+
+        A migration leaves the database usable for the version of duly before it.
+        """
         if not self.unknown:
             return None
         return f"a newer duly has changed the database ({_named(self.unknown)} unknown to this one)"
 
 
 def migrations(dialect: Dialect) -> list[Migration]:
-    """Those of the dialect, in their order."""
+    """Return the migrations of the dialect, in order."""
     return list(_migrations(dialect))
 
 
@@ -88,9 +91,9 @@ async def migrate(
     report: Callable[[Migration], None] | None = None,
     known: Sequence[Migration] | None = None,
 ) -> list[Migration]:
-    """Apply what is missing: those that were applied here, and not by another at the same time.
+    """Apply missing migrations; return those applied by this call, not by a concurrent process.
 
-    ``known`` stands in for the dialect's own. ``report`` is told of each when it is done.
+    ``known`` replaces the dialect's migrations. ``report`` is called after each one.
     """
     schema = await check(database, known=known)
     if schema.too_new:
@@ -125,10 +128,10 @@ async def check(database: Database, *, known: Sequence[Migration] | None = None)
 
 
 async def require(database: Database, *, known: Sequence[Migration] | None = None) -> None:
-    """Refuse to go on with a database that is older than this duly, or too new for it.
+    """Raise ``SchemaMismatch`` if the database is older than this duly, or too new for it.
 
-    One that is newer, and not too new, is not refused: during a deploy, the nodes before it go on,
-    and may start again.
+    One that is newer, but not too new, is accepted: during a deploy, nodes of the previous version
+    keep running, and may restart.
     """
     problem = (await check(database, known=known)).problem
     if problem:

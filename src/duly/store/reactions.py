@@ -1,11 +1,11 @@
-"""What is done about events: rows of the ledger, and jobs that start, move, or are called off.
+"""Carry out reactions to events: write ledger rows, and start, move or cancel jobs.
 
 A decision is recorded first: where the ledger has a row for the event already, it gets no second
-one, and no job. Jobs with a key are treated as ``jobs`` treats them: what waits is moved, what runs
-is left alone and the new one waits beside it.
+one, and no job. Jobs with a key are treated as ``jobs`` treats them: a waiting job is moved; a
+running job is left alone, and the new job waits beside it.
 
-Events are committed in any order. What came later by the store's clock wins, whichever is seen
-first: an older event does not take the place of a newer one, and does not call it off.
+Events are committed in any order. The later event by the store's clock wins, whichever is processed
+first: an older event neither replaces the job of a newer one nor cancels it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,13 +38,13 @@ from duly.store.rows import JobEnding, read, span
 from duly.store.settling import end
 
 NOTHING: Final[Mapping[int, int]] = {}
-# So many events nobody has looked at are read for what they call off: ten looks, so that a backlog
-# of any length costs the same per event. What is further behind calls off when it is looked at.
+# So many unprocessed events are searched for cancellations: ten batches, so that a backlog of any
+# length costs the same per event. Events further behind cancel jobs when they are processed.
 AHEAD: Final = 2_000
 
 
 class Revision(NamedTuple):
-    """What a row of the ledger says from now on."""
+    """The new contents of a ledger row."""
 
     schedule_id: int
     due_at: int
@@ -56,7 +56,7 @@ class Revision(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The job that a key stands for, and the event that made it so, if that is known."""
+    """The job that holds a key, and the event that started it, if known."""
 
     id: int
     state: State
@@ -70,7 +70,10 @@ class Holder(NamedTuple):
         return self.event is not None and self.event > event.place
 
     def is_called_off_by(self, event: StoredEvent) -> bool:
-        """Only if it has not begun, and if an event asked for it: a person's word stands."""
+        """Return whether the event cancels the job.
+
+        Only a job that has not begun and that an event started: a job from a person stays.
+        """
         return (
             self.state in WAITING
             and self.attempt == 0
@@ -82,7 +85,7 @@ class Holder(NamedTuple):
     def revised(
         self, outcome: Outcome, reason: str, cause: Cause | None = None
     ) -> Iterator[Revision]:
-        """Its row in the ledger, if it can be found."""
+        """Yield the revision of the job's ledger row, if the row is known."""
         if self.event is None or self.schedule_id is None or self.fire_id is None:
             return
         place = (self.schedule_id, to_us(self.event[0]), self.fire_id)
@@ -90,7 +93,7 @@ class Holder(NamedTuple):
 
 
 def holders_in(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
-    """By task and key."""
+    """Return the holders of keys, by task and key."""
     return {
         (task, key): Holder(
             number,
@@ -107,17 +110,17 @@ def holders_in(found: Iterable[Row]) -> dict[tuple[str, str], Holder]:
 
 @dataclass(slots=True)
 class ReactionResult:
-    """What was written."""
+    """The result of carrying out reactions."""
 
     jobs: list[int] = field(default_factory=list)
-    queues: list[str] = field(default_factory=list)  # where some can be claimed now
+    queues: list[str] = field(default_factory=list)  # queues with jobs that can be claimed now
     later: int = 0
     skipped: int = 0
     withdrawn: int = 0
 
 
 class NumberedStart(NamedTuple):
-    """A start, and the numbers of its row in the ledger and of its job."""
+    """A job to start, with the ids of its ledger row and of the job."""
 
     start: StartJob
     fire_id: int
@@ -149,9 +152,9 @@ def carry_out(
     ids: Ids,
     again: Mapping[int, int] = NOTHING,
 ) -> Operation[ReactionResult]:
-    """Write decisions, in their order, each at most once.
+    """Write the decisions in order, each at most once.
 
-    ``again``: of events that came to nothing, and are decided anew, the rows in the ledger.
+    ``again``: the existing ledger rows of events that led to no job and are decided anew.
     """
     decided = yield from _without_called_off(decided)
     entries = [one for one in decided if not isinstance(one, Withdrawal)]
@@ -187,7 +190,7 @@ def carry_out(
 
 
 def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]]:
-    """What a later event has called off already does not start."""
+    """Replace the start of jobs that a later event has cancelled already by a skip."""
     since: dict[str, datetime] = {}
     for one in decided:
         timing = one.schedule.plan.reaction
@@ -221,7 +224,7 @@ def _unless_called_off(one: Reaction, last: LastWords) -> Reaction:
 def _distinct(
     keyed: Iterable[NumberedStart | Withdrawal],
 ) -> list[list[NumberedStart | Withdrawal]]:
-    """In order, split so that no key comes twice in one batch."""
+    """Split the decisions, in order, into batches in which no key occurs twice."""
     batches: list[dict[tuple[str, str], NumberedStart | Withdrawal]] = []
     for one in keyed:
         if not batches or _key(one) in batches[-1]:
@@ -241,7 +244,7 @@ class _Work:
     now: datetime
     ids: Ids
     done: ReactionResult = field(default_factory=ReactionResult)
-    revisions: dict[int, Revision] = field(default_factory=dict)  # the last word on each row
+    revisions: dict[int, Revision] = field(default_factory=dict)  # the last revision of each row
 
     def revise(self, *revisions: Revision) -> None:
         self.revisions |= {one.id: one for one in revisions}
@@ -253,7 +256,7 @@ class _Work:
             self._count(one, one.job_id)
 
     def under_keys(self, batch: Sequence[NumberedStart | Withdrawal]) -> Operation[None]:
-        """Of no key more than one: its row is the lock, and is taken before the job is seen."""
+        """Carry out decisions with distinct keys; lock each key's row before its job is read."""
         starts = [one for one in batch if isinstance(one, NumberedStart)]
         if starts:
             yield Ask("take_keys", {"batch": rows.packed(one.values() for one in starts)})
@@ -294,7 +297,7 @@ class _Work:
         self.done.skipped += 1
 
     def _stand_back(self, one: NumberedStart, holder: Holder) -> None:
-        """What a newer event has made stays as it is."""
+        """Merge a start into the job of a newer event, which stays as it is."""
         number = holder.event[1] if holder.event else 0
         said = f"merged: event {number} came later under the same key, and was seen first"
         self.revise(one.revised(holder.id, said, Outcome.MERGED))
@@ -302,7 +305,7 @@ class _Work:
     def _move(
         self, moving: Sequence[tuple[NumberedStart, Holder]]
     ) -> Operation[list[NumberedStart]]:
-        """Let jobs that wait stand for newer events: which of them did not wait any more."""
+        """Move waiting jobs to newer events; return the starts whose job did not wait any more."""
         batch = rows.packed(one.values(holder.id) for one, holder in moving)
         moved = {number for (number,) in (yield Ask("move_jobs", {"batch": batch}))}
         yield Ask("forget_signals_of_moved", {"batch": batch})
@@ -317,7 +320,7 @@ class _Work:
         return [one for one, holder in moving if holder.id not in moved]
 
     def _withdraw(self, one: Withdrawal, holder: Holder) -> Operation[None]:
-        """Call off what waits. What has begun goes on, and so does what no event has asked for."""
+        """Cancel a waiting job; not one that has begun, nor one that no event started."""
         if not holder.is_called_off_by(one.event):
             return
         said = f"called off by {happened(one.event)}"
@@ -338,7 +341,7 @@ class _Work:
 
 
 def _fire(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> dict[str, object]:
-    """Its row in the ledger, as it looks before keys are."""
+    """Return the ledger row of a decision, before keys are examined."""
     at, starts = to_us(one.event.at), isinstance(one, StartJob)
     return {
         "id": fire_id,
@@ -355,7 +358,7 @@ def _fire(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> dict[str, obj
 
 
 def _revision(one: StartJob | SkipEvent, fire_id: int, job_id: int) -> Revision:
-    """The same, for a row that is there."""
+    """Return the revision of an existing ledger row for a decision."""
     if isinstance(one, StartJob):
         return NumberedStart(one, fire_id, job_id).revised(job_id)
     place = (one.schedule.id, to_us(one.event.at), fire_id)

@@ -1,8 +1,8 @@
-"""Replaying: a schedule reacts to what happened without it, before it was there or while it slept.
+"""Replaying: a schedule reacts to events from before it existed or while it was paused.
 
-Only events for which its ledger has no row: the row is what keeps a reaction from being made twice,
-whether it is this or the reactor that comes second. Or a row that says that nothing was done, since
-the event lacked something or the schedule was paused: that row then says what came of it after all.
+Only events without a row in its ledger are replayed: the row prevents a second reaction, whether
+the replay or the reactor comes second. Events whose row says that nothing was done, since the event
+lacked something or the schedule was paused, are replayed too, and the row is then revised.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class ReplayRequest:
 
 @dataclass(slots=True)
 class ReplayBatch:
-    """What one transaction of it came to, and where the next begins."""
+    """The result of one transaction of a replay, and the cursor for the next."""
 
     events: int = 0
     jobs: list[int] = field(default_factory=list)
@@ -55,7 +55,7 @@ class ReplayBatch:
 
 
 def foresee(request: ReplayRequest) -> Operation[ReplayBatch]:
-    """What would be done, as far as it can be told before keys are looked at."""
+    """Return what a replay would do (dry run), without regard to keys."""
     schedule = yield from get(request.name)
     [(instant,)] = yield Ask("now")
     found, _ = yield from _next(schedule, request, request.beginning, limit=MOST_REPLAYED + 1)
@@ -70,7 +70,7 @@ def foresee(request: ReplayRequest) -> Operation[ReplayBatch]:
 
 
 def replay(request: ReplayRequest, after: EventCursor, editor: Editor) -> Operation[ReplayBatch]:
-    """React to the next events behind a place."""
+    """React to the next events after the cursor."""
     [(instant,)] = yield Ask("hold_reactor")
     _, schedule, _ = yield from held(request.name, editor)
     now = from_us(instant)
@@ -106,9 +106,9 @@ def _timing(schedule: StoredSchedule) -> On:
 def _next(
     schedule: StoredSchedule, request: ReplayRequest, after: EventCursor, *, limit: int
 ) -> Operation[tuple[list[StoredEvent], dict[int, int]]]:
-    """Those that the schedule means; and the request, if that means fewer.
+    """Return the next events that match the schedule's pattern and the request's, if narrower.
 
-    With the rows in the ledger of those that have one.
+    Return also the ledger rows of those that have one.
     """
     timing = _timing(schedule)
     pattern = _narrower(timing.pattern, request.pattern or timing.pattern)

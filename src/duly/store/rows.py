@@ -1,4 +1,4 @@
-"""Between rows and values: instants become moments, JSON becomes choices, and back.
+"""Convert rows to values and back: integers to datetimes, JSON to policies.
 
 The columns come in the order in which the parts ``schedule``, ``fire`` and ``job`` of the ``.sql``
 files name them.
@@ -35,7 +35,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class ScheduleColumns(NamedTuple):
-    """A schedule as the part ``schedule`` of the ``.sql`` files names it, and the store's time."""
+    """The columns of the part ``schedule`` in the ``.sql`` files, and the store's time."""
 
     id: int
     name: str
@@ -84,7 +84,7 @@ def length(microseconds: int | None) -> timedelta | None:
 
 
 def packed(rows: Iterable[Mapping[str, object]]) -> str:
-    """Many rows as one JSON text: one statement, one parameter, any driver."""
+    """Return many rows as one JSON text: one statement, one parameter, any driver."""
     return _ENCODER.encode(list(rows)).decode()
 
 
@@ -104,7 +104,7 @@ def schedule(row: ScheduleColumns) -> StoredSchedule:
 
 
 class StepPosition(NamedTuple):
-    """Where in a flow a job belongs: which step of it, which part of that."""
+    """The position of a job in a flow: the step, and the part of the step."""
 
     flow: int
     step: int
@@ -112,7 +112,7 @@ class StepPosition(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """A job that is locked to be ended, or to go back to waiting."""
+    """A job that is locked, to be ended or returned to waiting."""
 
     id: int
     attempt: int
@@ -132,7 +132,7 @@ class HeldRow(NamedTuple):
 
     @property
     def place(self) -> StepPosition | None:
-        """None: it is no step of a flow."""
+        """Return the job's position in its flow; None if it is not a step."""
         if self.parent is None or self.step is None or self.part is None:
             return None
         return StepPosition(self.parent, self.step, self.part)
@@ -147,7 +147,7 @@ def schedules(found: Iterable[Row]) -> list[ScheduleColumns]:
 
 
 def _plan(row: ScheduleColumns) -> Plan:
-    """The plan of a row; what this version cannot read of it is said where its timing matters."""
+    """Return the plan of a row; an unreadable part is reported only where its timing matters."""
     plain: dict[str, object] = {
         "name": row.name,
         "task": row.task,
@@ -185,12 +185,12 @@ def plan_values(plan: Plan) -> dict[str, Value]:
 
 
 def open_values(plan: Plan) -> dict[str, Value]:
-    """The same for everybody to read: without the secrets among the arguments."""
+    """Return the values of ``plan_values`` with the secrets in the arguments hidden."""
     return {**plan_values(plan), "args": hidden_json(plan.task, plan.args)}
 
 
 def policies_over(stored: str, policies: Policies) -> str:
-    """The policies as text, with those in the stored text that this version does not know."""
+    """Return the policies as text, with stored policies that this version does not know."""
     known = {field.name for field in fields(Policies)}
     try:
         foreign = {key: value for key, value in json.loads(stored).items() if key not in known}
@@ -242,7 +242,7 @@ def _tags(tags: tuple[str, ...]) -> str:
 
 
 def _taking(limits: str | None, needs: str | None, terms: str | None) -> dict[str, Any]:
-    """What a job or schedule asks of whoever runs it."""
+    """Return the limits, resource needs and terms of a job or schedule."""
     return {
         "limits": lanes_from_json(limits) if limits else (),
         "needs": json.loads(needs) if needs else {},
@@ -420,7 +420,7 @@ LAST = "\x7f"
 
 
 class EventCursor(NamedTuple):
-    """Behind which event to go on."""
+    """A cursor: the event after which to continue."""
 
     at: int
     id: int
@@ -449,7 +449,7 @@ def read(found: Iterable[Row]) -> list[StoredEvent]:
 
 
 def span(pattern: str) -> dict[str, Value]:
-    """The first and the last name that a pattern means."""
+    """Return the first and the last event name that a pattern matches."""
     if pattern.endswith("*"):
         return {"low": pattern[:-1], "high": pattern[:-1] + LAST}
     return {"low": pattern, "high": pattern}
@@ -466,7 +466,7 @@ class JobEnding:
 
 
 def run_times(found: Iterable[Row]) -> dict[int, RunTimes]:
-    """When jobs ran, by their numbers."""
+    """Return when jobs ran, by job id."""
     return {
         number: RunTimes(
             state=State(state),

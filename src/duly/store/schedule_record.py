@@ -38,7 +38,7 @@ def schedule_record(
 
 
 def _declared(name: str, row: ScheduleColumns) -> Operation[tuple[str, Plan] | None]:
-    """The app whose code declares the schedule, and its plan there."""
+    """Return the app whose code declares the schedule, and the declared plan."""
     found = yield Ask("declared_plans", {"app": "", "names": [name]})
     if not found:
         return None

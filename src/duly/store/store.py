@@ -26,7 +26,7 @@ from duly.store.verbs import Noun
 
 
 class Store(ABC):
-    """What the engine and the application ask, wherever the database is."""
+    """The interface of a store for the engine and the application, local or remote."""
 
     schedules: ScheduleStore
     ledger: LedgerStore
@@ -44,7 +44,7 @@ class Store(ABC):
     @property
     @abstractmethod
     def actor(self) -> Actor | None:
-        """In whose name the store is changed."""
+        """The actor under whose name changes are recorded."""
 
     @property
     def who(self) -> str:
@@ -57,7 +57,7 @@ class Store(ABC):
 
     @abstractmethod
     def listen(self, listener: Callable[[str], None], /) -> None:
-        """Call with a topic when something changed, here or in another process. Only a hint."""
+        """Call the listener with a topic when something changed in any process. Only a hint."""
 
     @abstractmethod
     async def open(self) -> None: ...
@@ -70,9 +70,9 @@ NOUNS: Final[Mapping[str, type[Noun]]] = get_type_hints(Store)
 
 
 class SqlStore(Store):
-    """A store in a database. ``ids`` are numbers that were reserved.
+    """A store in a database. ``ids`` are reserved numbers.
 
-    ``db`` is that of another store on the same database, with which this one shares everything.
+    ``db`` belongs to another store on the same database; this store shares all its state.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ MOST_BLOCKS = 16
 class Transactions:
     def __init__(self, database: Database, ids: Ids | None = None) -> None:
         self.database = database
-        self._pool = [ids or Ids.held()]  # shared with those who act in somebody's name
+        self._pool = [ids or Ids.held()]  # shared with the copies that ``acting`` returns
         self._listeners: list[Callable[[str], None]] = []
         self._appetite = 1
         self.actor: Actor | None = None
@@ -89,8 +89,8 @@ class Transactions:
     async def insist(self, start: Start[T], *, unknown: OutcomeUnknown | None = None) -> T:
         """Run an operation that detects by itself whether it was done before, until it is answered.
 
-        Once the outcome of a run is unknown, nobody can say that nothing was done, even if the
-        database cannot be reached any more. ``unknown`` is the outcome of a run before this call.
+        Once the outcome of a run is unknown, it stays unknown if the database cannot be reached
+        any more. ``unknown`` is the outcome of a run before this call.
         """
         lost, gives_up = 0, 0.0
         why: StoreUnavailable

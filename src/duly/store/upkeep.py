@@ -37,18 +37,18 @@ EXPIRED = "not started by its deadline"
 NEVER_CAME = "what it waited for did not happen in time"
 TOO_LONG = "ran longer than it may as a whole"
 STEPS = "steps"  # what a flow waits for
-# In the order of the database nothing that has a name is before the one or behind the other.
+# In the sort order of the database, every name is between these two.
 FIRST, LAST = "\x01", "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How long until jobs that wait need somebody; below zero if some do now."""
+    """How long until waiting jobs need the dispatcher; negative if some need it now."""
 
     due: timedelta | None
     late: timedelta | None
-    opening: timedelta | None  # of a limit whose rate lets the next job through
-    told: bool  # some were asked to end while they ran, and wait again
+    opening: timedelta | None  # of a limit whose rate admits the next job
+    told: bool  # some jobs were asked to end while they ran, and wait again
 
     @property
     def rest(self) -> timedelta | None:
@@ -84,9 +84,9 @@ def ready(limit: int) -> Operation[list[str]]:
 
 @dataclass(slots=True)
 class OverdueJobs:
-    """The queues of those that were hurried, how many expired, and where others are ready now.
+    """The queues of hurried jobs, how many jobs expired, and the queues of unblocked jobs.
 
-    And the topics of which others are to be told.
+    Also the topics to notify.
     """
 
     hurried: list[str] = field(default_factory=list)
@@ -94,15 +94,15 @@ class OverdueJobs:
     freed: list[str] = field(default_factory=list)
     tells: frozenset[str] = frozenset()
     flows: Mapping[int, JobEnding] = field(default_factory=dict)  # to be stopped, each by itself
-    more: bool = False  # others were told to end, and have not been looked at
-    distrusted: bool = False  # nothing was late by a clock that is to be believed
+    more: bool = False  # other jobs were asked to end, and have not been examined
+    distrusted: bool = False  # no job was late by a trusted clock
 
 
 def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[OverdueJobs]:
-    """Hurry late jobs, or expire them, and end those that were told to.
+    """Hurry late jobs, or expire them, and end the jobs that were asked to end.
 
-    What somebody else holds is left for the next time: it may be held for long. Nothing is late by
-    a clock that is not to be believed.
+    Jobs that another transaction holds are left for the next pass: it may hold them for long. No
+    job is late by a clock that is not trusted.
     """
     now = yield from judged(trust)
     if now is None:
@@ -205,7 +205,7 @@ def _fitting(living: Iterable[WorkerInfo]) -> Iterator[dict[str, str]]:
             forms.setdefault(task, set()).add(signature)
     for task, signatures in sorted(forms.items()):
         yield {"task": task, "waits": "worker", "low": "", "high": LAST}
-        # Whoever did not fit one of two forms may fit the other.
+        # A job that did not fit one of two signatures may fit the other.
         only = min(signatures) if len(signatures) == 1 else LAST
         yield {"task": task, "waits": "signature", "low": "", "high": only}
         yield {"task": task, "waits": "signature", "low": f"{only}{FIRST}", "high": LAST}
@@ -225,10 +225,10 @@ def take_back(
     ids: Ids,
     trust: Trust | None = None,
 ) -> Operation[TakenBack]:
-    """Take jobs back whose worker has no lease; the fence makes sure that nobody finished them.
+    """Reclaim jobs whose worker has no lease; the fencing token ensures that none was finished.
 
-    A lease that was ended for its worker is over by any clock. One that has expired is over only by
-    a clock that is to be believed.
+    A lease that was ended explicitly is over by any clock. One that has expired is over only by a
+    trusted clock.
     """
     [(now,)] = yield Ask("now")
     trusted = trust is None or trust(from_us(now))
@@ -265,7 +265,7 @@ def take_back(
         verdict = judge(job, from_us(now))
         settlements.append(Settlement(job=job, verdict=verdict, outcome=Lost.__name__.lower()))
     settled = (yield from settle(settlements, ids=ids)) if settlements else None
-    # Two reapers may find the same: it counts for the one that came first.
+    # Two reapers may find the same job: the first one counts it.
     kept = set(settled.kept) - set(settled.before) if settled else set()
     poisoned = sum(s.verdict.state is State.FAILED for s in settlements if s.job.id in kept)
     return TakenBack(
@@ -292,7 +292,7 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
     lengths = {
         "prune_history": retention.history,
         "prune_failed": retention.failed,
-        # What has no row in the ledger any more would be reacted to again by a replay.
+        # A replay would react again to an event that has no row in the ledger any more.
         "prune_events": min(retention.history, retention.fires),
         "prune_attempts": max(retention.failed, retention.history),
         "old_flows": max(retention.failed, retention.history),
@@ -310,10 +310,10 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
 
 
 def prune(statement: str, before: int, limit: int) -> Operation[int]:
-    """Forget what is old; return how many rows.
+    """Delete old rows; return how many.
 
-    Where it depends on other rows whether something may go, it is held first, and those are looked
-    at in a second statement: the first one does not see what was committed while it waited.
+    Where other rows decide whether a row may be deleted, it is locked first, and the others are
+    read in a second statement: the first one does not see what was committed while it waited.
     """
     if statement == "prune_events":
         yield Ask("hold_reactor")  # a replay makes jobs of old events

@@ -23,7 +23,7 @@ from duly.policy.verdict import Verdict
 # A decision that is made while the store holds the rows of the schedule.
 Decide = Callable[[Facts, datetime], Firing]
 
-# Whether the moment that the database's clock shows is to be believed.
+# Whether the time of the database's clock is trusted.
 Trust: TypeAlias = Callable[[datetime], bool]
 
 # Work that is overdue for longer means that no scheduler is running.
@@ -31,14 +31,14 @@ OVERDUE = timedelta(seconds=30)
 # A cursor that is further in the future was left there by a clock that was ahead.
 AHEAD = timedelta(minutes=5)
 
-# What a nudge is about.
+# Topics of notifications.
 SCHEDULES = "schedules"  # a schedule may be due earlier than it was
 JOBS = "jobs"  # a job may be due earlier than any was
-EVENTS = "events"  # something happened
+EVENTS = "events"  # an event was emitted
 READY = "ready"  # a job can be claimed: "ready:" and its queue
-WORKERS = "workers"  # a worker is told something, or one of its jobs is asked to end
-QUEUES = "queues"  # a queue was paused, limited or set free
-LOG = "log"  # a job has said something: "log:" and its number
+WORKERS = "workers"  # a worker gets an order, or one of its jobs is asked to end
+QUEUES = "queues"  # a queue was paused, resumed, or its limits changed
+LOG = "log"  # a job wrote log lines: "log:" and its number
 
 # Where a worker looks. See the migration that makes the column.
 SHELVES = range(6)
@@ -57,7 +57,7 @@ class FiringResult:
     faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
     lateness: timedelta = timedelta(0)  # of the most overdue
     rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
-    distrusted: bool = False  # some were due, and the clock was not believed
+    distrusted: bool = False  # some were due, and the clock was not trusted
     settled: bool = False  # some are due still whose ledger has rows behind the cursor
 
     def __add__(self, later: "FiringResult") -> "FiringResult":
@@ -87,7 +87,7 @@ class Declared:
     """The result of announcing the schedules that code declares."""
 
     since: datetime  # from when on the set that holds does
-    superseded: bool = False  # somebody holds a newer one: nothing was written
+    superseded: bool = False  # a node holds a newer set: nothing was written
     written: bool = False
     added: Sequence[str] = ()
     changed: Sequence[str] = ()
@@ -137,7 +137,7 @@ class QueueStep:
 class LimitStep:
     seen: LaneRule | None
     rule: LaneRule
-    dropped: bool = False  # code's word counts again
+    dropped: bool = False  # the code's declaration applies again
 
 
 Step: TypeAlias = ScheduleStep | QueueStep | LimitStep
@@ -151,7 +151,7 @@ class Dispatched:
     hurried: int = 0
     expired: int = 0
     rest: timedelta | None = None  # until the next job is due or late
-    distrusted: bool = False  # some were due or late, and the clock was not believed
+    distrusted: bool = False  # some were due or late, and the clock was not trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class Settlement:
 
     job: HeldJob
     verdict: Verdict
-    outcome: str  # the word for the attempt's record
+    outcome: str  # outcome in the attempt's record
     result: str | None = None
     keep_result: timedelta | None = None
     opens: FlowPlan | None = None  # it is a flow, and goes on with these steps
@@ -201,7 +201,7 @@ class Settled:
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
     before: Sequence[int] = ()  # those of the kept that had been written before
-    freed: Sequence[str] = ()  # queues of others who are ready now: they waited, or they follow
+    freed: Sequence[str] = ()  # queues with jobs that became ready: unblocked or follow-up
     tells: frozenset[str] = frozenset()  # topics: flows ask jobs to end, or wait for events
 
 
@@ -251,8 +251,8 @@ class Claims:
     """The claimed jobs, and whether limits of the queue are why there are no more."""
 
     jobs: Sequence[Claimed] = ()
-    full: bool = False  # as many run of this queue, or have begun, as may
-    opens_in: timedelta | None = None  # when its rate lets the next through; None: when one ends
+    full: bool = False  # the queue's concurrency or rate limit is reached
+    opens_in: timedelta | None = None  # when its rate limit admits the next; None: when one ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +285,8 @@ class StoreProgress:
     oldest_undispatched: datetime | None
     ready: int
     running: int
-    faulty: Sequence[str] = ()  # schedules that stand still until somebody mends them
-    ahead: Sequence[str] = ()  # schedules that rest until a clock that was ahead is there again
+    faulty: Sequence[str] = ()  # schedules that stand still until a person repairs them
+    ahead: Sequence[str] = ()  # schedules whose cursor a clock that was ahead left in the future
 
     @property
     def unfired_for(self) -> timedelta:
@@ -562,11 +562,11 @@ class Reacted:
     events: int = 0  # that were looked at
     jobs: int = 0  # that were made, or moved
     skipped: int = 0  # reactions that were due and came to no job
-    withdrawn: int = 0  # jobs that were called off
+    withdrawn: int = 0  # jobs that were cancelled by an event
     queues: Sequence[str] = ()  # where jobs can be claimed now
     later: int = 0  # jobs that are to wait for their moment
-    more: bool = False  # others have not been looked at
-    distrusted: bool = False  # there were some, and the clock was not believed
+    more: bool = False  # other events have not been processed
+    distrusted: bool = False  # there were events, and the clock was not trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -618,7 +618,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What a schedule made of an event: the row of the ledger, and the times of its job."""
+    """A schedule's reaction to an event: the ledger row, and the times of its job."""
 
     schedule: str
     fire: StoredFire

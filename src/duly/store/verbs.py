@@ -30,7 +30,7 @@ _DECLARED: Final = "__duly_verb__"
 
 @dataclass(frozen=True, slots=True)
 class VerbDeclaration:
-    """What is stated about a verb, besides its signature."""
+    """The declaration of a verb, besides its signature."""
 
     role: Role | None  # None: not offered over HTTP
     changes: bool  # whether asking twice may differ from asking once

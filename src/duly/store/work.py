@@ -1,7 +1,7 @@
-"""Operations of workers: a lease, and what they are told.
+"""Operations of workers: leases, heartbeats, and orders to workers.
 
-A lease belongs to the worker, one row for all its jobs. Each claim has a fence, a number that only
-ever rises: it is stored on the jobs and must be shown to write on them.
+A lease belongs to the worker, one row for all its jobs. Each claim has a fencing token, a number
+that only rises: it is stored on the jobs, and every write on them must present it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from duly.store.ids import KeptIds
 from duly.store.values import Beat
 
 MILLISECOND = 1_000  # in microseconds
-# How many jobs are told at once that their queue is fair.
+# How many jobs are updated at once when their queue becomes fair or stops to be.
 MOST_TOLD = 5_000
 
 
@@ -97,7 +97,7 @@ def held(worker: int) -> Operation[list[Claimed]]:
 
 
 def set_queue(queue: Queue) -> Operation[bool]:
-    """Whether jobs that wait already are to be told that it is fair now, or is no more."""
+    """Store a queue's settings; return whether ``fair`` changed and waiting jobs need an update."""
     rate = queue.rate
     was_fair = any(fair for *_, fair, _ in (yield Ask("hold_queue", {"queue": queue.name})))
     yield Ask(
@@ -116,7 +116,7 @@ def set_queue(queue: Queue) -> Operation[bool]:
 
 
 def set_fair(queue: Queue, *, after: int) -> Operation[int | None]:
-    """Tell the next jobs that wait whether they take turns: where to go on, or None."""
+    """Store on the next waiting jobs whether the queue is fair; return the cursor, or None."""
     told = yield Ask(
         "set_fair",
         {"name": queue.name, "fair": int(queue.fair), "after": after, "limit": MOST_TOLD},

@@ -1,1 +1,1 @@
-"""PostgreSQL, by psycopg 3: the connections, the transactions, the nudges and the statements."""
+"""PostgreSQL, by psycopg 3: connections, transactions, notifications and statements."""

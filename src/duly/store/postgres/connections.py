@@ -4,7 +4,7 @@ Not a pool that heals itself in the background: after the database was away, the
 needs a connection opens one, at once, and says what is wrong if it cannot.
 
 A call that is cancelled closes its connection. psycopg would ask the server to stop, over a second
-connection, and wait for its word: a server that does not answer would be waited for twice.
+connection, and wait for its answer: a server that does not answer would be waited for twice.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ _TYPES = use_our_types(AdaptersMap(adapters))
 
 
 class Connection(AsyncConnection[Row]):
-    """A connection that is closed when whoever waits for its answer is cancelled."""
+    """A connection that is closed when the task that waits for its answer is cancelled."""
 
     async def wait(
         self,
@@ -84,7 +84,7 @@ class Connection(AsyncConnection[Row]):
 
     @property
     def usable(self) -> bool:
-        """Whether a transaction may begin here, as far as can be known without asking."""
+        """Return whether the connection can begin a transaction, without asking the server."""
         if self.closed or self.pgconn.transaction_status != TransactionStatus.IDLE:
             return False
         # Nothing is said on an idle connection, except that it ends.
@@ -92,7 +92,7 @@ class Connection(AsyncConnection[Row]):
 
 
 class Connector:
-    """Where the database is, and how a connection to it is opened."""
+    """Opens connections to one database."""
 
     def __init__(self, url: str, *, dialect: Dialect, deadline: timedelta) -> None:
         given = read_address(url)
@@ -113,7 +113,7 @@ class Connector:
 
 
 class Connections:
-    """At most so many connections in use; whoever comes later waits, in the order of coming."""
+    """A bounded set of connections; callers beyond the bound wait in order of arrival."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], *, at_most: int) -> None:
         self._connect = connect
@@ -134,7 +134,7 @@ class Connections:
                 await self._keep(connection)
 
     async def drop_idle(self) -> None:
-        """Forget the connections not in use: what broke one has probably broken them all."""
+        """Close idle connections: what broke one connection has probably broken them all."""
         while self._idle:
             await self._idle.pop().close()
 
@@ -142,7 +142,7 @@ class Connections:
         self._closed = False
 
     async def close(self) -> None:
-        """Close them all, those in use when they are no longer in use."""
+        """Close all connections; those in use are closed when they are returned."""
         self._closed = True
         for _ in range(self._at_most):
             await self._places.acquire()
@@ -166,7 +166,7 @@ class Connections:
 
 
 async def pause(seconds: float) -> None:
-    """Wait between two attempts. Nothing that is tested or promised rests on how long."""
+    """Wait between two attempts; no test and no guarantee depends on how long."""
     loop = asyncio.get_running_loop()
     rested = loop.create_future()
     timer = loop.call_later(seconds, rested.set_result, None)
@@ -188,7 +188,7 @@ def read_address(url: str) -> dict[str, Any]:
 
 
 def place_of(given: dict[str, Any]) -> str:
-    """The database as people may read it: without a password."""
+    """Return the address of the database for display, without a password."""
     host = given.get("host") or given.get("hostaddr") or "the default host"
     port = f":{given['port']}" if given.get("port") else ""
     return f"PostgreSQL database {given.get('dbname', '(default)')} at {host}{port}"
@@ -205,7 +205,7 @@ def settings(deadline: timedelta) -> dict[str, str]:
 
 
 def _parameters(given: dict[str, Any], dialect: Dialect, *, deadline: timedelta) -> dict[str, Any]:
-    """What the user gave, and what we would like where the user gave nothing."""
+    """Return the user's connection parameters, with duly's defaults for those not given."""
     wished = {
         **KEEPALIVES,
         "application_name": "duly",

@@ -1,8 +1,8 @@
 """Runs operations on PostgreSQL.
 
-Every call ends by its deadline. Until COMMIT is sent, whatever fails has changed nothing; from then
-until its answer arrives, nobody knows, and ``OutcomeUnknown`` says so. A time-out or a cancellation
-closes the connection: its answer, if it still comes, belongs to nobody.
+Every call ends by its deadline. A failure before COMMIT is sent has changed nothing; from then
+until its answer arrives, the outcome is unknown, and ``OutcomeUnknown`` says so. A time-out or a
+cancellation closes the connection: an answer that still arrives is discarded.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 POSTGRES = Dialect("postgres")
 
-# Makes what a row was missing: from the name of the table and the server's words about the row.
+# Creates the partition that a row was missing, from the table's name and the server's detail.
 MissingPartition: TypeAlias = Callable[[str, str], Operation[None]]
 
 _TRIES = 6  # of a transaction that deadlocks or cannot be put in an order with others
@@ -75,11 +75,11 @@ class PostgresDatabase:
 
     @property
     def listening(self) -> bool:
-        """Whether nudges of other processes arrive; otherwise there is only polling."""
+        """Return whether notifications of other processes arrive; otherwise callers only poll."""
         return self._listener is not None and self._listener.listening
 
     async def open(self) -> None:
-        """Make the first connection, and begin to listen."""
+        """Open the first connection, and begin to listen."""
         self._connections.open()
         await self._call(lambda call: self._transaction(call, self._begin_read, _nothing))
         self._opened = True
@@ -110,7 +110,7 @@ class PostgresDatabase:
         self._listeners.append(listener)
 
     async def hears(self) -> bool:
-        """Try now whether nudges arrive, which ``listening`` says of a while ago."""
+        """Test now whether notifications arrive; ``listening`` is the result of an earlier test."""
         return await self._call(lambda _: hears(self._connect, deadline=self._deadline))
 
     async def applied(self) -> list[int]:
@@ -131,7 +131,7 @@ class PostgresDatabase:
     async def _call(
         self, work: "Callable[[_Call], Awaitable[T]]", *, deadline: timedelta | None = None
     ) -> T:
-        """Do the work before the deadline, and say in our own words what went wrong."""
+        """Do the work before the deadline, and translate database errors to duly's errors."""
         call = _Call()
         seconds = (deadline or self._deadline).total_seconds()
         timer = Timeout(seconds)
@@ -154,7 +154,7 @@ class PostgresDatabase:
             raise meaning from error
 
     async def _repeated(self, call: "_Call", begin: bytes, start: Start[T]) -> T:
-        """Run the operation again if that may help: a deadlock, or days without a partition."""
+        """Run the operation, again after a deadlock or when the partition of a day was missing."""
         passing, missing = 0, set[str]()
         while True:
             try:
@@ -171,7 +171,7 @@ class PostgresDatabase:
                 await self._make_partition(call, error)
 
     async def _alone(self, call: "_Call", ask: Ask) -> list[Row]:
-        """One statement, without a transaction around it: one round trip instead of three."""
+        """Run one statement without a transaction around it: one round trip instead of three."""
         if not self.dialect.session:  # where deadlines are set by the transaction
             return await self._repeated(call, self._begin_write, lambda: alone(ask))
         call.awaits = "a connection"
@@ -261,7 +261,7 @@ class PostgresDatabase:
         )
 
     def _now(self) -> int | None:
-        """None where the server's clock is the clock."""
+        """Return the time of the given clock; None if the server's clock is used."""
         return to_us(self._clock()) if self._clock else None
 
     def _tell(self, topic: str) -> None:
@@ -271,7 +271,7 @@ class PostgresDatabase:
 
 
 class _Call:
-    """What a call waits for: if it ends there, that decides what its end means."""
+    """The current wait of a call: a failure while it awaits COMMIT has an unknown outcome."""
 
     __slots__ = ("awaits",)
 
@@ -280,7 +280,7 @@ class _Call:
 
 
 async def _nothing(connection: Connection) -> None:
-    """Work for a transaction that only shows that it can be had."""
+    """Do nothing, in a transaction that only tests the connection."""
 
 
 def _begin(text: str, dialect: Dialect, *, deadline: timedelta) -> bytes:

@@ -1,26 +1,26 @@
-"""What an error of PostgreSQL means to us: try again, away, unknown, or a bug."""
+"""Classify errors of PostgreSQL: retry, unavailable, outcome unknown, or a bug."""
 
 import psycopg
 from psycopg import errors
 
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 
-# What may succeed when the transaction is simply run again.
+# Errors after which the transaction may succeed if it is run again.
 PASSING = (errors.SerializationFailure, errors.DeadlockDetected)
 
-# Classes and codes of errors after which the connection is of no more use.
+# Classes and codes of errors after which the connection is unusable.
 _LOST = (
     "08",  # the connection itself
     "57P",  # stopping, starting, or an administrator ended us
     "25006",  # read only: a standby, or a primary that became one
 )
 
-# A lock was not to be had in time.
+# A lock was not acquired in time.
 _HELD = "55P03"
 
-# … and of those that say that the database cannot serve us now, but may soon.
+# … and of errors that mean that the database is unavailable now, but may recover soon.
 _BUSY = (
-    "42501",  # our role may not do this: somebody can let it
+    "42501",  # missing privilege of our role: an administrator can grant it
     "53",  # out of disk, memory or connections
     "57014",  # the statement took too long
     "58",  # the disk under the server
@@ -28,7 +28,7 @@ _BUSY = (
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is of no more use: it broke, or leads to a server that may not write.
+    """Return whether the connection is unusable: it broke, or its server is read-only.
 
     An operational error without a code did not come from the server.
     """
@@ -41,7 +41,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_unknown(error: BaseException) -> bool:
-    """Whether a commit that ended with this may have been done.
+    """Return whether a commit that failed with this error may have been done.
 
     Only a plain error says that the server is there and has rolled back; 40003 is the one by which
     it says that it does not know.
@@ -59,7 +59,7 @@ def is_missing_partition(error: psycopg.Error) -> bool:
 
 
 def translated(error: psycopg.Error, *, place: str, committing: bool) -> StoreUnavailable | None:
-    """The error to raise instead; none if this one is a bug and should be seen as it is."""
+    """Return duly's error to raise instead; None if this one is a bug and is raised unchanged."""
     if committing:
         return outcome_unknown(place, said_by(error))
     if error.sqlstate == _HELD:

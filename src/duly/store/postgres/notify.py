@@ -1,8 +1,8 @@
-"""Nudges between processes, by NOTIFY on the channel ``duly``.
+"""Notifications ("nudges") between processes, by NOTIFY on the channel ``duly``.
 
-Nothing that is promised rests on them: a nudge may be lost, and what it would have told is found by
-polling. They are sent after the commit, from a connection of their own, and few: a NOTIFY takes a
-lock of the whole server while it commits, and inside every enqueue it would cost nine tenths of the
+No guarantee depends on them: a notification may be lost, and the change is then found by polling.
+They are sent after the commit, from a connection of their own, and rarely: a NOTIFY takes a lock of
+the whole server while it commits, and inside every enqueue it would cost nine tenths of the
 throughput.
 """
 
@@ -35,7 +35,7 @@ _AFTER_FAILURE = (
 
 
 class Notifier:
-    """Sends nudges: a topic's first at once, then at most one in ten milliseconds."""
+    """Sends notifications: the first of a topic at once, then at most one in ten milliseconds."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Notifier:
 
     @property
     def process(self) -> int | None:
-        """The server's number of our connection, by which our own nudges are known."""
+        """Return the backend PID of our connection, which identifies our own notifications."""
         return self._connection.info.backend_pid if self._connection else None
 
     def nudge(self, topics: Iterable[str]) -> None:
@@ -71,7 +71,7 @@ class Notifier:
             self._sending = loop.create_task(self._send_pending())
 
     async def send(self, topics: list[str]) -> None:
-        """Send now, and raise what goes wrong."""
+        """Send the notifications now; errors are raised."""
         async with self._one_at_a_time, Timeout(self._deadline):
             connection = await self._connected()
             await connection.execute(NOTIFY, [topics])
@@ -90,7 +90,7 @@ class Notifier:
         while self._pending:
             topics = list(self._pending)
             self._pending.clear()
-            # Whatever it is, whoever nudged has long gone on, and polling will find what changed.
+            # Any error is ignored: the caller has long gone on, and polling will find the change.
             with suppress(Exception):
                 await self.send(topics)
 
@@ -107,10 +107,10 @@ class Notifier:
 
 
 class NotifyListener:
-    """Hears the nudges of other processes, and begins again for ever when it cannot.
+    """Receives the notifications of other processes, and reconnects for ever.
 
-    A pooler may accept LISTEN and never deliver: so each time, before it is believed, we send a
-    word to ourselves and wait until it arrives.
+    A pooler may accept LISTEN and never deliver. So each new connection is tested first: we send
+    a notification to ourselves and wait until it arrives.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class NotifyListener:
         self._listening = None
 
     async def hears(self) -> bool:
-        """Try it now, on a connection of its own: whether what is sent arrives."""
+        """Test now, on a connection of its own, whether notifications arrive."""
         connection = await self._connect()
         try:
             await connection.execute(b"listen duly")
@@ -161,7 +161,7 @@ class NotifyListener:
             await pause(rest)
 
     async def _listen_once(self) -> None:
-        """Return if nothing arrives here; otherwise listen until the connection breaks."""
+        """Return if no notification arrives; otherwise listen until the connection breaks."""
         connection = await self._connect()
         try:
             await connection.execute(b"listen duly")
@@ -191,9 +191,10 @@ class NotifyListener:
 
 
 async def hears(connect: Connect, *, deadline: timedelta) -> bool:
-    """Whether nudges would arrive, tried once on two new connections.
+    """Test once, on two new connections, whether notifications arrive.
 
-    New ones, since behind a pooler what an old one has prepared may be gone, or be another's.
+    New ones, since behind a pooler the prepared statements of an old one may be gone, or be
+    another client's.
     """
     notifier = Notifier(connect, deadline=deadline)
     try:

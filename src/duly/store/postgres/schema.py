@@ -1,7 +1,7 @@
 """The record of migrations in a PostgreSQL database, and how one is applied.
 
-A migration waits for a lock for two seconds at most: whoever comes after it waits behind it, and
-running nodes must not stand still because one long report holds a table.
+A migration waits for a lock for two seconds at most: later transactions queue behind its lock
+request, and running nodes must not stop because one long report holds a table.
 """
 
 from psycopg import errors
@@ -71,7 +71,7 @@ async def minimum(connection: Connection) -> int:
 
 
 async def apply(connection: Connection, migration: Migration, *, now: int | None) -> bool:
-    """Inside a transaction: whether the migration was applied, rather than found applied."""
+    """Apply a migration inside a transaction; return False if it was applied already."""
     await connection.execute(_LOCK)
     if migration.number in await applied(connection):
         return False

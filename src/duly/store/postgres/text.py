@@ -1,4 +1,4 @@
-"""The text of a statement, as psycopg wants it, or another driver.
+"""Convert the text of a statement to the parameter style of psycopg or another driver.
 
 The ``.sql`` files of both dialects write a value as ``:name``. psycopg writes it as ``%(name)s``,
 and a percent sign twice. Text in quotes and comments names no values.
@@ -30,7 +30,7 @@ def for_psycopg(text: str) -> bytes:
 
 
 def with_places(text: str, place: Callable[[str], str], *, percent: str) -> str:
-    """The text with another word for every value, and for every percent sign."""
+    """Return the text with every value and every percent sign replaced by the driver's form."""
 
     def rewritten(piece: re.Match[str]) -> str:
         return place(piece["name"]) if piece["name"] else piece[0].replace("%", percent)

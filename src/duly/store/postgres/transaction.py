@@ -1,7 +1,7 @@
-"""A connection for a task's own statements, in a transaction that is ended for it.
+"""A connection for a task's own statements, in a transaction that duly commits.
 
-It is psycopg's connection as everybody knows it, with psycopg's own types. The statements of the
-store go through a cursor of their own, with ours.
+It is an ordinary psycopg connection, with psycopg's own types. The statements of the store go
+through a cursor of their own, with the store's types.
 
 A client that vanishes must not hold its locks longer than its lease. A server that does not answer
 is waited for, while the task works, as long as the task likes; while the job is ended, no longer
@@ -98,7 +98,7 @@ class Opener:
 
 
 class _Task:
-    """What both kinds of connections have in common."""
+    """Common base of the synchronous and the asynchronous connection of a task."""
 
     _opener: Opener
     _complete: Complete
@@ -110,7 +110,7 @@ class _Task:
         self._complete = complete
 
     def complete(self, result: object = None, /) -> None:
-        """Say what the result of the job is. The job ends with the block."""
+        """Set the result of the job. The job ends with the block."""
         self._complete(result)
 
     def hurry(self) -> None:
@@ -118,7 +118,7 @@ class _Task:
         self._until = boottime() + self._opener.patience
 
     def in_time(self, waiting: PQGen[T]) -> PQGen[T]:
-        """The same, which ends with an error when its time is over."""
+        """Wrap psycopg's wait so that it raises an error when the time limit is over."""
         try:
             wish = next(waiting)
             while True:
@@ -165,14 +165,14 @@ class Transaction(_Task, psycopg.Connection[Any]):
         super().commit()
 
     def nudge(self, topics: Sequence[str]) -> None:
-        """Tell others, if that is possible: it is only a hint."""
+        """Notify other processes if possible: it is only a hint."""
         if topics and self._opener.notifies:
             with suppress(psycopg.Error):
                 self.execute(NOTIFY, [list(topics)])
                 super().commit()
 
     def close(self) -> None:
-        """Roll back what has not been committed: locks are free when this returns."""
+        """Roll back uncommitted writes; all locks are released when this returns."""
         self.hurry()
         with suppress(psycopg.Error):
             super().rollback()
@@ -217,14 +217,14 @@ class AsyncTransaction(_Task, Connection):
         await super().commit()
 
     async def nudge(self, topics: Sequence[str]) -> None:
-        """Tell others, if that is possible: it is only a hint."""
+        """Notify other processes if possible: it is only a hint."""
         if topics and self._opener.notifies:
             with suppress(psycopg.Error):
                 await self.execute(NOTIFY, [list(topics)])
                 await super().commit()
 
     async def close(self) -> None:
-        """Roll back what has not been committed: locks are free when this returns."""
+        """Roll back uncommitted writes; all locks are released when this returns."""
         self.hurry()
         with suppress(psycopg.Error):
             await super().rollback()
@@ -232,7 +232,7 @@ class AsyncTransaction(_Task, Connection):
 
 
 def rest(seconds: float) -> None:
-    """Wait between two attempts. Nothing that is tested or promised rests on how long."""
+    """Wait between two attempts; no test and no guarantee depends on how long."""
     threading.Event().wait(seconds)
 
 

@@ -1,4 +1,4 @@
-"""A connection as duly wants it, and how operations and migrations run on one.
+"""Open SQLite connections with duly's settings, and run operations and migrations on them.
 
 Nothing here starts a thread or takes a lock: the writer, the reader and the simulator share it.
 """
@@ -38,7 +38,7 @@ _OUT_OF_OUR_HANDS = {
 def connect(
     path: str | Path, synchronous: Synchronous = "full", *, busy: timedelta = BUSY
 ) -> sqlite3.Connection:
-    """A connection that may write to the file, which is there, or to ``:memory:``.
+    """Open a connection that may write to the existing file, or to ``:memory:``.
 
     Memory mapping stays off: it turns a damaged log into a damaged file. The checkpoint at 1,000
     pages (4 MB) happens inside the commit that reaches them, and so under the writer's lock.
@@ -60,14 +60,14 @@ def connect(
 
 
 def connect_to_read(path: Path, *, busy: timedelta = BUSY) -> sqlite3.Connection:
-    """A connection that cannot write, and therefore never checkpoints, not even when it closes."""
+    """Open a read-only connection, which never checkpoints, not even when it closes."""
     return _connection(path, "ro", busy)
 
 
 def execute(
     connection: sqlite3.Connection, text: str, values: Mapping[str, Value], now_us: int
 ) -> list[Row]:
-    """The rows of one statement."""
+    """Run one statement and return its rows."""
     bound = {
         name: json.dumps(value) if isinstance(value, (list, tuple)) else value
         for name, value in values.items()
@@ -82,7 +82,7 @@ def run(
     texts: Mapping[str, str],
     now_us: int,
 ) -> T:
-    """Carry the operation through to its result, inside whatever transaction there is."""
+    """Run the operation inside the current transaction, and return its result."""
     try:
         ask = next(operation)
         while True:
@@ -103,7 +103,7 @@ def applied_migrations(connection: sqlite3.Connection) -> list[int]:
 
 
 def minimum_migration(connection: sqlite3.Connection) -> int:
-    """The migration that a node must know to use this database; 0 for none."""
+    """Return the migration that a node must know to use this database; 0 for none."""
     if not _has_migrations(connection):
         return 0
     asked = connection.execute("select coalesce(max(minimum), 0) from duly_migration")
@@ -116,7 +116,7 @@ def _has_migrations(connection: sqlite3.Connection) -> bool:
 
 
 def apply_migration(connection: sqlite3.Connection, migration: Migration, now_us: int) -> bool:
-    """Apply and record it, inside the transaction that there is, unless it is recorded."""
+    """Apply and record a migration in the current transaction, unless it is recorded."""
     if migration.number in applied_migrations(connection):
         return False
     connection.execute(
@@ -134,7 +134,7 @@ def apply_migration(connection: sqlite3.Connection, migration: Migration, now_us
 
 
 def split_script(script: str) -> Iterator[str]:
-    """Its statements; ``executescript`` would commit what came before them."""
+    """Yield the statements of a script; ``executescript`` would commit the open transaction."""
     *pieces, rest = script.split(";")
     statement = ""
     for piece in pieces:
@@ -147,7 +147,7 @@ def split_script(script: str) -> Iterator[str]:
 
 
 def told(error: Exception) -> Exception:
-    """The error as it is told to who asked: one of the database's troubles, or as it is."""
+    """Return the error to raise: ``StoreUnavailable`` for an outside cause, else the same."""
     if primary_code(error) not in _OUT_OF_OUR_HANDS:
         return error
     unavailable = StoreUnavailable(f"SQLite could not do it, and nothing was written: {error}")

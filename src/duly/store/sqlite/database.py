@@ -1,4 +1,4 @@
-"""A SQLite file as a ``Database``: a writer, a reader, a lock and a way to wake others.
+"""A SQLite file as a ``Database``: a writer, a reader, a lock, and wake-ups of other processes.
 
 The machine's clock is the clock: every statement of an operation is given the moment at which the
 operation began to run.
@@ -37,15 +37,15 @@ T = TypeVar("T")
 # There is one writer at a time, so there are no locked rows to skip.
 SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, turns=False)
 PROLONG = "update duly_worker set lease_until = lease_until + :stalled where lease_until > :since"
-ANY_TOPIC = "*"  # something changed, and whoever changed it did not say what
+ANY_TOPIC = "*"  # something changed, and it is not known what
 DEADLINE = timedelta(seconds=30)
 
 
 class SqliteDatabase:
     """``path`` may be ``:memory:``, which no other process and no other database object sees.
 
-    Without ``create``, a file that is not there is not made; without ``writes``, one that is there
-    is only looked at: no lock, no log, no socket beside it.
+    Without ``create``, a missing file is not created; without ``writes``, the file is only read: no
+    lock, no log, no socket beside it.
     """
 
     dialect: Dialect = SQLITE
@@ -157,7 +157,7 @@ class SqliteDatabase:
         )
 
     def _prolong_leases(self, connection: sqlite3.Connection, stall: Stall) -> None:
-        """Leases that were alive when nobody could write any more have stood still since."""
+        """Prolong leases that were alive when the stall began by the time of the stall."""
         now_us = to_us(self._clock())
         since = now_us - round((wall.boottime() - stall.since) * 1_000_000)
         with suppress(sqlite3.OperationalError):  # there are no tables yet
@@ -181,7 +181,7 @@ class SqliteDatabase:
         return thread
 
     def _watch(self) -> None:
-        """Look for changes by those who do not nudge: Django, a shell."""
+        """Watch for changes by programs that do not notify us: Django, a shell."""
         if self._listeners and self._path is not None and self._writer is not None:
             thread = self._writer
             self._duty.watch(lambda: thread.tell(self._hear, ANY_TOPIC))
@@ -191,9 +191,9 @@ class SqliteDatabase:
             listener(topic)
 
     def _forget(self) -> None:
-        """In a forked child: let go of what the parent holds, without closing connections.
+        """In a forked child: drop the parent's resources, without closing connections.
 
-        They are safe: they belong to frames of threads that do not exist here and never end.
+        Connections are safe: they belong to frames of threads that do not exist here and never end.
         """
         self._forked = True
         if self._wake is not None:
@@ -203,10 +203,10 @@ class SqliteDatabase:
 
 
 def make_file(path: Path, *, create: bool) -> None:
-    """Make the file, readable by nobody else, unless it is there; asking never makes one.
+    """Create the file, accessible only to its owner, unless it exists; never without ``create``.
 
-    A file that is there is not opened: closing it would drop every lock that SQLite has on it in
-    this process.
+    An existing file is not opened: closing it would drop every lock that SQLite has on it in this
+    process.
     """
     try:
         if path.is_dir():
@@ -227,7 +227,7 @@ def make_file(path: Path, *, create: bool) -> None:
 
 
 def _missing(path: Path) -> str:
-    """Of a file in this folder, that it is here: perhaps it is the folder that is wrong."""
+    """Return the message for a missing file; ``./`` shows that this folder was searched."""
     shown = f"./{path.name}" if path.parent == Path.cwd() else str(path)
     return (
         f"no store at {shown}; name another (--store, DULY_URL), or make this one: "

@@ -1,16 +1,16 @@
-"""The lock that every write on the machine is made under: a ``flock`` on ``<database>.lock``.
+"""The lock for all writes on this machine: a ``flock`` on ``<database>.lock``.
 
 Until version 3.51.3, two connections of which one checkpoints and the other starts the log anew can
-lose a commit. Under this lock no two of ours ever do. It also ends the starvation of writers that
-SQLite's own waiting knows: its naps grow to 100 ms, and whoever naps is overtaken.
+lose a commit. Under this lock no two of ours ever do. It also prevents the starvation of writers
+that SQLite's busy handler causes: its sleeps grow to 100 ms, and a sleeping writer is overtaken.
 
 The kernel releases the lock when its holder dies, however it dies. It belongs to the open file, and
 a forked child has that file open too: it must close it, and must not unlock it.
 
 Other programs do not know this lock. While one of them holds SQLite's own (a VACUUM, a transaction
-that is left open in a shell), whoever of ours holds this one waits, and the others wait for it.
-That is noted in the file as a ``Stall``: nobody of ours could write, so no lease could be renewed
-and no job could be taken, and leases are prolonged by as much before anything else is written.
+that is left open in a shell), the duly process that holds this lock waits, and the others wait for
+it. That is noted in the file as a ``Stall``: no duly process could write, so no lease could be
+renewed and no job claimed. Leases are prolonged by as much before anything else is written.
 """
 
 import fcntl
@@ -29,17 +29,17 @@ from duly.errors import StoreUnavailable, WriteBlocked
 
 _CLOSED = -1
 _LONGEST = 200  # bytes of a note
-# Whoever waits for another program says so more often than this.
+# A process that waits for another program notes it more often than this.
 _FRESH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A time in which nobody of ours could write; on ``duly.clock.boottime``."""
+    """A period in which no duly process could write; times are ``duly.clock.boottime``."""
 
     since: float
     until: float  # it was seen last
-    seconds: float  # of it that somebody has waited
+    seconds: float  # how much of it a process has waited
 
     def blocked(self, path: Path) -> WriteBlocked:
         return WriteBlocked(
@@ -57,7 +57,7 @@ class FileLock:
         self._nap = Event()  # never set
 
     def open(self) -> None:
-        """Open the file, which is never removed: a lock on a removed file excludes nobody."""
+        """Open the lock file. It is never removed: a lock on a removed file excludes no process."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._file = os.open(self.path, flags, 0o600)
@@ -70,12 +70,12 @@ class FileLock:
             self._file = _CLOSED
 
     def stall(self) -> Stall | None:
-        """What is noted, if anything is; with the lock or without."""
+        """Return the noted stall, if any; with or without the lock."""
         found = os.pread(self._file, _LONGEST, 0).split()
         return Stall(*map(float, found)) if len(found) == 3 else None
 
     def note(self, stall: Stall | None) -> None:
-        """Note that another program lets nobody write, or that this is over; with the lock."""
+        """Note that another program blocks all writes, or that this is over; needs the lock."""
         if stall is None:
             os.ftruncate(self._file, 0)
         else:
@@ -92,7 +92,7 @@ class FileLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _acquire(self, until: float, patience: timedelta) -> None:
-        """Ask again and again: a ``flock`` that waits in the kernel cannot be called back.
+        """Poll for the lock: a ``flock`` that waits in the kernel cannot be cancelled.
 
         Four processes that do nothing but write waited 67 ms at worst, and 35 ms in the kernel.
         """

@@ -1,9 +1,9 @@
-"""A thread that owns a connection, and the queue of what is asked of it.
+"""A thread that owns a connection, and the queue of its requests.
 
-SQLite's calls block and a connection is one conversation, so each connection has a thread of its
-own, and coroutines wait for its answers. What was asked stays in the queue until the thread is
-certain to do it. A caller whose deadline passes takes back what is still in the queue, and knows
-that nothing was done; of what the thread has taken, it can only say that it does not know.
+SQLite's calls block and a connection serves one call at a time, so each connection has a thread of
+its own, and coroutines wait for its answers. A request stays in the queue until the thread is
+certain to run it. A caller whose deadline passes withdraws a request that is still in the queue,
+and knows that nothing was done; if the thread has taken the request, the outcome is unknown.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Work: TypeAlias = Callable[[sqlite3.Connection], T]
 
 @dataclass(slots=True, eq=False)
 class ThreadRequest:
-    """Work that was asked for, and what came of it."""
+    """A request to the thread, and its result."""
 
     work: Work[Any]
     answer: asyncio.Future[Any]
@@ -45,7 +45,7 @@ Take: TypeAlias = Callable[[], list[ThreadRequest]]
 
 
 class Duty(Protocol):
-    """What a thread does with its connection; all of it is called in the thread."""
+    """The work of a thread on its connection; all methods are called in the thread."""
 
     name: str
     at_most: int  # how many requests it takes at once
@@ -54,7 +54,7 @@ class Duty(Protocol):
     def connect(self) -> sqlite3.Connection: ...
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
-        """Take what is asked and settle it; an error raised here is the answer to all of it."""
+        """Take requests and settle them; an error raised here is the answer to all of them."""
         ...
 
     def look(self, connection: sqlite3.Connection, /) -> None: ...
@@ -75,12 +75,12 @@ class ConnectionThread:
         self._thread = Thread(target=self._live, name=f"duly-sqlite-{duty.name}")
 
     async def start(self) -> None:
-        """Return when the connection is there, or raise what prevented it."""
+        """Return when the connection is open, or raise the error that prevented it."""
         self._thread.start()
         await self._connected
 
     async def ask(self, work: Work[T], *, late: type[StoreUnavailable] = OutcomeUnknown) -> T:
-        """The result of the work; ``late`` says that it may be done after the deadline."""
+        """Return the result of the work; raise ``late`` if it still runs at the deadline."""
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError(
                 "a database belongs to the event loop it was opened on: open another"
@@ -96,7 +96,7 @@ class ConnectionThread:
             self._withdraw(request)
 
     async def stop(self) -> None:
-        """Finish what was asked, close the connection, and end the thread."""
+        """Finish all requests, close the connection, and end the thread."""
         if self._thread.ident is None:
             return
         with self._changed:
@@ -159,7 +159,7 @@ class ConnectionThread:
                 self._duty.look(connection)
 
     def _abandoned(self) -> bool:
-        """Whether nobody can ask any more: then a program that forgot to close us may still end."""
+        """Return whether no request can come any more: a program that forgot to close may end."""
         return self._loop.is_closed() or not main_thread().is_alive()
 
     def _serve(self, connection: sqlite3.Connection) -> None:
@@ -185,7 +185,7 @@ class ConnectionThread:
             return requests
 
     def tell(self, callback: Callable[..., object], *values: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with suppress(RuntimeError):  # the loop is closed, and no caller waits
             self._loop.call_soon_threadsafe(callback, *values)
 
 

@@ -1,7 +1,7 @@
-"""How processes that share a file wake each other: a datagram socket for each, in one folder.
+"""Wake-ups between processes that share a file: a datagram socket for each, in one folder.
 
-A datagram is a list of topics, one on each line. Nothing rests on its arrival: who is not woken
-looks by itself a little later. So nothing here waits, and whatever goes wrong is let go.
+A datagram is a list of topics, one on each line. Nothing depends on its arrival: a process that is
+not woken polls a little later. So nothing here waits, and all errors are ignored.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ MOST_AT_ONCE = 100
 
 
 class SqliteWake:
-    """Nudges others, and hears them on the event loop."""
+    """Notifies other processes, and receives their notifications on the event loop."""
 
     def __init__(self, folder: Path, hear: Callable[[str], None]) -> None:
         self._folder = folder
@@ -27,14 +27,14 @@ class SqliteWake:
         self._resting: dict[str, bool] = {}  # whether the topic was nudged again meanwhile
 
     def open(self) -> None:
-        """Begin to nudge and to hear; where that is impossible, polling has to do."""
+        """Begin to send and receive; where that is impossible, processes only poll."""
         with suppress(OSError):
             self._mailbox = Mailbox(self._folder)
             self._mailbox.remove_the_dead()
             asyncio.get_running_loop().add_reader(self._mailbox.socket, self._receive)
 
     def close(self) -> None:
-        """Send what waits for its topic to have rested, and leave no trace."""
+        """Send the delayed topics, and remove the socket."""
         if self._mailbox is None:
             return
         asyncio.get_running_loop().remove_reader(self._mailbox.socket)
@@ -45,13 +45,13 @@ class SqliteWake:
         self.forget()
 
     def forget(self) -> None:
-        """Close what is open and touch nothing else: in a forked child the rest is its parent's."""
+        """Close descriptors only: in a forked child, everything else belongs to the parent."""
         if self._mailbox is not None:
             self._mailbox.close()
         self._mailbox = None
 
     def nudge(self, topics: Iterable[str]) -> None:
-        """Send each topic at once, unless it was just sent: then once more when it has rested."""
+        """Send each topic at once; if it was just sent, send it once more after the quiet time."""
         if self._mailbox is None:
             return
         asked = dict.fromkeys(topics)
@@ -107,7 +107,7 @@ class Mailbox:
                 continue
 
     def topics(self) -> list[str]:
-        """What has arrived, each topic once."""
+        """Return the topics that have arrived, each once."""
         heard: dict[str, None] = {}
         with suppress(OSError):  # which says that there is no more
             for _ in range(MOST_AT_ONCE):
@@ -115,7 +115,7 @@ class Mailbox:
         return list(heard)
 
     def remove_the_dead(self) -> None:
-        """A socket stays in its folder when its process was killed, and refuses to be called."""
+        """Remove sockets of killed processes, which stay in the folder and refuse connections."""
         for name in self._others():
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as caller:
                 try:

@@ -1,7 +1,7 @@
 """The writer and the reader of a SQLite database.
 
-The writer makes one commit of everything that was asked while the one before it was made: with many
-callers a commit costs each of them a fraction of an fsync, and with one caller it waits for nobody.
+The writer makes one commit of all requests that arrived during the previous one: with many callers
+a commit costs each of them a fraction of an fsync, and a single caller does not wait.
 Each operation has a savepoint, so that one which fails is undone alone.
 """
 
@@ -26,8 +26,8 @@ from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import Take, ThreadRequest
 
-# The right to write is taken before the first read: nobody writes between what an operation reads
-# and what it writes because of it.
+# The write lock is taken before the first read: no other process writes between an operation's
+# reads and the writes that depend on them.
 BEGIN = "begin immediate"
 # How long SQLite itself waits for the write lock, before we note that another program has it.
 BUSY = timedelta(milliseconds=250)
@@ -35,7 +35,7 @@ MOST_OPERATIONS = 256
 WATCH_SECONDS = 0.1
 IDLE_SECONDS = 1.0
 TRUNCATE_BYTES = 64 * 1024 * 1024
-# Readers finish within a second; whoever waits for them here lets every writer wait.
+# Readers finish within a second; waiting for them here blocks every writer.
 TRUNCATE_PATIENCE = timedelta(milliseconds=100)
 TRUNCATE_REST_SECONDS = 10.0
 CLOSING_PATIENCE = timedelta(seconds=5)
@@ -79,7 +79,7 @@ class Writer:
         return connection
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
-        """Nothing is taken before the transaction is ours: until then it can be taken back."""
+        """Begin the transaction, then take requests: until then callers can withdraw them."""
         with self._locked():
             self._file.check()
             self._begin(connection)
@@ -91,7 +91,7 @@ class Writer:
             self._truncate_a_large_log(connection)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin to write; make up for the time in which nobody could, before anything else."""
+        """Begin a transaction; after a stall, first prolong the leases by its length."""
         lock = self._lock
         if lock is None:
             connection.execute(BEGIN)
@@ -122,7 +122,7 @@ class Writer:
                 self._foreign()
 
     def close(self, connection: sqlite3.Connection, /) -> None:
-        """Close under the lock, for the last one to close empties the log and removes it."""
+        """Close under the lock: the last connection to close checkpoints and removes the log."""
         try:
             with self._locked(min(self._patience, CLOSING_PATIENCE)):
                 connection.close()
@@ -142,7 +142,7 @@ class Writer:
         return self._lock.held(patience or self._patience / 2)
 
     def _truncate_a_large_log(self, connection: sqlite3.Connection) -> None:
-        """Large it is after a large commit, or if readers never let a checkpoint finish."""
+        """Truncate a large log: after a large commit, or if readers block checkpoints."""
         if self._log_bytes() < TRUNCATE_BYTES or monotonic() < self._truncate_after:
             return
         self._truncate_after = monotonic() + TRUNCATE_REST_SECONDS
@@ -160,7 +160,7 @@ class Writer:
 
 
 class Reader:
-    """Reads one operation after the other, each on one view of the file."""
+    """Runs reading operations one after the other, each on one snapshot of the file."""
 
     name = "reader"
     at_most = 1
@@ -193,10 +193,10 @@ class Reader:
 
 
 class OpenedFile:
-    """The file as it was opened. Its name may lead to another one later, or to none.
+    """The identity of the opened file. Its name may later lead to another file, or to none.
 
-    What is written then goes into a file that nobody will open again, and so does what is written
-    into a log whose name is gone.
+    Writes then go into a file that no process will open again. The same is true of a log whose
+    name is gone.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -208,7 +208,7 @@ class OpenedFile:
         self._known = [_identity(path) for path in self._paths]
 
     def check(self) -> None:
-        """Refuse to go on if the names do not lead to what was opened."""
+        """Raise an error if the names do not lead to the opened files any more."""
         for number, (path, known) in enumerate(zip(self._paths, self._known, strict=True)):
             found = _identity(path)
             if known is None:
@@ -222,7 +222,7 @@ class OpenedFile:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """The device and the number of a file; never opened, which would drop SQLite's locks."""
+    """Return device and inode of a file, without opening it: that would drop SQLite's locks."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a path that is asked for with every commit
     except FileNotFoundError:
@@ -241,12 +241,12 @@ def _begun(connection: sqlite3.Connection) -> bool:
 
 
 def write(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
-    """Carry them out in the transaction that has begun, and commit."""
+    """Run the requests in the current transaction, and commit."""
     for request in requests:
         connection.execute("savepoint operation")
         request.carry_out(connection)
         if not connection.in_transaction:
-            # A full disk undoes the whole transaction, whosever statement met it.
+            # A full disk rolls back the whole transaction, not only the failed statement.
             _each_alone(connection, requests)
             return
         if request.error is not None:
@@ -261,7 +261,7 @@ def roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _each_alone(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
-    """One of them cannot be done, and the others do not have to pay for it."""
+    """Run each request in its own transaction: one cannot be done and must not fail the others."""
     if len(requests) == 1:
         return
     for request in requests:
@@ -284,7 +284,10 @@ def _commit(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> No
 
 
 def _failed_commit(error: sqlite3.Error) -> Exception:
-    """A log that could not be synced may be found whole by who opens it after a power failure."""
+    """Return the error of a failed commit.
+
+    If the log could not be synced, the outcome is unknown: it may be intact after a power failure.
+    """
     if primary_code(error) != sqlite3.SQLITE_IOERR:
         return told(error)
     unknown = OutcomeUnknown(f"SQLite could not sync what was written: {error}")
@@ -293,7 +296,7 @@ def _failed_commit(error: sqlite3.Error) -> Exception:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """A number that changes when any other connection commits."""
+    """Return a number that changes when any other connection commits."""
     version: int = connection.execute("pragma data_version").fetchone()[0]
     return version
 
