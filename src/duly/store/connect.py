@@ -1,4 +1,4 @@
-"""From a URL to a store.
+"""Connect to the store of a URL.
 
 sqlite:///duly.db, a path, or :memory:        one file, nothing else needed
 postgresql://user@host/database               many machines

@@ -29,7 +29,7 @@ KEPT = ("created_at", "revision", "now")
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """Who changes a schedule, how due moments are decided, and numbers for new rows."""
+    """The author of a change, the decision function for due moments, and ids for new rows."""
 
     who: str
     decide: Decide

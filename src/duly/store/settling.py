@@ -1,4 +1,4 @@
-"""How jobs end, or go back to waiting: the one place where a job leaves the hot table.
+"""End jobs, or return them to waiting: the only place where a job leaves the hot table.
 
 Locks come first: schedules, flows, jobs. Then the guard: only the fencing token of the claim can
 write, and a worker with an older token finds no row. Then, in the same transaction: the history,

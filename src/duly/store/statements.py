@@ -25,7 +25,7 @@ Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
 
 
 class Word(NamedTuple):
-    """What may stand in braces (a regular expression), and what it becomes."""
+    """A word in braces (a regular expression), and its replacement for each dialect."""
 
     inside: str
     postgres: Replacement

@@ -1,4 +1,4 @@
-"""How the verbs of a store run their operations: transactions, numbers for new rows, nudges.
+"""Run the operations of the store's verbs: transactions, ids for new rows, notifications.
 
 And the actor under whose name changes are recorded, if there is one.
 """

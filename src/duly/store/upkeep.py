@@ -95,7 +95,7 @@ class OverdueJobs:
     tells: frozenset[str] = frozenset()
     flows: Mapping[int, JobEnding] = field(default_factory=dict)  # to be stopped, each by itself
     more: bool = False  # other jobs were asked to end, and have not been examined
-    distrusted: bool = False  # no job was late by a trusted clock
+    distrusted: bool = False  # the clock was not trusted: no job counted as late
 
 
 def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[OverdueJobs]:

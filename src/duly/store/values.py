@@ -310,7 +310,7 @@ class StoreProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long ended jobs, events and fires are kept."""
+    """The retention of ended jobs, events and fires."""
 
     history: timedelta = timedelta(days=14)
     fires: timedelta = timedelta(days=90)
@@ -431,7 +431,7 @@ class WaitingKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimes:
-    """When a job ran."""
+    """The times at which a job started and ended."""
 
     state: State
     first_at: datetime | None = None  # when it was begun for the first time

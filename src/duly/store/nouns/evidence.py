@@ -300,7 +300,7 @@ def _state(word: str) -> State | None:
 
 EVER = 2**63 - 1
 MOST_LOOKED_AT = MOST_COUNTED + 1
-# What is claimed first has mostly waited longest; a few more are looked at for those that have not.
+# The job that is claimed first has mostly waited longest; a few more are examined for exceptions.
 MOST_OLDEST = 1_000
 
 

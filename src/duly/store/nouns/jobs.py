@@ -189,7 +189,7 @@ class JobStore(Noun):
             return await self._db.write(start)
         except OutcomeUnknown as unknown:
             await self._db.insist(start, unknown=unknown)
-            return list(numbers)  # by now all of them are, and nobody can tell by whose hand
+            return list(numbers)  # all are done by now, and it is unknown which call did it
 
     @reads("viewer")
     def find(
@@ -309,7 +309,7 @@ class JobStore(Noun):
             return await self._db.write(start)
         except OutcomeUnknown as unknown:
             await self._db.insist(start, unknown=unknown)
-            return list(numbers)  # by now all of them are, and nobody can tell by whose hand
+            return list(numbers)  # all are done by now, and it is unknown which call did it
 
 
 @dataclass(slots=True)

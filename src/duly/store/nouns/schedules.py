@@ -241,7 +241,7 @@ class ScheduleStore(Noun):
 
     @reads("viewer")
     def removed(self) -> Operation[list[tuple[str, str]]]:
-        """Return the schedules, with their apps, that code declares and that somebody removed."""
+        """Return the schedules, with their apps, that code declares and a person removed."""
         return declaring.removed()
 
     @reads("operator")

@@ -84,7 +84,7 @@ class UpkeepStore(Noun):
         if not await self._db.write_one(Ask("any_unanswered")):
             return 0
         answered = 0
-        # Events that cannot be reacted to, because somebody holds a schedule, answer all the same.
+        # Events complete waiting steps even if reactions are blocked by a lock on a schedule.
         await self._db.write(lambda: upkeep.compare_unseen(limit))
         compared = limit
         while compared == limit:

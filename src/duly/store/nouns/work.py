@@ -36,7 +36,7 @@ from duly.store.values import (
 )
 from duly.store.verbs import Noun, reads, verb
 
-MOST_TAILS = 10  # what more jobs than these say at once, nobody reads as it comes
+MOST_TAILS = 10  # log lines of more jobs at once cannot be followed live
 
 
 class WorkStore(Noun):

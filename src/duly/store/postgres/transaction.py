@@ -114,7 +114,7 @@ class _Task:
         self._complete(result)
 
     def hurry(self) -> None:
-        """From now on, wait no longer than the lease."""
+        """Limit all waits from now on to the length of the lease."""
         self._until = boottime() + self._opener.patience
 
     def in_time(self, waiting: PQGen[T]) -> PQGen[T]:

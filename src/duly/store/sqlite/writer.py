@@ -212,7 +212,7 @@ class OpenedFile:
         for number, (path, known) in enumerate(zip(self._paths, self._known, strict=True)):
             found = _identity(path)
             if known is None:
-                self._known[number] = found  # a log is made by the first who needs one
+                self._known[number] = found  # the first connection to need it makes the log
             elif found != known:
                 what = "was deleted or moved" if found is None else "was replaced by another file"
                 raise StoreUnavailable(
