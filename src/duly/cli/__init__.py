@@ -1,4 +1,4 @@
-"""The command ``duly``: data on stdout, talk on stderr, and an exit code that means something."""
+"""The command ``duly``: data on stdout, messages on stderr, and documented exit codes."""
 
 from duly.cli.main import main
 

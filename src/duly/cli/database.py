@@ -1,6 +1,6 @@
 """``duly db``: migrate and check the tables.
 
-The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
+The application is imported when a command runs, so that ``duly --help`` does not load asyncio.
 """
 
 from typing import TYPE_CHECKING

@@ -160,7 +160,7 @@ class AppProcess:
 
 
 def _is_typed() -> bool:
-    """Whether the signal may be Ctrl-C, which a terminal sends to its whole foreground group.
+    """Return whether the signal may be Ctrl-C, which terminals send to the foreground group.
 
     The app is in that group, so that its tasks can read from the terminal, as a debugger does, and
     Ctrl-Z stops all of them.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST_LISTED: Final = 1_000
 LONGEST_CELL: Final = 60
 NO_MATCH: Final = "no event matches"
-FEW: Final = 5  # so many events are replayed without a question
+FEW: Final = 5  # up to this many events are replayed without confirmation
 
 
 @click.group(cls=NounGroup)
@@ -329,7 +329,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _moment(text: str, option: str, now: datetime) -> datetime:
-    """Read a moment or a duration ago; ``now`` includes what has just happened."""
+    """Parse a time, or a duration before now; ``now`` includes events of this moment."""
     if text.strip() == "now":
         return now + timedelta.resolution
     found = read_when(text, zone=machine_zone() or "UTC", option=option)

@@ -26,7 +26,7 @@ def app_of(settings: "Settings", command: str) -> str:
 
 
 def has_app(settings: "Settings") -> bool:
-    """Whether an app is configured, or there is a tasks.py here."""
+    """Return whether an app is configured, or there is a tasks.py here."""
     return settings.app is not None or Path(TASKS).is_file()
 
 
@@ -98,7 +98,7 @@ def _show_traceback(target: str, error: Exception) -> int:
 
 
 def _is_foreign(file: str) -> bool:
-    """Whether a frame is not the app's: of the import system, or of duly."""
+    """Return whether a frame belongs to the import system or to duly, not to the app."""
     return "importlib" in file or file.startswith(_OURS)
 
 

@@ -114,7 +114,7 @@ class View:
 
 
 def view_as_dict(view: object) -> Mapping[str, object]:
-    """A view as JSON, the same as the HTTP API answers."""
+    """Return a view as a dict with the same fields as the JSON of the HTTP API."""
     from duly.views import as_dict
 
     return as_dict(view)
@@ -205,7 +205,7 @@ def written(items: Sequence[T], view: View, listing: Listing[T]) -> str:
 
 
 def is_coloured() -> bool:
-    """Whether output is coloured: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    """Return whether stdout is a terminal and NO_COLOR is not set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 

@@ -166,7 +166,7 @@ def do_to_each(
     act: "Callable[[Store, int], Awaitable[T]]",
     told: Callable[[T], str] | None = None,
 ) -> None:
-    """Do it to each job; print what cannot be done to one, and go on with the others.
+    """Call ``act`` for each job; if it fails for one, print the error and go on with the others.
 
     ``told`` returns a remark about a job; empty for none.
     """
@@ -211,7 +211,7 @@ def cancelled_state(state: "State") -> str:
 
 
 async def still_running(store: "Store", wanted: "Filter") -> int:
-    """Return how many were only asked to stop: that takes a while."""
+    """Count the matching jobs that are still running: their cancellation is only requested."""
     from duly.model.states import State
 
     if State.RUNNING not in wanted.states:
@@ -220,7 +220,7 @@ async def still_running(store: "Store", wanted: "Filter") -> int:
 
 
 def is_agreed(count: int, noun: str, verb: str, *, first: int | None = None, yes: bool) -> bool:
-    """Print how many jobs it is about, and ask for confirmation unless --yes was given."""
+    """Ask to confirm an action on ``count`` jobs; with --yes, only print the number."""
     if not count:
         click.echo(f"no {noun} matches: nothing to {verb}", err=True)
         return False

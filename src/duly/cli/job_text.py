@@ -22,7 +22,7 @@ COLOURS: Final = {"failed": "red", "running": "cyan", "expired": "yellow", "canc
 
 
 def job_text(job: "JobDetail", view: View) -> str:
-    """Everything about a job, in sections; empty sections are left out."""
+    """Return all details of a job, in sections; empty sections are left out."""
     sections = {
         "STEPS": flow_text(job.flow) if job.flow else "",
         "ARGUMENTS": _arguments(job.args),
@@ -112,7 +112,7 @@ def _where(job: "JobDetail") -> str:
 
 
 def _attempts(job: "JobDetail", view: View) -> str:
-    """A line for each attempt, and below them their errors."""
+    """Return a table of the attempts, and below it their errors."""
     rows = [
         (
             str(one.number),
@@ -136,9 +136,9 @@ def _attempts(job: "JobDetail", view: View) -> str:
 
 
 def flow_text(flow: "FlowView") -> str:
-    """The steps of a flow, a line for each, indented behind a fork; of thousands, the first.
+    """Return the first steps of a flow, one per line, indented after a fork.
 
-    What a step depends on is seen by where it stands; where it cannot be, its line says it.
+    The position of a step shows what it depends on; where it cannot, its line names the steps.
     """
     depths = depths_of([step.before for step in flow.items])
     shown = flow.items[:MOST_STEPS]
@@ -150,9 +150,9 @@ def flow_text(flow: "FlowView") -> str:
 
 
 def depths_of(before: Sequence[Sequence[int]]) -> list[int]:
-    """Return how far each step is indented, given the steps it depends on, counted from 1.
+    """Return the indentation level of each step, given its dependencies (numbered from 1).
 
-    A chain goes straight down. A fork goes one further in, and a join comes back.
+    A chain keeps its level. Steps after a fork are one level deeper; a join goes one level back.
     """
     behind = [0] * (len(before) + 1)
     for numbers in before:
@@ -186,7 +186,7 @@ def _step(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> tuple[st
 
 
 def _remark(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> str:
-    """Why it did not succeed; the event it waits for; its dependencies, if they are not seen."""
+    """Return dependencies that the position does not show, condition, awaited event, failure."""
     from duly.policy.why import first_line
 
     said = []
@@ -204,7 +204,10 @@ def _remark(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> str:
 
 
 def _is_seen(step: "StepView", depths: Sequence[int]) -> bool:
-    """Whether its place says what it depends on: the line above, or the one it is below."""
+    """Return whether the position of a step shows its dependencies.
+
+    It does if there are none, or one that is the line above or the step it is indented under.
+    """
     if not step.before:
         return True
     if len(step.before) > 1:
@@ -215,7 +218,7 @@ def _is_seen(step: "StepView", depths: Sequence[int]) -> bool:
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values below each other; those without a value are left out."""
+    """Return aligned lines of names and values; names without a value are left out."""
     said = [(name, one_line(value, tabs=True)) for name, value in pairs if value]
     width = max((len(name) for name, _ in said), default=0)
     return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in said)
@@ -230,7 +233,7 @@ def _was(moment: datetime | None, view: View) -> str:
 
 
 def _tail(text: str | None) -> str:
-    """The end of an error says most."""
+    """Shorten an error to its end, which is its most useful part."""
     whole = (text or "").rstrip()
     return whole if len(whole) <= LONGEST_ERROR else f"…{whole[-LONGEST_ERROR:]}"
 

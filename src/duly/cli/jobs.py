@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from duly.views.job import JobDetail, JobView
 
 MOST_LISTED: Final = 10_000
-MOST_PAGES: Final = 50  # of a filter that few jobs match: a million jobs, a few seconds
-SECONDS_BETWEEN_LOOKS: Final = 0.25  # at a log that is followed
+MOST_PAGES: Final = 50  # searched at most if few jobs match: a million jobs, a few seconds
+SECONDS_BETWEEN_LOOKS: Final = 0.25  # polling interval of a followed log
 
 _NUMBER = click.argument("number", metavar="ID", type=WholeNumber(1))
 
@@ -115,7 +115,7 @@ def list_command(
 
 
 def _continuation(after: str, searched_to: object, *, is_full: bool, view: View) -> str:
-    """Say how to go on where a list ends before the last job that matches."""
+    """Return how to continue a list that ended before the last matching job."""
     if is_full:
         return f"there are more: go on with --after {after}, or say --limit"
     back = f"back to {view.moment(searched_to)}" if isinstance(searched_to, datetime) else "so far"

@@ -1,4 +1,4 @@
-"""``duly limits``: how much at once, and how often, over the whole cluster, as an operator says."""
+"""``duly limits``: cluster-wide concurrency and rate limits, as set by an operator."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -125,7 +125,7 @@ LIMITS: "Listing[LimitView]" = Listing(
 def _numbers(
     name: str, known: "Sequence[LaneInfo]", *, concurrency: str | None, rate: str | None
 ) -> "tuple[int | None, Rate | None]":
-    """What is said, and of what is not said, what counts now."""
+    """Return concurrency and rate: the given values, and the current ones for those not given."""
     from duly.model.limit import Limit
 
     found = [lane for lane in known if lane.name == name]

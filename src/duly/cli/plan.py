@@ -1,4 +1,4 @@
-"""``duly plan``, ``duly apply``, ``duly export``: schedules that a file declares."""
+"""``duly plan``, ``duly apply``, ``duly export``: schedules declared in a file."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ MOST_NAMED: Final = 5
 
 
 def file_options(command: F) -> F:
-    """Which file it is about, and how far it may go."""
+    """Add the options that name the file and allow removing entries or overwriting changes."""
     for option in reversed((
         click.argument(
             "file",
@@ -128,7 +128,7 @@ def apply(
     if not made.is_written:
         try:
             tasks = _tasks(made, app)
-            made.steps(tasks)  # what cannot be done is said before anything is asked
+            made.steps(tasks)  # raise errors before asking for confirmation
         except DulyError as error:
             refuse(error)
         _agree(made, yes=yes)
@@ -179,7 +179,7 @@ def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: 
 
 
 def _is_missing(store: str) -> bool:
-    """An SQLite file that was never made: a plan is for what would be, and makes nothing."""
+    """Return whether the SQLite file does not exist; a plan must not create it."""
     from duly.app import is_postgres, is_remote, place
 
     return not is_postgres(store) and not is_remote(store) and not Path(place(store)).exists()
@@ -214,7 +214,7 @@ def _exit_by(made: "FileDraft") -> None:
 
 
 def _check(made: "FileDraft", app: str | None) -> None:
-    """What applying it would refuse, as far as that can be known without the app."""
+    """Exit with the error that applying would raise; print a note if that needs an unknown app."""
     needing = made.needing_an_app()
     if needing and app is None and not has_app(settled()):
         names = ", ".join(needing[:MOST_NAMED]) + (", …" if len(needing) > MOST_NAMED else "")
@@ -227,7 +227,7 @@ def _check(made: "FileDraft", app: str | None) -> None:
 
 
 def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
-    """What the app declares, if the file says less than is needed."""
+    """Import the app and return its tasks, if an entry of the file needs them; else None."""
     from duly.declare.toml_notation import table
 
     needing = made.needing_an_app()
@@ -297,7 +297,7 @@ def _change(change: "PlannedChange") -> dict[str, object]:
 
 
 def _difference(each: "FieldDifference") -> dict[str, str | None]:
-    """As TOML, without secrets: what a plan shows ends in the logs of a build."""
+    """Return a difference as TOML values without secrets, because build logs keep plans."""
     old, new = each.shown
     return {
         "field": each.field,
@@ -307,9 +307,9 @@ def _difference(each: "FieldDifference") -> dict[str, str | None]:
 
 
 def read_sheet(file: str) -> "ScheduleFile":
-    """What it says; rules that name no zone, in a file that names none, have that of the settings.
+    """Parse the file; the configured time zone is the default if neither rule nor file names one.
 
-    It becomes part of each entry, so it is applied, remembered and compared with it.
+    The zone becomes part of each entry, so it is applied, stored and compared with the entry.
     """
     from duly.declare.file_text import read
 

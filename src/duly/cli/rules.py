@@ -1,6 +1,6 @@
-"""``duly next``: what a rule means, when it is due, and what clock changes will do to it.
+"""``duly next``: explain a rule, list when it is due, and show effects of clock changes.
 
-The rule may be typed, or be that of a schedule in the store.
+The rule is typed, or it is that of a schedule in the store.
 """
 
 import json
@@ -108,7 +108,7 @@ def next_moments(
 
 
 def _schedule(name: str, url: str) -> tuple[Rule | Spaced, Collection[datetime]] | None:
-    """When the schedule of this name is due, and what of it is skipped; if there is one."""
+    """Return the rule of the schedule and its skipped times; None if it cannot be read."""
     import asyncio
 
     from duly.app import open_store
@@ -134,7 +134,7 @@ def _schedule(name: str, url: str) -> tuple[Rule | Spaced, Collection[datetime]]
 
 
 def _neither(error: RuleError, text: str, *, url: str) -> RuleError:
-    """For what looks like a name it is worth saying that we looked."""
+    """Add to the error that no schedule has this name, if the text looks like a name."""
     if not re.fullmatch(r"[^\W\d][\w.-]*", text):
         return error
     from duly.app import place

@@ -152,7 +152,7 @@ class JobWaiter:
     output: "JobOutput | None" = None
 
     def until_it_ends(self, url: str) -> int:
-        """Return the exit code."""
+        """Wait until the job has ended; return the exit code."""
         try:
             return ask(url, self._run)
         except KeyboardInterrupt:

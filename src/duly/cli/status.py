@@ -1,4 +1,4 @@
-"""``duly status``: were all runs OK, what needs attention, what runs, what is next."""
+"""``duly status``: results of recent runs, problems, running jobs and next runs."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -94,7 +94,7 @@ def _need(found: "Status", need: "Need", zone: str) -> Iterator[str]:
 
 
 def _counts(found: "Status") -> Iterator[str]:
-    """The results of the runs that were due, unless all of them were OK."""
+    """Yield the results of the runs that were due, unless all of them were OK."""
     counts = found.counts
     late = f" ({counts.late:,} of them late)" if counts.late else ""
     rest = {

@@ -1,6 +1,6 @@
 """The database that a command works on, and the exit codes of errors.
 
-The application is imported when a command runs: ``duly --help`` need not wait for asyncio.
+The application is imported when a command runs, so that ``duly --help`` does not load asyncio.
 """
 
 import os

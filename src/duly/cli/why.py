@@ -1,4 +1,4 @@
-"""``duly why``: the sentence, then the evidence, then what can be done."""
+"""``duly why``: the reason in one sentence, then the evidence, then commands that help."""
 
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ async def _answer(store: "Store", what: str, time: str | None) -> "WhyView":
 
     if not (what.isascii() and what.isdigit()) or time is not None:
         return await answer_schedule(store, what, time)
-    try:  # a schedule may be called by a number, too
+    try:  # the name of a schedule may be a number, too
         return await answer_schedule(store, what)
     except NotFound:
         return await answer_job(store, int(what))

@@ -1,4 +1,4 @@
-"""``duly workers``: who runs jobs, and what they are told."""
+"""``duly workers``: list the workers, and send them orders."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -96,7 +96,7 @@ def scale(name: str, slots: int, store: str) -> None:
 def _tell(
     url: str, order: "Callable[[Workers], Awaitable[Sequence[WorkerInfo]]]", doing: str
 ) -> None:
-    """Tell it, and say what each that was told does from now on; one that is gone does nothing."""
+    """Send the order; print for each worker what it does now, or that it is gone."""
 
     async def told(store: "Store") -> "list[WorkerView]":
         from duly.app.capacity import Workers

@@ -3,7 +3,7 @@
 A program sends an access token in the header ``Authorization``. A person signs in with one; from
 then on the browser sends the secret of a session, in a cookie that scripts cannot read. The store
 keeps the secret's hash until they sign out. Or a trusted proxy names the user. An application that
-is mounted with ``auth=`` asks that function only: tokens of duly are not accepted there.
+is mounted with ``auth=`` calls only that function: it does not accept tokens of duly.
 
 A browser also sends its cookies when another site triggers the request. So a change needs an
 ``Origin`` of ours and the CSRF token, which is in a cookie and in every form of our pages.
@@ -36,7 +36,7 @@ AuthFunction: TypeAlias = Callable[[HTTPConnection], Awaitable[User | None] | Us
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The authenticated user; ``ambient``: the browser sent the credentials by itself."""
+    """The authenticated user; ``ambient`` if the browser sent the credentials by itself."""
 
     user: User
     how: How
@@ -47,12 +47,12 @@ class Caller:
 class TrustedProxy:
     """The networks of trusted proxies, and the headers that are believed from them.
 
-    Those are ``X-Forwarded-For`` (the client's address), ``X-Forwarded-Proto`` (whether it used
-    TLS) and ``header`` (the user's name). From any other address they are ignored.
+    The headers are ``X-Forwarded-For`` (the client's address), ``X-Forwarded-Proto`` (https if the
+    client used TLS) and ``header`` (the user's name). From any other address they are ignored.
     """
 
     networks: tuple[str, ...]
-    header: str = ""  # empty: people sign in with a token
+    header: str = ""  # name of the user header; if empty, users sign in with a token
     role: Role = "viewer"  # of the users that the header names
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class TrustedProxy:
         return address
 
     def is_secure(self, connection: HTTPConnection) -> bool:
-        """Whether the browser uses TLS with a trusted proxy."""
+        """Return whether the browser uses TLS with a trusted proxy."""
         said = connection.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
         return said == "https" and self._trusts(_peer(connection))
 
@@ -115,7 +115,7 @@ class Authenticator:
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether users sign in here, and not in an outer application."""
+        """True if users sign in here, and not in an outer application."""
         return self._host is None
 
     async def caller(self, connection: HTTPConnection) -> Caller | None:
@@ -134,7 +134,7 @@ class Authenticator:
         return None if user is None else Caller(user, "person", ambient=True)
 
     async def still_knows(self, connection: HTTPConnection, caller: Caller) -> bool:
-        """Whether the caller's token or session is still valid; true for proxies and hosts."""
+        """Return whether the token or session is still valid; always true for proxies and hosts."""
         if caller.how == "http":
             return True
         secret = _bearer(connection)
@@ -143,7 +143,7 @@ class Authenticator:
                 user = await self._user_of_session(connection)
             else:
                 user = await self.user_of(secret)
-        except DulyError:  # the store is away; the stream would be empty anyway
+        except DulyError:  # the store is unavailable; the stream would be empty anyway
             return True
         return user == caller.user
 
@@ -164,11 +164,11 @@ class Authenticator:
         return None if token is None else User(token.name, token.role, token.tenant)
 
     def address(self, connection: HTTPConnection) -> str:
-        """Return the client's address, as told by trusted proxies."""
+        """Return the client's address, as reported by trusted proxies."""
         return _peer(connection) if self._proxy is None else self._proxy.address(connection)
 
     def is_secure(self, connection: HTTPConnection) -> bool:
-        """Whether the browser uses TLS, with this server or with a trusted proxy."""
+        """Return whether the browser uses TLS, with this server or with a trusted proxy."""
         by_proxy = self._proxy is not None and self._proxy.is_secure(connection)
         return connection.url.scheme == "https" or by_proxy
 
@@ -185,7 +185,7 @@ def _bearer(connection: HTTPConnection) -> str | None:
 
 
 def is_ours(connection: HTTPConnection) -> bool:
-    """Whether Origin or Referer is this site; a request without both is not ours."""
+    """Return whether Origin or Referer is this site; false if the request has neither."""
     said = connection.headers.get("origin") or connection.headers.get("referer")
     if not said or said == "null":
         return False
@@ -196,7 +196,7 @@ def is_ours(connection: HTTPConnection) -> bool:
 
 
 def knows_csrf(connection: HTTPConnection, said: str) -> bool:
-    """Whether the CSRF token of the form or header is the one in the cookie."""
+    """Return whether the CSRF token of the form or header is the one in the cookie."""
     cookie = connection.cookies.get(CSRF, "")
     return bool(cookie) and secrets.compare_digest(cookie.encode(), said.encode())
 
@@ -213,7 +213,7 @@ MOST_ADDRESSES = 10_000
 class FailedSignIns:
     """Limits wrong tokens in the sign-in form, by client address.
 
-    Nobody guesses a token of 32 random bytes, but each attempt costs work. Tokens in headers are
+    A token of 32 random bytes cannot be guessed, but each attempt costs work. Tokens in headers are
     not counted: a program with an old token would lock out the people at the same address.
     """
 
@@ -229,7 +229,7 @@ class FailedSignIns:
             self._failed.popitem(last=False)
 
     def wait(self, address: str) -> int:
-        """Return for how many seconds wrong tokens from this address are refused; 0 if not."""
+        """Return how many seconds wrong tokens from this address are still refused; 0 if not."""
         times = self._failed.get(address)
         if times is None or len(times) < MOST_ATTEMPTS:
             return 0

@@ -35,7 +35,10 @@ def problem_response(problem: HttpProblem) -> Response:
 
 
 def is_for_programs(request: Request) -> bool:
-    """Whether the client does not accept HTML. A form without scripts posts to the API, too."""
+    """Return whether the client does not accept HTML.
+
+    The path does not decide this: without JavaScript, forms post to the API, too.
+    """
     return "text/html" not in request.headers.get("accept", "")
 
 

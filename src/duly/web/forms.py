@@ -30,7 +30,7 @@ class FormField:
 
     @property
     def is_json(self) -> bool:
-        """Whether the field's text is parsed as JSON."""
+        """True if the field's text is parsed as JSON."""
         return self.kind in ("number", "select", "json")
 
 
@@ -58,7 +58,7 @@ def fields_of(definition: Definition, args: str) -> list[FormField]:
 
 
 def _types(parameters: Parameters) -> Mapping[str, Any]:
-    """Return the types; none if an annotation cannot be resolved: then all fields are JSON."""
+    """Return the types; empty if one cannot be resolved, and then all fields take JSON."""
     try:
         return resolved(parameters.function, parameters.annotations)
     except NameError:

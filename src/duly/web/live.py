@@ -107,7 +107,7 @@ class LivePages:
                 del self._streams[who]
 
     def stream(self, key: Hashable, make: Make, *, who: str) -> StreamingResponse:
-        """Stream a page: now, and whenever it changes."""
+        """Return a stream that sends the page now and whenever it changes."""
         return events(self._watch(key, make, who))
 
     async def _watch(self, key: Hashable, make: Make, who: str) -> AsyncIterator[bytes]:
@@ -150,7 +150,7 @@ async def _refresh(page: _WatchedPage) -> None:
     except NotFound:  # the browser reloads the page, which then says that the item is gone
         _tell(page, event("", kind="gone"))
         return
-    except DulyError:  # the store is away: the last version stays
+    except DulyError:  # the store is unavailable: the last version stays
         return
     except Exception as error:  # noqa: BLE001 - other pages continue
         if not page.is_broken:
@@ -164,7 +164,7 @@ async def _refresh(page: _WatchedPage) -> None:
 
 
 def _report(error: Exception) -> None:
-    """Send the error to the server's log, as asyncio does for a task that nobody awaits."""
+    """Send the error to the server's log, as asyncio does for a task that is never awaited."""
     said = "a page could not be kept up to date"
     asyncio.get_running_loop().call_exception_handler({"message": said, "exception": error})
 
@@ -233,7 +233,7 @@ class EventStream:
         while self._listeners and not self._live.is_closing:
             try:
                 found = await self._backend.ask(self._watch.look)
-            except DulyError:  # the store is away: its events are sent later
+            except DulyError:  # the store is unavailable: its events are sent later
                 found = []
             missed = self._watch.left_out
             for tenant in {listener.tenant for listener in self._listeners}:

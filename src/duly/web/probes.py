@@ -19,7 +19,7 @@ NOT_READY: Final = 503
 
 
 async def alive(_: WebServices, __: Request) -> Response:
-    """Answer that the process is alive; /readyz says whether schedules are fired."""
+    """Answer that the process is alive; /readyz reports whether schedules are fired."""
     return PlainTextResponse("ok\n")
 
 
@@ -44,7 +44,7 @@ async def greet(_: WebServices, __: WebRequest, ___: bytes) -> Response:
 
 
 async def answer_command(_: WebServices, request: WebRequest, body: bytes) -> Response:
-    """Run a store call of ``duly --url``; each call has its own role."""
+    """Run a store call of ``duly --url``; each call requires its own role."""
     noun, verb = request.name("noun"), request.name("verb")
     found = await request.app.ask(answer, noun, verb, body, user=request.user)
     return Response(found, media_type="application/json")

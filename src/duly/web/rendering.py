@@ -46,7 +46,7 @@ def render_main(template: str, request: WebRequest, values: Mapping[str, Any]) -
 
 
 def render_bare(template: str, request: HTTPConnection, **values: object) -> str:
-    """Render a page for somebody who is not signed in or not allowed; it has no user data."""
+    """Render a page without user data, for a client that is not signed in or not allowed."""
     root = request.scope.get("root_path", "")
     preferences = DisplayPreferences.of(request)
     return (

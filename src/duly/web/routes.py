@@ -115,13 +115,13 @@ class PageRoute:
         async def make() -> str:
             return render_main(self.template, request, await self._values(services, request))
 
-        # A page depends on what its reader may do, and on nothing else about them.
+        # For one URL, users with the same role, tenant and time zone share the rendered page.
         user, zone = request.user, request.preferences.zone
         key = (request.root, request.path, str(request.query), zone, user.role, user.tenant)
         return services.live.stream(key, make, who=user.name)
 
     async def _values(self, services: WebServices, request: WebRequest) -> Values:
-        """Return the view's values and those of the banner that every page has."""
+        """Return the values of the view and of the banner, which every page has."""
         overdue = await request.app.ask(services.backend.today.overdue)
         return {**await self.view(services, request), "overdue": overdue}
 

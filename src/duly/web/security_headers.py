@@ -1,9 +1,9 @@
 """Security headers on every response, and checks of the ``Host`` header.
 
-Only our own scripts and styles, no frames, no referrer for other sites (but for ours: without it,
-browsers hide the Origin that the CSRF check needs), no type sniffing, no caching. On a loopback
-address only local host names are answered, against DNS rebinding. A malformed ``Host`` is refused
-everywhere, because two parsers could read two hosts in it.
+The headers allow only scripts and styles of this server, and forbid frames, type sniffing and
+caching. Browsers send a referrer to this site only; without it, they would hide the Origin that the
+CSRF check needs. On a loopback address only local host names are answered, against DNS rebinding. A
+malformed ``Host`` is refused everywhere, because two parsers could read two hosts in it.
 """
 
 import re

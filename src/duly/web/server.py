@@ -28,7 +28,7 @@ BACKLOG: Final = 2_048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """Where the server listens, its names, and the proxies it trusts."""
+    """The address, host names and trusted proxies of the server."""
 
     host: str = "127.0.0.1"
     port: int = 8400
@@ -38,7 +38,7 @@ class ServerOptions:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach the server."""
         try:
             return self.host == "localhost" or ip_address(self.host).is_loopback
         except ValueError:
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
 
 
 async def _check(backend: WebBackend, options: ServerOptions) -> None:
-    """Refuse an address that other machines can reach if nobody could sign in."""
+    """Refuse to listen on an address that other machines can reach if no user could sign in."""
     names_people = options.proxy is not None and bool(options.proxy.header)
     if options.is_local or names_people or await backend.has_tokens():
         return

@@ -22,7 +22,7 @@ MOST_BYTES: Final = 8 * 1024
 
 
 async def ask_for_token(services: WebServices, request: Request) -> Response:
-    """Show the form; or sign in by the link that was printed when the server started."""
+    """Show the form, or sign in with the link that the server printed when it started."""
     _check_takes_tokens(services)
     secret = request.query_params.get("token", "")
     if services.authenticator.is_launch(secret):
@@ -31,7 +31,11 @@ async def ask_for_token(services: WebServices, request: Request) -> Response:
 
 
 async def sign_in(services: WebServices, request: Request) -> Response:
-    """Accept a valid token always: many users may share the address of one who guesses."""
+    """Sign in with the token of the form.
+
+    A valid token is accepted even after too many wrong ones, because users may share an address
+    with an attacker.
+    """
     _check_takes_tokens(services)
     body = await body_of(request, most=MOST_BYTES)
     check_ours(request, body)

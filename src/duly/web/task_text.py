@@ -1,7 +1,8 @@
 r"""Text from tasks, made safe to show: names, errors, log lines.
 
-It may hold anything. Secrets are hidden. Control characters, marks of text direction and invisible
-characters are shown by their code point: ``⟨U+202E⟩``. ANSI colours become CSS classes in logs.
+The text may hold any characters. Secrets are hidden. Control characters, marks of text direction
+and invisible characters are shown by their code point: ``⟨U+202E⟩``. ANSI colours become CSS
+classes in logs.
 """
 
 import json

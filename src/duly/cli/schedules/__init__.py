@@ -1,4 +1,4 @@
-"""``duly schedules``: what is to run when, and what became of it."""
+"""``duly schedules``: list, show, change and simulate schedules."""
 
 from duly.cli.schedules.noun import schedules
 

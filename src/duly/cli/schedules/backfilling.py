@@ -1,4 +1,4 @@
-"""``duly schedules backfill``: moments that have passed, run now; counted and asked about first."""
+"""``duly schedules backfill``: enqueue runs for past due times; many need a confirmation."""
 
 import sys
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.fire import Backfill
 
-FEW = 5  # so many need no second thought
+FEW = 5  # up to this many runs need no confirmation
 MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillLine:
-    """A moment, and what becomes of it."""
+    """A due time of the backfill, and its outcome."""
 
     due_at: datetime
     outcome: str

@@ -1,4 +1,4 @@
-"""``run``, ``pause``, ``resume``, ``skip-next`` and ``remove``: a schedule as it is, by hand."""
+"""``run``, ``pause``, ``resume``, ``skip-next`` and ``remove``: manual control of a schedule."""
 
 import sys
 from shlex import quote

@@ -1,4 +1,4 @@
-"""``duly schedules`` and ``history``: what is to come, and what became of it."""
+"""``duly schedules``, ``show`` and ``history``: the next runs, and the past ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 MOST_SHOWN = 10_000
-SHOWN = 5  # runs of each kind, and changes, of ``show``
+SHOWN = 5  # next runs, last runs and changes that ``show`` prints
 A_SECOND = timedelta(seconds=1)
 NO_MATCH = "no schedule matches"
 
@@ -166,7 +166,7 @@ def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
 
 
 def _next(schedule: "Schedule", view: View) -> str:
-    """What the clock does not start has no moment: it says what does."""
+    """Return the time of the next run, or the event pattern that starts the schedule."""
     if (reaction := schedule.plan.reaction) is not None:
         return f"on {reaction.pattern}"
     return NOTHING if schedule.paused else view.moment(schedule.next_at)
@@ -293,7 +293,7 @@ def _lines(found: "ScheduleDetail", view: View) -> Iterator[str]:
 
 
 def _tables(found: "ScheduleDetail", view: View) -> Iterator[str]:
-    """The next runs, the last ones, and the changes."""
+    """Yield tables of the next runs, the last runs, and the changes."""
 
     def shown(moment: datetime) -> str:
         return view.moment(moment, found.zone)

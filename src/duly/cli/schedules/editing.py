@@ -1,4 +1,4 @@
-"""``duly schedules add`` and ``edit``: what a person wants, in words."""
+"""``duly schedules add`` and ``edit``: create or change a schedule from options."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +28,15 @@ _MAY_BE_NONE = ("zone", "start_within", "exclude", "jitter", "spacing", *_MOMENT
 
 
 class TypedCall(NamedTuple):
-    called: str  # unless somebody says otherwise
+    called: str  # the name of the schedule, unless one is given
     task: str
     args: Mapping[str, object]
-    unchecked: bool = False  # no app at hand has it
-    unknown: NotFound | None = None  # what the app at hand says, which has no such task
+    unchecked: bool = False  # no app was found that has the task
+    unknown: NotFound | None = None  # the error of the app, which has no such task
 
 
 class _BeforeCommand(click.Command):
-    """What stands behind ``--`` is somebody else's command line, and is left as it is."""
+    """A command that keeps the arguments after ``--`` unparsed, as a command line to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -50,7 +50,7 @@ class _BeforeCommand(click.Command):
 
 
 def policy_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The words of ``@duly.schedule``; ``spoken`` tells which of them were."""
+    """Add the options of ``@duly.schedule``; ``spoken`` returns those that were given."""
     for option in reversed(
         (
             click.option("--zone", metavar="ZONE", help=_ZONE),
@@ -200,7 +200,7 @@ def new(
     what: TypedCall,
     said: Mapping[str, Any],
 ) -> "Plan":
-    """What was typed as a plan, in the zone of the settings if none was."""
+    """Return the plan of a new schedule; its zone is the configured one if none was given."""
     from duly.app.typed_schedules import new_plan
 
     zone = said["zone"] if "zone" in said else settled().zone
@@ -212,7 +212,7 @@ def new(
 
 
 def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
-    """The plan with what was typed; the zone of the settings is for what needs one and has none."""
+    """Return the changed plan; the configured zone is used if one is needed and none is known."""
     from duly.app.typed_schedules import changed_plan
     from duly.views.schedules import own_zone
 
@@ -227,7 +227,7 @@ def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
 
 
 def spoken(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what was said, as it is said in Python."""
+    """Return the options that were given, with their values as ``@duly.schedule`` takes them."""
     words = {word: value for word, value in options.items() if value is not None}
     for word in _MAY_BE_NONE:
         if words.get(word) == NONE:
@@ -247,7 +247,7 @@ def _number(text: str) -> int | str:
 
 
 def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
-    """The same, with bounds as moments: without an offset they are on the schedule's own clock."""
+    """Return ``words`` with start and end parsed; without an offset they are in ``zone``."""
     read = {
         word: read_moment(words[word], zone=zone, option=f"--{word}")
         for word in _MOMENTS
@@ -266,7 +266,7 @@ def _tell(done: str, schedule: "StoredSchedule", *, utc: bool) -> None:
     click.echo(plan.kept.explain(), err=True)
 
 
-OURS = "duly."  # tasks of our own begin so, and are in no app
+OURS = "duly."  # prefix of built-in tasks, which are in no app
 
 
 def start_of(task: str | None, arguments: Sequence[str], command: Sequence[str]) -> TypedCall:

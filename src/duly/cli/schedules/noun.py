@@ -1,4 +1,4 @@
-"""The noun ``schedules``, and its verbs."""
+"""The command group ``duly schedules``, with its commands."""
 
 import click
 

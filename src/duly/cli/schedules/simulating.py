@@ -1,4 +1,4 @@
-"""``duly schedules simulate``: what would run, be skipped, merged or late, before it happens."""
+"""``duly schedules simulate``: predict which runs would start, be late, merged or skipped."""
 
 import json
 import re
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from duly.rehearse import KnownSchedule, Outage, Story, StoryMoment, WhatIf
 
 
-WIDTH, WIDEST = 100, 160  # where there is no terminal; and what eyes can follow
+WIDTH, WIDEST = 100, 160  # without a terminal; at most, to stay readable
 
 
 @click.command("simulate")
@@ -51,7 +51,7 @@ WIDTH, WIDEST = 100, 160  # where there is no terminal; and what eyes can follow
 @utc_option
 @store_option
 @output_option
-def simulate(  # noqa: PLR0913 - each of them is a question somebody asks
+def simulate(  # noqa: PLR0913 - one for each option
     *,
     name: str | None,
     start: str | None,
@@ -116,7 +116,7 @@ def _lines(story: "Story", view: View) -> Iterator[str]:
 
 
 def _width() -> int:
-    """As wide as the terminal; elsewhere always the same, whatever COLUMNS says."""
+    """Return the terminal's width; without a terminal a constant, whatever COLUMNS says."""
     if not sys.stdout.isatty():
         return WIDTH
     return min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDEST)
@@ -134,7 +134,7 @@ def _row(moment: "StoryMoment", view: View, zone: str) -> tuple[str, ...]:
 
 
 def _due(moment: "StoryMoment", view: View, zone: str) -> str:
-    """``Mon 2026-11-16 05:00 CET``, and of many ``Mon 2026-11-16 05:00 … 07:00 CET``."""
+    """Return ``Mon 2026-11-16 05:00 CET``; for several, ``Mon 2026-11-16 05:00 … 07:00 CET``."""
     last = view.moment(moment.due_at, zone)
     if moment.covers_from == moment.due_at:
         return last
@@ -151,7 +151,7 @@ def _outcome(moment: "StoryMoment") -> str:
 
 
 def _why(moment: "StoryMoment", zone: str) -> str:
-    """What the ledger says, and how often a run went down with an outage."""
+    """Return the reason of the outcome, and each attempt that an outage or timeout ended."""
     said = [moment.why]
     for one, following in zip_longest(moment.attempts, moment.attempts[1:]):
         if one.outcome in _ENDED:
@@ -165,7 +165,7 @@ _ENDED = {"lost": "cut off by the outage", "timedout": "stopped for its timeout"
 
 
 def _on_clock(moment: datetime | None, beside: datetime, zone: str) -> str:
-    """``02:40``; on another day than what it stands beside, ``Tue 2026-11-17 02:40``."""
+    """Return ``02:40``; if the day is not that of ``beside``, ``Tue 2026-11-17 02:40``."""
     if moment is None:
         return NOTHING
     local = local_time(moment, zone)
@@ -221,7 +221,7 @@ _JUST_BEFORE = timedelta.resolution
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedScenario:
-    """As it was typed."""
+    """The options of a simulation as typed, not parsed yet."""
 
     start: str | None
     end: str | None
@@ -230,14 +230,14 @@ class TypedScenario:
 
 
 def planned(known: "KnownSchedule | None", rule: str | None, words: Mapping[str, Any]) -> "Plan":
-    """The schedule's plan with what is said; or one of a rule, and nothing that could be run."""
+    """Return the schedule's plan with the given changes; without a schedule, one of the rule."""
     if known is not None:
         return changed(known.plan, rule, words)
     return new(rule or "", name=UNNAMED, what=TypedCall(UNNAMED, UNNAMED, {}), said=words)
 
 
 def supposed(plan: "Plan", known: "KnownSchedule | None", said: TypedScenario) -> "WhatIf":
-    """What is said, and for the rest what is known."""
+    """Return the scenario: the given options, and for the others the schedule's known values."""
     from duly.rehearse import WhatIf, continued, window_end
 
     zone, moment = shown_zone(plan), now() if known is None else known.now
@@ -261,7 +261,7 @@ def supposed(plan: "Plan", known: "KnownSchedule | None", said: TypedScenario) -
 
 
 def shown_zone(plan: "Plan") -> str:
-    """On whose clock its moments are read, and shown."""
+    """Return the time zone for input and output: the plan's, else this machine's, else UTC."""
     from duly.views.schedules import own_zone
 
     return own_zone(plan) or machine_zone() or "UTC"
@@ -282,7 +282,7 @@ def _outages(texts: Sequence[str], start: datetime, zone: str) -> "list[Outage]"
 
 
 def _moment(text: str, after: datetime, zone: str, option: str) -> datetime:
-    """An ISO time; or the next time that a clock shows; or so long after."""
+    """Parse an ISO time, a time of day (its next occurrence), or a duration after ``after``."""
     length = read_length(text)
     if length is not None:
         return after + length

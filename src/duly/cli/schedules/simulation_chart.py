@@ -1,4 +1,4 @@
-"""What would happen as a picture: a line for each moment, on one axis of time.
+"""Text chart of a simulation: one line for each due time, on a common time axis.
 
 02:00  ████████████████████
 03:00            ··········▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
@@ -22,7 +22,7 @@ from duly.rules.zone import zone_named
 if TYPE_CHECKING:
     from duly.rehearse import ClockChange, Story, StoryMoment
 
-NARROWEST = 50  # below that, bars say nothing
+NARROWEST = 50  # columns; bars are not readable below that
 MOST_LINES = 60
 _MINUTE, _HOUR, _DAY = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 _STEPS: Final = (
@@ -32,7 +32,7 @@ _STEPS: Final = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 364, 3640, 36400)),
 )
-# What is drawn, in which colour, and what it means.
+# Character, colour and legend of each kind of cell.
 _MARKS: Final = {
     "runs": ("█", "green", "runs"),
     "late": ("▓", "yellow", "runs late"),
@@ -48,7 +48,7 @@ _AT_ITS_MOMENT: Final = {"skipped": "skipped", "expired": "skipped", "merged": "
 
 
 def drawn(story: "Story", *, zone: str, width: int) -> Iterator[str]:
-    """The axis, the lines, and what the marks mean; nothing, where there is no room for it."""
+    """Yield the axis, the lines and the legend; nothing if the terminal is too narrow."""
     if width < NARROWEST:
         click.echo(f"note: drawn from {NARROWEST} columns on; here are {width}", err=True)
         return
@@ -74,12 +74,12 @@ class _Scale:
     width: int
 
     def column(self, moment: datetime) -> int:
-        """Where it is, or the edge that it lies behind."""
+        """Return the column of a time; the first or last one if it is outside the axis."""
         part = (moment - self.start) / (self.end - self.start)
         return min(max(int(part * self.width), 0), self.width - 1)
 
     def columns(self, start: datetime, end: datetime) -> range:
-        """Where it lasts: one at least, and none that it only touches."""
+        """Return the columns of a period, at least one; ``end`` itself is not part of it."""
         first = self.column(start)
         return range(first, max(first, self.column(end - timedelta.resolution)) + 1)
 
@@ -104,7 +104,7 @@ def _cells(moment: "StoryMoment", ground: Sequence[str], scale: _Scale) -> list[
 
 
 def _ground(story: "Story", scale: _Scale) -> list[str]:
-    """What lies behind every line."""
+    """Return the background cells of every line: outages and clock changes."""
     cells = [""] * scale.width
     for outage in story.what.outages:
         for column in scale.columns(outage.start, outage.end):
@@ -132,7 +132,7 @@ def _labels(moments: "Sequence[StoryMoment]", zone: str) -> list[str]:
 
 
 def _axis(scale: _Scale, zone: str) -> str:
-    """``│00:00     │06:00``, at round times on the zone's clock."""
+    """Return the axis, as ``│00:00     │06:00``, at round local times."""
     length = scale.end - scale.start
     step = next(
         (step for step in _STEPS if step / length * scale.width >= _label_width(step)), _STEPS[-1]
@@ -172,7 +172,7 @@ def _label_width(step: timedelta) -> int:
 def _legend(
     seen: set[str], changes: "Sequence[ClockChange]", *, zone: str, margin: int
 ) -> Iterator[str]:
-    """What the marks mean that are there."""
+    """Yield the legend of the marks that occur, and the clock changes."""
     marks = [f"{mark} {said}" for kind, (mark, _, said) in _MARKS.items() if kind in seen and said]
     yield f"{' ' * margin}{'   '.join(marks)}"
     for change in changes:

@@ -1,4 +1,4 @@
-"""The five pages, and what is behind them."""
+"""All pages of the dashboard, and their routes that are not pages."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Capacity: who runs how much, what waits and for what, and how that went in the last hours."""
+"""The capacity page: load of workers, queues and limits, and charts of the last hour or day."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -75,7 +75,7 @@ def charts_of(series: Series, clock: LocalClock) -> list[Chart]:
 
 
 def per_minute(value: float) -> str:
-    """``0``, ``0.4``, ``12``, ``1,200``."""
+    """Format a rate: ``0``, ``0.4``, ``12``, ``1,200``."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
@@ -102,7 +102,7 @@ def _length(seconds: float) -> str:
 
 
 def _rows(series: Series, clock: LocalClock) -> list[tuple[str, ...]]:
-    """The same as a table, the newest first."""
+    """Return the values of the charts as table rows, newest first."""
     lengths = (
         *(series.waiting_p50, series.waiting_p95, series.running_p50, series.running_p95),
         *(series.lateness_p50, series.lateness_p95),
@@ -148,7 +148,7 @@ async def show_worker(_: WebServices, request: WebRequest) -> Values:
 
 
 def _named(request: WebRequest) -> str:
-    """The name may hold anything, and so it is not a part of the path."""
+    """Return the query parameter ``name``; names may hold any character, so it is not a path."""
     name = request.query.get("name", "")
     if not name:
         raise InvalidValue("say which: ?name=…")

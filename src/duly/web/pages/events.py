@@ -1,4 +1,4 @@
-"""The pages of events: schedules that react to them, the newest events, one event, a form."""
+"""Event pages: the newest events with the schedules that react, one event, the emit form."""
 
 import json
 from datetime import timedelta
@@ -17,12 +17,12 @@ from duly.web.task_text import as_json, shown
 
 REACTING: Final = "start:event"
 SHOWN: Final = 30
-LONGEST: Final = 120  # of what an event says, in a list
+LONGEST: Final = 120  # characters of a payload in the list
 A_DAY: Final = timedelta(days=1)
 
 
 async def events(_: WebServices, request: WebRequest) -> Values:
-    """A name that cannot be one is said beside the box that it was typed into."""
+    """Return the values of the events page; an invalid filter is reported beside its box."""
     name, key = (
         request.query.get("name", "").strip() or EVERYTHING,
         request.query.get("key", "").strip(),
@@ -60,7 +60,7 @@ async def event(_: WebServices, request: WebRequest) -> Values:
 
 
 async def emit(_: WebServices, request: WebRequest) -> Values:
-    """With the names that something reacts to."""
+    """Return the values of the emit form: the event names that schedules react to."""
     found = await request.app.ask(schedule_rows, REACTING)
     plans = [row.schedule.plan.reaction for row in found.rows]
     meant = {plan.pattern for plan in plans if plan is not None}
@@ -73,7 +73,7 @@ def _brief(event: EventView) -> str:
 
 
 def _lately(row: ScheduleRow) -> str:
-    """As far as the last few go back."""
+    """Return how many of the recent runs were due in the last day."""
     since = now() - A_DAY
     count = sum(one.fire.due_at >= since for one in row.recent)
     more = " or more" if count == RECENT else ""

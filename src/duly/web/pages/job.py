@@ -1,4 +1,4 @@
-"""The page of one job: the answer, its flow, attempts, log, arguments and result."""
+"""The page of one job: why it is in its state, flow, attempts, log, arguments and result."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -25,7 +25,7 @@ MOST_STEPS: Final = 500
 
 
 async def job(_: WebServices, request: WebRequest) -> Values:
-    """A job that is deleted while its page is open is said to be gone."""
+    """Return the values of a job's page; ``job`` is None if it was deleted under a live page."""
     number = number_of(request)
     try:
         seen = await request.app.ask(
@@ -42,7 +42,7 @@ async def job(_: WebServices, request: WebRequest) -> Values:
         "zone": seen.zone,
         "drawing": draw_attempts(life, _attempts_in_words(seen)),
         "span": (life[0].start, life[-1].end) if life else None,
-        # What the page shows itself, and itself, need not be said.
+        # Omit evidence that the page shows anyway, and the command that shows this job.
         "evidence": [
             one
             for one in seen.why.evidence
@@ -56,7 +56,7 @@ async def job(_: WebServices, request: WebRequest) -> Values:
 
 
 async def run_again(_: WebServices, request: WebRequest) -> Values:
-    """A form with the arguments. Hidden values stay if nothing is changed."""
+    """Return the values of the form with the arguments; unchanged hidden values are kept."""
     found = await request.app.ask(own_job, number_of(request), request.user.tenant)
     args = read_json(found.args)
     shown = hidden_call(found.task, args)
@@ -64,14 +64,14 @@ async def run_again(_: WebServices, request: WebRequest) -> Values:
 
 
 async def answer(_: WebServices, request: WebRequest) -> Values:
-    """A form for the payload of the event that a step waits for."""
+    """Return the values of the form for the payload of the event that a step waits for."""
     found = await request.app.ask(own_job, number_of(request), request.user.tenant)
     awaits = Awaits.of(found)
     return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
 
 
 async def log(_: WebServices, request: WebRequest) -> Values:
-    """The lines after the number ``after``, and whether there will be more."""
+    """Return the log lines after the number ``after``, and whether more may follow."""
     said = request.query.get("after", "0")
     after = int(said) if said.isascii() and said.isdigit() and len(said) < 20 else 0
     return {
@@ -82,7 +82,7 @@ async def log(_: WebServices, request: WebRequest) -> Values:
 
 
 async def download(_: WebServices, request: WebRequest, __: bytes) -> Response:
-    """The whole log as a file of plain text."""
+    """Return the whole log as a plain text file."""
     number = number_of(request)
     lines = await request.app.ask(whole_log, number, tenant=request.user.tenant)
     headers = {"content-disposition": f'attachment; filename="job-{number}.log"'}
@@ -101,7 +101,7 @@ def log_text(lines: Sequence[LogLineView]) -> str:
 
 
 def stretches(seen: JobDetail) -> Iterator[AttemptBar]:
-    """The life of a job, from the moment it could run to its end, now, or its next attempt."""
+    """Yield a job's waits and attempts, from when it could run to its end, now or next attempt."""
     ran = seen.executions
     at = max(seen.created_at, seen.due_at)
     if ran:
@@ -140,7 +140,7 @@ def _flow_values(flow: FlowView | None, request: WebRequest) -> dict[str, Any]:
 
 
 def _links(flow: FlowView, request: WebRequest) -> Callable[[StepView], str | None]:
-    """The address of a step: its job, or the list of its jobs."""
+    """Return a function for the URL of a step: its job, or the list of its jobs if it is a map."""
 
     def link(step: StepView) -> str | None:
         if step.job_id is None:

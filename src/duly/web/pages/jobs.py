@@ -1,4 +1,4 @@
-"""The page of jobs: those that match a filter, failures by error, and actions on all of them."""
+"""The jobs page: a filtered list, failures grouped by error, and bulk actions."""
 
 from collections.abc import Iterable
 from typing import Any, Final, get_args
@@ -66,7 +66,7 @@ async def search(_: WebServices, request: WebRequest, __: bytes) -> Response:
 
 
 async def bulk(_: WebServices, request: WebRequest) -> Values:
-    """WebRequest before an action on many jobs, with their number."""
+    """Return the values of the confirmation of a bulk action, with the number of jobs."""
     action = _action(request.query.get("do", ""))
     chosen = _numbers(request.query.get("ids", ""))
     words = request.query.get("filter", "")
@@ -94,7 +94,7 @@ async def _is_job(request: WebRequest, words: str) -> bool:
 
 
 async def _named(request: WebRequest, wanted: Filter) -> list[str]:
-    """Return the names of schedules that match a search of nothing but text."""
+    """Return the names of matching schedules, if the filter is only search text."""
     if not wanted.texts or wanted != Filter(texts=wanted.texts) or request.user.tenant is not None:
         return []
     texts = ScheduleFilter(texts=wanted.texts)
@@ -122,7 +122,7 @@ def _may_have_failed(wanted: Filter) -> bool:
 
 
 async def _completions(request: WebRequest) -> list[str]:
-    """Filter words with their known values; a word alone where none are known."""
+    """Return the filter words with their known values; the word alone if none are known."""
     known: dict[str, Iterable[str]] = {"state": State, "since": ("15m", "2h", "1d")}
     known |= await request.app.ask(known_names, tenant=request.user.tenant)
     return [

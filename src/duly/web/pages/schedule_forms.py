@@ -1,4 +1,4 @@
-"""What is asked before something is done to a schedule: beside its page, in forms."""
+"""Forms for actions on a schedule, shown beside its page: run, pause, backfill, replay, edit."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ A_DAY: Final = timedelta(days=1)
 
 
 async def run(_: WebServices, request: WebRequest) -> Values:
-    """A field for each parameter of the task; what is not known here is said as JSON."""
+    """Return a form field for each parameter; arguments of an unknown task are one JSON text."""
     found = await request.app.schedules.aget(request.name("name"))
     registry = request.app.registry
     known, args = found.task in registry, _without_events(found.args)
@@ -43,7 +43,7 @@ async def pause(_: WebServices, request: WebRequest) -> Values:
 
 
 async def backfill(services: WebServices, request: WebRequest) -> Values:
-    """Yesterday, on the clock of the schedule, until somebody says another stretch."""
+    """Return the values of the backfill form; the default is yesterday in the schedule's zone."""
     found = await request.app.schedules.aget(request.name("name"))
     zone = _zone(found.plan, services)
     today = local_time(now(), zone).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -56,7 +56,7 @@ async def backfill(services: WebServices, request: WebRequest) -> Values:
 
 
 async def backfill_preview(services: WebServices, request: WebRequest) -> Values:
-    """What would be done: asked of the store, and nothing is done."""
+    """Return the result of a dry run of the backfill."""
     found = await request.app.schedules.aget(request.name("name"))
     zone, again = _zone(found.plan, services), request.query.get("again") == "true"
     refused, done, body = "", None, ""
@@ -80,7 +80,7 @@ async def backfill_preview(services: WebServices, request: WebRequest) -> Values
 
 
 async def replay(services: WebServices, request: WebRequest) -> Values:
-    """Since yesterday, until somebody says another stretch."""
+    """Return the values of the replay form; the default start is 24 hours ago."""
     found = await request.app.schedules.aget(request.name("name"))
     zone = _zone(found.plan, services)
     since = local_time(now() - A_DAY, zone).replace(second=0, microsecond=0)
@@ -88,7 +88,7 @@ async def replay(services: WebServices, request: WebRequest) -> Values:
 
 
 async def replay_preview(services: WebServices, request: WebRequest) -> Values:
-    """How many it would react to: asked of the store, and nothing is done."""
+    """Return the result of a dry run of the replay: how many events it would react to."""
     found = await request.app.schedules.aget(request.name("name"))
     zone, refused, done = _zone(found.plan, services), "", None
     body: dict[str, str] = {}
@@ -108,7 +108,7 @@ async def replay_preview(services: WebServices, request: WebRequest) -> Values:
 
 
 def _without_events(args: str) -> str:
-    """What an event would say, whoever runs it by hand says."""
+    """Drop arguments that come from an event: for a manual run, the user fills them in."""
     said = {name: value for name, value in json.loads(args).items() if not is_field(value)}
     return json.dumps(said)
 
@@ -122,7 +122,7 @@ def _zone(plan: Plan, services: WebServices) -> str:
 
 
 def _moment(text: str, zone: str, what: str) -> datetime:
-    """A time as a browser's field for one gives it, on the clock of a zone."""
+    """Parse the local time of a browser's datetime field in a time zone."""
     if not text:
         raise InvalidValue(f"say the {what} of the stretch")
     moment = at(text, zone=zone).after(_BEGINNING)
@@ -188,7 +188,7 @@ async def edit_preview(_: WebServices, request: WebRequest) -> Values:
 
 
 async def new(services: WebServices, request: WebRequest) -> Values:
-    """With the defaults filled in, so that nobody has to know them."""
+    """Return the values of the form for a new schedule, filled with the defaults."""
     known = [one.name for one in request.app.registry]
     policies = Policies()
     return {

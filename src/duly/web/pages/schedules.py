@@ -29,7 +29,7 @@ from duly.web.svg.sparkline import Mark, durations, outcomes
 
 
 async def schedules(_: WebServices, request: WebRequest) -> Values:
-    """A filter that cannot be read is said beside the box that it was typed into."""
+    """Return the values of the list; an invalid filter is reported beside its box."""
     words, after = request.query.get("filter", ""), request.query.get("after", "")
     refused = ""
     try:
@@ -50,7 +50,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
 
 
 def sparkline(row: ScheduleRow, request: WebRequest) -> str:
-    """The results of the last runs."""
+    """Draw the results of a schedule's last runs."""
     clock = LocalClock(request.zone_of(), now())
     return outcomes(
         [
@@ -64,7 +64,7 @@ def sparkline(row: ScheduleRow, request: WebRequest) -> str:
 
 
 def _by_next(row: ScheduleRow) -> tuple[bool, float, str]:
-    """Who is due first; behind them, those that are not."""
+    """Return the sort key: by the next run; schedules without one are last."""
     moment = row.schedule.next_at
     return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
@@ -72,7 +72,7 @@ def _by_next(row: ScheduleRow) -> tuple[bool, float, str]:
 SCHEDULES = PageRoute(path="/schedules", template="schedules.html", view=schedules)
 
 
-# What becomes of an edit, by who has the schedule.
+# What happens to an edit, by the owner of the schedule.
 OWNERS: Final = {
     "code": "It is declared in code. What you edit stays when the code is deployed again, and is "
     "shown as drift until you take it back.",
@@ -111,7 +111,10 @@ async def schedule(_: WebServices, request: WebRequest) -> Values:
 
 
 async def policies(_: WebServices, request: WebRequest) -> Values:
-    """Living through the examples takes a moment: so it is asked for by itself, and once."""
+    """Return the policy examples as timelines.
+
+    Simulating the examples is slow, so the page loads them once, in a request of their own.
+    """
     name = request.name("name")
     found = await request.app.schedules.aget(name)
     zone = request.zone_of(own_zone(found.plan))
@@ -126,7 +129,7 @@ async def policies(_: WebServices, request: WebRequest) -> Values:
 
 
 async def _started_by_events(request: WebRequest, found: ScheduleDetail) -> Values:
-    """What is shown of a schedule that an event starts, in the place of what the clock says."""
+    """Return the values that a schedule started by events shows instead of its next runs."""
     plan = found.schedule.plan
     reaction = plan.reaction
     if reaction is None:
@@ -144,12 +147,12 @@ async def _started_by_events(request: WebRequest, found: ScheduleDetail) -> Valu
 
 
 def _example_of(pattern: str) -> str:
-    """The name of an event that is meant."""
+    """Return an example of an event name that matches the pattern."""
     return f"{pattern[:-1]}changed" if pattern.endswith("*") and pattern != "*" else pattern
 
 
 def _taken(name: str, value: object) -> tuple[str, str, str]:
-    """An argument, and where it comes from."""
+    """Return the name of an argument, and its value or the event field it is taken from."""
     if not isinstance(value, dict) or FIELD not in value:
         return name, "is", json.dumps(hidden({name: value})[name], ensure_ascii=False)
     said = f"is its {value[FIELD]}"
@@ -157,19 +160,19 @@ def _taken(name: str, value: object) -> tuple[str, str, str]:
 
 
 def _sentence(rule: str, policies: Sequence[str]) -> str:
-    """``Weekdays at 02:00 Europe/Berlin; missed runs are caught up once``."""
+    """Return ``Weekdays at 02:00 Europe/Berlin; missed runs are caught up once.``."""
     return "; ".join([rule.rstrip("."), *policies]) + "."
 
 
 def _needs_nothing(request: WebRequest, task: str) -> bool:
-    """Whether there is nothing that anybody could say to a run."""
+    """Return whether the task is known to have no parameters."""
     if task not in request.app.registry:
         return False
     return not request.app.registry.get(task).signature.parameters.names
 
 
 def _took(fires: Sequence[Fire]) -> Values | None:
-    """The lengths of the runs on the page, the oldest first."""
+    """Return a sparkline of run durations, oldest first, and its summary; None for too few."""
     lengths = [fire.took for fire in reversed(fires) if fire.took is not None]
     if len(lengths) < _ENOUGH:
         return None

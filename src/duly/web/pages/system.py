@@ -19,7 +19,7 @@ ENTRIES: Final = 50  # on a page of the audit log
 NEVER: Final = "never"
 LEVELS: Final = {"ok": "OK", "warning": "warning", "problem": "error"}
 
-# What is kept how long, in words; the others are a matter of the process.
+# Labels of the retention settings; the page lists all other settings separately.
 RETENTION: Final = {
     "keep_history": "Jobs that have ended",
     "keep_failed": "Jobs that have failed",
@@ -99,7 +99,10 @@ async def ask_for_token(_: WebServices, __: WebRequest) -> Values:
 
 
 async def make_token(_: WebServices, request: WebRequest, body: bytes) -> Response:
-    """Beside the page, because the secret is shown once, and stays until it is copied."""
+    """Create a token and return a sheet with its secret.
+
+    The sheet is beside the page, so the secret, which is shown only once, stays until it is copied.
+    """
     expires = field_of(body, "expires").strip()
     made = await request.app.tokens.acreate(
         field_of(body, "name").strip(),
@@ -112,7 +115,7 @@ async def make_token(_: WebServices, request: WebRequest, body: bytes) -> Respon
 
 
 def page_of(request: WebRequest, entry: AuditEntry) -> str:
-    """Where what was changed can be seen; empty: nowhere."""
+    """Return the URL of the page of the changed object; empty if it has none."""
     kind, _, name = entry.subject.partition(":")
     found = _PAGES.get(kind)
     return request.at(found(name)) if found and name else ""

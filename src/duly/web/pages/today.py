@@ -1,4 +1,4 @@
-"""Today: were all runs OK, what needs attention, what runs, what is next; and the timeline."""
+"""The page of today (results, problems, running and next runs), and the timeline."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,7 +20,7 @@ async def today(services: WebServices, request: WebRequest) -> Values:
     found = await request.app.ask(services.backend.today.look, zone)
 
     def link(hour: datetime) -> str:
-        """What was, as jobs; what is coming, as a timeline."""
+        """Return the URL of an hour: the list of jobs for the past, else the timeline."""
         if hour > found.now:
             return request.at("/schedules/timeline")
         ended = f"since:{hour.isoformat()} before:{(hour + HOUR).isoformat()}"
@@ -65,7 +65,7 @@ async def show_timeline(_: WebServices, request: WebRequest) -> Values:
 
 
 def _span(text: str) -> timedelta:
-    """What cannot be read is the usual."""
+    """Parse the span; the default if it is invalid or too long."""
     try:
         found = parse_duration(text)
     except RuleError:

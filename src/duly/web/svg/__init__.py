@@ -1,4 +1,4 @@
-"""Drawings: from values to SVG, coloured by the stylesheet, and never by colour alone.
+"""SVG charts. The stylesheet sets the colours, and no meaning depends on colour alone.
 
-What can be pointed at says in words what it is.
+Every element that a reader can point at has a tooltip.
 """

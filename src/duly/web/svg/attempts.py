@@ -1,7 +1,7 @@
-"""The life of a job on a line: waiting, running, pausing, and how each attempt ended.
+"""Chart of a job's attempts on one line: waiting, running, pauses between attempts, outcomes.
 
-Thin is what waits, thick what runs. The line is as wide as the page: so places on it are parts of a
-hundred, and nothing is stretched.
+A thin bar is waiting time, a thick bar is run time. The chart is as wide as the page, so positions
+are percentages, and no text is stretched.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ Kind: TypeAlias = Literal["waiting", "pause", "running", "succeeded", "failed"]
 
 HEIGHT: Final = 34
 MIDDLE: Final = 22
-THICK: Final = {"waiting": 2, "pause": 2}  # else:
+THICK: Final = {"waiting": 2, "pause": 2}  # other kinds have THICKEST
 THICKEST: Final = 14
-NARROWEST: Final = 0.4  # of a hundred: what took no time is seen all the same
-EDGE: Final = 0.8  # … and no mark is cut off
-CLOSEST: Final = 2.0  # marks nearer to each other than that would be one blot
+NARROWEST: Final = 0.4  # percent, so that a bar without duration is visible
+EDGE: Final = 0.8  # percent, so that no mark is cut off at the edge
+CLOSEST: Final = 2.0  # percent; closer marks would overlap
 MARKS: Final = {"running": "◐", "succeeded": "●", "failed": "✕"}
 CLASSES: Final = {
     "waiting": "waiting",
@@ -32,7 +32,7 @@ CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptBar:
-    """A part of the life of a job; ``title`` is what is read when it is pointed at."""
+    """A period in the life of a job; ``title`` is its tooltip."""
 
     kind: Kind
     start: datetime
@@ -41,7 +41,7 @@ class AttemptBar:
 
 
 def draw_attempts(stretches: Sequence[AttemptBar], label: str) -> Markup:
-    """One line; stretches come in the order of time."""
+    """Draw the bars on one line; ``stretches`` must be in order of time."""
     if not stretches:
         return Markup("")
     start = stretches[0].start
@@ -54,7 +54,7 @@ def draw_attempts(stretches: Sequence[AttemptBar], label: str) -> Markup:
 
 
 def _place(one: AttemptBar, start: datetime, whole: timedelta) -> tuple[float, float]:
-    """Where it begins, and how wide it is."""
+    """Return the left edge and the width of a bar, in percent."""
     left = min(100 * ((one.start - start) / whole), 100 - NARROWEST)
     width = max(100 * ((one.end - one.start) / whole), NARROWEST)
     return left, min(width, 100 - left)
@@ -70,7 +70,7 @@ def _bar(one: AttemptBar, left: float, width: float) -> Markup:
 def _marks(
     stretches: Sequence[AttemptBar], places: Sequence[tuple[float, float]]
 ) -> Iterator[Markup]:
-    """Shapes above the ends of what ran: nobody has to tell colours apart."""
+    """Yield a mark above each attempt, so that outcomes do not depend on colour."""
     last = -CLOSEST
     for one, (left, width) in zip(stretches, places, strict=True):
         at = min(max(left + width / 2, EDGE), 100 - EDGE)

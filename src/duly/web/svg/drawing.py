@@ -1,4 +1,4 @@
-"""What every drawing needs: a frame, a place for each moment, and round times along the axis."""
+"""Parts of every chart: the SVG frame, basic shapes, and a time axis with round ticks."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def framed(
     kind: str = "",
     links: bool = False,
 ) -> Markup:
-    """A whole drawing. One with links in it is a group: what is an image has no parts."""
+    """Return the SVG element. With links its role is group, because an image has no children."""
     return Markup(
         '<svg class="{}" viewBox="0 0 {} {}" width="{}" height="{}" role="{}" aria-label="{}">{}'
         "</svg>"
@@ -69,13 +69,13 @@ def titled(words: str) -> Markup:
 
 
 def number(value: float) -> str:
-    """No more digits than can be seen."""
+    """Format a coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Moments from left to right, between two of them."""
+    """A horizontal time axis from ``start`` to ``end``."""
 
     start: datetime
     end: datetime
@@ -87,7 +87,7 @@ class Axis:
         return self.left + self.width * min(max(part, 0.0), 1.0)
 
     def ticks(self, zone: str, *, apart: float = 90) -> Iterator[tuple[float, str]]:
-        """Round times on the clock of a zone, far enough from each other to be read."""
+        """Yield x and label of round local times, about ``apart`` units or more from each other."""
         least = (self.end - self.start) * min(apart / self.width, 1.0)
         step = next((one for one in _STEPS if one >= least), _STEPS[-1])
         local = local_time(self.start, zone)
@@ -100,7 +100,7 @@ class Axis:
     def drawn(
         self, zone: str, *, top: float, bottom: float, bare: tuple[float, float] = (0, 0)
     ) -> Iterator[Markup]:
-        """Hairlines, with their times above, but not where something else is written."""
+        """Yield the tick lines and their labels; no labels between the two x of ``bare``."""
         for x, words in self.ticks(zone):
             yield line(x, top, x, bottom, kind="axis")
             if not bare[0] < x < bare[1]:

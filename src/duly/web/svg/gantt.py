@@ -1,7 +1,6 @@
-"""Runs on one axis of time, a lane for each schedule, queue or worker.
+"""Gantt chart of runs, with a lane for each schedule, queue or worker.
 
-Runs that lie over each other are drawn below each other: a lane that is higher than one line has
-something to say.
+Runs of a lane that overlap in time are drawn on separate lines, so a high lane shows overlap.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,11 +15,11 @@ from duly.web.svg.drawing import Axis, framed, line, number, rectangle, text, ti
 LEFT, WIDTH = 180, 866
 TOP, HIGH, GAP = 24, 18, 10
 THINNEST = 2.5
-MOST_LINES = 6  # of a lane; more is drawn over the last
+MOST_LINES = 6  # of a lane; further runs are drawn over the last line
 LONGEST_NAME = 26
-BESIDE_NOW = 36  # so near to the line of now no other time is written
+BESIDE_NOW = 36  # no tick label this near to the line of the current time
 BAR = HIGH - 4
-# Beside its colour, each bar has a shape: where in its line it begins, and how high it is.
+# Besides its colour, a state has a shape: the offset from the top of the line, and the height.
 SHAPES = {
     "failed": (BAR / 2, BAR / 2),
     "expired": (BAR / 2, BAR / 2),
@@ -31,7 +30,7 @@ SHAPES = {
 def gantt(
     timeline: Timeline, *, zone: str, job: Callable[[int], str], lane: Callable[[str], str]
 ) -> Markup:
-    """``job`` and ``lane`` are the addresses of what can be opened."""
+    """Draw the timeline; ``job`` and ``lane`` return the URLs of a job and of a lane."""
     axis = Axis(start=timeline.start, end=timeline.end, left=LEFT, width=WIDTH)
     parts: list[Markup] = []
     top = float(TOP)
@@ -68,7 +67,7 @@ _HATCH = Markup(
 
 
 def _packed(bars: Iterable[Bar], axis: Axis) -> list[list[Bar]]:
-    """Each bar in the first line where it lies over no other."""
+    """Return the lines of a lane: each bar is in the first line where it overlaps no other."""
     lines: list[list[Bar]] = []
     ends: list[datetime] = []
     for bar in sorted(bars, key=lambda one: one.start):
@@ -83,7 +82,7 @@ def _packed(bars: Iterable[Bar], axis: Axis) -> list[list[Bar]]:
 
 
 def _thinned(bars: Sequence[Bar], axis: Axis) -> list[Bar]:
-    """Without those that nobody could tell from the one before: they are one and the same spot."""
+    """Drop bars that cannot be told apart from the previous one, which has the same state."""
     found: list[Bar] = []
     for bar in bars:
         last = found[-1] if found else None
@@ -130,7 +129,7 @@ def _linked(
 
 
 def _open_end(x: float, top: float) -> Markup:
-    """A run that goes on points to what is to come."""
+    """Return the arrowhead at the end of a bar whose run has not ended."""
     middle, bottom = top + BAR / 2, top + BAR
     return Markup('<path d="M{} {} L{} {} L{} {} Z" class="bar running">{}</path>').format(
         number(x), number(top), number(x + 6), number(middle), number(x), number(bottom),

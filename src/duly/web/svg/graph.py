@@ -1,10 +1,10 @@
-"""A graph in layers, from left to right: where each step stands, and which way its lines take.
+"""Layered layout of a flow's graph, from left to right, and its drawing.
 
-A step stands in the layer behind the last of the steps before it. A line that passes over layers
-has a place of its own in each. Within a layer, what is connected stands near each other: the order
-that crosses least of some that were tried, by the middle of the neighbours on either side. Then
-each is moved towards its neighbours, as far as those above and below allow. Equal graphs come out
-equal: nothing is left to chance.
+A step is in the layer after the last of its dependencies. An edge that spans several layers gets a
+dummy node in each layer between. The nodes of a layer are ordered by the mean position of their
+neighbours, in several sweeps; the order with the fewest crossings is kept. Then each node is moved
+towards its neighbours, as far as the nodes above and below allow. The layout is deterministic:
+equal graphs get equal layouts.
 """
 
 from bisect import bisect_right, insort
@@ -27,7 +27,7 @@ ROUNDS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How high a step is, and a line that passes; and what is left free between two of them."""
+    """The height of a step and of a dummy node, and the gap between two nodes of a layer."""
 
     high: float
     thin: float
@@ -37,20 +37,20 @@ class Sizes:
 @dataclass(frozen=True, slots=True)
 class NodePlace:
     layer: int
-    middle: float  # from above
+    middle: float  # vertical centre, from the top
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     places: Sequence[NodePlace]  # of each step
-    routes: Sequence[Sequence[int]]  # of each line: a step, the places it passes, a step
-    points: Sequence[NodePlace]  # steps, and behind them the places that lines pass
+    routes: Sequence[Sequence[int]]  # node numbers of each edge: step, dummy nodes, step
+    points: Sequence[NodePlace]  # of all nodes: the steps, then the dummy nodes
     layers: int
     height: float
 
 
 def laid_out(before: Sequence[Sequence[int]], sizes: Sizes) -> Layout:
-    """``before`` has for each step those that it follows, which have lower numbers."""
+    """Lay out the graph; ``before`` has the dependencies of each step, which have lower numbers."""
     graph = _Graph(before)
     graph.untangle()
     middles, height = graph.settled(sizes)
@@ -65,7 +65,7 @@ def laid_out(before: Sequence[Sequence[int]], sizes: Sizes) -> Layout:
 
 
 class _Graph:
-    """Steps and places by number, and the rows of numbers that the layers are."""
+    """The nodes (steps, then dummy nodes) by number, and the layers as rows of node numbers."""
 
     def __init__(self, before: Sequence[Sequence[int]]) -> None:
         self.steps = len(before)
@@ -80,7 +80,7 @@ class _Graph:
             self.rows[layer].append(one)
 
     def _route(self, start: int, end: int) -> list[int]:
-        """A line that passes over layers has a place in each of them."""
+        """Add an edge and a dummy node in each layer that it passes; return its node numbers."""
         route = [start]
         for layer in range(self.layer[start] + 1, self.layer[end]):
             self.layer.append(layer)
@@ -94,7 +94,7 @@ class _Graph:
         return route
 
     def untangle(self) -> None:
-        """Order the rows; of all orders that come up, the first that crosses least stays."""
+        """Order the nodes of each layer; keep the first order found with the fewest crossings."""
         best, fewest = [list(row) for row in self.rows], self._crossings()
         for sweep in range(SWEEPS):
             if not fewest:
@@ -126,7 +126,7 @@ class _Graph:
         return found
 
     def settled(self, sizes: Sizes) -> tuple[list[float], float]:
-        """The middle of each, and how high all of it is."""
+        """Return the vertical centre of each node, and the height of the graph."""
         middles = [0.0] * len(self.layer)
         for row in self.rows:
             for one, middle in zip(row, self._spread(row, [0.0] * len(row), sizes), strict=True):
@@ -148,7 +148,7 @@ class _Graph:
         return [middle - top for middle in middles], bottom - top
 
     def _spread(self, row: Sequence[int], wanted: Sequence[float], sizes: Sizes) -> list[float]:
-        """As near to what is wanted as the order and the room between them allow."""
+        """Return the centres nearest to ``wanted`` that keep the row's order and gaps."""
         offsets = [0.0]
         for above, below in pairwise(row):
             apart = (self._high(above, sizes) + self._high(below, sizes)) / 2 + sizes.gap
@@ -161,8 +161,8 @@ class _Graph:
 
 
 def _rising(wanted: Iterable[float]) -> list[float]:
-    """The nearest values of which none is below the one before: what falls is put together."""
-    groups: list[tuple[float, int]] = []  # a sum, and of how many
+    """Return the nearest non-decreasing values: falling neighbours are replaced by their mean."""
+    groups: list[tuple[float, int]] = []  # the sum and the count of pooled values
     for want in wanted:
         total, count = want, 1
         while groups and groups[-1][0] / groups[-1][1] > total / count:
@@ -178,7 +178,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 MOST_STEPS: Final = 200
 MOST_LINES: Final = 600
-MOST_PASSED: Final = 2_000  # layers that lines pass over, all together
+MOST_PASSED: Final = 2_000  # dummy nodes of all edges together
 WIDE, HIGH = 172, 54
 BETWEEN: Final = 44  # columns
 SIZES: Final = Sizes(high=HIGH, thin=8, gap=20)
@@ -190,7 +190,7 @@ STATES: Final = {AWAITING: "awaiting"}
 
 
 def draw_flow(flow: FlowView, link: Callable[[StepView], str | None]) -> Markup | None:
-    """None: there is too much to be drawn. ``link`` is the address of what a step opens."""
+    """Draw the flow; None if it is too large. ``link`` returns the URL of a step, if it has one."""
     before = tuple(tuple(one - 1 for one in step.before) for step in flow.items)
     if not _fits(before):
         return None
@@ -211,13 +211,13 @@ def draw_flow(flow: FlowView, link: Callable[[StepView], str | None]) -> Markup 
     )
 
 
-@lru_cache(maxsize=64)  # a page that is looked at is drawn every second, and stands as it stood
+@lru_cache(maxsize=64)  # a live page is drawn every second, mostly with the same layout
 def _laid_out(before: tuple[tuple[int, ...], ...]) -> Layout:
     return laid_out(before, SIZES)
 
 
 def _fits(before: Sequence[Sequence[int]]) -> bool:
-    """Whether it is little enough to be looked at, and to be drawn every second."""
+    """Return whether the graph is small enough to be readable and to be drawn every second."""
     if len(before) > MOST_STEPS or sum(map(len, before)) > MOST_LINES:
         return False
     layers: list[int] = []
@@ -229,7 +229,7 @@ def _fits(before: Sequence[Sequence[int]]) -> bool:
 
 
 def _lines(layout: Layout, critical: Collection[tuple[int, int]]) -> Iterator[tuple[bool, Markup]]:
-    """Each with whether it is heavy: those are drawn above the others."""
+    """Yield each edge and whether it is on the critical path; those are drawn last, on top."""
     for route in layout.routes:
         heavy = (route[0], route[-1]) in critical
         path = _path([layout.points[one] for one in route])
@@ -238,7 +238,7 @@ def _lines(layout: Layout, critical: Collection[tuple[int, int]]) -> Iterator[tu
 
 
 def _path(points: Sequence[NodePlace]) -> str:
-    """From the right of a step to the left of another, straight through what it passes."""
+    """Return the path of an edge, from the right side of a step to the left side of another."""
     bend = BETWEEN / 2
     said = [f"M{number(_left(points[0]) + WIDE)} {number(_middle(points[0]))}"]
     for one, other in pairwise(points):
@@ -276,7 +276,7 @@ def _box(step: StepView, x: float, y: float) -> Iterator[Markup]:
 
 
 def _words(step: StepView, x: float, y: float) -> Iterator[Markup]:
-    """Its name, and how far it is; below, its state, and how long it took."""
+    """Yield the text of a step: name and progress; below them, state and duration."""
     right = x + WIDE - INSET - (2 * STACK if step.is_map else 0)
     room = LONGEST_NAME - (len(step.progress) + 1 if step.progress else 0)
     yield text(x + INSET, y + 21, _short(shown(step.name), room), kind="name")
@@ -290,7 +290,7 @@ def _words(step: StepView, x: float, y: float) -> Iterator[Markup]:
 
 
 def _told(step: StepView) -> str:
-    """The box in words."""
+    """Return the tooltip of a step: name, state, progress, duration and reason."""
     took = "" if step.length is None else f", {about(step.length)}"
     far = f", {step.progress}" if step.progress else ""
     why = f": {shown(step.reason)}" if step.word in ("failed", "cancelled") else ""

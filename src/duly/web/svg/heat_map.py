@@ -1,4 +1,4 @@
-"""When runs begin late: the hours of a week, each with the lateness in its middle, in words too."""
+"""Heat map of the median lateness of runs, by weekday and hour, with the value in each cell."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +11,7 @@ from duly.web.svg.drawing import framed, rectangle, text
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 LEFT, TOP, WIDE, HIGH = 34, 18, 36, 22
-# From each of these on it is one step darker.
+# A cell is one level darker from each of these values on.
 STEPS: Final = tuple(timedelta(seconds=n) for n in (1, 10, 60, 600))
 
 

@@ -1,4 +1,4 @@
-"""What would become of a few moments, each on a line: when it is due, waits, and runs."""
+"""Timeline of simulated runs, one line each: when a run is due, waits, and runs."""
 
 from collections.abc import Iterator
 from typing import Final

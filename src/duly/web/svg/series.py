@@ -1,7 +1,7 @@
-"""Charts over time: counts as columns that stand on one another, lengths as lines.
+"""Time series charts: counts as stacked columns, durations as lines.
 
-The drawing is stretched to the width that a page has for it, so it holds no text: what the axes say
-stands around it. Whoever points at a stretch reads its values, and lines differ in their strokes as
+The SVG is stretched to the width of the page, so it holds no text: the template writes the axis
+labels around it. Each interval has a tooltip with its values, and lines differ in their strokes as
 well as in their colours.
 """
 
@@ -11,31 +11,31 @@ from math import floor, log10
 
 from markupsafe import Markup
 
-STEP, HEIGHT = 10, 100  # of a stretch, and of the drawing
-ROOM = 1  # between two columns
+STEP, HEIGHT = 10, 100  # width of an interval, height of the chart
+ROOM = 1  # at each side of a column
 _NICE = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLine:
-    name: str  # as the legend says it
+    name: str  # in the legend
     kind: str  # its class in the stylesheet
-    values: Sequence[float | None]  # None: nothing is known, or there is nothing to measure
-    summary: str = ""  # of all of them, in a word; empty: the latest is told
+    values: Sequence[float | None]  # None if unknown, or if there was nothing to measure
+    summary: str = ""  # of all values, for the legend; if empty, the latest value
 
     @property
     def last(self) -> float | None:
-        """The latest that is known."""
+        """The latest known value."""
         return next((value for value in reversed(self.values) if value is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     title: str
-    about: str  # what it shows, in a few words
+    about: str  # short description
     lines: Sequence[ChartLine]
-    labels: Sequence[str]  # of the stretches, as the reader's clock has them
-    shown: Callable[[float], str]  # a value in words
+    labels: Sequence[str]  # of the intervals, in the reader's time zone
+    shown: Callable[[float], str]  # formats a value
     stacked: bool = False
 
     @property
@@ -44,7 +44,7 @@ class Chart:
 
     @property
     def top(self) -> float:
-        """What the highest line of the scale stands for: a number that reads well."""
+        """The value of the top grid line: a round number."""
         return nice(max([0.0, *self._heights()]))
 
     def drawing(self) -> Markup:
@@ -63,7 +63,7 @@ class Chart:
         )
 
     def said(self, place: int) -> str:
-        """One stretch in words."""
+        """Return the tooltip of an interval: its label and values."""
         known = [(line.name, line.values[place]) for line in self.lines]
         words = [f"{name} {self.shown(value)}" for name, value in known if value is not None]
         return f"{self.labels[place]} · {', '.join(words) if words else 'nothing'}"
@@ -99,7 +99,7 @@ class Chart:
             yield Markup('<path class="{}" d="{}"/>').format(line.kind, path)
 
     def _pieces(self, values: Sequence[float | None]) -> Iterator[str]:
-        """A stroke for each row of values without a gap; one that is alone is as wide as it is."""
+        """Yield the path: a stroke for each run of known values, a dash for a single one."""
         for place, value in enumerate(values):
             if value is None:
                 continue
@@ -121,7 +121,7 @@ class Chart:
         return _short(HEIGHT - HEIGHT * value / self.top)
 
     def _label(self) -> str:
-        """What somebody is told who does not see it."""
+        """Return the text for screen readers."""
         if self.is_empty:
             return f"{self.title}: nothing yet"
         said = [f"{one.name} {self.shown(one.last)}" for one in self.lines if one.last is not None]
@@ -129,7 +129,7 @@ class Chart:
 
 
 def nice(value: float) -> float:
-    """The first that reads well and is not below it: 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15 and so on."""
+    """Round up to the next of 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15 and so on."""
     if value <= 0:
         return 1.0
     size = 10.0 ** floor(log10(value))

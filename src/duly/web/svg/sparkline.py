@@ -1,4 +1,4 @@
-"""The last runs in a line: successful ones stand on the ground, failed ones hang below it."""
+"""Sparklines of the last runs: successful runs above the base line, failed ones below it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,7 +19,7 @@ class Mark(NamedTuple):
 
 
 def outcomes(marks: Sequence[Mark], *, places: int = 20) -> Markup:
-    """The oldest at the left; without enough of them, the left stays empty."""
+    """Draw the last results, oldest first; if there are too few, the left stays empty."""
     shown = marks[-places:]
     width, ground = places * STEP, UP + 1
     first = places - len(shown)
@@ -31,7 +31,7 @@ def outcomes(marks: Sequence[Mark], *, places: int = 20) -> Markup:
 
 
 def durations(lengths: Sequence[timedelta], *, label: str) -> Markup:
-    """How long runs took, the oldest at the left, the longest as high as there is room."""
+    """Draw the durations of runs, oldest first; the longest has the full height."""
     height, step = 32, 8
     most = max(lengths, default=timedelta())
     parts = [line(0, height, len(lengths) * step, height, kind="axis")]
@@ -64,7 +64,7 @@ def _bar(x: float, ground: float, mark: Mark) -> Markup:
 
 
 def _told(marks: Sequence[Mark]) -> str:
-    """``the last 20: 18 succeeded, 2 failed``."""
+    """Return a summary such as ``the last 20: 18 succeeded, 2 failed``."""
     if not marks:
         return "nothing was due yet"
     words = dict.fromkeys(("succeeded", "late", "in progress", "failed"), 0)

@@ -1,7 +1,8 @@
-"""The strip of hours: what became of the moments of the last day, and how many are coming.
+"""The day strip: results of the runs of the last 24 hours, and the number of coming runs.
 
-Each hour is a bar as high as it was busy. Its parts are as high as their share of the runs, the
-worst on top, and its mark is that of the worst. Hours to come are pale. Each is a link to its hour.
+Each hour is a bar whose height shows how many runs were due. Its segments are the shares of the
+results, the worst on top, and its mark is that of the worst result. Coming hours are pale. Each bar
+links to its hour.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +15,10 @@ from markupsafe import Markup
 from duly.rules import local_time
 from duly.views.day_strip import ComingHour, HourCell, StripView
 
-WIDTH, HEIGHT, BASE = 22, 74, 52  # of a cell, of the drawing, and where bars stand
-LEAST, MOST = 4, 44  # how high a bar is
-VISIBLE: Final = 2  # how high a part is, however small its share
-LABELLED: Final = 3  # every so many hours are named
+WIDTH, HEIGHT, BASE = 22, 74, 52  # cell width, chart height, y of the base line
+LEAST, MOST = 4, 44  # height of a bar
+VISIBLE: Final = 2  # least height of a segment
+LABELLED: Final = 3  # one label every so many hours
 _MARKS: Final = {"failed": "\u2715", "overdue": "\u25b2", "late": "\u25d2", "in progress": "\u25d0"}
 
 Link = Callable[[datetime], str]
@@ -82,7 +83,7 @@ def _cell(
 
 
 def _bar(parts: Mapping[str, int], place: int, high: int) -> Markup:
-    """The parts of a bar above each other, from the bottom up."""
+    """Draw the segments of a bar, from the bottom up."""
     total, top, drawn = sum(parts.values()), float(BASE), []
     shares = {kind: max(VISIBLE, high * n / total) for kind, n in parts.items() if n}
     scale = high / sum(shares.values())
@@ -96,7 +97,7 @@ def _bar(parts: Mapping[str, int], place: int, high: int) -> Markup:
     return Markup("").join(drawn)
 
 
-_NOW = 24  # the place of the line, beside which no hour is named
+_NOW = 24  # index of the line of the current time; no hour label beside it
 
 
 def _mark(kind: str, place: int, top: int) -> Markup:
