@@ -214,7 +214,7 @@ def hang_up_once(there: Elsewhere) -> Callable[[Handler], bool]:
         (502, "text/html", b"bad gateway", StoreUnavailable, "HTTP 502"),
         (200, "text/html", b"<html>", StoreUnavailable, "did not answer with JSON: is it a"),
         (200, "application/json", b'{"a": 1}', StoreUnavailable, "is not a duly server: give"),
-        (200, "application/json", b'{"duly": "9.0", "form": 2}', SchemaMismatch, "runs duly 9.0"),
+        (200, "application/json", b'{"duly": "9.0", "form": 99}', SchemaMismatch, "runs duly 9.0"),
         (418, "application/problem+json", b'{"type": "/problems/of-later", "detail": "tea"}',
          DulyError, "^tea$"),
     ],
