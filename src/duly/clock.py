@@ -31,7 +31,7 @@ def choose(teller: Teller | None) -> Teller | None:
 
 
 def boottime() -> float:
-    """Seconds on a clock that nobody can set, and that goes on while the machine is suspended.
+    """Return seconds on a clock that cannot be set and that includes the time of a suspend.
 
     Where there is no such clock, the monotonic one: there, a suspend looks like a jump of every
     other clock.

@@ -152,7 +152,7 @@ class LazyStore:
 
 
 class OpenStore(LazyStore):
-    """A store that somebody else opened and closes."""
+    """A store that the caller opened and closes."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(None)

@@ -21,7 +21,7 @@ class TickFailed:
 
 @dataclass(frozen=True, slots=True)
 class StoreLost:
-    """The store stopped answering: told once, however many ticks fail before it answers again."""
+    """The store stopped answering; emitted once, however many ticks fail before it answers."""
 
     service: str  # the first one that noticed
     error: BaseException
@@ -44,7 +44,7 @@ class TickStalled:
 
 @dataclass(frozen=True, slots=True)
 class ServiceRestarted:
-    """A stalled tick did not even end when cancelled: it is left behind, a fresh one starts."""
+    """A stalled tick did not end when it was cancelled: it is abandoned, and a new one starts."""
 
     service: str
 
@@ -62,7 +62,7 @@ class ClockDistrusted:
 
 @dataclass(frozen=True, slots=True)
 class ClockTrusted:
-    """The database's clock has gone steadily since it jumped: firing goes on."""
+    """The database's clock has been steady since it jumped: firing resumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class SchedulesFired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulesDeclared:
-    """What the code of an app declares was written, as far as it is not so already."""
+    """The schedules that an app declares in code were written, where the store differed."""
 
     app: str
     added: Sequence[str]
@@ -90,7 +90,7 @@ class SchedulesDeclared:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationSuperseded:
-    """The code of this node is older than what another one has declared: nothing was written."""
+    """This node's code is older than the declarations of another node: nothing was written."""
 
     app: str
     since: datetime
@@ -98,7 +98,7 @@ class DeclarationSuperseded:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchedulesRemoved:
-    """Schedules that the code of an app declares are gone: somebody has removed them."""
+    """Schedules that the code of an app declares were removed from the store."""
 
     app: str
     names: Sequence[str]
@@ -106,7 +106,7 @@ class DeclaredSchedulesRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFaulted:
-    """A schedule could not be decided. It stands still until somebody mends it."""
+    """A schedule could not be decided. It fires nothing until it is repaired."""
 
     name: str
     reason: str
@@ -114,7 +114,7 @@ class ScheduleFaulted:
 
 @dataclass(frozen=True, slots=True)
 class EventsHandled:
-    """Events were looked at: so many jobs were made for them, or moved, and so many called off."""
+    """Events were handled: the number of jobs that were made or moved for them, and cancelled."""
 
     events: int
     jobs: int
@@ -148,7 +148,7 @@ class JobsTakenBack:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRegistered:
-    """This process has a lease, and may claim."""
+    """This process has a lease and may claim jobs."""
 
     worker: int
     name: str
@@ -157,7 +157,7 @@ class WorkerRegistered:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFenced:
-    """This worker is not sure of its lease any more: it stops its jobs and begins anew."""
+    """This worker may have lost its lease: it stops its jobs and registers again."""
 
     worker: int
     reason: str
@@ -166,9 +166,9 @@ class WorkerFenced:
 
 @dataclass(frozen=True, slots=True)
 class FencingFailed:
-    """Jobs still run here though the lease is over: nothing can stop them but the process's end.
+    """Jobs still run here after the lease ended; only the end of the process can stop them.
 
-    ``then`` is what the process does: stay, because it is somebody's application, end, or restart.
+    ``then`` is what the process does: stay (a user's application), end, or restart.
     """
 
     worker: int
@@ -186,7 +186,7 @@ class WorkerDied:
 
 @dataclass(frozen=True, slots=True)
 class LoopStalled:
-    """The event loop has not turned for so long: some code on it blocks."""
+    """The event loop was blocked for this long by some code that runs on it."""
 
     seconds: float
 
@@ -208,9 +208,9 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """An attempt is over. What follows is in the verdict's words.
+    """An attempt has ended; ``reason`` says what follows.
 
-    ``error`` is what went wrong, with its traceback; ``last``: nothing is tried any more.
+    ``error`` is the error with its traceback; ``last`` means that there is no further attempt.
     """
 
     job: int
@@ -224,7 +224,7 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class StopOverdue:
-    """Jobs still run though a warm stop had so long for them: they are stopped now."""
+    """Jobs still run after the grace period of a warm stop: they are stopped now."""
 
     after: timedelta
     jobs: int
@@ -232,7 +232,7 @@ class StopOverdue:
 
 @dataclass(frozen=True, slots=True)
 class FailedAfterCompletion:
-    """A task raised after it had completed its job in a transaction: the job has succeeded."""
+    """A task raised after it had completed its job in a transaction; the job has succeeded."""
 
     job: int
     task: str
@@ -241,7 +241,7 @@ class FailedAfterCompletion:
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """What became of a job was not written: it is somebody else's by now."""
+    """The result of a job was not written: the job belongs to another worker by now."""
 
     job: int
     fence: int
@@ -249,7 +249,7 @@ class WriteRefused:
 
 @dataclass(frozen=True, slots=True)
 class TimeoutIgnored:
-    """A task runs longer than it may, in a thread: that can be told, and not stopped."""
+    """A task in a thread exceeds its timeout: this is reported, but a thread cannot be stopped."""
 
     job: int
     task: str
@@ -267,7 +267,7 @@ class JobStuck:
 
 @dataclass(frozen=True, slots=True)
 class SettlementFailed:
-    """What became of a job could not be stored as it was; it was stored without its result."""
+    """The result of a job could not be stored as it was; the job was stored without its result."""
 
     job: int
     error: BaseException
@@ -275,9 +275,9 @@ class SettlementFailed:
 
 @dataclass(frozen=True, slots=True)
 class ChildNotStarted:
-    """A child died, or never answered, before it had imported the application.
+    """A child process died, or never answered, before it had imported the application.
 
-    Its job is given back. ``output`` is the end of what it wrote: mostly an import error.
+    Its job is given back. ``output`` is the end of what the child wrote, usually an import error.
     """
 
     target: str
@@ -295,7 +295,7 @@ class ProcessReplaced:
 
 @dataclass(frozen=True, slots=True)
 class StoreOutgrown:
-    """Somebody migrated the store to tables that this version cannot use: the node stops."""
+    """The store was migrated to a schema that this version cannot use: the node stops."""
 
     reason: str
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Portal:
-    """To be used from any thread but its own."""
+    """Runs coroutines on a loop in a thread; to be used from any thread but that one."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,7 +37,7 @@ class Portal:
             raise
 
     def close(self, *, patience: float | None = None) -> None:
-        """End the loop and the thread. What is still under way there is cancelled."""
+        """End the loop and the thread. Coroutines that still run there are cancelled."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -56,7 +56,7 @@ class Portal:
             return self._loop
 
     def _forget(self) -> None:
-        """In a forked child: the loop and its thread are the parent's."""
+        """Forget the loop and its thread in a forked child: they belong to the parent."""
         if self._loop is not None:
             _PARENTS.append(self._loop)
         self._lock = threading.Lock()

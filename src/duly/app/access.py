@@ -34,20 +34,20 @@ RANDOM_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A token that was just made, and its secret: nobody can show it again."""
+    """A new token and its secret, which cannot be shown again."""
 
     token: Token
     secret: str = field(repr=False)
 
 
 class Tokens:
-    """Rights to use the HTTP side, by name. Whoever has the secret of one has its rights."""
+    """Access tokens for the HTTP API, by name. A token's secret grants its rights to any holder."""
 
     def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy
 
     def list(self, *, revoked: bool = False) -> "Sequence[Token]":
-        """By name; ``revoked``: those as well."""
+        """Return the tokens by name; with ``revoked``, include revoked ones."""
         return self._lazy.call(
             lambda store: store.access.tokens(revoked=revoked), twin="duly.tokens.alist()"
         )
@@ -79,7 +79,7 @@ class Tokens:
 
 
 class Audit:
-    """Who did what, when, and by which way they came."""
+    """The audit log: who did what and when, and through which interface."""
 
     def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy
@@ -93,7 +93,7 @@ class Audit:
         who: str | None = None,
         subject: str | None = None,
     ) -> "Sequence[AuditEntry]":
-        """The newest first, of those between two numbers; ``subject`` is as "schedule:report"."""
+        """Return entries between two numbers, newest first; ``subject`` as "schedule:report"."""
         return self._lazy.call(
             lambda store: store.access.audit(
                 after=after, before=before, limit=limit, who=who, subject=subject
@@ -130,12 +130,12 @@ def new_secret() -> str:
 
 
 def commanded(store: Store) -> Store:
-    """The store in the name of who is at the keyboard."""
+    """Return the store acting in the name of the user who runs the command."""
     return store.acting(Actor(login(), "command"))
 
 
 async def note_sign_in(store: Store, user: User, address: str) -> None:
-    """It is in the audit log who came in, and from where."""
+    """Write a sign-in to the audit log, with the user's role and address."""
     deed = AuditedAction("sign in", f"user:{user.name}", {"role": user.role, "from": address})
     await store.access.append_audit(Actor(user.name, "person"), deed)
 
@@ -156,7 +156,7 @@ async def _revoked(store: Store, name: str) -> Token:
 
 
 def _named(store: Store) -> Store:
-    """A program has the name of who runs it, unless it acts for somebody."""
+    """Return the store acting in the name of the OS user, unless it has an actor already."""
     return store if store.actor is not None else store.acting(Actor(login(), "program"))
 
 

@@ -86,7 +86,10 @@ async def enqueued(
     tenant: str | None = None,
     once: tuple[str, str] | None = None,
 ) -> list[int]:
-    """The numbers of the jobs; ``once`` is a key and a mark of what was asked under it."""
+    """Enqueue jobs and return their numbers.
+
+    ``once`` is an idempotency key and a fingerprint of the request sent under it.
+    """
     own = [own_call(call, tenant) for call in calls]
     if once is None:
         return await store.jobs.enqueue(own)
@@ -171,7 +174,7 @@ def plan_named(
     submitter: str,
     words: Mapping[str, Any],
 ) -> Plan:
-    """Make a plan from names; ``words`` are those of ``typed_schedules.new_plan``."""
+    """Make a plan from names; ``words`` are the options of ``typed_schedules.new_plan``."""
     label = {word: words.get(word) for word in ("queue", "priority", "title", "tags")}
     call = started(registry, rule, task, args, submitter=submitter, **label)
     plan = new_plan(name, rule, task=call.task, args=args, words=words)

@@ -25,14 +25,14 @@ class Queues:
         self._lazy = lazy
 
     def list(self) -> "Sequence[Queue]":
-        """Those that were set, or that a worker listens to."""
+        """Return the queues that have settings or that a worker listens to."""
         return self._lazy.call(known_queues, twin="duly.queues.alist()")
 
     async def alist(self) -> "Sequence[Queue]":
         return await known_queues(await self._lazy.store())
 
     def pause(self, name: str, /, *, note: str = "") -> Queue:
-        """Begin nothing of it; what runs comes to its end."""
+        """Pause the queue: start none of its jobs; running jobs finish."""
         return self._lazy.call(
             lambda store: _changed(store, name, _paused(note)), twin="duly.queues.apause()"
         )
@@ -57,7 +57,10 @@ class Queues:
         rate: str | Unset | None = KEEP,
         fair: bool | Unset = KEEP,
     ) -> Queue:
-        """Limit it in the whole cluster. None is for no limit; what is not said stays."""
+        """Limit the queue across the cluster.
+
+        None removes a limit; omitted options stay unchanged.
+        """
         change = _set(concurrency, rate, fair=fair)
         return self._lazy.call(
             lambda store: _changed(store, name, change), twin="duly.queues.aset()"
@@ -76,7 +79,7 @@ class Queues:
 
 
 class Limits:
-    """What ``Limit`` says in code, as jobs have met it; and the operator's word over it."""
+    """The limits that ``Limit`` declares in code, with their usage and the operator's overrides."""
 
     def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy
@@ -89,7 +92,7 @@ class Limits:
         return await (await self._lazy.store()).limits.listed()
 
     def set(self, name: str, /, *, concurrency: int | None = None, rate: str | None = None) -> None:
-        """What counts for a limit from now on, by its name or its template, whatever code says."""
+        """Override a limit by its name or its template; its value in code no longer counts."""
         parsed = None if rate is None else Rate.parse(rate)
         self._lazy.call(
             lambda store: store.limits.set(name, concurrency=concurrency, rate=parsed),
@@ -111,20 +114,20 @@ class Limits:
 
 
 class Workers:
-    """The workers. An order to a name goes to every worker of that name; return those workers."""
+    """The workers. An order to a name goes to every worker of that name; returns those workers."""
 
     def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy
 
     def list(self) -> "Sequence[WorkerInfo]":
-        """Those that live."""
+        """Return the living workers."""
         return self._lazy.call(lambda store: store.work.living(), twin="duly.workers.alist()")
 
     async def alist(self) -> "Sequence[WorkerInfo]":
         return await (await self._lazy.store()).work.living()
 
     def drain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        """Begin nothing more there; what runs comes to its end."""
+        """Drain the worker: it starts no more jobs; running jobs finish."""
         return self._lazy.call(
             lambda store: _tell(store, who, "drain"), twin="duly.workers.adrain()"
         )
@@ -141,7 +144,7 @@ class Workers:
         return await _tell(await self._lazy.store(), who, "run")
 
     def stop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
-        """Finish what runs and end; ``now``: stop what runs, too, and others run it again."""
+        """Stop the worker after its running jobs; ``now`` stops those too, and others rerun them."""
         return self._lazy.call(
             lambda store: _tell(store, who, "kill" if now else "stop"),
             twin="duly.workers.astop()",
@@ -196,7 +199,7 @@ def _set(
 async def _tell(
     store: Store, who: str | int, order: Order | None, *, slots: int | None = None
 ) -> "Sequence[WorkerInfo]":
-    """Tell those who are meant; without an order they stay with theirs."""
+    """Send an order to the matching workers; without an order, each keeps its current one."""
     meant = _meant(who, await store.work.living())
     for info in meant:
         await store.work.tell(info.id, order or info.order, slots=slots)
@@ -204,7 +207,7 @@ async def _tell(
 
 
 def _meant(who: str | int, living: "Sequence[WorkerInfo]") -> "Sequence[WorkerInfo]":
-    """Those of the name; or the one of that number."""
+    """Return the living workers with this name, or else the one with this number."""
     meant = [info for info in living if info.name == who]
     meant = meant or [info for info in living if str(info.id) == str(who)]
     if not meant:

@@ -41,7 +41,7 @@ class Declaration:
     words: Mapping[str, Any]
 
     def plan(self) -> Plan:
-        """Made when it is needed: what its arguments are may be defined further down."""
+        """Make the plan only when needed: its arguments may be defined further down."""
         return plan_of(
             self.rule,
             self.call,
@@ -82,14 +82,14 @@ class Declarations:
         self._found[declaration.name] = declaration
 
     def announcement(self, app: str) -> "DeclarationSet":
-        """Everything, in an order that does not depend on which module was imported first."""
+        """Return all declarations by name, so that the order of imports does not matter."""
         found = sorted(self, key=lambda one: one.name)
         wanted = tuple(WantedSchedule(one.plan(), one.aliases) for one in found)
         return DeclarationSet(app=app, wanted=wanted)
 
 
 class Scheduling:
-    """``duly.schedule``: a decorator, or with a call, a declaration by itself."""
+    """``duly.schedule``: a decorator, or a declaration by itself if it is given a call."""
 
     def __init__(self, declarations: Declarations, zone: str | None) -> None:
         self._declarations = declarations
@@ -176,7 +176,7 @@ def _check(declaration: Declaration) -> None:
 
 
 def _is_again(known: Declaration, other: Declaration) -> bool:
-    """The same lines, run once more: a module was reloaded."""
+    """Return whether both are the same declaration, run again because a module was reloaded."""
     return (str(known.rule), known.words, task_of(known.call, known.rule)) == (
         str(other.rule),
         other.words,

@@ -56,7 +56,7 @@ class ScheduleDraft:
 
     @property
     def body(self) -> dict[str, object]:
-        """What is to be said to the API, and nothing else."""
+        """Return the request body for the API: the edited fields only."""
         return {edit.field: edit.value for edit in self.edits}
 
 
@@ -83,7 +83,7 @@ def texts_of(plan: Plan) -> dict[str, str]:
 
 
 def edited_draft(plan: Plan, typed: Mapping[str, str], *, now: datetime) -> ScheduleDraft:
-    """What is typed over a plan that is there. A field that is not typed stays."""
+    """Apply typed fields to an existing plan. Fields that were not typed stay unchanged."""
     edits: list[FieldEdit] = []
     try:
         edits = _edits(texts_of(plan), typed)
@@ -95,9 +95,10 @@ def edited_draft(plan: Plan, typed: Mapping[str, str], *, now: datetime) -> Sche
 
 
 def new_draft(typed: Mapping[str, str], *, zone: str | None, now: datetime) -> ScheduleDraft:
-    """What is typed where nothing is yet; ``zone`` is for rules that name none.
+    """Make a draft of a new schedule from typed fields; ``zone`` is for rules that name none.
 
-    A rule is shown before anything else is said. Arguments are no part of it: they may be secret.
+    A rule is evaluated even if other fields are missing. Arguments are left out: they may be
+    secret.
     """
     said = {field: typed.get(field, "").strip() for field in ("name", "task", "rule")}
     missing = " and ".join(f"a {_CALLED[field]}" for field, text in said.items() if not text)
@@ -169,7 +170,7 @@ def _evaluated(plan: Plan, edits: Sequence[FieldEdit], now: datetime) -> Schedul
 
 
 def _often(rule: Rule, now: datetime) -> str:
-    """How many runs that makes, over a stretch in which there are some."""
+    """Say how many runs the rule makes in the next day, else in the next week, else in a year."""
     if isinstance(rule, On):
         return "as often as it happens"
     try:

@@ -376,7 +376,7 @@ class Duly:
         )
 
     def _target(self) -> str | None:
-        """Return what another process imports to find this app, if it can."""
+        """Return the import path under which another process finds this app, or None."""
         birthplace = self._birthplace
         name = next((name for name, value in birthplace.items() if value is self), None)
         module, file, spec = (

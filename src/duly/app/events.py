@@ -24,7 +24,7 @@ _WHAT = "payload"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened, as somebody said."""
+    """An event that was emitted."""
 
     id: str
     name: str
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """Some of the events that match; ``after`` is what the next page is asked for with."""
+    """A page of matching events; ``after`` is the cursor for the next page."""
 
     events: Sequence[Event]
     after: str | None  # None: it is the last one
@@ -74,7 +74,7 @@ async def aemit(lazy: LazyStore, said: Emitted, *, connection: object | None) ->
 
 
 def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitted:
-    """What is said, checked, and by value."""
+    """Check the event and copy its payload."""
     model.check_event(event)
     refuse_while_tracing(f'emit("{event}")', "let a task do it, and say task.step(…)")
     asked: object = payload
@@ -111,7 +111,7 @@ class Events:
         until: datetime | None = None,
         limit: int = 100,
     ) -> "Sequence[Event]":
-        """Events whose names match, as ``"invoice.*"``: the newest first."""
+        """Return events whose names match, as ``"invoice.*"``, newest first."""
         wanted = Search(pattern, key, since, until, None, limit)
         return self._lazy.call(
             lambda store: _page(store, wanted), twin="duly.events.alist()"
@@ -141,7 +141,7 @@ class Events:
         after: str | None = None,
         limit: int = 100,
     ) -> EventPage:
-        """The same, a page at a time; ``after`` is that of the page before."""
+        """Return one page of matching events; ``after`` is the cursor of the page before."""
         wanted = Search(pattern, key, since, until, after, limit)
         return self._lazy.call(lambda store: _page(store, wanted), twin="duly.events.apage()")
 
@@ -160,7 +160,7 @@ class Events:
         return await _page(await self._lazy.store(), wanted)
 
     def reactions(self, number: str | int, /) -> "Sequence[Fire]":
-        """What each schedule that reacts to events made of one, and why."""
+        """Return what each reacting schedule did with an event, and why."""
         return self._lazy.call(
             lambda store: _reactions(store, number), twin="duly.events.areactions()"
         )
@@ -178,9 +178,10 @@ class Events:
         pattern: str | None = None,
         dry_run: bool = False,
     ) -> ReplayResult:
-        """Let a schedule react to what happened without it, from ``since`` up to ``until``, or now.
+        """Let a schedule react to past events it missed, from ``since`` up to ``until`` or now.
 
-        What it has reacted to is left alone, so it can be repeated. ``pattern``: only to some.
+        Events that it has reacted to are left alone, so a replay can be repeated. ``pattern``
+        selects some of the events.
         """
         wanted = Replay(schedule, since, until, pattern, dry_run)
         return self._lazy.call(lambda store: _replay(store, wanted), twin="duly.events.areplay()")

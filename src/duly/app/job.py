@@ -30,7 +30,7 @@ PAGE = 1_000
 
 
 class JobSnapshot(NamedTuple):
-    """What is known of a job."""
+    """The state of a job when it was last read."""
 
     task: str
     title: str
@@ -121,30 +121,30 @@ class Job(Generic[R_co]):
 
     @property
     def reason(self) -> str:
-        """Why it waits, or how it ended."""
+        """Why the job waits, or how it ended."""
         return self._sight.reason
 
     @property
     def error(self) -> str | None:
-        """What the last attempt left behind, if it ended badly: mostly a traceback."""
+        """The error of the last attempt if it failed, usually a traceback."""
         return self._sight.error
 
     @property
     def attempts(self) -> Sequence[Attempt]:
-        """Those that did not end the job well."""
+        """The attempts that did not succeed."""
         return self._sight.attempts
 
     def refresh(self) -> Self:
-        """Look what has become of it."""
+        """Read the current state of the job from the store."""
         return self._lazy.call(self._refresh, twin="job.arefresh()")
 
     async def arefresh(self) -> Self:
         return await self._refresh(await self._lazy.store())
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """What the task returned, as soon as it has; ``JobFailed`` if it ended otherwise.
+        """Wait for the task and return its result; raise ``JobFailed`` if it did not succeed.
 
-        ``TimeoutError`` if it has not ended within the ``timeout``.
+        ``TimeoutError`` if the job has not ended within the ``timeout``.
         """
         patience = _seconds(timeout)
         if is_on_a_loop():
@@ -169,14 +169,14 @@ class Job(Generic[R_co]):
         return await self._refresh(store)
 
     def cancel(self, *, reason: str = "") -> bool:
-        """End it, or ask it to end if it runs: whether it had not ended before."""
+        """Cancel the job, or ask it to stop if it runs. Return False if it had ended before."""
         return self._lazy.call(lambda store: self._cancel(store, reason), twin="job.acancel()")
 
     async def acancel(self, *, reason: str = "") -> bool:
         return await self._cancel(await self._lazy.store(), reason)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """What it has said; with ``follow``, until it ends."""
+        """Yield the job's log lines; with ``follow``, until the job ends."""
         last = 0
         while True:
             lines, last, over = self._lazy.call(
@@ -201,7 +201,7 @@ class Job(Generic[R_co]):
                 await clock.sleep(FOLLOWING)
 
     def __eq__(self, other: object) -> bool:
-        """The same job of the same store, whenever it was looked at."""
+        """Compare by job number and store, not by the state that was read."""
         if not isinstance(other, Job):
             return NotImplemented
         return (self.id, self._lazy) == (other.id, other._lazy)
@@ -238,9 +238,9 @@ class Job(Generic[R_co]):
         return False
 
     async def _page(self, store: Store, *, after: int) -> tuple[list[str], int, bool]:
-        """Lines behind the number ``after``, the number of the last, and whether the job is over.
+        """Return the log lines after ``after``, the last line's number, and whether the job ended.
 
-        It is looked at first: what a job says, it says before its end.
+        The state is read before the lines: a job writes all its lines before it ends.
         """
         over = (await store.jobs.get(self.id)).state in ENDED
         lines = await store.journal.logs(self.id, after=after, limit=PAGE)

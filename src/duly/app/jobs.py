@@ -25,10 +25,10 @@ from duly.views.why import why_job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """Some of the jobs that match; ``after`` is what the next page is asked for with.
+    """A page of matching jobs; ``after`` is the cursor for the next page.
 
-    It is None on the last page. Any other may be short, or empty, having looked at enough:
-    ``searched_to`` says back to when.
+    The cursor is None on the last page. Any other page may be short or empty, because a search
+    stops after enough rows: ``searched_to`` is the time back to which it looked.
     """
 
     jobs: Sequence[Job[Any]]
@@ -37,7 +37,7 @@ class JobPage:
 
 
 class Jobs:
-    """``tenant``: for somebody who sees and changes what is theirs; None: of all tenants."""
+    """Jobs by number or filter; ``tenant`` limits them to one tenant, None means all tenants."""
 
     def __init__(self, registry: Registry, lazy: LazyStore, *, tenant: str | None = None) -> None:
         self._registry = registry
@@ -53,10 +53,10 @@ class Jobs:
     def list(
         self, words: str = "", /, *, after: str | None = None, limit: int = 100
     ) -> "Sequence[Job[Any]]":
-        """Jobs that match: what lives, about the newest first; then what has ended, the last first.
+        """Return matching jobs: live ones, roughly newest first, then ended ones, last ended first.
 
-        It looks until so many are found, or at everything: ``page`` looks for less long. Their
-        attempts are not among what is known of them: ``refresh()`` looks.
+        The search goes on until ``limit`` jobs are found or all were looked at; ``page`` returns
+        sooner. Attempts are not loaded: call ``refresh()`` on a job.
         """
         wanted = self._meant(words)
         return self._lazy.call(
@@ -71,7 +71,7 @@ class Jobs:
         return await self._list(await self._lazy.store(), wanted, after=after, limit=limit)
 
     def page(self, words: str = "", /, *, after: str | None = None, limit: int = 100) -> JobPage:
-        """The same, a page at a time, each found quickly; ``after`` is that of the page before."""
+        """Return one page of matching jobs quickly; ``after`` is the cursor of the page before."""
         wanted = self._meant(words)
         return self._lazy.call(
             lambda store: self._page(store, wanted, after=after, limit=limit),
@@ -85,7 +85,7 @@ class Jobs:
         return await self._page(await self._lazy.store(), wanted, after=after, limit=limit)
 
     def failures(self, words: str = "", /) -> "Sequence[FailureGroup]":
-        """What failed alike, of the newest that failed and match; the most frequent first."""
+        """Group the newest failed jobs that match by task and error, most frequent first."""
         wanted = self._meant(words)
         return self._lazy.call(lambda store: failures(store, wanted), twin="duly.jobs.afailures()")
 
@@ -93,7 +93,7 @@ class Jobs:
         return await failures(await self._lazy.store(), self._meant(words))
 
     def count(self, words: str = "", /, *, at_most: int = 10_000) -> int:
-        """How many match; ``at_most`` means that there are as many or more."""
+        """Count matching jobs; a result of ``at_most`` means that there may be more."""
         wanted = self._meant(words)
         return self._lazy.call(
             lambda store: store.jobs.count(wanted, at_most=at_most), twin="duly.jobs.acount()"
@@ -104,7 +104,7 @@ class Jobs:
         return await (await self._lazy.store()).jobs.count(wanted, at_most=at_most)
 
     def cancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
-        """End those that match and wait; ask those that run to end. Their numbers."""
+        """Cancel matching jobs that wait, ask running ones to stop, and return their numbers."""
         wanted = self._meant(words)
         return self._lazy.call(
             lambda store: store.jobs.cancel_found(wanted, reason=reason),
@@ -116,9 +116,9 @@ class Jobs:
         return await (await self._lazy.store()).jobs.cancel_found(wanted, reason=reason)
 
     def remove(self, words: str, /) -> "Sequence[int]":
-        """Forget those that match and have ended, with all that is known about them. Their numbers.
+        """Delete matching jobs that have ended, with all their data, and return their numbers.
 
-        What has not ended is not among them: cancel it first.
+        Jobs that have not ended are left alone: cancel them first.
         """
         wanted = self._meant(words)
         return self._lazy.call(
@@ -130,17 +130,17 @@ class Jobs:
         return await (await self._lazy.store()).jobs.remove_found(wanted)
 
     def why(self, number: int, /) -> str:
-        """What became of a job, or why nothing has yet."""
+        """Explain how a job ended, or why it has not run yet."""
         return self._lazy.call(lambda store: self._why(store, number), twin="duly.jobs.awhy()")
 
     async def awhy(self, number: int, /) -> str:
         return await self._why(await self._lazy.store(), number)
 
     def retry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
-        """Give failed jobs that match another chance, the oldest first: their numbers.
+        """Retry failed jobs that match, oldest failure first, and return their numbers.
 
-        The oldest is what failed before the others, whenever it was enqueued. ``first=5`` tries
-        five of them, to see whether what was wrong is mended.
+        The order is by the time of the failure, not of the enqueueing. ``first=5`` retries five of
+        them, to see whether the problem is fixed.
         """
         wanted = self._meant(words)
         return self._lazy.call(
@@ -195,9 +195,9 @@ async def walked(
     limit: int,
     most_pages: int | None = None,
 ) -> Page:
-    """One page after the other, until so many jobs are found, or so many pages were looked at.
+    """Read pages until ``limit`` jobs are found or ``most_pages`` pages were read.
 
-    A job that ends meanwhile is met again among what has ended, and counts once.
+    A job that ends meanwhile is found twice, and returned once.
     """
     page = await store.jobs.find(wanted, after=after, limit=limit)
     found = {job.id: job for job in page.jobs}

@@ -22,7 +22,7 @@ from duly.settings.loading import machine_zone
 
 
 class Timed(TypedDict, total=False):
-    """What may be said about a schedule beside its rule and its task."""
+    """The options of a schedule besides its rule and its task."""
 
     zone: str | None
     overlap: Overlap
@@ -82,10 +82,10 @@ def plan_of(
 
 
 def rule_of(asked: object, *, said: str) -> RuleText:
-    """Text, or a rule; ``said`` is the line as it was written.
+    """Check that a rule is text or a rule object; ``said`` is the caller's code for the error.
 
-    Anything else has a text as well, which would be read: five minutes print as 0:05:00, and that
-    is five past midnight.
+    Other objects are refused although they convert to text: five minutes print as 0:05:00, which
+    would be read as five past midnight.
     """
     if not isinstance(asked, str | Rule | Spaced):
         raise InvalidValue(f"{said}: a rule is text: say {_as_a_rule(asked)}")
@@ -113,7 +113,7 @@ def policies_of(words: Mapping[str, Any], *, retry: model.JobRequest | None = No
 
 @contextmanager
 def offering_a_zone() -> Iterator[None]:
-    """Who names an hour and no zone is told that of this machine, as text to paste."""
+    """Add this machine's zone, as text to paste, to the error for a rule without a zone."""
     try:
         yield
     except ZoneMissing as error:
@@ -144,7 +144,7 @@ def task_of(what: object, rule: RuleText, *, said: str = "schedule") -> str:
 
 
 def _asked(rule: RuleText, what: object) -> model.JobRequest:
-    """What its jobs are: those of a reaction take their arguments from events."""
+    """Return the request for the schedule's jobs; a reaction takes its arguments from events."""
     startable = _startable(rule, what)
     if not isinstance(startable, Call) or _reacts(rule):
         return asked_by_events(startable)
@@ -200,7 +200,7 @@ def _instead(choice: str) -> str:
 
 
 def _as_a_rule(asked: object) -> str:
-    """What somebody may have meant who gave it."""
+    """Suggest a rule that the caller may have meant."""
     match asked:
         case timedelta() if asked > timedelta():
             return f'"every {show_duration(asked)}"'

@@ -47,7 +47,7 @@ _POLICIES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDraft:
-    """What applying a file would do, and on what it was planned."""
+    """The changes that applying a file would make, and the state they were planned on."""
 
     file: str  # the name under which it is applied
     sheet: ScheduleFile
@@ -59,13 +59,13 @@ class FileDraft:
 
     @property
     def is_written(self) -> bool:
-        """Whether there is nothing to do, and nothing to remember either."""
+        """Whether the file is applied already: no changes to make and the same record."""
         if self.expected is None or not self.plan.is_empty:
             return False
         return said_in(self.expected) == write(self.plan.record)
 
     def record(self, steps: Iterable[Step]) -> str:
-        """What to remember once the steps are done."""
+        """Return the record to store once the steps are done."""
         made = {
             step.name: step.plan
             for step in steps
@@ -75,7 +75,7 @@ class FileDraft:
         return write_record(Record(self.plan.record, decided))
 
     def needing_an_app(self) -> list[str]:
-        """Entries whose task has to say what they leave out, and what it takes."""
+        """Return the entries whose task must provide defaults and check the arguments."""
         return [
             change.name
             for change in self.plan.changes
@@ -88,7 +88,7 @@ class FileDraft:
         ]
 
     def steps(self, tasks: Registry | None = None) -> list[Step]:
-        """What the store is asked to do; ``tasks`` are for entries that need an app."""
+        """Return the store operations to do; ``tasks`` is for entries that need an app."""
         found: list[Step] = []
         for change in self.plan.changes:
             if not change.is_work:
@@ -106,7 +106,7 @@ class FileDraft:
         return found
 
     def _decided(self, name: str, made: Mapping[str, Plan]) -> Decided:
-        """What the file leaves open: as it is written now, or as it was before a person's edit."""
+        """Return the values the file leaves open, as written now or as before a person's edit."""
         known = {} if self.applied is None else self.applied.applied_as(name)
         seen = self.standing.schedules.get(name)
         plan = made.get(name) or (None if seen is None else seen.plan)
@@ -176,7 +176,7 @@ async def draft(
 
 
 async def apply(store: Store, wanted: FileDraft, *, tasks: Registry | None = None) -> None:
-    """Do it in one transaction; ``WrongState`` if what it was planned on has changed."""
+    """Apply the draft in one transaction; ``WrongState`` if the store has changed since."""
     steps = wanted.steps(tasks)
     await store.schedules.apply(
         wanted.file,
@@ -187,7 +187,7 @@ async def apply(store: Store, wanted: FileDraft, *, tasks: Registry | None = Non
 
 
 def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
-    """The plan of an entry that stands alone, with what its task says where it says nothing."""
+    """Return the plan of an entry, with the task's defaults for options that the entry omits."""
     made = plan_of(entry)
     if entry.kind != "task":
         return made
@@ -242,7 +242,7 @@ def _said(entry: ScheduleEntry) -> dict[str, Any]:
 def _merged(
     live: Plan, wanted: ScheduleEntry, change: PlannedChange, tasks: Registry | None
 ) -> Plan:
-    """What is there, with what the file changes; a person's fields and the rest stay."""
+    """Return the live plan with the file's changes; a person's edits and other fields stay."""
     taken = _changed(change)
     if "owner" in taken:
         return filled(wanted, tasks)
@@ -281,7 +281,7 @@ def _changed(change: PlannedChange) -> set[str]:
 
 
 def _applied(text: str, file: str) -> Record:
-    """What was applied last; of programs and requests it is known what is decided by default."""
+    """Read the record of the last application; add the defaults of entries that run no task."""
     found = read_record(text, place=f"what was applied as {file}")
     defaults = {
         name: decided_of(plan_of(entry))
@@ -306,7 +306,7 @@ PAGE: Final = 1_000
 
 
 async def exported(store: Store) -> tuple[ScheduleFile, Sequence[str]]:
-    """Export what is not declared in code; also list what a file cannot express."""
+    """Export the definitions that are not in code; also list what a file cannot express."""
     schedules, notes = await _exported_schedules(store)
     standing = await store.schedules.standing([])
     queues = {
@@ -319,7 +319,7 @@ async def exported(store: Store) -> tuple[ScheduleFile, Sequence[str]]:
 
 
 def live_sheet(standing: StoredDefinitions, sheets: Collection[ScheduleFile]) -> ScheduleFile:
-    """What is there of all that the sheets name."""
+    """Return the live state of everything that the sheets name."""
     queues = {name for sheet in sheets for name in sheet.queues} & {*standing.queues}
     limits = {name for sheet in sheets for name in sheet.limits} & {*standing.limits}
     return ScheduleFile(
@@ -375,7 +375,7 @@ async def _exported_schedules(store: Store) -> tuple[dict[str, ScheduleEntry], l
 
 
 def _lost(schedule: StoredSchedule) -> list[str]:
-    """What it has that a file has no word for."""
+    """Return notes on properties of a schedule that a file cannot express."""
     lost = []
     if schedule.plan.tenant:
         lost.append(f'its tenant "{schedule.plan.tenant}" is not carried')

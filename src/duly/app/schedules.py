@@ -78,7 +78,7 @@ class Schedules:
         connection: object | None = None,
         **words: Unpack[Timed],
     ) -> Schedule:
-        """Change what is said, and nothing else. An edit never makes moments missed."""
+        """Change only the options that are given. An edit never makes a run count as missed."""
         change = change_of(rule, words)
         return self._do("edit", lambda store: edited(store, name, change), connection)
 
@@ -95,7 +95,7 @@ class Schedules:
         return await self._ado("edit", lambda store: edited(store, name, change), connection)
 
     def remove(self, name: str, /, *, connection: object | None = None) -> None:
-        """Forget the schedule, with what became of its moments; its jobs stay."""
+        """Delete the schedule and its history; its jobs stay."""
         self._do("remove", lambda store: store.schedules.remove(name), connection)
 
     async def aremove(self, name: str, /, *, connection: object | None = None) -> None:
@@ -137,7 +137,7 @@ class Schedules:
     def skip_next(
         self, name: str, /, *, count: int = 1, connection: object | None = None
     ) -> list[datetime]:
-        """Leave the next moments out: which they are."""
+        """Skip the next runs and return their due moments."""
         return self._do("skip_next", lambda store: skipped(store, name, count), connection)
 
     async def askip_next(
@@ -169,10 +169,10 @@ class Schedules:
         dry_run: bool = False,
         again: bool = False,
     ) -> Backfill:
-        """Run its moments from ``start`` up to ``end`` that have not run; ``again``: all of them.
+        """Run the due moments from ``start`` up to ``end`` that have not run; ``again`` runs all.
 
-        ``end`` is not part of it, and not later than now. All of them are queued, or none: it can
-        be repeated. ``dry_run`` says what would be done.
+        ``end`` is excluded, and not later than now. Either all runs are queued or none, so a
+        backfill can be repeated. ``dry_run`` returns what would be done.
         """
         wanted = BackfillRequest(name, start, end, dry_run, again)
         return self._lazy.call(
@@ -228,7 +228,7 @@ class Schedules:
         until: datetime | None = None,
         limit: int = 100,
     ) -> "Sequence[Fire]":
-        """What became of its due moments, the newest first."""
+        """Return the runs of a schedule and their results, newest first."""
         return self._lazy.call(
             lambda store: history(store, name, since=since, until=until, limit=limit),
             twin="duly.schedules.ahistory()",
@@ -256,7 +256,7 @@ class Schedules:
         return await preview(await self._lazy.store(), name, count)
 
     def why(self, name: str, /, at: datetime | str | None = None) -> str:
-        """What became of a due moment, and why: the latest, or the one ``at`` a time."""
+        """Explain the result of a run: the latest one, or the one ``at`` a time."""
         return self._lazy.call(
             lambda store: why_schedule(store, name, at), twin="duly.schedules.awhy()"
         )
@@ -292,7 +292,7 @@ def _add(if_exists: IfExists) -> Verb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequest:
-    """How long a schedule is to pause, and why."""
+    """The duration and the reason of a pause."""
 
     until: When | None
     note: str
@@ -344,7 +344,7 @@ async def run(store: Store, name: str) -> Fire:
 
 
 def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
-    """What makes another plan of one: only what was said."""
+    """Return a function that changes a plan, only in the options that are given."""
     refuse_unknown(words)
     if rule is not None:
         rule_of(rule, said=f"duly.schedules.edit(rule={rule!r})")
@@ -363,13 +363,13 @@ def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
 
 
 async def rewound(store: Store, name: str, *, to: datetime | None = None) -> Schedule:
-    """Set the cursor back to a time, or to now: the cure after the database's clock was ahead."""
+    """Set the cursor back to a time, or to now, to recover after the database's clock was ahead."""
     await store.schedules.rewind(name, to=to or await store.surroundings.now())
     return await found(store, name)
 
 
 async def taken_back(store: Store, name: str) -> Schedule:
-    """Let what code declares count again; what was removed is added again."""
+    """Restore a schedule to its declaration in code; add it again if it was removed."""
     known = await store.schedules.in_code(name)
     if known is None:
         raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
@@ -381,7 +381,7 @@ async def taken_back(store: Store, name: str) -> Schedule:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """What is asked for; checked before anybody waits for a store."""
+    """The arguments of a backfill, checked before the store is opened."""
 
     name: str
     start: datetime

@@ -75,7 +75,7 @@ def _first(parameters: Parameters) -> str:
 
 
 def _choices(using: Using, flow: str) -> dict[str, object]:
-    """Return the options of a step; refuse those that make no sense inside a flow."""
+    """Return the options of a step; refuse options that make no sense inside a flow."""
     for word, why in _REFUSED.items():
         if word in using:
             raise InvalidValue(f"using({word}=…): {why.format(flow=flow, word=word)}")

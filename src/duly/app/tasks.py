@@ -42,7 +42,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Enqueuer:
-    """Enqueues calls: the registry of tasks and the store."""
+    """Enqueues calls; holds the registry of tasks and the store."""
 
     def __init__(self, registry: Registry, lazy: LazyStore) -> None:
         self.registry = registry
@@ -148,7 +148,7 @@ class Call(Generic[R_co]):
 
     @property
     def idempotency_key(self) -> str | None:
-        """The idempotency key: within a day, calls with the same key enqueue one job."""
+        """The idempotency key; within a day, calls with the same key enqueue one job."""
         return self._using.get("idempotency_key")
 
     def enqueue(self) -> Job[R_co]:

@@ -46,7 +46,7 @@ def steered(store: Store) -> Schedules:
 
 
 def login() -> str:
-    """Who is at the keyboard; a number, where nobody gave it a name."""
+    """Return the name of the OS user, or the user's number if it has no name."""
     try:
         return getuser()
     except (KeyError, OSError):
@@ -61,7 +61,7 @@ async def every_schedule(store: Store, wanted: ScheduleFilter = EVERY_SCHEDULE) 
 def new_plan(
     name: str, rule: str, *, task: str, args: Mapping[str, object], words: Mapping[str, Any]
 ) -> Plan:
-    """What a person asks for. ``words`` are those of ``@duly.schedule``, and of the job's label."""
+    """Make a plan that a person typed; ``words`` are options of the schedule and of its jobs."""
     return Plan(
         name=name_of("name", name),
         rule=rule,
@@ -76,7 +76,7 @@ def new_plan(
 
 
 def changed_plan(plan: Plan, rule: str | None, words: Mapping[str, Any]) -> Plan:
-    """The plan with what is said, and all else as it is."""
+    """Return the plan with the given options changed and all others kept."""
     return replace(
         plan,
         rule=plan.rule if rule is None else rule,

@@ -72,7 +72,7 @@ class WebBackend:
         return self._http_workers
 
     def close(self) -> None:
-        """End all waiting claims of HTTP workers: the server is about to stop."""
+        """End all waiting claims of HTTP workers, because the server is about to stop."""
         if self._http_workers is not None:
             self._http_workers.close()
 
@@ -106,7 +106,7 @@ class WebBackend:
             await (await self._lazy.store()).access.end_session(hash_of(session))
 
     async def has_tokens(self) -> bool:
-        """Whether there is a valid token."""
+        """Return whether there is a valid token."""
         return bool(await (await self._lazy.store()).access.tokens())
 
     async def ask(

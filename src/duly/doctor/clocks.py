@@ -24,7 +24,7 @@ SET_CLOCK: Final = "have the clock set by the network: timedatectl set-ntp true,
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The store's clock, read once: before, after, and what it said meanwhile."""
+    """One reading of the store's clock: its time, and when and how fast it answered."""
 
     asked_at: datetime  # on this machine's clock
     round_trip: timedelta
@@ -32,7 +32,7 @@ class Reading:
 
     @property
     def ahead(self) -> timedelta:
-        """How far the store's clock is ahead, if its answer took as long as the question."""
+        """How far the store's clock is ahead, if the request took as long as the response."""
         return self.said - (self.asked_at + self.round_trip / 2)
 
 
@@ -53,7 +53,10 @@ async def _read(patient: Patient) -> Reading:
 
 
 def judge_skew(readings: Sequence[Reading]) -> Finding:
-    """By the quickest of them. What half its round trip explains is not counted as skew."""
+    """Judge the clock skew by the fastest reading.
+
+    Half of its round trip is not counted as skew.
+    """
     best = min(readings, key=lambda reading: reading.round_trip)
     skew = max(abs(best.ahead) - best.round_trip / 2, timedelta())
     which = "behind" if best.ahead > timedelta() else "ahead of"
@@ -67,7 +70,7 @@ def judge_skew(readings: Sequence[Reading]) -> Finding:
 
 
 def judge_newest(newest: datetime | None, now: datetime) -> Finding | None:
-    """Nothing that was written down can be from the future, unless a clock was set back."""
+    """Report a stored timestamp that is in the future: a clock was ahead, or was set back."""
     if newest is None or newest - now < SKEW_SEEN:
         return None
     return problem(
@@ -102,7 +105,7 @@ async def moments(patient: Patient) -> Finding:
 
 
 def judge_moments(progress: StoreProgress) -> Finding:
-    """The oldest moment that nobody has decided, and the oldest job that nobody has made ready."""
+    """Report the oldest moment that no scheduler has fired, and the oldest job not made ready."""
     start = "no scheduler is alive, or none that can keep up: duly up, or duly scheduler"
     unfired = progress.oldest_unfired
     if unfired is not None and progress.now - unfired > PROMPT:

@@ -60,10 +60,10 @@ def check_names() -> list[str]:
 
 
 async def examine(url: str) -> list[Finding]:
-    """Look at a store that is there. ``StoreUnavailable`` if it cannot be looked at.
+    """Examine an existing store. ``StoreUnavailable`` if it cannot be opened.
 
-    Nothing is made and nothing is changed. Without tables, only what is around them is looked at;
-    and of a store that is elsewhere, only what is in them.
+    Nothing is created or changed. Without tables, only their surroundings are examined; for a
+    remote store, only the tables.
     """
     if url == ":memory:":
         raise InvalidValue("a store in memory is seen by nobody else; give the path of a file")
@@ -128,7 +128,7 @@ _DATABASES = {"sqlite_version": "SQLite", "server_version": "PostgreSQL"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What is here, and what the others have."""
+    """The versions in this process, and those that other processes use."""
 
     place: str  # of the store, without its password
     database: str = ""  # "SQLite 3.40.1"; empty: it is elsewhere, or cannot be asked
@@ -141,7 +141,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """What was found, and when; ``trouble``: why nothing could be."""
+    """The findings and their time; ``trouble`` says why the store could not be examined."""
 
     at: datetime
     findings: Sequence[Finding]
@@ -163,7 +163,7 @@ class Checkup:
 
 
 class Rounds:
-    """Made once in a process, for one store: it remembers the last examination."""
+    """Keeps the last examination of one store. Created once per process."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -172,7 +172,7 @@ class Rounds:
         self._going_on: asyncio.Task[Checkup] | None = None
 
     async def look(self, store: Store) -> Checkup | None:
-        """The last one; None: the first is still going on."""
+        """Return the last examination; None if the first one is still running."""
         if self._going_on is None and (self._last is None or boottime() - self._made_at >= REST):
             self._going_on = asyncio.create_task(checkup(store, self._url))
         if self._going_on is not None:

@@ -24,12 +24,12 @@ def fine(said: str) -> Finding:
 
 
 def warning(said: str, fix: str) -> Finding:
-    """Something to know: promises are kept, but slower, or not through everything."""
+    """A finding that is good to know: guarantees hold, but slower or not in every case."""
     return Finding(level="warning", said=said, fix=fix)
 
 
 def problem(said: str, fix: str) -> Finding:
-    """Something that needs somebody: a promise is not kept, or cannot be."""
+    """A finding that needs action: a guarantee is broken, or cannot be kept."""
     return Finding(level="problem", said=said, fix=fix)
 
 
@@ -40,7 +40,7 @@ class Patient:
 
     @property
     def database(self) -> Database:
-        """What is below the store, of one that is here."""
+        """The database of the store, which must be local."""
         assert isinstance(self.store, SqlStore)  # noqa: S101 - others are not asked for it
         return self.store.database
 

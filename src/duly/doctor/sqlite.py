@@ -99,7 +99,7 @@ def judge_mount(mount: Mount | None) -> Finding:
 
 
 def mount_of(path: Path, mounts: str) -> Mount | None:
-    """The file system that a path is on: the deepest, and of two at one point the later."""
+    """Return the file system of a path: the deepest mount, or the later of two at one point."""
     found = None
     for mount in _read(mounts):
         inside = PurePosixPath(path).is_relative_to(mount.point)
@@ -141,9 +141,9 @@ def _bytes(count: int) -> str:
 
 
 async def writing(patient: Patient) -> Finding:
-    """Begin to write, as a node would, and leave everything as it is.
+    """Begin to write, as a node would, and change nothing.
 
-    SQLite itself does not tell: a file that may only be read begins a transaction all the same.
+    SQLite does not report this itself: a read-only file begins a transaction all the same.
     """
     refused = judge_rights([place for place in _written(patient.path) if not _may_write(place)])
     settings = {} if refused else await patient.store.surroundings.settings()
@@ -180,7 +180,7 @@ async def _begun(patient: Patient) -> Finding:
 
 
 def _written(path: Path) -> list[Path]:
-    """The folder, the file, and what SQLite and duly keep beside it, as far as it is there."""
+    """Return the folder, the file, and the existing files that SQLite and duly keep beside it."""
     beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", ".lock", "-wake")]
     return [path.parent, path, *(place for place in beside if place.exists())]
 

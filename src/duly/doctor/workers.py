@@ -84,7 +84,7 @@ async def workers(patient: Patient) -> Finding:
 def judge_orphans(
     orphans: Sequence[Orphans], living: Sequence[WorkerInfo], now: datetime
 ) -> Finding | None:
-    """Jobs of dead workers. For a few seconds that is as it should be: somebody takes them back."""
+    """Report jobs of dead workers, unless they died seconds ago and will be taken back."""
     left = [one for one in orphans if not living or not _is_fresh(one, now)]
     if not left:
         return None
@@ -100,7 +100,7 @@ def judge_orphans(
 def judge_gone(
     gone: Sequence[WorkerInfo], orphans: Sequence[Orphans], now: datetime
 ) -> Finding | None:
-    """Processes that ended a moment ago, and nobody is there to see it but whoever asks."""
+    """Report workers on this machine whose process has ended before their lease."""
     if not gone:
         return None
     left = about(max(max(one.lease_until for one in gone) - now, timedelta()))
@@ -127,7 +127,10 @@ def judge_leases(living: Sequence[WorkerInfo], now: datetime) -> Finding:
 
 
 def _is_fresh(one: Orphans, now: datetime) -> bool:
-    """A lease that was ended on purpose has no end to count from; those who live know of it."""
+    """Return whether the lease ended recently.
+
+    A lease that was ended on purpose has no end time; living workers know of it.
+    """
     return one.ended_at is None or now - one.ended_at < TAKEN_BACK
 
 

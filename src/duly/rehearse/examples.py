@@ -35,7 +35,7 @@ class Example:
 
 
 async def examples(store: Store, name: str, *, now: datetime) -> list[Example]:
-    """An outage, and a run that takes too long; nothing for what has no moments in a row."""
+    """Return examples of an outage and of a long run; none for rules with too few moments."""
     schedule = await store.schedules.get(name)
     usual = usual_runtime(await store.evidence.past_runs(schedule.id))
     return await examples_of(schedule.plan, now=now, usual=usual)
@@ -54,7 +54,7 @@ async def examples_of(plan: Plan, *, now: datetime, usual: timedelta | None) -> 
 
 
 def _calm(plan: Plan) -> Plan:
-    """Without what would blur the example: chance, and the end of the schedule."""
+    """Return the plan without jitter, which would blur the example."""
     return replace(plan, policies=replace(plan.policies, jitter=None))
 
 
@@ -76,7 +76,7 @@ class _Supposed:
 def _outage(
     plan: Plan, moments: Sequence[datetime], runtime: timedelta, *, now: datetime
 ) -> _Supposed:
-    """Everything is down from before the second moment until behind the fourth."""
+    """Suppose an outage from before the second due moment until after the fourth."""
     gap = moments[1] - moments[0]
     down = _round(moments[0] + gap * 0.6, gap)
     up = _round(moments[3] + (moments[4] - moments[3]) * 0.4, gap)
@@ -119,7 +119,7 @@ def _what(
 
 
 def _round(moment: datetime, gap: timedelta) -> datetime:
-    """As people would say it: to the hour, the minute or the second, where that is no matter."""
+    """Round a time down to the hour, minute or second if the gap between moments is much longer."""
     step = next((one for one in _STEPS if one <= gap / 12), timedelta.resolution)
     return floored(moment, step)
 

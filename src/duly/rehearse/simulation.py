@@ -31,7 +31,10 @@ A_MOMENT = timedelta.resolution
 
 
 async def simulate(what: WhatIf) -> Story:
-    """What would become of the moments, and why. Nothing outside of this process is touched."""
+    """Return the simulated runs of a schedule and the reasons.
+
+    Nothing outside memory is changed.
+    """
     _check(what)
     what = replace(what, plan=_without_followers(what.plan))
     clock = WorldClock(what.start)
@@ -61,7 +64,7 @@ async def _lived(store: Store, world: World, what: WhatIf) -> list[StoryMoment]:
 
 
 async def _undecided(store: Store, world: World, what: WhatIf) -> list[LedgerEntry]:
-    """What the ledger will say later of moments that have passed: left out, or in a pause."""
+    """Foresee the ledger entries of past moments that are undecided: skipped, or in a pause."""
     schedule = await store.schedules.get(what.plan.name)
     if schedule.pause is not None and schedule.pause.until and schedule.pause.until > world.now:
         return skipped_by_pause(schedule, world.now, world.asked)
@@ -117,7 +120,7 @@ async def _alive(store: Store) -> list[StoredJob]:
 
 
 def _without_followers(plan: Plan) -> Plan:
-    """What is called when a run ends is somebody else's story."""
+    """Remove the tasks that are enqueued when a run ends: they are not simulated."""
     quiet = replace(plan.terms, on_success=None, on_failure=None, on_cancelled=None)
     return replace(plan, terms=quiet)
 
@@ -200,7 +203,7 @@ async def live_through(
     end: datetime,
     outage: tuple[datetime, datetime],
 ) -> None:
-    """One after the other, each from the start to the end."""
+    """Simulate the schedules one after the other, each from the start to the end."""
     clock = WorldClock(start)
     store = connect(url, clock=clock)
     await store.open()
@@ -262,7 +265,7 @@ async def known_of(store: Store, name: str) -> KnownSchedule:
 
 
 def continued(what: WhatIf, known: KnownSchedule) -> WhatIf:
-    """Begin with things as they stand: a run goes on, and a delay is over when it would be."""
+    """Start with the current state: a running job goes on, and a fixed delay ends when it would."""
     job, start = known.unended, what.start
     begun = None if job is None else min(job.claimed_at or start, start)
     kept = what.plan.kept
@@ -279,9 +282,9 @@ def continued(what: WhatIf, known: KnownSchedule) -> WhatIf:
 def window_end(
     plan: Plan, start: datetime, *, outages: Sequence[Outage] = (), runtime: timedelta = timedelta()
 ) -> datetime:
-    """Where to stop looking, if nobody says: a day, or less if that is crowded, or until it is due.
+    """Return the default end: after a day, sooner if there are many runs, later if none is due.
 
-    Behind an outage as long again, to see how it comes back.
+    After an outage, as long again, to show the recovery.
     """
     begins = [start, *(outage.end for outage in outages)]
     return max(_far_enough(plan, begin, runtime) for begin in begins)

@@ -32,7 +32,7 @@ class Unended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """A plan, and the world it meets: the moments from ``start`` on and before ``end``."""
+    """A plan and the conditions of its simulation: moments from ``start`` on and before ``end``."""
 
     plan: Plan
     start: datetime
@@ -46,7 +46,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class StoryAttempt:
-    """One execution; ``outcome`` is the word for it in the store, as ``succeeded`` or ``lost``."""
+    """One execution; ``outcome`` is the store's word for it, as ``succeeded`` or ``lost``."""
 
     start: datetime
     end: datetime
@@ -80,7 +80,7 @@ class StoryMoment:
 
     @property
     def is_late(self) -> bool:
-        """Whether something kept it from starting in time; jitter is in time."""
+        """Whether the run started late. A delay by jitter does not count."""
         return bool(self.attempts) and self.attempts[0].start - self.ready_at >= A_SECOND
 
 

@@ -68,7 +68,7 @@ class World:
         self._steps = 0
 
     async def begin(self) -> None:
-        """Until the start: the schedule is there, and somebody to run its jobs."""
+        """Go to the start, with the schedule added and a worker registered."""
         start = self.what.start
         # A fixed delay is due when it begins; all others, at the first moment behind that.
         before = start if isinstance(self.what.plan.kept, Spaced) else start - timedelta.resolution
@@ -90,7 +90,10 @@ class World:
         self._clock.moment = start
 
     async def _take_on(self, run: Unended, before: datetime) -> None:
-        """Have a run of before the start. What else was due meanwhile is not our story."""
+        """Add a run that began before the start.
+
+        Other runs that were due then are not simulated.
+        """
         schedules, name = self._store.schedules, self.what.plan.name
         self._clock.moment = run.due_at
         await schedules.add([self.what.plan])
@@ -117,7 +120,7 @@ class World:
             self._clock.moment = following
 
     async def leave(self) -> None:
-        """Have nobody there any more who runs jobs; what ran is to be taken back by others."""
+        """End the lease of the worker; other workers take back its running jobs."""
         await self._store.work.end_lease(self._worker)
 
     @property
@@ -125,9 +128,10 @@ class World:
         return self._clock.moment
 
     def attempts_of(self, fire: StoredFire) -> list[StoryAttempt]:
-        """Those for this moment, the first one first; of one that goes on, when it would end.
+        """Return the attempts for this moment, oldest first; a running one with its expected end.
 
-        By moments and not by jobs: one that was lost may stand for a newer moment afterwards.
+        Attempts are kept by moment and not by job: a job that was lost may stand for a newer moment
+        afterwards.
         """
         ended = self._attempts.get(fire.id, [])
         run = None if fire.job_id is None else self._running.get(fire.job_id)
@@ -136,11 +140,11 @@ class World:
         return [*ended, StoryAttempt(run.job.moment(0), run.end, "runs")]
 
     def decide(self, facts: Facts, now: datetime) -> Firing:
-        """As every scheduler, which finds in the ledger what somebody has asked for."""
+        """Decide as the scheduler does; moments skipped in advance count as settled."""
         return decide(replace(facts, settled=facts.settled | self.asked), now)
 
     async def _next_event(self) -> datetime | None:
-        """Do what is due now: when something is again."""
+        """Do all that is due now and return the time of the next event."""
         while await self._keep_up():
             self._steps += 1
             if self._steps > MOST_STEPS:
@@ -151,7 +155,7 @@ class World:
         return min(ahead, default=None)
 
     async def _keep_up(self) -> bool:
-        """Whether there may be more to do at once."""
+        """Do one round of what is due; return whether there may be more to do at once."""
         fired = self._fire_at is not None and self._fire_at <= self.now and await self._fire()
         begun = bool(self._waiting) and await self._claim()
         moved = bool(self._waiting) and await self._dispatch()
@@ -161,7 +165,7 @@ class World:
 
     @property
     def _waiting(self) -> int:
-        """How many jobs have neither ended nor begun, or are to begin again."""
+        """The number of jobs that wait for their first or next attempt."""
         return self._open - len(self._running)
 
     async def _fire(self) -> bool:
@@ -179,7 +183,7 @@ class World:
         return bool(moved.ready or moved.hurried or moved.expired)
 
     def _after(self, rest: timedelta | None) -> datetime | None:
-        """What is due and not to be done yet is looked at a moment later.
+        """Return the time to look again, at least one tick from now.
 
         A job is not late at its deadline, but after it.
         """
@@ -209,11 +213,11 @@ class World:
         return _Running(job, self.now + runtime, Succeeded())
 
     def runtime(self, job: Claimed) -> timedelta:  # noqa: ARG002 - of whoever knows better
-        """How long it runs, if nobody stops it."""
+        """Return how long the job runs if it is not stopped."""
         return self.what.runtime
 
     async def _stop_asked(self) -> None:
-        """Whoever is asked to end ends at once."""
+        """End the runs that were asked to stop, at once."""
         if not self._running or self.what.plan.policies.overlap != "replace":
             return
         beat = await self._store.work.listen_to(self._worker)

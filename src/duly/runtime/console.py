@@ -28,9 +28,9 @@ MOST_NAMED = 10
 
 
 def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> str | None:
-    """What to say about an event, if anything; ``verbose`` has a line for every job.
+    """Return the line to print for an event, or None; ``verbose`` has a line for every job.
 
-    Of what happened to services, from the ``level`` on.
+    Events of services are printed from ``level`` on.
     """
     say = _NOTABLE.get(type(event)) or _JOBS.get(type(event))
     found = level_of(event)
@@ -39,7 +39,7 @@ def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> s
 
 
 def event_printer(settings: Settings, say: Callable[[str], None]) -> Emit:
-    """Says what is to be said of events, as the settings want it."""
+    """Return a function that prints events as the settings say."""
     level = cast(Level, settings.log_level)
 
     def tell(event: Event) -> None:
@@ -55,7 +55,7 @@ def shows_jobs(settings: Settings) -> bool:
 
 
 def level_of(event: Event) -> Level:
-    """How much it matters: a warning, unless we know better."""
+    """Return the log level of an event; a warning by default."""
     if isinstance(event, events.SchedulesDeclared) and (event.drift or event.refused):
         return "warning"
     if isinstance(event, events.JobEnded) and event.error is not None:
@@ -140,7 +140,7 @@ def _named(what: str, names: Sequence[str]) -> str:
 
 
 def _rounded(length: timedelta) -> str:
-    """To a second; what was shorter counts as one."""
+    """Show a duration rounded to seconds, at least one second."""
     return show_duration(timedelta(seconds=max(round(length.total_seconds()), 1)))
 
 
@@ -239,7 +239,7 @@ def job_log(say: Say | None) -> Iterator[None]:
 
 
 class _JobLogHandler(logging.Handler):
-    """``job 42 backup: 3 files written``, a line for every line."""
+    """Prints each log line of a job, as ``job 42 backup: 3 files written``."""
 
     def __init__(self, say: Say) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ class TooManyWaiting(Busy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a worker says when it registers."""
+    """The data that a worker sends when it registers."""
 
     name: str
     tasks: Sequence[str]
@@ -172,12 +172,12 @@ class HttpWorkers:
                 await wake.rest(min(left, claims.pause))
 
     async def held(self, worker: int, *, holder: str) -> Sequence[Claimed]:
-        """Return the jobs it holds, also those of a response that was lost."""
+        """Return the jobs the worker holds, including those of a response that was lost."""
         info = await self._living(worker, holder)
         return await self.store.work.held(info.id)
 
     async def end(self, worker: int, *, holder: str) -> None:
-        """End the lease: other workers get the jobs that it held."""
+        """End the lease, so that other workers get the jobs that this one held."""
         info = await self._living(worker, holder)
         self._claims.pop(worker, None)
         await self.store.work.end_lease(info.id)
@@ -206,7 +206,7 @@ class HttpWorkers:
             wake.set()
 
     async def _has_row(self, worker: int, holder: str) -> bool:
-        """Whether the worker has a row, dead or alive; refuse the worker of another holder.
+        """Return whether the worker has a row, dead or alive; refuse the worker of another holder.
 
         A worker that has claimed here is known: worker numbers are never reused.
         """

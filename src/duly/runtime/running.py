@@ -38,7 +38,7 @@ SCHEMA_SECONDS: Final = 5.0  # between looks whether the store was migrated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What a node does, and for which tasks."""
+    """The services that a node runs, and the tasks they run for."""
 
     url: str
     registry: Registry
@@ -98,12 +98,12 @@ class NodeLifecycle:
 
     @property
     def is_verbose(self) -> bool:
-        """Whether events are printed for every job."""
+        """Whether an event is printed for every job."""
         return self._options.worker is not None and self._options.worker.verbose
 
     @property
     def load(self) -> int:
-        """How many jobs run here."""
+        """Return the number of jobs that run here."""
         return self.worker.load() if self.worker is not None else 0
 
     @property

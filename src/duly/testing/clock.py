@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 
 class VirtualClock:
-    """Stands still until it is advanced or set; goes wherever a clock is asked for.
+    """A clock that stands still until it is advanced or set; usable wherever a clock is expected.
 
-    With ``elapsed`` (a virtual loop's ``time``, say) it also goes by itself, and ``advance`` and
-    ``set`` are then jumps: one such clock for each simulated node, each wrong in its own way.
+    With ``elapsed`` (a virtual loop's ``time``, say) it also advances by itself, and ``advance``
+    and ``set`` are then jumps: one such clock for each simulated node, each wrong in its own way.
     """
 
     def __init__(self, start: datetime, *, elapsed: Callable[[], float] = lambda: 0.0) -> None:

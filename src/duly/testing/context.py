@@ -16,7 +16,7 @@ from duly.registry.context import Context, entered
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What the function has told of its progress."""
+    """The progress that the function has reported."""
 
     told: list[tuple[float, str, Json | None]] = field(default_factory=list)
     stop: str | None = None  # set it, and the function sees that it is cancelled
@@ -28,7 +28,7 @@ class Rehearsal:
         self.told.append((percent, message, meta))
 
     def guard(self) -> None:
-        """Nobody: there is no worker that could die."""
+        """Do nothing: there is no worker that could die."""
 
     def transaction(self, context: Context) -> object:
         raise InvalidValue(f"{context.job.task} is rehearsed: there is no job to complete")

@@ -42,7 +42,7 @@ class Listed(Generic[T]):
 
 
 def as_dict(view: object) -> dict[str, Any]:
-    """A view as JSON values: what the HTTP API answers and ``-o json`` prints."""
+    """Convert a view to JSON values, as the HTTP API returns and ``-o json`` prints them."""
     found: dict[str, Any] = msgspec.to_builtins(view)
     return found
 

@@ -39,7 +39,10 @@ class ActivityWatch:
         self._looked_at = boottime()
 
     async def look(self, store: Store) -> list[Happening]:
-        """What is new since the last look, the oldest first; at first, of the last seconds."""
+        """Return the happenings since the last call, oldest first.
+
+        The first call returns those of the last few seconds.
+        """
         since = await self._since(store)
         recent = sum(told.at >= since for told in self._told.values())
         found = await store.evidence.happened(since, limit=MOST + recent)
@@ -54,7 +57,7 @@ class ActivityWatch:
         return told
 
     async def resume(self, store: Store, last: str) -> list[Happening]:
-        """What was told after the happening with this id, for somebody who was away a while."""
+        """Return the happenings after the one with id ``last``, for a client that reconnects."""
         at, number = _read(last)
         told = list(self._told.values())
         for place, one in enumerate(told):
@@ -72,7 +75,7 @@ class ActivityWatch:
         ]
 
     async def _since(self, store: Store) -> datetime:
-        """Where a look begins. What the machine's clock says is not what the store's clock says."""
+        """Return the time from which to read, on the store's clock (this machine's may differ)."""
         away, self._looked_at = boottime() - self._looked_at, boottime()
         if self._newest is None or away > FURTHEST.total_seconds():
             now = (await store.upkeep.progress()).now

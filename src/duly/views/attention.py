@@ -48,7 +48,7 @@ class Need:
 
     @property
     def schedule(self) -> str | None:
-        """Its name, if a schedule is what needs somebody."""
+        """The schedule's name if a schedule needs attention, else None."""
         return self.name if self.matter and self.matter.subject.startswith("schedule:") else None
 
     @property
@@ -63,7 +63,7 @@ class Need:
 
     @property
     def moment_word(self) -> str:
-        """What ``due_at`` says of it."""
+        """The word that labels ``due_at``: since, of, ended or due."""
         if self.kind in ("no worker", "signature"):
             return "since"
         if self.reacts:
@@ -79,7 +79,7 @@ async def needs(
     since: datetime,
     zone: str | None = None,
 ) -> list[Need]:
-    """The newest first; what stops everything before all others."""
+    """Return the items that need attention: first those that stop everything, then newest first."""
     living = await store.work.living()
     found = [
         *_overdue(progress, overdue),
@@ -98,7 +98,10 @@ def _redacted(need: Need) -> Need:
 
 
 async def without_worker(store: Store, living: Sequence[WorkerInfo]) -> list[Need]:
-    """Jobs that no worker can take. Those of a paused queue wait because somebody wants it."""
+    """Return jobs that no worker can take.
+
+    Jobs of paused queues are left out: the pause is intended.
+    """
     living = present(living)
     paused = {queue.name for queue in await store.work.queues() if queue.paused}
     found = []
@@ -176,7 +179,7 @@ def _silent(kind: str, schedule: StoredSchedule, now: datetime) -> Need:
 
 
 def _removed(one: Removed, clock: LocalClock) -> Need:
-    """A schedule that code declares and somebody has removed."""
+    """Return the item for a schedule that is declared in code but was removed from the store."""
     until = one.at or EPOCH
     return Need(
         name=one.name,
@@ -188,7 +191,7 @@ def _removed(one: Removed, clock: LocalClock) -> Need:
 
 
 async def _left_behind(store: Store, believed: Sequence[WorkerInfo]) -> list[Need]:
-    """Jobs of workers that are gone, when nobody is there who would take them back."""
+    """Return the jobs of dead workers if no worker is alive to take them back."""
     if present(believed):
         return []
     dead = [one.id for one in believed]
@@ -206,7 +209,7 @@ async def _left_behind(store: Store, believed: Sequence[WorkerInfo]) -> list[Nee
 
 
 async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
-    """The last of several, with what is known of it by now."""
+    """Return the item for the last of several failed or missed runs, with its explanation."""
     schedule = await store.schedules.get(one.schedule)
     zone = zone or schedule.plan.shown_zone
     rows = await store.ledger.fires(
@@ -235,7 +238,7 @@ async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
 
 
 async def _failed(store: Store, since: datetime) -> list[Need]:
-    """Jobs that somebody asked for, by their task."""
+    """Return failed jobs that were not enqueued by a schedule, grouped by task."""
     return [
         Need(
             name=one.task,

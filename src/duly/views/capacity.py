@@ -121,7 +121,7 @@ class WorkerView:
 
 
 def slots_of(info: WorkerInfo) -> int:
-    """How many jobs a worker may run at once: as it was told, or else as it was started."""
+    """Return a worker's concurrency as ordered at run time, else as given when it started."""
     return info.profile.slots if info.slots_ordered is None else info.slots_ordered
 
 
@@ -147,7 +147,7 @@ async def queue_view(store: Store, queue: Queue) -> QueueView:
 
 
 def with_depths(known: Iterable[Queue], depths: Iterable[Depth]) -> list[tuple[Queue, Depth]]:
-    """Each queue with its jobs; also those that hold jobs and that nobody has set."""
+    """Pair each queue with its depth; include queues that hold jobs but have no settings."""
     queues = {queue.name: queue for queue in known}
     inside = {depth.queue: depth for depth in depths}
     return [
@@ -193,7 +193,7 @@ class WorkerLine:
 
     @property
     def doing(self) -> str:
-        """What it is about, in a word."""
+        """The worker's status in one word."""
         return "gone" if self.gone else _DOING[self.info.order]
 
 
@@ -221,7 +221,7 @@ class CapacityView:
         return min(found, default=None)
 
     def headline(self) -> str:
-        """Who runs how much, and what waits."""
+        """Summarize workers, running jobs and waiting jobs in a sentence."""
         return f"{self._work()} {self._pauses()}".strip()
 
     def _work(self) -> str:
@@ -287,13 +287,13 @@ async def capacity(
 
 
 async def queue_named(store: Store, name: str) -> Queue:
-    """As it was set; or as it is if nobody has set it."""
+    """Return a queue with its settings, or with the defaults if it has none."""
     found = {queue.name: queue for queue in await store.work.queues()}
     return found.get(name) or Queue(name=name)
 
 
 async def limit_named(store: Store, name: str) -> LaneInfo:
-    """As jobs have met it lately; without numbers, if none has."""
+    """Return a limit with its recent usage, or without numbers if no job has used it."""
     for lane in await store.limits.listed(limit=MOST_LIMITS):
         if lane.name == name:
             return lane
@@ -319,7 +319,11 @@ def _queues(
 
 
 def _workers(living: Iterable[WorkerInfo], running: Sequence[StoredJob]) -> list[WorkerLine]:
-    """What a worker runs is known from its jobs at once, and from itself when it next says so."""
+    """Return one line per worker.
+
+    The count of running jobs comes from the jobs themselves, which is more recent than the worker's
+    last heartbeat.
+    """
     held: dict[int, list[StoredJob]] = {}
     for job in running:
         held.setdefault(job.worker or 0, []).append(job)
@@ -341,7 +345,7 @@ def _waits(jobs: int) -> str:
 
 
 def _whole(span: timedelta) -> timedelta:
-    """What comes up to date every second shows no fractions."""
+    """Round down to whole seconds, since the display is refreshed every second."""
     return max(timedelta(), timedelta(seconds=int(span.total_seconds())))
 
 

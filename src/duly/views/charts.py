@@ -75,7 +75,7 @@ class Charts:
         return _series(found, starts[::-1], step=step)
 
     def minute(self, start: datetime) -> Mapping[str, EndedStats]:
-        """What ended in a minute, by queue, as far as a look at an hour has found it out."""
+        """Return what ended in one minute by queue, as far as the hour chart has loaded it."""
         stretch = self._known.get(STEPS[0][1], {}).get(start)
         return {} if stretch is None else stretch.queues
 
@@ -94,7 +94,7 @@ async def _learn(
     step: timedelta,
     known: dict[datetime, _Stretch],
 ) -> None:
-    """Ask for what is not known, the newest first, until the time is up."""
+    """Load missing or outdated stretches, newest first, until the time budget is spent."""
     began = boottime()
     for start in starts:
         if not _is_due(known.get(start), start + step, now=now, step=step):
@@ -236,13 +236,16 @@ class QueueRateMeter:
 
 
 def _size(depth: Depth) -> int | None:
-    """How many are in it; None: some were not counted."""
+    """Return the number of jobs in a queue, or None if some were not counted."""
     parts = (depth.ready, depth.scheduled, depth.blocked, depth.running)
     return sum(parts) if depth.whole and max(parts) <= MOST_COUNTED else None
 
 
 def _ended(charts: Charts, now: datetime) -> dict[str, float]:
-    """In the last sixty seconds: this minute, and as much of the one before as is left of it."""
+    """Estimate how many jobs ended in the last sixty seconds, by queue.
+
+    Adds up this minute and the remaining share of the minute before.
+    """
     start = floored(now, MINUTE)
     found: dict[str, float] = {}
     for minute, share in ((start, 1.0), (start - MINUTE, 1.0 - (now - start) / MINUTE)):

@@ -154,7 +154,7 @@ async def emit_events(
     tenant: str | None = None,
     once: tuple[str, str] | None = None,
 ) -> list[int]:
-    """Store events; ``once`` is an idempotency key and a mark of what was sent under it."""
+    """Store events; ``once`` is an idempotency key and a fingerprint of its request."""
     own = [replace(event, submitter=store.who, tenant=tenant or "") for event in events]
     if once is None:
         return await store.events.emit(own)

@@ -58,7 +58,7 @@ class FailureGroup:
 
 
 async def failures(store: Store, words: Filter | str = "") -> list[FailureGroup]:
-    """What failed alike among the newest that failed and match, the most frequent kinds first."""
+    """Group the newest failed jobs that match by task and error, most frequent group first."""
     wanted = parse_filter(words) if isinstance(words, str) else words
     return grouped(await store.jobs.failures(wanted, limit=MOST_GROUPED), wanted)
 
@@ -76,7 +76,7 @@ def grouped(failed: Iterable[Failure], wanted: Filter) -> list[FailureGroup]:
 
 
 def error_line(failure: Failure) -> str:
-    """What was raised, in a line, without secrets."""
+    """Return the error of a failure in one line, with secrets hidden."""
     return _line(failure.error, failure.reason)
 
 
@@ -115,7 +115,10 @@ def _group(task: str, line: str, members: Sequence[Failure], wanted: Filter) -> 
 
 
 def _telling_part(line: str) -> str | None:
-    """The longest part that all of them have: what was replaced stands between two parts."""
+    """Return the longest fixed part between the variable parts of an error line.
+
+    None if even that is too short to search for.
+    """
     parts = line.replace(HIDDEN, _VARIABLE).split(_VARIABLE)
     longest = max((part.strip()[:LONGEST_PART].strip() for part in parts), key=len)
     return longest if len(longest) >= SHORTEST_PART else None

@@ -69,7 +69,10 @@ class Counts:
 def result_of(
     outcome: Outcome, cause: Cause | None, state: State | None, *, late: bool = False
 ) -> RunResult:
-    """In a word; ``none``: nobody wanted it kept. A job that is forgotten by now has not failed."""
+    """Return the result of a run in a word; ``none`` if it was left out on purpose.
+
+    A run whose job was deleted by retention does not count as failed.
+    """
     if outcome is Outcome.MERGED:
         return "none"  # the run that stands for it has a word of its own
     if outcome is Outcome.SKIPPED:
@@ -125,9 +128,9 @@ class Fire:
 
     @property
     def lateness(self) -> timedelta | None:
-        """How long after its moment it was begun; None: it was not, or not yet.
+        """The time from the due moment to the start; None if the run has not started.
 
-        An event says when its reaction is to begin, and that is not when it happened.
+        Also None for a reaction: it may be meant to begin later than its event.
         """
         if self.started_at is None or self.event is not None:
             return None
@@ -194,7 +197,7 @@ def fires(found: Iterable[StoredFire], schedule: str, *, reacts: bool = False) -
 
 
 async def with_runs(store: Store, found: Sequence[StoredFire], schedule: str) -> list[Fire]:
-    """What became of moments, and of their jobs."""
+    """Return the fires of a schedule together with the state of their jobs."""
     told = fires(found, schedule, reacts=await made_by_events(store, found))
     jobs = [fire.job_id for fire in told if fire.job_id is not None]
     runs = await store.evidence.runs_of(jobs) if jobs else {}
@@ -208,14 +211,17 @@ def fires_of(found: Iterable[StoredFire], runs: Mapping[int, RunTimes], plan: Pl
 
 
 async def made_by_events(store: Store, found: Sequence[StoredFire]) -> bool:
-    """Asked only where it may be so: what the clock makes due, it says itself."""
+    """Return whether events made these fires.
+
+    The store is asked only if one is not from the clock.
+    """
     beside = next((fire for fire in found if fire.series != CLOCK), None)
     schedule = None if beside is None else await store.evidence.schedule(beside.schedule_id)
     return schedule is not None and reacts(schedule.plan)
 
 
 def reacts(plan: Plan) -> bool:
-    """Whether events make it due, and not the clock."""
+    """Return whether events trigger the plan, instead of the clock."""
     return plan.rule.startswith(BEGINNING)
 
 

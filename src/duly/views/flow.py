@@ -51,7 +51,7 @@ class Awaits:
 
     @classmethod
     def shown(cls, job: StoredJob | None) -> "Awaits | None":
-        """The same for people to read: a secret in the key is hidden."""
+        """Return the same as ``of``, with secrets in the key hidden."""
         found = cls.of(job)
         if found is None or found.key is None:
             return found
@@ -97,7 +97,7 @@ class StepView:
 
     @property
     def word(self) -> str:
-        """Its state for people: a step in progress may have its job in a queue still."""
+        """The state of the step for display: the job of a running step may still be queued."""
         if self.state is not StepState.RUNNING:
             return str(self.state)
         if self.kind == "wait":
@@ -110,7 +110,7 @@ class StepView:
 
     @property
     def done(self) -> int:
-        """How many of its parts have succeeded."""
+        """The number of parts that have succeeded."""
         return self.parts - self.remaining - self.missed - self.stopped
 
     @property
@@ -180,7 +180,7 @@ def flow_view(
     step_jobs: Sequence[StoredJob] = (),
     inner_flows: Mapping[int, FlowProgress] = MappingProxyType({}),
 ) -> FlowView:
-    """Return a flow, with what is known of the jobs of its steps."""
+    """Return a flow as a view, with details of the jobs of its steps."""
     critical = critical_path(flow.steps, now)
     jobs = {job.id: job for job in step_jobs}
     failed = first_failed(flow)

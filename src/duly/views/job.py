@@ -120,22 +120,22 @@ class JobView:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The display name: the title, or else the task."""
         return self.title or self.task
 
     @property
     def at(self) -> datetime:
-        """When it ended; or from when it may run, if it has not."""
+        """The time when the job ended; if it has not ended, the time from which it may run."""
         return self.ended_at or self.ready_at
 
     @property
     def length(self) -> timedelta | None:
-        """How long it took, has run or has waited; None if it did not, or is not due yet."""
+        """How long the job took, or has run or waited so far; None if that does not apply."""
         return None if self.took is None else parse_duration(self.took)
 
     @property
     def actions(self) -> frozenset[Action]:
-        """What can be done about it now."""
+        """The actions that are possible in the current state."""
         return frozenset(action for action, states in STATES.items() if self.state in states)
 
 
@@ -219,17 +219,17 @@ class JobDetail(JobView):
 
     @property
     def name(self) -> str:
-        """What people call it: a step by its name in the flow."""
+        """The display name: the title, or else the task; for a flow step, its name in the flow."""
         return self.title or (self.task if self.lineage is None else self.lineage.name)
 
     @property
     def runs(self) -> bool:
-        """Whether a worker runs it: else it has steps, or waits for an event."""
+        """Whether a worker runs this job; if not, it is a flow or a step waiting for an event."""
         return self.flow is None and (self.lineage is None or self.lineage.kind != "wait")
 
     @property
     def executions(self) -> tuple[AttemptView, ...]:
-        """All attempts: also the one that ended the job well, or still may."""
+        """All attempts, including the current one and the one that succeeded."""
         runs = self.state in (State.RUNNING, State.SUCCEEDED) and self.flow is None
         if self.started_at is None or not runs:
             return self.attempts
@@ -247,7 +247,7 @@ class JobDetail(JobView):
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Short values with a name; those that are empty are left out."""
+        """The short fields as pairs of name and value, without empty ones."""
         said = [
             ("task", self.task),
             ("key", self.key or ""),
@@ -303,7 +303,7 @@ class Matching:
 
     @property
     def is_more(self) -> bool:
-        """Whether counting stopped there."""
+        """Whether counting stopped at the maximum, so that there may be more jobs."""
         return self.jobs >= MOST_COUNTED
 
 
@@ -329,9 +329,9 @@ async def job_list(
     limit: int = 100,
     most_pages: int = 1,
 ) -> Listed[JobView]:
-    """Return jobs that match, from as many pages of the store as it takes to find so many.
+    """Return matching jobs, reading up to ``most_pages`` pages of the store to find ``limit`` jobs.
 
-    A job that ends meanwhile is met again among those that have ended, and counts once.
+    A job that ends meanwhile is found twice, and listed once.
     """
     wanted = own_filter(wanted, tenant)
     found: dict[int, JobView] = {}
@@ -484,7 +484,7 @@ def _progress(note: ProgressNote | None) -> ProgressView | None:
 
 
 def _took(job: StoredJob, now: datetime) -> timedelta | None:
-    """How long it took; or, in whole seconds, how long it has run or waited."""
+    """Return the duration of a job; if it has not ended, the whole seconds it ran or waited."""
     if job.ended_at is not None:
         return None if job.claimed_at is None else job.ended_at - job.claimed_at
     since = job.claimed_at if job.state is State.RUNNING else max(job.ready_at, job.created_at)

@@ -37,7 +37,7 @@ class UpcomingRuns:
 
 
 async def ahead(store: Store, now: datetime) -> UpcomingRuns:
-    """From this moment to the end of the last hour. What is overdue is not coming any more."""
+    """Count the upcoming runs from now to the end of the last hour shown, without overdue ones."""
     end = floored(now, HOUR) + (HOURS_AHEAD + 1) * HOUR
     schedules = await store.evidence.due_before(end, limit=MOST_SCHEDULES)
     return walked(schedules, now, end)
@@ -80,7 +80,10 @@ def _steps(
 
 
 def _after(schedule: StoredSchedule, moment: datetime) -> datetime | None:
-    """What follows upon the end of a run is not known before it."""
+    """Return the next due moment after ``moment``.
+
+    None if it cannot be known, as for a fixed delay that starts when a run ends.
+    """
     kept = schedule.plan.kept if schedule.plan.is_readable else None
     return kept.after(moment) if isinstance(kept, Rule) else None
 
@@ -88,7 +91,7 @@ def _after(schedule: StoredSchedule, moment: datetime) -> datetime | None:
 def _extend(
     hours: MutableMapping[datetime, float], start: datetime, end: datetime, *, pace: timedelta
 ) -> None:
-    """Add what comes until the end if it goes on like that."""
+    """Add the estimated runs until the end, at a constant ``pace``."""
     while start < end:
         until = min(floored(start, HOUR) + HOUR, end)
         hours[floored(start, HOUR)] += (until - start) / pace
@@ -134,10 +137,10 @@ def is_late(schedule: StoredSchedule, now: datetime) -> bool:
 async def find_overdue(
     store: Store, now: datetime, *, first: Sequence[StoredSchedule] | None = None
 ) -> OverdueRuns | None:
-    """Return what is overdue, or None.
+    """Return the overdue runs, or None if there are none.
 
-    ``first`` are the schedules that are due first, in that order, if the caller knows them: where
-    the first of them is not late, none is, and nothing is asked.
+    ``first`` are the schedules that are due first, in that order, if the caller knows them: if the
+    first one is not late, none is, and the store is not asked.
     """
     if first is not None and not any(is_late(one, now) for one in first[:1]):
         return None

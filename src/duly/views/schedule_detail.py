@@ -174,7 +174,7 @@ def _notes(plan: Plan, now: datetime) -> Sequence[str]:
 
 
 def _ahead(found: ScheduleRecord, count: int) -> Sequence[datetime]:
-    """The next runs; of a paused schedule, those after the pause."""
+    """Return the next runs; for a paused schedule, those after the pause."""
     pause, kept = found.schedule.pause, found.schedule.plan.kept
     with suppress(RuleError):  # it costs too much: the schedule's fault says so
         if pause is None:
@@ -185,7 +185,7 @@ def _ahead(found: ScheduleRecord, count: int) -> Sequence[datetime]:
 
 
 def readable(change: str) -> str:
-    """What was changed, with only those policies that were: the store notes all of them."""
+    """Return a change with only the policies that differ; the store records all of them."""
     before, found, behind = change.partition(_POLICIES)
     if not found:
         return change
@@ -262,7 +262,7 @@ async def drift(store: Store, name: str) -> list[Drift]:
 
 
 def _drift(live: StoredSchedule, known: tuple[str, Plan] | None) -> list[Drift]:
-    """The fields in which a schedule differs from what code declares."""
+    """Return the fields in which a schedule differs from its declaration in code."""
     if known is None:
         return []
     app, declared = known

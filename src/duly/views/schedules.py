@@ -192,7 +192,7 @@ def own_zone(plan: Plan) -> str | None:
 
 
 async def zone_of(store: Store, name: str) -> str | None:
-    """The same of a schedule by its name, which may have been removed."""
+    """Return the zone of a schedule by its name; None if there is no such schedule."""
     try:
         return own_zone((await store.schedules.get(name)).plan)
     except NotFound:
@@ -200,7 +200,7 @@ async def zone_of(store: Store, name: str) -> str | None:
 
 
 def policies_in_words(plan: Plan) -> Sequence[str]:
-    """What it does when the world does not fit the plan."""
+    """Describe the policies in sentences: overlap, catch-up, lateness, jitter and so on."""
     policies = plan.policies
     said = []
     if not isinstance(plan.kept, Spaced | On):
@@ -264,7 +264,7 @@ def beyond(schedule: StoredSchedule, skipped: AbstractSet[datetime]) -> StoredSc
 
 
 async def schedule_named(store: Store, name: str) -> StoredSchedule:
-    """The schedule, with the next moment that nobody has skipped."""
+    """Return the schedule, with its next due moment that is not skipped."""
     try:
         return await upcoming_one(store, await store.schedules.get(name))
     except NotFound as unknown:
@@ -272,7 +272,7 @@ async def schedule_named(store: Store, name: str) -> StoredSchedule:
 
 
 async def _what_it_is(store: Store, name: str) -> NotFound | None:
-    """Why no schedule has the name, if that is known."""
+    """Return an error that explains why no schedule has this name, if the reason is known."""
     try:
         changes = await store.schedules.changes(name, limit=1)
     except NotFound:
@@ -318,7 +318,7 @@ class RuleView:
 async def rule_facts(
     store: Store, text: str, *, zone: str | None, dst: str = "cron", count: int = 10
 ) -> RuleView:
-    """Evaluate a rule that a caller typed, in a thread: it may take a second, or be refused."""
+    """Evaluate a rule that a caller typed. It runs in a thread, since it may take a second."""
     now = await store.surroundings.now()
     return await asyncio.to_thread(_rule_facts, text, now, zone=zone, dst=dst, count=count)
 
@@ -338,7 +338,7 @@ def _facts_of(rule: Rule | Spaced, now: datetime, *, zone: str | None, count: in
 
 
 async def schedule_moments(store: Store, name: str, *, count: int) -> RuleView:
-    """The same of a schedule, without what it excludes or skips ahead."""
+    """Return the rule and next moments of a schedule, without excluded or skipped moments."""
     found = await store.schedules.record(name, limit=1, changes=1)
     plan = found.schedule.plan
     kept = plan.kept
@@ -399,7 +399,7 @@ async def schedule_rows(
 
 
 def in_words(plan: Plan) -> str:
-    """Its rule as a sentence; or why nobody can read it here."""
+    """Describe the rule in a sentence, or say why this version cannot read it."""
     try:
         return plan.kept.explain()
     except DulyError as error:
@@ -407,14 +407,14 @@ def in_words(plan: Plan) -> str:
 
 
 def outcome_word(fire: Fire) -> str:
-    """What became of a moment: of its job, as soon as that is known."""
+    """Return the state of the run's job if it is known, else the outcome of the run."""
     return fire.state or fire.outcome
 
 
 async def _recent(
     store: Store, schedules: Sequence[StoredSchedule]
 ) -> Mapping[int, Sequence[RecentFire]]:
-    """Of each, the last moments with what became of their jobs: two questions for all of them."""
+    """Return the last runs of each schedule with the results of their jobs, in two queries."""
     found = await store.ledger.recent([one.id for one in schedules], limit=RECENT)
     jobs = [fire.job_id for fires in found.values() for fire in fires if fire.job_id is not None]
     runs = await store.evidence.runs_of(jobs) if jobs else {}

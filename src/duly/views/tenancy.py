@@ -37,7 +37,7 @@ def check_number(noun: str, number: int) -> None:
 
 
 def own_call(call: JobRequest, tenant: str | None) -> JobRequest:
-    """Return the call as a tenant may make it: in its name, and touching no other tenant's job."""
+    """Return the call in the tenant's name; refuse one that could affect another tenant's job."""
     if tenant is None:
         return call
     if call.tenant not in ("", tenant):
@@ -53,7 +53,7 @@ def own_call(call: JobRequest, tenant: str | None) -> JobRequest:
 
 
 def own_filter(wanted: Filter, tenant: str | None) -> Filter:
-    """Return the filter, narrowed to the jobs of the tenant; None: of all tenants."""
+    """Return the filter, narrowed to the jobs of the tenant; unchanged if the tenant is None."""
     if tenant is None:
         return wanted
     if not fits(tenant, wanted.tenant):

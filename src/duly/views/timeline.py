@@ -100,7 +100,10 @@ async def timeline(
 async def _ended(
     store: Store, since: datetime, schedule: str | None
 ) -> tuple[list[StoredJob], datetime | None]:
-    """Those that ended, the newest; and back to when, if there were more of them."""
+    """Return the newest jobs that ended.
+
+    If there were too many, also return the time back to which they are complete.
+    """
     wanted = Filter(states=_ENDED, schedule=schedule, since=since)
     found: list[StoredJob] = []
     after: str | None = None
@@ -199,7 +202,7 @@ def _lanes(bars: Sequence[Bar], by: By) -> list[LaneOfBars]:
 
 
 def _collided(bars: Iterable[Bar]) -> list[Bar]:
-    """In order; those marked that begin before another run of their schedule has ended."""
+    """Return the bars by start, marking those that overlap an earlier run of their schedule."""
     found: list[Bar] = []
     busy: dict[str, datetime] = {}
     for bar in sorted(bars, key=lambda one: (one.start, one.end)):

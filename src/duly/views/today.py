@@ -98,7 +98,7 @@ class Status:
         return not self.needs
 
     def headline(self, zone: str = "UTC", *, brief: bool = False) -> str:
-        """One of four sentences; ``brief``: without the numbers, which then stand beside it."""
+        """Summarize the status in one sentence; ``brief`` omits the numbers shown beside it."""
         clock = LocalClock(zone, self.now)
         if self.overdue is not None:
             counted = self.overdue.counted
@@ -123,7 +123,7 @@ class Status:
         return f"All {ended:,} runs since {self._start(clock)} were OK{in_progress}."
 
     def _of_all(self, clock: LocalClock) -> str:
-        """What somebody runs by hand, or has promised, needs them and was not due by a schedule."""
+        """Count the scheduled runs. An item may need attention although no schedule was due."""
         if not self.counts.due:
             return f"no schedule was due since {self._start(clock)}"
         due, kept = self.counts.due, self.counts.succeeded
@@ -181,9 +181,9 @@ class TodayView:
 
 
 async def status(store: Store, strip: DayStrip | None = None, *, zone: str | None = None) -> Status:
-    """How things stand; with a strip, by its counts and its hours.
+    """Return the current status; with a strip, its counts and hours come from there.
 
-    Times in sentences are in the zone; without one, each is in that of its schedule.
+    Times in sentences are in ``zone``; without one, each is in the zone of its schedule.
     """
     progress = await store.upkeep.progress()
     due = await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10)
@@ -214,7 +214,7 @@ async def _counts(store: Store, since: datetime, overdue: OverdueRuns | None) ->
 
 
 async def _running(store: Store) -> list[RunningJob]:
-    """What has run longest."""
+    """Return the running jobs and flows, longest-running first."""
     jobs = await store.evidence.running(limit=MOST_RUNNING)
     parents = [job.id for job in jobs if job.waits == "steps"]
     flows = await store.jobs.flow_progress(parents) if parents else {}
@@ -263,7 +263,7 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
 async def _coming(store: Store, due: Sequence[StoredSchedule], now: datetime) -> list[NextRun]:
     """Return the runs that are due next, overdue ones first.
 
-    Some more are asked for than are shown: those that are skipped in advance come later.
+    More schedules are read than are shown, because runs skipped in advance move back.
     """
     found = await upcoming(store, due)
     next_ones = [
@@ -305,7 +305,10 @@ class LateRuns:
 async def _late(
     store: Store, hours: Sequence[datetime], until: datetime, *, zone: str
 ) -> list[LateRun]:
-    """Back through the hours that have some: each may have been decided long after it was due."""
+    """Return late runs, newest hour first, reading only the hours that have some.
+
+    A run may have been decided long after it was due.
+    """
     found: list[LateRun] = []
     for hour in reversed(hours):
         left = MOST - len(found)
@@ -318,7 +321,7 @@ async def _late(
 
 
 async def _said(store: Store, row: StoredFire, zone: str) -> list[LateRun]:
-    """Nothing of a schedule that is gone."""
+    """Return the explained late run; an empty list if its schedule no longer exists."""
     schedule = await store.evidence.schedule(row.schedule_id)
     if schedule is None:
         return []
@@ -348,7 +351,7 @@ class TodayCache:
         self._overdue_asked_at = -FRESH_SECONDS
 
     async def look(self, store: Store, zone: str) -> Status:
-        """How things stand, with all times in one zone."""
+        """Return the current status, with all times in one zone, from a short-lived cache."""
         async with self._lock:
             asked_at, known = self._known.get(zone, (0.0, None))
             if known is not None and boottime() - asked_at <= FRESH_SECONDS:
@@ -361,7 +364,7 @@ class TodayCache:
             return fresh
 
     async def overdue(self, store: Store) -> OverdueRuns | None:
-        """What every page says first. Several pages may ask at once: it is looked up for one."""
+        """Return the overdue runs, which every page shows first; cached for concurrent pages."""
         if boottime() - self._overdue_asked_at > FRESH_SECONDS:
             self._overdue_asked_at = boottime()
             self._overdue = await find_overdue(store, await store.surroundings.now())

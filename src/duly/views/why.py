@@ -84,22 +84,22 @@ class WhyView:
 
 
 async def why_schedule(store: Store, name: str, at: datetime | str | None = None) -> str:
-    """Explain what a schedule did, or did not do, at a time; without one, the last time."""
+    """Explain what a schedule did, or did not do, at a time; by default, when it was last due."""
     return str(await answer_schedule(store, name, at))
 
 
 async def why_job(store: Store, number: int, *, tenant: str | None = None) -> str:
-    """Explain where a job is, or what became of it."""
+    """Explain where a job is, or how it ended."""
     return str(await answer_job(store, number, tenant=tenant))
 
 
 async def answer_schedule(store: Store, name: str, at: datetime | str | None = None) -> WhyView:
-    """The same as ``why_schedule``, as a view."""
+    """Return the explanation of ``why_schedule`` as a view."""
     return WhyView.of(await _answer_schedule(store, name, at))
 
 
 async def answer_job(store: Store, number: int, *, tenant: str | None = None) -> WhyView:
-    """The same as ``why_job``, as a view."""
+    """Return the explanation of ``why_job`` as a view."""
     return WhyView.of(explain_job(evidence_of(await own_record(store, number, tenant))))
 
 
@@ -115,7 +115,7 @@ async def unfinished(store: Store, job: StoredJob, *, waited: timedelta | None) 
 
 
 async def hindrance(store: Store, job: StoredJob) -> str | None:
-    """Return why no worker will begin a job, and what to type; None if one will, or has."""
+    """Return why no worker will start a job and which command helps; None if nothing hinders it."""
     if job.state is not State.READY and job.waits != "worker":
         return None
     queues = await store.work.queues()
@@ -157,9 +157,9 @@ async def answer_moment(
     moment: datetime | None = None,
     zone: str | None = None,
 ) -> Explanation:
-    """What a row of the ledger says about a moment, and what has become of it since.
+    """Explain a ledger entry and what has happened to its run since.
 
-    On the clock of a zone; else on the schedule's.
+    Times are in ``zone``, by default in the schedule's zone.
     """
     now = (await store.upkeep.progress()).now
     due, evidence = moment or fire.due_at, store.evidence
@@ -196,7 +196,7 @@ async def answer_moment(
 def silent_until(
     schedule: StoredSchedule, now: datetime
 ) -> tuple[str, tuple[SuggestedCommand, ...]]:
-    """Say why a schedule fires nothing whose cursor is in the future, and what helps."""
+    """Explain why a schedule whose cursor is in the future fires nothing, and how to fix it."""
     clock = LocalClock(schedule.plan.shown_zone, now)
     ahead = about(schedule.cursor - now)
     said = (
@@ -246,7 +246,7 @@ def _overdue_since(schedule: StoredSchedule, first: datetime, now: datetime) -> 
 
 
 def _pending(schedule: StoredSchedule, now: datetime) -> datetime | None:
-    """The last moment that was due and that nobody has decided about."""
+    """Return the last due moment if no scheduler has decided it yet, else None."""
     kept = schedule.plan.kept
     due = schedule.next_at if isinstance(kept, Spaced) else kept.at_or_before(now)
     return due if due is not None and schedule.cursor < due <= now else None
@@ -338,7 +338,7 @@ def _clock_notes(
 async def _backfill(
     store: Store, schedule: StoredSchedule, fire: StoredFire, moment: datetime
 ) -> StoredFire | None:
-    """The last time that somebody asked for a moment of the clock that had passed."""
+    """Return the latest backfill of a due moment of the clock, if there is one."""
     if fire.series != CLOCK:
         return None
     rows = await store.ledger.fires(
@@ -355,7 +355,7 @@ async def _record(store: Store, number: int | None) -> JobRecord | None:
 
 
 def evidence_of(record: JobRecord, *, zone: str | None = None) -> JobEvidence:
-    """Return what explains a job; told in a zone, or else in its schedule's."""
+    """Collect the evidence that explains a job; times are in ``zone`` or its schedule's zone."""
     job, schedule, now = record.job, record.schedule, record.now
     runner = next((worker for worker in record.workers if worker.id == job.worker), None)
     may_be_flow = job.waits == "steps" or job.state in ENDED

@@ -13,14 +13,14 @@ from duly.store.store import Store
 
 
 def is_gone(worker: WorkerInfo) -> bool:
-    """Whether it is known that the worker's process has ended; False, if nothing is known."""
+    """Return whether the worker's process is known to have ended; False if it is not known."""
     host, here = worker.profile.host, this_process()
     near = bool(here.boot) and (host.boot, host.space) == (here.boot, here.space)
     return near and host != here and is_dead_here(host)
 
 
 def present(workers: Iterable[WorkerInfo]) -> list[WorkerInfo]:
-    """Without those that are known to be gone."""
+    """Return the workers without those whose process is known to have ended."""
     return [worker for worker in workers if not is_gone(worker)]
 
 
@@ -28,7 +28,7 @@ MOST_NAMED = 5
 
 
 async def unknown_task(store: Store, task: str) -> str | None:
-    """Why no worker that lives would run it; None: one knows it."""
+    """Return why no living worker can run the task; None if one can."""
     living = await _living(store)
     known = {name for worker in living for name in worker.tasks}
     if task in known:
@@ -39,7 +39,7 @@ async def unknown_task(store: Store, task: str) -> str | None:
 
 
 async def unheard_queue(store: Store, queue: str) -> str | None:
-    """Why no worker that lives takes jobs of it; None: one does."""
+    """Return why no living worker takes jobs from the queue; None if one does."""
     living = await _living(store)
     heard = {name for worker in living for name in worker.queues}
     if queue in heard:

@@ -44,9 +44,9 @@ NAME = "sandbox"
 
 
 class Sandbox:
-    """``with`` it, or ``async with`` it: the same, and on a loop ``atravel`` and ``arun`` wait.
+    """A sandbox, used by ``with`` or ``async with``; on a loop, await ``atravel`` and ``arun``.
 
-    ``now`` is the moment it begins at; else it is what the machine's clock says.
+    ``now`` is the time at which it begins; by default, the time of the machine's clock.
     """
 
     def __init__(self, app: Duly, *, now: datetime | str | None = None) -> None:
@@ -95,16 +95,17 @@ class Sandbox:
 
     @property
     def now(self) -> datetime:
-        """The time it is here, in the zone in which it was given."""
+        """The sandbox's current time, in the zone in which it was given."""
         return self._clock.now()
 
     # Do.
 
     def travel(self, to: str | timedelta | datetime, /, *, down: bool = False) -> list[Fire]:
-        """Let time pass, for ``"6h"`` or to a moment: what became of what was due, oldest first.
+        """Advance the clock by ``"6h"`` or to a time, and return the runs that fired, oldest first.
 
         Each due moment is fired on time, and jobs that are due become ready; ``run`` runs them.
-        ``down``: nobody is there to see it. What was due is decided when the next journey begins.
+        With ``down``, no scheduler runs meanwhile: the missed moments are decided when the next
+        journey begins.
         """
         end = self._end(to)
         if down:
@@ -122,8 +123,8 @@ class Sandbox:
     def run(self, *, raising: bool = False) -> list[Job[Any]]:
         """Run the jobs that are ready, one after the other, and those that they make ready.
 
-        No time passes. What fails waits for its next attempt: travel there, and run again.
-        ``raising``: the first error of a task is raised here, and the jobs behind it wait.
+        No time passes. A failed job waits for its next attempt: travel there, and run again. With
+        ``raising``, the first error of a task is raised here, and the jobs behind it wait.
         """
         if is_on_a_loop():
             raise InvalidValue("run() on an event loop would hold it up: await box.arun()")
@@ -134,7 +135,7 @@ class Sandbox:
         return self._place.do(lambda store: self._handles(store, stint.started))
 
     async def arun(self, *, raising: bool = False) -> list[Job[Any]]:
-        """The same on the running loop; plain functions run in threads beside it."""
+        """Run jobs as ``run`` does, but on the running loop, with plain functions in threads."""
         stint = await self._worked(ThreadExecutor(), raising=raising)
         if stint.error is not None:
             raise stint.error
@@ -148,7 +149,7 @@ class Sandbox:
         return self._place.do(lambda store: self._found(store, wanted))
 
     def fires(self, schedule: str, /) -> list[Fire]:
-        """What became of the due moments of a schedule, oldest first."""
+        """Return the runs of a schedule and their outcomes, oldest first."""
         return self._place.do(lambda store: time_travel.history(store, schedule))
 
     def assert_enqueued(
@@ -158,10 +159,11 @@ class Sandbox:
         *,
         at: str | timedelta | datetime | None = None,
     ) -> Job[R]:
-        """There is, or was, a job of the call, ``remind.bind(42)``; or of the task: the first one.
+        """Assert that a job of the call (``remind.bind(42)``) or task was enqueued; return it.
 
-        ``at`` is the moment that it is for, or how long from now that is. What the call says by
-        ``using`` about its queue, priority, key, tenant, title, tags and moment must be so, too.
+        If there are several, the first one is returned. ``at`` is the time the job is for, or how
+        long from now that is. The queue, priority, key, tenant, title, tags and time that the call
+        sets by ``using`` must match, too.
         """
         __tracebackhide__ = True
         there, moment, jobs = self._sought(call, at)
@@ -173,7 +175,7 @@ class Sandbox:
     def assert_not_enqueued(
         self, call: Asked, /, *, at: str | timedelta | datetime | None = None
     ) -> None:
-        """There is no such job, and there was none."""
+        """Assert that no such job is or was enqueued."""
         __tracebackhide__ = True
         there, moment, _ = self._sought(call, at)
         if there:
@@ -202,7 +204,7 @@ class Sandbox:
             _release(self)
 
     def _tell(self) -> datetime | None:
-        """Where a context has outlived the sandbox, the time is the machine's again."""
+        """Return the sandbox's time; None after its end, so that the machine's clock counts."""
         return None if self._lazy is None else self._clock.now().astimezone(UTC)
 
     async def _declare(self, store: Store) -> None:
@@ -270,7 +272,7 @@ async def _here() -> asyncio.AbstractEventLoop:
 
 
 def _claim(box: Sandbox) -> None:
-    """One at a time: a clock inside of another clock would tell nobody's time."""
+    """Register the open sandbox; refuse a second one, whose clock would conflict."""
     global _open  # noqa: PLW0603
     with _lock:
         if _open is not None:

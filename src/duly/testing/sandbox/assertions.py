@@ -34,13 +34,13 @@ async def found(store: Store, wanted: Filter) -> list[model.StoredJob]:
 def matching(
     asked: Asked, jobs: Iterable[model.StoredJob], at: datetime | None, now: datetime
 ) -> list[model.StoredJob]:
-    """The jobs that are what was asked for: of the task, and with the arguments, if it has any."""
+    """Return the jobs that match: of the task, and with the same arguments if it has any."""
     test = _test(asked, at, now)
     return [job for job in jobs if test(job)]
 
 
 def missing(asked: Asked, jobs: Sequence[model.StoredJob], at: datetime | None) -> str:
-    """Says that it was not enqueued, and what was."""
+    """Return the message that the call was not enqueued, with the jobs that were."""
     what = f"{_said(asked)}{_due(at)} was not enqueued"
     return f"{what}; {_listed(jobs, 'these were')}" if jobs else f"{what}; nothing was"
 

@@ -43,7 +43,7 @@ class SandboxStore(LazyStore):
         self._kept, self._loop = self._portal.call(self._made)
 
     def shut(self) -> None:
-        """Close the store: whoever asks from now on is told that the sandbox is over."""
+        """Close the store; later callers get an error that the sandbox is over."""
         kept, self._kept, self._loop = self._kept, None, None
         try:
             if kept is not None:
@@ -60,7 +60,7 @@ class SandboxStore(LazyStore):
         return super().call(work, twin=twin)
 
     def do(self, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
-        """The same for the sandbox itself, which may be asked on a loop: it takes no time."""
+        """Run ``work`` on the store and wait; allowed on an event loop, since it is quick."""
         kept, _ = self._there()
         return self._portal.call(lambda: work(kept))
 
@@ -69,11 +69,11 @@ class SandboxStore(LazyStore):
         return await _awaited(loop, work(kept))
 
     def afar(self) -> "StoreProxy":
-        """The store for whoever lives on the loop that runs here."""
+        """Return a proxy of the store for code on the running loop."""
         return StoreProxy(*self._there())
 
     async def aclose(self) -> None:
-        """The app is closed; what is in the sandbox stays until that is over."""
+        """Do nothing: the data stays until the sandbox ends, even if the app is closed."""
 
     def close(self, *, patience: float | None = None) -> None:
         pass
@@ -121,18 +121,18 @@ class StoreProxy:
         self._loop.call_soon_threadsafe(self._store.listen, tell)
 
     def deafen(self) -> None:
-        """Tell those who listen nothing more."""
+        """Stop passing notifications to listeners."""
         self._heard = False
 
     async def open(self) -> None:
-        """It is open."""
+        """Do nothing: the store is open already."""
 
     async def close(self) -> None:
-        """It is others' to close."""
+        """Do nothing: the sandbox closes the store."""
 
 
 class _NounProxy:
-    """What can be asked of one of the store's nouns, asked on the store's loop."""
+    """A proxy of one group of store operations that runs them on the store's loop."""
 
     def __init__(self, noun: object, loop: asyncio.AbstractEventLoop) -> None:
         self._noun = noun

@@ -16,7 +16,7 @@ NO_REST = timedelta(0)
 
 
 async def travel(store: Store, clock: VirtualClock, end: datetime) -> list[Fire]:
-    """Let time pass with a scheduler that is never late: what it decided, oldest first."""
+    """Advance the clock with a scheduler that is never late; return the new fires, oldest first."""
     before = set(await _ledger(store))
     await _pass(store, clock, end)
     after = await _ledger(store)
@@ -69,7 +69,7 @@ async def _pass(store: Store, clock: VirtualClock, end: datetime) -> None:
 
 
 async def _keep_up(store: Store) -> tuple[timedelta | None, bool]:
-    """Do what is due now: how long until something is again, and whether anything was."""
+    """Do all that is due now; return the time until the next is due, and whether anything was."""
     fired = await store.ledger.fire(decide, limit=BATCH, trust=lambda _: True)
     seen = await store.events.react(limit=BATCH)
     answered = await store.upkeep.answer(limit=BATCH)
@@ -83,7 +83,7 @@ async def _keep_up(store: Store) -> tuple[timedelta | None, bool]:
 
 
 async def _ledger(store: Store) -> dict[int, Fire]:
-    """Everything that was ever decided, by number."""
+    """Return all fires of all schedules, by number."""
     found: dict[int, Fire] = {}
     schedules = await store.schedules.page(limit=BATCH)
     while schedules:

@@ -49,7 +49,7 @@ class WorkSession:
 
     @property
     def error(self) -> BaseException | None:
-        """What whoever called is to be told, instead of what was done."""
+        """The error to raise to the caller of ``run``, if there is one."""
         return self._here.error
 
     @property
@@ -58,14 +58,14 @@ class WorkSession:
         return list(self._started)
 
     async def work(self) -> None:
-        """Run what is ready, and what that makes ready, also by saying that something happened."""
+        """Run the jobs that are ready and those that they make ready, also by emitting events."""
         await self._react()
         await self._serve_all()
         while self.error is None and await self._react():
             await self._serve_all()
 
     async def _react(self) -> bool:
-        """Start, and go on with, what waited for events: whether there was anything."""
+        """Let schedules and flow steps react to events; return whether there was anything."""
         seen = last = await self._store.events.react(limit=PAGE)
         while last.more:
             last = await self._store.events.react(limit=PAGE)
@@ -79,7 +79,7 @@ class WorkSession:
             await self._serve(served)
 
     async def _queues(self) -> set[str]:
-        """Where something waits."""
+        """Return the queues that have jobs."""
         found: set[str] = set()
         jobs = await self._store.jobs.page(limit=PAGE)
         while jobs:
@@ -152,7 +152,7 @@ class WorkSession:
 
 
 async def _stopped(worker: Worker) -> None:
-    """Stop it, and what it runs if somebody does not want to wait: that is given back."""
+    """Stop the worker at once, and give back the jobs that it still runs."""
     hurry = asyncio.Event()
     hurry.set()
     claimer = asyncio.create_task(_tick(worker))
@@ -170,7 +170,7 @@ async def _tick(worker: Worker) -> None:
 
 
 class LocalExecutor(LoopTimers):
-    """Runs every job in this process, whatever its task says: there is none to import it."""
+    """Runs every job in this process, also those of tasks that want a process of their own."""
 
     def __init__(self, plain: ThreadExecutor, *, raising: bool) -> None:
         self._plain = plain
@@ -199,7 +199,7 @@ class LocalExecutor(LoopTimers):
         return noticed
 
     def _caught(self, definition: Definition) -> Callable[..., object]:
-        """The function, and its error is kept as it is: an outcome has only its text."""
+        """Wrap the function to keep the exception itself; an outcome has only its text."""
         function = definition.function
 
         def plain(*args: Any, **kwargs: Any) -> object:
@@ -225,10 +225,10 @@ class LocalExecutor(LoopTimers):
 
 
 class CallersThread(ThreadExecutor):
-    """Plain functions run where somebody says ``serve``, and not in threads of their own."""
+    """Runs plain functions in the thread that calls ``serve``, not in threads of their own."""
 
     def serve(self) -> None:
-        """Run what comes, until ``dismiss``."""
+        """Run the submitted functions until ``dismiss``."""
         while (work := self._waiting.get()) is not None:
             work()
 
