@@ -43,8 +43,11 @@ def boottime() -> float:
 
 
 async def sleep(seconds: float) -> None:
-    """Wait on the running loop's own time, which may be virtual. Zero lets the others go first."""
-    # Importing it takes 60 ms, which `duly next` need not pay to know what time it is.
+    """Wait on the running loop's own time, which may be virtual.
+
+    Zero yields to other tasks once.
+    """
+    # Importing it takes 60 ms, which `duly next` need not pay to read the clock.
     import asyncio  # noqa: PLC0415
 
     await asyncio.sleep(seconds)

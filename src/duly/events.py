@@ -1,8 +1,8 @@
-"""What the engine says while it works: facts, not sentences.
+"""The events that the engine emits while it works: data, not sentences.
 
-The engine emits these and goes on; whoever listens (``duly.observe``, the dashboard's stream, a
-test) decides what they mean, and owns the words. An event never carries a right or a duty: losing
-one loses a line in a log, and nothing else.
+The engine emits them and goes on; a listener (``duly.observe``, the dashboard's stream, a test)
+interprets and words them. Nothing may depend on an event for correctness: losing one loses a line
+in a log, and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ class StoreLost:
 
 @dataclass(frozen=True, slots=True)
 class StoreRecovered:
-    """The store answers again, every service whose ticks had failed."""
+    """The store answers again, for every service whose ticks had failed."""
 
     after: timedelta
 
@@ -84,7 +84,7 @@ class SchedulesDeclared:
     renamed: Sequence[tuple[str, str]]
     paused: Sequence[str]  # they are not declared any more
     resumed: Sequence[str]
-    drift: Mapping[str, Sequence[str]]  # what people have edited, and stays
+    drift: Mapping[str, Sequence[str]]  # fields that people have edited, which stay
     refused: Mapping[str, str]  # and why
 
 
@@ -193,10 +193,10 @@ class LoopStalled:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterHeld:
-    """No other thread could run for so long, because code of these jobs did not release the GIL."""
+    """No other thread could run for this long, because code of these jobs held the GIL."""
 
     seconds: float
-    jobs: Sequence[tuple[int, str]]  # numbers and tasks; nobody, if that cannot be known
+    jobs: Sequence[tuple[int, str]]  # numbers and tasks; empty if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class TimeoutIgnored:
 
 @dataclass(frozen=True, slots=True)
 class JobStuck:
-    """A job was asked to stop, and has not after its grace."""
+    """A job was asked to stop, and still runs after its grace period."""
 
     job: int
     task: str
@@ -349,4 +349,4 @@ Emit: TypeAlias = Callable[[Event], None]
 
 
 def ignore_event(event: Event) -> None:
-    """The listener where there is none."""
+    """Ignore an event: the default listener."""

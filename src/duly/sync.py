@@ -25,7 +25,7 @@ class Portal:
         _PORTALS.add(self)
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Have it done over there, and wait; an interrupted caller cancels it."""
+        """Run it on the portal's loop and wait; an interrupted caller cancels it."""
         loop = self._running_loop()
         if loop is _loop_here():
             raise RuntimeError(f"this is the loop of {self._name} itself: await it")

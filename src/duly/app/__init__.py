@@ -1,4 +1,4 @@
-"""The public API, and what the command and the web server need besides it."""
+"""The public API, and the parts that only the command and the web server use."""
 
 from duly.app.duly import Duly
 from duly.app.job import Job

@@ -1,7 +1,7 @@
-"""``duly.tokens`` and ``duly.audit``: who may use the HTTP side, and who did what.
+"""``duly.tokens`` and ``duly.audit``: access tokens for the HTTP API, and the audit log.
 
-Everything that a person or a token changes is done on a store that acts in their name; what is
-changed through that is in the audit log, in one transaction with the change.
+Everything that a person or a token changes is done on a store that acts in their name. Each such
+change is in the audit log, written in the same transaction.
 """
 
 import secrets
@@ -58,7 +58,7 @@ class Tokens:
     def create(
         self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
     ) -> NewSecret:
-        """Create a token; ``tenant`` limits it to that tenant, ``expires=None`` is never."""
+        """Create a token; ``tenant`` limits it to that tenant, ``expires=None`` means never."""
         return self._lazy.call(
             lambda store: _created(store, name, role, tenant=tenant, expires=expires),
             twin="duly.tokens.acreate()",
@@ -71,7 +71,7 @@ class Tokens:
         return await _created(store, name, role, tenant=tenant, expires=expires)
 
     def revoke(self, name: str, /) -> Token:
-        """From the next request on, it is not known."""
+        """Revoke the token: it is refused from the next request on."""
         return self._lazy.call(lambda store: _revoked(store, name), twin="duly.tokens.arevoke()")
 
     async def arevoke(self, name: str, /) -> Token:
@@ -116,7 +116,7 @@ class Audit:
         )
 
     def verify(self) -> int | None:
-        """The number of the first entry that is not as it was written, or is gone."""
+        """Return the number of the first entry that was altered or deleted."""
         return self._lazy.call(
             lambda store: store.access.verify_audit(), twin="duly.audit.averify()"
         )
@@ -166,7 +166,7 @@ async def acknowledge(store: Store, matter: Matter, *, note: str = "") -> Acknow
 
 
 async def acknowledged(store: Store) -> Sequence[Acknowledgement]:
-    """The newest first."""
+    """Return the acknowledgements, newest first."""
     return await store.access.acknowledged()
 
 

@@ -1,4 +1,4 @@
-"""``duly.queues``, ``duly.limits`` and ``duly.workers``: how much may run, and who runs it."""
+"""``duly.queues``, ``duly.limits`` and ``duly.workers``: concurrency, rates and workers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from duly.store.store import Store
 from duly.store.values import LaneInfo
 from duly.views.capacity import known_queues
 
-KEEP: Final = UNSET  # what is not said stays as it is
+KEEP: Final = UNSET  # an omitted option stays unchanged
 
 
 class Queues:
-    """Lines of jobs, held up or slowed down for all workers."""
+    """The queues, which can be paused or limited for all workers."""
 
     def __init__(self, lazy: LazyStore) -> None:
         self._lazy = lazy
@@ -85,7 +85,7 @@ class Limits:
         self._lazy = lazy
 
     def list(self) -> "Sequence[LaneInfo]":
-        """The last used first."""
+        """Return the limits, last used first."""
         return self._lazy.call(lambda store: store.limits.listed(), twin="duly.limits.alist()")
 
     async def alist(self) -> "Sequence[LaneInfo]":
@@ -106,7 +106,7 @@ class Limits:
         await (await self._lazy.store()).limits.set(name, concurrency=concurrency, rate=parsed)
 
     def reset(self, name: str, /) -> None:
-        """Let the code's word count again."""
+        """Remove the override, so that the limit in code counts again."""
         self._lazy.call(lambda store: store.limits.unset(name), twin="duly.limits.areset()")
 
     async def areset(self, name: str, /) -> None:
@@ -144,7 +144,7 @@ class Workers:
         return await _tell(await self._lazy.store(), who, "run")
 
     def stop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
-        """Stop the worker after its running jobs; ``now`` stops those too, and others rerun them."""
+        """Stop a worker after its running jobs; ``now`` stops these too, to be rerun by others."""
         return self._lazy.call(
             lambda store: _tell(store, who, "kill" if now else "stop"),
             twin="duly.workers.astop()",
@@ -154,7 +154,7 @@ class Workers:
         return await _tell(await self._lazy.store(), who, "kill" if now else "stop")
 
     def scale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
-        """Have it run so many jobs at once."""
+        """Set the worker's concurrency."""
         _check_slots(concurrency)
         return self._lazy.call(
             lambda store: _tell(store, who, None, slots=concurrency),

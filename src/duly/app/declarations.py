@@ -1,7 +1,7 @@
-"""What an app says in its code should run when: ``@duly.schedule``.
+"""Schedules declared in code: ``@duly.schedule``.
 
-Nothing is remembered when a module is imported. What was declared is written by whoever runs the
-app's scheduler, all of it at once, and only after everything was imported.
+Nothing is stored when a module is imported. The process that runs the app's scheduler writes all
+declarations at once, after everything was imported.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,11 +65,11 @@ class Declarations:
         return len(self._found)
 
     def add(self, declaration: Declaration) -> None:
-        """Checked as far as it can be at this point of an import."""
+        """Add a declaration, checked as far as is possible during an import."""
         refuse_unknown(declaration.words)
         try:
             _check(declaration)
-        except ZoneMissing:  # settings are read for who needs them: this may be any import
+        except ZoneMissing:  # read settings only if needed: this may be any import
             declaration = replace(declaration, zone=configured().zone)
             with offering_a_zone():
                 _check(declaration)

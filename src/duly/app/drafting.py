@@ -1,7 +1,7 @@
-"""A schedule as somebody types it: field by field, read as far as it can be, and never stored.
+"""A draft of a schedule from typed fields: parsed as far as possible, and never stored.
 
-What is typed is text. A draft says what plan it comes to, or what is wrong with it; what differs
-from the plan that is there; and when it would be due.
+All fields are text. A draft has the resulting plan or the error, the differences from the existing
+plan, and the next due moments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _DEFAULTS: Final = dict.fromkeys(FIELDS, "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldEdit:
-    """A field that would be another."""
+    """A field whose value would change."""
 
     field: str
     old: str
@@ -43,7 +43,7 @@ class FieldEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDraft:
-    plan: Plan | None  # None: what is typed comes to none
+    plan: Plan | None  # None if the typed fields make no plan
     error: str
     edits: Sequence[FieldEdit]
     sentence: str = ""
@@ -52,7 +52,7 @@ class ScheduleDraft:
     moments: Sequence[datetime] = ()
     notes: Sequence[str] = ()
     often: str = ""  # how many runs a day that makes
-    missing: str = ""  # what must be said before it can be saved
+    missing: str = ""  # the fields required before it can be saved
 
     @property
     def body(self) -> dict[str, object]:
@@ -61,7 +61,7 @@ class ScheduleDraft:
 
 
 def texts_of(plan: Plan) -> dict[str, str]:
-    """Each field of a plan as it would be typed."""
+    """Return each field of a plan as the text that a person would type."""
     policies = plan.policies
     return {
         "rule": plan.rule,

@@ -1,4 +1,4 @@
-"""``duly.emit`` and ``duly.events``: what happened, and what is done about it."""
+"""``duly.emit`` and ``duly.events``: emitted events, and the reactions to them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""A job as whoever asked for it holds it: what became of it, its result, a way to call it off.
+"""A handle of a job: its state, its result, and a way to cancel it.
 
-What is known of it is what was known when it was last looked at; ``refresh`` looks again.
-Everything that touches the store can be awaited under a name with an ``a`` in front.
+The state is the one that was last read; ``refresh`` reads it again. Every method that uses the
+store has an async variant with the prefix ``a``.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -46,7 +46,7 @@ class JobSnapshot(NamedTuple):
 
     @classmethod
     def promised(cls, call: model.JobRequest, now: datetime) -> Self:
-        """A job that was asked for a moment ago."""
+        """Return the handle of a job that was just enqueued."""
         after = call.run_after
         due_at = now + after if isinstance(after, timedelta) else after or now
         return cls(
@@ -116,7 +116,7 @@ class Job(Generic[R_co]):
 
     @property
     def due_at(self) -> datetime:
-        """The moment that the work is for."""
+        """The time that the work is for."""
         return self._sight.due_at
 
     @property
@@ -158,7 +158,7 @@ class Job(Generic[R_co]):
         return await self._result(await self._lazy.store(), _seconds(timeout))
 
     def retry(self) -> Self:
-        """Give it another chance, if it has failed."""
+        """Retry the job if it has failed."""
         return self._lazy.call(self._retry, twin="job.aretry()")
 
     async def aretry(self) -> Self:

@@ -1,7 +1,6 @@
-"""``duly.jobs``: jobs by their numbers, and by what they have in common.
+"""``duly.jobs``: jobs by number or by filter.
 
-What they have in common is said in words, as ``"state:failed queue:mail since:2h"``; see
-``duly.model.job_filter``.
+A filter is text such as ``"state:failed queue:mail since:2h"``; see ``duly.model.job_filter``.
 """
 
 from collections.abc import Sequence
@@ -181,7 +180,10 @@ class Jobs:
         return JobPage(jobs=jobs, after=found.after, searched_to=found.searched_to)
 
     def _job(self, found: model.StoredJob, attempts: Sequence[Attempt]) -> Job[Any]:
-        """A job of a task that this app has not is one all the same; only its result is not."""
+        """Return the handle of a job.
+
+        If this app does not have its task, only the result is missing.
+        """
         known = found.task in self._registry
         definition = self._registry.get(found.task) if known else None
         return Job(self._lazy, found.id, JobSnapshot.of(found, attempts), definition)

@@ -45,7 +45,7 @@ class Startable(Protocol):
 
 RuleText: TypeAlias = str | Rule | Spaced
 
-# What is said of a single job, and means nothing for all jobs of a schedule.
+# Options of a single job, which make no sense for all jobs of a schedule.
 _OF_ONE_JOB = (
     "run_after",
     "key",
@@ -67,7 +67,7 @@ def plan_of(
     owner: Owner,
     words: Mapping[str, Any],
 ) -> Plan:
-    """The plan; ``zone`` is the app's, for rules that name none and are given none."""
+    """Make the plan; ``zone`` is the app's, for rules that name none and are given none."""
     refuse_unknown(words)
     asked = _asked(rule, what)
     label = {field: getattr(asked, field) for field in _LABEL} | {"owner": owner}
@@ -139,7 +139,7 @@ def refuse_unknown(words: Mapping[str, Any]) -> None:
 
 
 def task_of(what: object, rule: RuleText, *, said: str = "schedule") -> str:
-    """The task that is started; or why nothing is. ``said`` is the decorator."""
+    """Return the task that is started, or raise an error. ``said`` is the decorator."""
     return _startable(rule, what, said=said).definition.name
 
 
@@ -154,7 +154,7 @@ def _asked(rule: RuleText, what: object) -> model.JobRequest:
 def _startable(
     rule: RuleText, what: object, *, said: str = "schedule"
 ) -> Call[Any] | Enqueueable[..., Any]:
-    """A task with its arguments, or one that needs none; a reaction gets them from events."""
+    """Return a call with its arguments, or a task without any; a reaction gets them from events."""
     match what:
         case Call():
             startable: Call[Any] | Enqueueable[..., Any] = what

@@ -1,7 +1,7 @@
-"""A file of schedules and a store: what applying it would do, and the doing.
+"""Schedule files: plan the changes that a file makes to a store, and apply them.
 
-A draft is made on what is there, and says so; the store refuses it if that changed meanwhile. What
-a file leaves to its tasks (queue, retry, limits, …) is filled in from the app that has them.
+A draft records the state it was planned on; the store refuses it if that state has changed. Options
+that a file leaves to its tasks (queue, retry, limits, …) are filled in from the app.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -52,10 +52,10 @@ class FileDraft:
     file: str  # the name under which it is applied
     sheet: ScheduleFile
     plan: SheetPlan
-    expected: str | None  # what was applied last
+    expected: str | None  # the record of the last application
     standing: StoredDefinitions
     applied: Record | None = None  # the same, understood
-    taken_back: int = 0  # how many things that a person or somebody else decided
+    taken_back: int = 0  # the number of edits by others that are reverted
 
     @property
     def is_written(self) -> bool:
@@ -220,7 +220,10 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
 
 
 def _call(tasks: Registry, definition: Definition, made: Plan, entry: ScheduleEntry) -> JobRequest:
-    """The jobs of an entry. Arguments need not fit while it is paused, as an importer leaves it."""
+    """Return the request for an entry's jobs.
+
+    Arguments may be invalid while the entry is paused.
+    """
     if made.reaction is not None:
         return started(tasks, made.rule, made.task, decode(made.args), **_said(entry))
     try:

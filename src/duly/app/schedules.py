@@ -1,4 +1,4 @@
-"""``duly.schedules``: what is to run when, as it stands in the store, and what became of it."""
+"""``duly.schedules``: the schedules in the store, and the history of their runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,10 +47,11 @@ class Schedules:
         connection: object | None = None,
         **words: Unpack[Timed],
     ) -> Schedule:
-        """Remember a schedule. Its first moment is after now.
+        """Add a schedule. Its first due moment is after now.
 
-        ``if_exists="replace"`` changes one of that name to this; ``"keep"`` leaves it as it is. On
-        a ``connection`` of yours it is part of your transaction; so is whatever else takes one.
+        ``if_exists="replace"`` replaces an existing schedule of that name; ``"keep"`` keeps it.
+        With your ``connection`` it is part of your transaction; this holds for all methods that
+        take one.
         """
         adding = self._adding(rule, call, name=name, if_exists=if_exists, words=words)
         return write(self._lazy, adding, _add(if_exists), connection=connection)
@@ -111,7 +112,7 @@ class Schedules:
         catch_up: bool = False,
         connection: object | None = None,
     ) -> Schedule:
-        """Fire nothing. Moments that pass meanwhile are skipped, unless they are to catch up."""
+        """Pause the schedule. Moments that pass meanwhile are skipped, unless it is to catch up."""
         wanted = PauseRequest(until=until, note=note, catch_up=catch_up)
         return self._do("pause", lambda store: paused(store, name, wanted), connection)
 
@@ -203,9 +204,9 @@ class Schedules:
     def list(
         self, words: str = "", /, *, after: str = "", limit: int = PAGE
     ) -> "Sequence[Schedule]":
-        """Schedules that match, as ``"state:paused queue:mail nightly"``; without words, all.
+        """Return matching schedules, as ``"state:paused queue:mail nightly"``; by default, all.
 
-        By name, behind the name ``after``.
+        They come in name order, starting after the cursor ``after``.
         """
         wanted = parse_schedule_filter(words)
         return self._lazy.call(
@@ -247,7 +248,7 @@ class Schedules:
         return await history(store, name, since=since, until=until, limit=limit)
 
     def preview(self, name: str, /, *, count: int = 10) -> "Sequence[datetime]":
-        """Its next moments, if nothing changes."""
+        """Return the next due moments, if nothing changes."""
         return self._lazy.call(
             lambda store: preview(store, name, count), twin="duly.schedules.apreview()"
         )

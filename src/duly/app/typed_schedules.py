@@ -1,7 +1,7 @@
-"""Schedules as people steer them: in their own name, on a store that is open.
+"""Schedules that people add and edit, in their own name, on an open store.
 
-A person has no code at hand: what a plan is made of comes in words, each optional. The same words
-make a new plan, and change one.
+The options of a plan are typed words, each optional. The same words make a new plan and change an
+existing one.
 """
 
 import os
@@ -41,7 +41,7 @@ _MISSED = ("missed", "at_most", "spacing")
 
 
 def steered(store: Store) -> Schedules:
-    """The verbs of ``duly.schedules``; changes are recorded under the name of the store's actor."""
+    """Return ``duly.schedules`` on this store; changes are recorded under its actor's name."""
     return Schedules(OpenStore(store), zone=None)
 
 

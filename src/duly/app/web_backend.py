@@ -1,4 +1,4 @@
-"""What the web server needs of an app: one backend per process, and the app as one user.
+"""The app as the web server uses it: one backend per process, and one ``UserApp`` per request.
 
 A ``WebBackend`` exists once per process; it keeps caches, and looks up tokens and sessions. Each
 request gets a ``UserApp``, whose changes are in the audit log under the user's name.

@@ -1,4 +1,4 @@
-"""The doctor: looks at a store and at what is around it, and says of each trouble what helps."""
+"""``duly doctor``: checks a store and its surroundings, and says how to fix each problem."""
 
 from duly.doctor.examination import check_names, examine
 from duly.doctor.finding import Finding, Level, Patient

@@ -1,4 +1,4 @@
-"""Whether everybody agrees what time it is, in which zones, and that what is due is dealt with."""
+"""Checks of clocks, time zone data, and overdue moments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ async def zone_data(patient: Patient) -> Finding:
 
 
 def judge_zone_data(used: Mapping[str, int], here: str) -> Finding:
-    """Nodes leave their release with every moment they work out; the newer ones prevail."""
+    """Compare the zone data of nodes, which store their release with each moment they compute."""
     others = {release: count for release, count in sorted(used.items()) if release != here}
     if not others:
         return fine(f"release {here} here, and in every schedule")

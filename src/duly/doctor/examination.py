@@ -1,7 +1,7 @@
-"""An examination: every check that fits the store, one after the other, and none that ends it.
+"""An examination: all checks that apply to the store, in order; a failing check stops none.
 
-A check is a function that asks, and leaves what the answer means to a function that only decides. A
-check that cannot be made is a finding too: what cannot be asked is not known to be well.
+A check only collects data, and leaves the judgement to a function without side effects. A check
+that cannot be made is a finding too, because nothing is known then.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 
 SECONDS: Final = 20.0  # for one check: longer than a store lets an answer take
 
-# What a store stands on: asked even before it has tables.
+# The surroundings of a store, checked even before it has tables.
 _AROUND_SQLITE: Final[Mapping[str, Check]] = {
     "SQLite": sqlite.version,
     "file system": sqlite.file_system,
@@ -54,7 +54,7 @@ _OF_TABLES_BY_THE_DAY: Final[Mapping[str, Check]] = {
 
 
 def check_names() -> list[str]:
-    """Every check that there is, in the order in which they are made."""
+    """Return the names of all checks, in the order in which they are made."""
     every = [*_AROUND_SQLITE, *_AROUND_POSTGRES, "schema", *_OF_TABLES_BY_THE_DAY]
     return list(dict.fromkeys(every))
 
@@ -121,7 +121,7 @@ async def _made(name: str, check: Check, patient: Patient) -> Finding:
 
 
 REST = 30.0  # seconds between two examinations
-PATIENCE = 1.0  # seconds that the first who looks waits for one
+PATIENCE = 1.0  # seconds that the first caller waits for an examination
 
 _DATABASES = {"sqlite_version": "SQLite", "server_version": "PostgreSQL"}
 

@@ -1,4 +1,4 @@
-"""What one check came to: how bad it is, what was seen, and what helps."""
+"""The result of one check: its level, the observation, and the fix."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ Level = Literal["ok", "warning", "problem"]
 class Finding:
     level: Level
     said: str
-    fix: str = ""  # what to do, in a sentence or a command; empty if nothing is to be done
-    check: str = ""  # which one it was; whoever has the check made fills it in
+    fix: str = ""  # a sentence or a command; empty if there is nothing to do
+    check: str = ""  # the name of the check; filled in by the examination
 
 
 def fine(said: str) -> Finding:
@@ -46,5 +46,5 @@ class Patient:
 
     @property
     def path(self) -> Path:
-        """The file of an SQLite store, where it really is."""
+        """The resolved path of an SQLite store's file."""
         return Path(place(self.url)).resolve()

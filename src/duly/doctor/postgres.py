@@ -1,4 +1,4 @@
-"""What a PostgreSQL store stands on: the server, its disk, its connections, and its pooler."""
+"""Checks around a PostgreSQL store: the server, its disk, its connections, and its pooler."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,8 +8,8 @@ from duly.doctor.finding import Finding, Patient, fine, problem, warning
 OLDEST: Final = 15
 SCARCE, FEW = 5, 15  # a node has up to five connections
 
-# What the server says where a pooler hands one connection to several: a statement is prepared that
-# another has prepared, or is not where it was.
+# The server's errors if a pooler shares one connection between clients: a prepared statement exists
+# already, or does not exist.
 PREPARED_ELSEWHERE: Final = ("42P05", "26000")
 SAY_POOLER: Final = (
     "if that is a pooler (PgBouncer), put pooler=transaction at the end of the address: "

@@ -1,4 +1,4 @@
-"""What an SQLite store stands on: the library, the file system, the disk, the right to write."""
+"""Checks around an SQLite store: the library, the file system, the disk, the permissions."""
 
 import os
 import re
@@ -147,7 +147,7 @@ async def writing(patient: Patient) -> Finding:
     """
     refused = judge_rights([place for place in _written(patient.path) if not _may_write(place)])
     settings = {} if refused else await patient.store.surroundings.settings()
-    # To begin in a file that nobody has migrated would be to change it: it has no log yet.
+    # To begin in a file that is not migrated would change it: it has no WAL yet.
     if refused is not None or settings["journal_mode"] != "wal":
         return refused or fine("this user may write")
     return await _begun(patient)

@@ -1,4 +1,4 @@
-"""Whether the tables fit, have room for the days to come, and hold nothing that stands still."""
+"""Checks of the tables: the schema, the partitions of the next days, and faulty schedules."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -7,8 +7,8 @@ from duly.doctor.finding import Finding, Patient, fine, problem, warning
 from duly.store.migrate import Schema, check
 from duly.store.values import BadDay
 
-DAYS_AHEAD = 3  # a scheduler makes thirty; whoever has fewer than these has had none for weeks
-URGENT = timedelta(days=1)  # what is today, or begins within a day
+DAYS_AHEAD = 3  # a scheduler makes thirty; with fewer than these, none has run for weeks
+URGENT = timedelta(days=1)  # days that have begun, or begin within a day
 MOST_NAMES = 5
 
 

@@ -1,4 +1,4 @@
-"""Whether somebody is there who can do what is asked, and whether those who are there are well."""
+"""Checks of the workers: one for every wanted task, their leases, and jobs of dead workers."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from duly.views.workers import present
 
 # A worker renews its lease after a fifth of it, and stops its jobs after two thirds.
 SILENT: Final = 1 / 2
-# After the margin anybody who runs takes jobs back within a second or two.
+# After the margin, any running node takes jobs back within a second or two.
 TAKEN_BACK: Final = MARGIN + timedelta(seconds=5)
 # The tasks of duly's own, and the word that allows each.
 BUILT_IN: Final = {"duly.shell": "shell", "duly.command": "shell", "duly.http": "http"}

@@ -1,8 +1,8 @@
-"""What a schedule would do, before it does it.
+"""Simulation (dry run) of a schedule.
 
-Nothing here knows a policy. The plan is put into a store in memory, on a clock that jumps from one
-event to the next; the scheduler's own decisions fire it, and a worker with room for everything
-claims and settles its jobs. What is told is what that store's ledger says afterwards.
+No policy is implemented here. The plan is put into a store in memory, on a clock that jumps from
+one event to the next; the scheduler's own decisions fire it, and a worker with unlimited slots
+claims and settles its jobs. The result is read from that store's ledger.
 """
 
 from duly.durations import usual_runtime

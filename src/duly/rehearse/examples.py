@@ -1,7 +1,7 @@
-"""What a schedule's policies come to, by an example for each: lived through, not described.
+"""Examples of a schedule's policies, each made by a simulation.
 
-The examples are made for the rule that the schedule has: an outage that covers a few of its
-moments, and a run that outlasts a few. What happens in them is what a scheduler does.
+The examples fit the rule of the schedule: an outage that covers a few of its moments, and a run
+that outlasts a few. The scheduler's own code decides what happens in them.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from duly.views.schedules import own_zone
 
 SHOWN: Final = 6  # moments in an example
 SHORTEST: Final = timedelta(milliseconds=1)
-A_PART: Final = 0.15  # of the time between two moments: a run that nobody knows
+A_PART: Final = 0.15  # of the time between two moments: the assumed run time if unknown
 A_LARGE_PART: Final = 0.4
 FAR: Final = timedelta(days=366 * 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    title: str  # what is supposed
+    title: str  # the assumption
     policy: str  # which policy decides, as in code
-    sentence: str  # what comes of it
+    sentence: str  # the result
     story: Story
 
 
@@ -47,7 +47,7 @@ async def examples_of(plan: Plan, *, now: datetime, usual: timedelta | None) -> 
     if len(moments) < SHOWN:
         return []
     gap = moments[1] - moments[0]
-    # Short enough to be over when everything goes down: what is lost then is another story.
+    # Short enough to end before the outage: the example is not about lost jobs.
     runtime = min(max(usual or gap * A_PART, SHORTEST), gap * A_LARGE_PART)
     made = [_outage(plan, moments, runtime, now=now), _overlap(plan, moments)]
     return [await _lived(one) for one in made]
@@ -91,7 +91,7 @@ def _outage(
 
 
 def _overlap(plan: Plan, moments: Sequence[datetime]) -> _Supposed:
-    """Each run takes as long as two and a half of the pauses between moments."""
+    """Suppose runs that take two and a half times the gap between moments."""
     runtime = (moments[1] - moments[0]) * 2.5
     return _Supposed(
         title=f"Each run takes {about(runtime)}",

@@ -1,4 +1,4 @@
-"""Have a world in memory live through what is supposed, and read its ledger afterwards."""
+"""Simulate a schedule in memory, and read the ledger afterwards."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -175,20 +175,20 @@ _WORDS: Final[dict[State, Word]] = {
     State.FAILED: "failed",
     State.EXPIRED: "expired",
 }
-# The jobs here have numbers that mean nothing to anybody.
+# Job numbers of a simulation mean nothing to users.
 _NUMBER = re.compile(r" \(job \d+\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lived:
-    """A schedule, and how long its runs took, about."""
+    """A schedule, and roughly how long its runs took."""
 
     plan: Plan
     runtime: timedelta
 
 
 class _Uneven(World):
-    """No run takes exactly as long as another; each takes as long as it did the last time."""
+    """Varies the run time by due moment, always in the same way."""
 
     def runtime(self, job: Claimed) -> timedelta:
         share = blake2s(str(job.due_at).encode(), digest_size=1).digest()[0] / 255
@@ -237,13 +237,13 @@ MOST_ASKED: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSchedule:
-    """A schedule as it stands."""
+    """The current state of a schedule."""
 
     now: datetime  # by the store's clock
     plan: Plan
     pause: Pause | None
     next_at: datetime | None
-    asked: Sequence[StoredFire]  # moments ahead that somebody has asked to leave out
+    asked: Sequence[StoredFire]  # upcoming moments that were skipped in advance
     runs: Sequence[timedelta]  # how long the last ones took that ended well
     unended: StoredJob | None  # the oldest run that has not ended
 

@@ -1,4 +1,4 @@
-"""What is supposed, and what would come of it."""
+"""The input of a simulation and its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final, Literal
 from duly.model.fire import StoredFire
 from duly.model.schedule import Pause, Plan
 
-# What becomes of a due moment; what ``waits`` had not begun when we stopped looking.
+# The outcome of a due moment; ``waits``: not started before the end of the simulation.
 Word = Literal["runs", "stopped", "failed", "waits", "expired", "merged", "skipped"]
 RAN: Final = ("runs", "stopped", "failed")
 A_SECOND = timedelta(seconds=1)
@@ -16,7 +16,7 @@ A_SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """From ``start`` on, and until ``end``, no scheduler and no worker runs."""
+    """A time without scheduler and workers, from ``start`` until ``end``."""
 
     start: datetime
     end: datetime
@@ -24,7 +24,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Unended:
-    """A run that began before, and goes on."""
+    """A run that began before the start and is still running."""
 
     due_at: datetime
     begun_at: datetime
@@ -38,9 +38,9 @@ class WhatIf:
     start: datetime
     end: datetime
     outages: Sequence[Outage] = ()
-    runtime: timedelta = timedelta()  # of each run that nobody stops
+    runtime: timedelta = timedelta()  # of each run that is not stopped
     pause: Pause | None = None  # … that began before, and ends by itself
-    asked: Sequence[StoredFire] = ()  # moments that somebody has asked to leave out
+    asked: Sequence[StoredFire] = ()  # moments that were skipped in advance
     unended: Unended | None = None  # of a rule with moments; a delay begins with its end
 
 
@@ -55,7 +55,7 @@ class StoryAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryMoment:
-    """A row of the ledger as it would be, and how its run would go."""
+    """A simulated row of the ledger, with the attempts of its run."""
 
     due_at: datetime
     covers_from: datetime  # a row may stand for many moments, from here to due_at
@@ -86,7 +86,7 @@ class StoryMoment:
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
-    """The clocks of the schedule's zone are set, forward or back."""
+    """A change of the clocks in the schedule's zone, forward or back."""
 
     at: datetime
     by: timedelta

@@ -1,8 +1,8 @@
-"""A world in memory for one schedule: a store, a scheduler, a worker with room for everything.
+"""A simulated world for one schedule: a store, a scheduler and a worker with unlimited slots.
 
-Time jumps from one event to the next. In an outage nothing is done at all, and what runs when it
-begins is lost with its worker; when it is over that is known, as on the machine of a process that
-was killed, and the run is taken back and begins again if its retries allow it.
+Time jumps from one event to the next. In an outage nothing is done at all, and jobs that run when
+it begins are lost with their worker. At the end of the outage the loss is detected at once, as on
+the machine of a killed process: the run is taken back, and starts again if its retries allow it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ Enough: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class WorldClock:
-    """Stands still until it is set."""
+    """A clock that stands still until it is set."""
 
     def __init__(self, moment: datetime) -> None:
         self.moment = moment
@@ -106,7 +106,7 @@ class World:
         await schedules.resume(name)
 
     async def pass_to(self, end: datetime, *, enough: Enough | None = None) -> None:
-        """Let time pass until then, or until that is enough."""
+        """Let time pass to ``end``, or until ``enough`` returns true."""
         while True:
             await self._end_runs()
             outage = next((o for o in self.what.outages if o.start <= self.now < o.end), None)

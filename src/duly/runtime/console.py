@@ -1,6 +1,6 @@
-"""What happens in a worker, in sentences: one line for what somebody should know.
+"""Console output of a worker: one line for each event that an operator should know.
 
-Most events are only for those who count them, and say nothing here.
+Most events are only for metrics, and print nothing here.
 """
 
 import logging
@@ -78,7 +78,7 @@ def _distrusted(event: events.ClockDistrusted) -> str:
 
 
 def _fenced(event: events.WorkerFenced) -> str | None:
-    """Without a job there is nothing to stop, and nothing to tell."""
+    """Return the line for a fenced worker; nothing if it had no jobs to stop."""
     if not event.jobs:
         return None
     return f"lease lost ({event.reason}): stopping {job_count(event.jobs)}"
@@ -205,7 +205,7 @@ _JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.JobEnded: _ended,
 }
 
-# An error is for somebody to mend; what is as it should be is only news.
+# An error needs action by an operator; normal events are info or debug.
 _LEVELS: Final[dict[type[Any], Level]] = {
     events.JobStarted: "debug",
     events.JobEnded: "debug",

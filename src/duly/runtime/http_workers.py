@@ -6,7 +6,7 @@ state that counts is in the store, so a worker may speak to another web server e
 to claim next is remembered here between two calls.
 
 The number of a worker is no secret: only the token that registered a worker (``holder``) may speak
-for it, and nobody may speak for a native worker over HTTP.
+for it, and no token may speak for a native worker over HTTP.
 
 A claim that waits is woken by the store's nudges, and polls every half second as well.
 """
@@ -200,7 +200,7 @@ class HttpWorkers:
         await http_worker.write_progress(self.store, job, percent, message=message)
 
     def close(self) -> None:
-        """Answer every claim that waits."""
+        """End every claim that waits."""
         self._closing = True
         for wake in self._waiting:
             wake.set()

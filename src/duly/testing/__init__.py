@@ -1,7 +1,7 @@
-"""For tests of programs that use duly, and for the tests of duly itself.
+"""Tools for testing programs that use duly, and duly itself.
 
-Importing this is cheap, for pytest does it in every project that has duly installed: what is behind
-a name is imported when the name is first used.
+Importing this must be cheap, because pytest does it in every project that has duly installed: each
+name is imported on first use.
 """
 
 from importlib import import_module
@@ -22,5 +22,5 @@ def _behind(name: str) -> Any:  # noqa: ANN401 - whatever it is
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if not TYPE_CHECKING:  # who reads this for types would believe that there is every name
+if not TYPE_CHECKING:  # a type checker would believe that every name exists
     __getattr__ = _behind

@@ -23,7 +23,7 @@ class VirtualClock:
         return self._origin + self._gone()
 
     def advance(self, by: timedelta) -> None:
-        """Move it, forward or back."""
+        """Move the clock forward or back."""
         self._origin += by
 
     def set(self, moment: datetime) -> None:

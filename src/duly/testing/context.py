@@ -38,7 +38,7 @@ class Rehearsal:
 def context(
     *, due_at: datetime, attempt: int = 1, task: str = "rehearsal", retry: Retry | None = None
 ) -> Iterator[Rehearsal]:
-    """Inside of it, ``current()`` answers as in a job."""
+    """Enter a context in which ``current()`` works as in a job."""
     check_moment("due_at", due_at)
     job = StoredJob(
         id=0,

@@ -1,9 +1,9 @@
-"""What people and programs are shown of each noun, in one shape for all of them.
+"""The views: one shape of each noun for the command, the pages and the HTTP API.
 
 The command, the pages and the HTTP API render the same values. ``views.job`` is the example:
 
 * **One question.** A gatherer (``job_detail``, ``job_list``) asks the store once and takes the
-  ``tenant`` of its caller: what belongs to another tenant is not found.
+  ``tenant`` of its caller: another tenant's data is not found.
 * **One value.** A frozen dataclass (``JobView``; ``JobDetail`` has more of the same job) whose
   fields are the JSON, in the HTTP API and in ``-o json``. The OpenAPI schema is made from the
   annotations: ``Annotated[…, Meta(description=…)]`` describes a field. Moments are datetimes,
@@ -48,12 +48,12 @@ def as_dict(view: object) -> dict[str, Any]:
 
 
 def duration(length: timedelta | None) -> str | None:
-    """A duration as JSON has it, such as ``1h30m``."""
+    """Format a duration for JSON, such as ``1h30m``."""
     return None if length is None else show_duration(max(length, timedelta()))
 
 
 def read_json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any of its types
-    """Stored JSON as values; text that is not JSON stays as it is."""
+    """Parse stored JSON; return text that is not JSON as it is."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):

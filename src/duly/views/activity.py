@@ -1,9 +1,9 @@
-"""What happens, as it happens: each thing is told once.
+"""A live feed of happenings, in which each appears once.
 
-The store is asked again and again what happened since. A row becomes visible when its transaction
-ends, which is later than the instant in it: the last few seconds are looked at again each time, and
-what was told already is remembered. When more happens than anybody can read, the newest is told,
-and how much was left out: a watch never falls behind.
+The store is polled for news. A row becomes visible when its transaction commits, which is later
+than the timestamp in it: each poll reads the last few seconds again, and happenings that were
+returned already are remembered. When there are too many to read, only the newest are returned, with
+the number left out: a feed never falls behind.
 """
 
 import re
@@ -22,7 +22,7 @@ __all__ = ["ActivityWatch", "Happening"]
 MOST = 1_000  # so many are told in one look
 MOST_REMEMBERED = 10_000
 AGAIN = timedelta(seconds=3)  # so far back each look goes: longer than a transaction takes
-FURTHEST = timedelta(minutes=5)  # so far back somebody is told who was away
+FURTHEST = timedelta(minutes=5)  # how far back a reconnecting client is served
 MICROSECOND = timedelta(microseconds=1)
 
 _ID = re.compile(r"(\d{1,18})-(\d{1,19})", re.ASCII)
@@ -35,7 +35,7 @@ class ActivityWatch:
         self.left_out = 0  # so much was new in the last look and not told
         self._told: dict[_Key, Happening] = {}
         self._newest: datetime | None = None  # the instant up to which things were told
-        self._floor: datetime | None = None  # what is older was told, or left out
+        self._floor: datetime | None = None  # older happenings were returned or left out
         self._looked_at = boottime()
 
     async def look(self, store: Store) -> list[Happening]:

@@ -43,8 +43,8 @@ class Need:
     moments: int = 1
     job_id: int | None = None
     commands: tuple[SuggestedCommand, ...] = ()
-    matter: Matter | None = None  # what ``store.access.acknowledge`` takes; None: it cannot be
-    reacts: bool = False  # an event made it due: nobody can run it without one
+    matter: Matter | None = None  # for ``store.access.acknowledge``; None if not possible
+    reacts: bool = False  # an event made it due: it cannot be run without one
 
     @property
     def schedule(self) -> str | None:
@@ -53,12 +53,12 @@ class Need:
 
     @property
     def job_to_see(self) -> int | None:
-        """Its own job; or the one that was in its way."""
+        """The item's own job, or else the job that blocked it."""
         return self.job_id or next((one.job_id for one in self.commands if one.job_id), None)
 
     @property
     def job_to_stop(self) -> int | None:
-        """The one that is in its way and goes on."""
+        """The job that blocks it and is still running."""
         return next((one.job_id for one in self.commands if one.what == "stop it"), None)
 
     @property
@@ -147,7 +147,7 @@ def _overdue(progress: StoreProgress, overdue: OverdueRuns | None) -> list[Need]
 
 
 async def _of_schedules(store: Store, progress: StoreProgress, clock: LocalClock) -> list[Need]:
-    """Schedules that cannot be fired, that a wrong clock left ahead, or that were removed."""
+    """Return schedules that cannot be fired, were left ahead by a wrong clock, or were removed."""
     gone = await removed_schedules(store)
     if not (progress.faulty or progress.ahead or gone):
         return []
@@ -167,7 +167,7 @@ async def _of_schedules(store: Store, progress: StoreProgress, clock: LocalClock
 
 
 def _silent(kind: str, schedule: StoredSchedule, now: datetime) -> Need:
-    """A schedule that fires nothing. Its cursor tells whether that is known since then."""
+    """Return the item for a schedule that fires nothing; it is acknowledged up to its cursor."""
     name = schedule.plan.name
     matter = Matter(subject=f"schedule:{name}", kind=kind, until=schedule.cursor)
     if kind == "ahead":

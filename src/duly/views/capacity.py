@@ -1,4 +1,4 @@
-"""Queues with what is in them: for those who look at how much may run, and how much waits."""
+"""Queues, limits and workers with their capacity, running jobs and waiting jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,13 +126,13 @@ def slots_of(info: WorkerInfo) -> int:
 
 
 async def queue_list(store: Store) -> list[QueueView]:
-    """The queues that were set, that a worker listens to, or that hold jobs; by name."""
+    """Return the queues that have settings, a listening worker, or jobs; by name."""
     found = with_depths(await known_queues(store), await store.evidence.depths())
     return [QueueView.of(queue, depth) for queue, depth in found]
 
 
 async def limit_list(store: Store, *, limit: int = MOST_LISTED) -> list[LimitView]:
-    """The limits that jobs have met, the last used first."""
+    """Return the limits that jobs have used, last used first."""
     return [LimitView.of(lane) for lane in await store.limits.listed(limit=limit)]
 
 
@@ -169,7 +169,7 @@ MOST_QUEUES = 200
 MOST_LIMITS = 100
 MOST_WORKERS = 200
 MOST_RUNNING = 500
-MOST_OF_ONE = 5  # of the jobs that a worker runs, those that have run longest are named
+MOST_OF_ONE = 5  # jobs listed per worker, longest-running first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class QueueLine:
 class WorkerLine:
     info: WorkerInfo
     running: int = 0
-    jobs: Sequence[StoredJob] = ()  # some of those that it runs
+    jobs: Sequence[StoredJob] = ()  # some of its running jobs
     gone: bool = False  # its process is not there any more, as far as can be seen from here
 
     @property
@@ -255,14 +255,14 @@ class CapacityView:
 
 
 def many(number: int) -> str:
-    """A number of a queue, as far as it was counted."""
+    """Format a job count; a ``+`` means that counting stopped at the maximum."""
     return f"{number:,}" if number <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
 
 
 async def capacity(
     store: Store, charts: Charts, flows: QueueRateMeter, *, span: timedelta
 ) -> CapacityView:
-    """The charts are of the last ``span``; rates and depths are of now."""
+    """Return the capacity with charts of the last ``span``; rates and depths are current."""
     now = await store.surroundings.now()
     depths = await store.evidence.depths()
     living = await store.surroundings.living()

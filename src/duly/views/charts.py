@@ -1,10 +1,10 @@
-"""Charts of what ended in the last hour or day: how much, and how long it waited, ran and was late.
+"""Charts of the last hour or day: throughput, waiting time, run time and lateness.
 
-Somebody looks once a second, and a day may hold a million jobs. What is over is asked for once, in
-stretches, the newest first, and within a budget of time for each look: the first look at a busy
-store shows the last minutes, and the next ones the rest. A stretch that is not known yet is None.
+A page may refresh once a second, and a day may hold a million jobs. Stretches of time that are over
+are read once, newest first, and within a time budget per refresh: the first one on a busy store
+shows the last minutes, and the next ones add the rest. A stretch that is not read yet is None.
 
-Lengths come as histograms. A percentile is read from one, between two bounds in proportion.
+Durations come as histograms. A percentile is interpolated linearly between two bounds.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from duly.instants import floored
 from duly.store.store import Store
 from duly.store.values import LENGTHS, MOST_COUNTED, Depth, EndedStats
 
-BUDGET = 0.15  # seconds of a look that are spent on what is over
+BUDGET = 0.15  # seconds per refresh for reading stretches that are over
 GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it was begun at
 
 # For a span up to each of these, how long a stretch is.
@@ -63,7 +63,7 @@ class Charts:
     async def look(
         self, store: Store, now: datetime, *, span: timedelta, queue: str | None = None
     ) -> Series:
-        """The stretches that end with the one that goes on, of one queue or of all."""
+        """Return the stretches up to the current one, of one queue or of all."""
         step = _step(span)
         last = floored(now, step)
         starts = [last - place * step for place in range(-(-span // step))]
@@ -106,7 +106,7 @@ async def _learn(
 
 
 def _is_due(stretch: _Stretch | None, end: datetime, *, now: datetime, step: timedelta) -> bool:
-    """A stretch is asked for once when it is over; while it goes on, as often as one can see it."""
+    """Return whether to read a stretch: once when it is over, and repeatedly while it goes on."""
     if stretch is None:
         return True
     if stretch.asked_at >= end + GRACE:
@@ -172,7 +172,7 @@ def _series(
 
 
 def percentile(histogram: Sequence[int], share: float) -> float | None:
-    """The length, in seconds, that this share did not exceed; of the longest, the last bound."""
+    """Return the percentile in seconds; for the open last bucket, its lower bound."""
     wanted, below = share * sum(histogram), 0
     bounds: tuple[int, ...] = (0, *LENGTHS, LENGTHS[-1])
     for place, count in enumerate(histogram):
@@ -191,8 +191,8 @@ def _step(span: timedelta) -> timedelta:
 
 
 MINUTE = timedelta(minutes=1)
-SHORTEST = timedelta(seconds=10)  # what is seen in less than this says little about a minute
-APART = timedelta(seconds=1)  # of several who look at once, one is remembered
+SHORTEST = timedelta(seconds=10)  # less than this is too short to estimate a rate per minute
+APART = timedelta(seconds=1)  # samples closer together than this are dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ class QueueRateMeter:
     def look(
         self, depths: Iterable[Depth], charts: Charts, *, now: datetime
     ) -> "dict[str, QueueRates]":
-        """Of every queue in which something is, was, or has just ended."""
+        """Return the rates of every queue that has a depth or in which jobs have just ended."""
         sizes = {one.queue: _size(one) for one in depths}
         while self._looks and not timedelta() <= now - self._looks[0][0] <= MINUTE:
             self._looks.popleft()

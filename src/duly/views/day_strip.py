@@ -1,10 +1,9 @@
-"""The strip of hours: what became of the moments of the last day, and how many are coming.
+"""The day strip: results of the last day's runs by hour, and the number of upcoming runs.
 
-A busy store decides hundreds of thousands of moments in a day, and somebody may look once a second.
-So the day is asked for in quarters of an hour, by when moments were decided, and each answer is
-remembered. What is asked again in every look is the quarter that goes on, and one old one in turn;
-and, within a budget of time, those of which something may still change: a job is under way, or may
-be retried.
+A busy store decides hundreds of thousands of runs in a day, and a page may refresh once a second.
+So the day is read in quarters of an hour, by the time of the decision, and cached. Each refresh
+reads the current quarter and one old one in turn; and, within a time budget, the quarters that may
+still change because a job is running or may be retried.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ HOURS = 24
 HOUR = timedelta(hours=1)
 QUARTER = timedelta(minutes=15)
 GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it was begun at
-BUDGET = 0.04  # seconds of a look that are spent on what may have changed
+BUDGET = 0.04  # seconds per refresh for quarters that may have changed
 AHEAD_FOR = timedelta(minutes=1)  # so long it is known how many are coming
 
 
@@ -61,22 +60,22 @@ class StripView:
     counts: Counts  # of all these hours
     rest_of_hour: int  # so many moments are still to come in the hour that goes on
     coming: tuple[ComingHour, ...]
-    estimated: bool = False  # whether what is coming was too much to be counted
+    estimated: bool = False  # whether there were too many upcoming runs to count
     overdue: OverdueRuns | None = None
 
 
 class DayStrip:
-    """Made once in a process, for one store: it remembers."""
+    """Keeps the quarters of the day in a cache. Created once per process, for one store."""
 
     def __init__(self) -> None:
-        # Whoever was asked for longest ago comes first.
+        # The quarter that was read longest ago comes first.
         self._quarters: dict[datetime, _Quarter] = {}
         self._ahead: tuple[datetime, UpcomingRuns] | None = None
 
     async def look(
         self, store: Store, now: datetime, *, first: Sequence[StoredSchedule] | None = None
     ) -> StripView:
-        """``first`` are the schedules that are due first, if the caller knows them."""
+        """Return the strip; ``first`` are the schedules due first, if the caller knows them."""
         current = floored(now, HOUR)
         since = current - (HOURS - 1) * HOUR
         await self._refresh(store, now, since)
@@ -90,7 +89,7 @@ class DayStrip:
             hours=tuple(cells),
             counts=replace(
                 Counts.total(cell.counts for cell in cells),
-                overdue=0 if overdue is None else overdue.runs,  # those of the days before, too
+                overdue=0 if overdue is None else overdue.runs,  # includes those of the days before
             ),
             rest_of_hour=coming.moments(current),
             coming=tuple(

@@ -1,4 +1,4 @@
-"""An event as it is shown: its payload, and what each schedule made of it."""
+"""An event as it is shown: its payload, and the reaction of each schedule to it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class ReactionView:
 
     @property
     def word(self) -> str:
-        """The state of its job; or that the event was merged or skipped, whatever that came to."""
+        """The state of the reaction's job, or that the event was merged or skipped."""
         return (self.state or self.outcome) if self.outcome == "queued" else self.outcome
 
     @property

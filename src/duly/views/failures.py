@@ -1,8 +1,7 @@
-"""What failed alike: failed jobs by their task and their error.
+"""Groups of similar failures: failed jobs by their task and their error.
 
-A thousand jobs that fail for one reason say it in a thousand ways: with another number, address or
-name in the sentence. So errors are compared without what differs from one job to the next, and
-shown as the newest of them said it, without secrets.
+The same error differs between jobs by a number, an address or a name in its message. So errors are
+compared without these variable parts. A group shows the newest message, without secrets.
 """
 
 import re
@@ -36,7 +35,7 @@ _VARIES = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# The line of a traceback that names what was raised; notes and long messages come behind it.
+# The line of a traceback that names the exception; notes and long messages follow it.
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?::[ ].*|(?:Error|Exception|Exit|Interrupt|Warning)\Z)")
 _IN_A_REASON = re.compile(
     r"(?:raised |failed for good: )(.+?)(?:; no attempt is left)?\Z", re.DOTALL
@@ -64,7 +63,7 @@ async def failures(store: Store, words: Filter | str = "") -> list[FailureGroup]
 
 
 def grouped(failed: Iterable[Failure], wanted: Filter) -> list[FailureGroup]:
-    """The groups of failures, which come the newest first."""
+    """Group failures, which are given newest first."""
     alike: dict[tuple[str, str], list[Failure]] = {}
     for failure in failed:
         key = failure.task, _VARIES.sub(_VARIABLE, error_line(failure))
@@ -92,7 +91,10 @@ def _line(error: str, reason: str) -> str:
 
 
 def _whole_lines(error: str) -> list[str]:
-    """The first line of one that was cut may have lost the name of a secret, and show its value."""
+    """Return the lines of an error, without the first one if the text was cut.
+
+    A cut line may show the value of a secret without the name by which it is recognized.
+    """
     if len(error) >= LONGEST_TAIL:
         error = error.partition("\n")[2]
     return [line.rstrip() for line in redacted(error).splitlines() if line.strip()]

@@ -19,9 +19,9 @@ from duly.views import duration
 
 RunResult: TypeAlias = Literal["succeeded", "late", "in progress", "overdue", "failed", "none"]
 
-LATE = timedelta(minutes=1)  # what begins later than this is worth a word
+LATE = timedelta(minutes=1)  # a run that starts later than this counts as late
 
-# Moments that nobody wanted kept.
+# Causes for which a moment was skipped on purpose.
 _ON_PURPOSE = (Cause.PAUSED, Cause.EXCLUDED, Cause.ASKED, Cause.MISSED, Cause.WITHDRAWN)
 
 
@@ -30,7 +30,7 @@ class Counts:
     """Scheduled runs by result. Merged and skipped ones are not counted as due."""
 
     succeeded: int = 0
-    late: int = 0  # so many of those that succeeded
+    late: int = 0  # included in succeeded
     in_progress: int = 0
     failed: int = 0
     overdue: int = 0  # no scheduler has fired them
@@ -119,7 +119,7 @@ class Fire:
     decided_at: datetime
     covers_from: datetime  # a row may stand for many moments, from here to due_at
     count: int | None  # so many; None: too many to be counted
-    manual: bool  # somebody asked for it; neither the clock nor an event did
+    manual: bool  # a user requested it, not the clock or an event
     # Of its job, where history is told:
     state: str | None = None
     started_at: datetime | None = None  # for the first time
@@ -205,7 +205,7 @@ async def with_runs(store: Store, found: Sequence[StoredFire], schedule: str) ->
 
 
 def fires_of(found: Iterable[StoredFire], runs: Mapping[int, RunTimes], plan: Plan) -> list[Fire]:
-    """Rows of the ledger with the times of their jobs."""
+    """Return rows of the ledger with the times of their jobs."""
     told = fires(found, plan.name, reacts=reacts(plan))
     return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
 

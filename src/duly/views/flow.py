@@ -25,7 +25,7 @@ from duly.views import Listed, duration
 from duly.views.tenancy import own_job, own_record
 
 AWAITING: Final = "waits for an event"
-# Beside its colour, each state has a shape: nobody has to tell colours apart.
+# Each state has a shape besides its colour, for readers who cannot tell colours apart.
 MARKS: Final = {
     "waiting": "○", "running": "◐", "succeeded": "●", "failed": "✕", "cancelled": "⊘",
     "skipped": "↷", "ready": "○", "scheduled": "◷", "blocked": "◫", AWAITING: "◫",
@@ -286,7 +286,7 @@ def critical_path(steps: Sequence[StepInfo], now: datetime) -> frozenset[int]:
 
 
 def _waited_for(number: int, steps: Sequence[StepInfo], among: Container[int]) -> list[int]:
-    """The nearest steps before one that are among some, on every way."""
+    """Return the nearest predecessors of a step that are in the given set, on every path."""
     found: list[int] = []
     asked, seen = list(steps[number].before), set(steps[number].before)
     while asked:
@@ -300,7 +300,7 @@ def _waited_for(number: int, steps: Sequence[StepInfo], among: Container[int]) -
 
 
 def _took(step: StepInfo, now: datetime) -> timedelta | None:
-    """In whole seconds, while it goes on."""
+    """Return the duration of a step; in whole seconds while it runs."""
     if step.started_at is None:
         return None
     if step.ended_at is not None:

@@ -492,7 +492,7 @@ def _took(job: StoredJob, now: datetime) -> timedelta | None:
 
 
 def _summary(job: StoredJob, flow: FlowProgress | None) -> str:
-    """Progress of a flow, and why it is where it is; nothing where the state says it all."""
+    """Return the progress of a flow and the reason of the state; empty if the state says it all."""
     is_plain = job.state is State.SUCCEEDED and job.attempt <= 1
     why = (
         "" if is_plain or job.waits == "steps" else first_line(job.reason) or first_line(job.error)

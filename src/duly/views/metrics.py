@@ -1,7 +1,6 @@
-"""What is measured, for those who draw it: OpenMetrics, and whether work gets on.
+"""Metrics in the OpenMetrics format, and whether work makes progress.
 
-All of it is what stands in the store, counted when somebody asks: whoever asks, and however many
-nodes there are, the numbers are the same.
+All numbers are counted in the store on request, so every node returns the same ones.
 """
 
 import re

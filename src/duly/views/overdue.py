@@ -1,7 +1,8 @@
-"""How many runs are due between two moments, over all schedules.
+"""Counts of overdue and upcoming runs over all schedules.
 
-Rules are walked along, and there may be thousands of schedules of which each has thousands of
-moments: each gets its share of a fixed number of steps, and goes on at the pace that it had.
+Due moments are enumerated by walking along the rules. There may be thousands of schedules with
+thousands of moments each, so each gets a share of a fixed number of steps; the rest is extrapolated
+at the same pace.
 """
 
 from collections import defaultdict
@@ -65,7 +66,7 @@ def walked(schedules: Sequence[StoredSchedule], start: datetime, end: datetime) 
 def _steps(
     schedule: StoredSchedule, start: datetime, end: datetime, *, share: int
 ) -> tuple[list[datetime], datetime | None]:
-    """The first moments from the start to the end, and the next one if they were not all."""
+    """Return the first moments from start to end, and the next one if there are more."""
     moment, seen = schedule.next_at, list[datetime]()
     # A rule that costs too much has no known moments beyond these; the schedule's fault says why.
     with suppress(RuleError), Budget():
@@ -149,7 +150,7 @@ async def find_overdue(
         return None
     waiting = [
         (one, due)
-        for one in await upcoming(store, late)  # what somebody skipped in advance is decided
+        for one in await upcoming(store, late)  # moments skipped in advance are not overdue
         if (due := one.overdue_at(now)) is not None
     ]
     if not waiting:
@@ -165,7 +166,7 @@ async def find_overdue(
         runs=sum(runs_due(one, due, now) for one, due in waiting),
         hours={hour: found.moments(hour) for hour in found.hours},
         last_fired=last,
-        # Whoever decided something else that long after the newest of them is not down.
+        # A scheduler that fired something that long after the newest overdue run is not down.
         scheduler_is_running=last is not None and last > newest + PROMPT,
     )
 

@@ -247,7 +247,7 @@ async def _removed(store: Store, name: str, app: str) -> Removed:
 
 
 async def schedule_changes(store: Store, name: str) -> list[ScheduleChangeView]:
-    """The changes of a schedule, the newest first; it may have been removed."""
+    """Return the changes of a schedule, newest first; it may have been removed."""
     return [
         ScheduleChangeView(at, who, redacted(readable(what)))
         for at, who, what in await store.schedules.changes(name)

@@ -146,7 +146,7 @@ async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int
 async def meant(
     store: Store, wanted: ScheduleFilter, *, after: str, limit: int
 ) -> list[StoredSchedule]:
-    """Matching schedules as they are stored."""
+    """Return matching schedules as they are stored."""
     found: list[StoredSchedule] = []
     while len(found) < limit:
         size = min(limit, PAGE) if wanted == EVERY_SCHEDULE else PAGE
@@ -168,7 +168,7 @@ async def preview(store: Store, name: str, count: int) -> Sequence[datetime]:
 def moments_ahead(
     schedule: StoredSchedule, skipped: AbstractSet[datetime], now: datetime, count: int
 ) -> list[datetime]:
-    """The next moments of a schedule that are not skipped in advance."""
+    """Return the next moments of a schedule that are not skipped in advance."""
     kept = schedule.plan.kept
     if isinstance(kept, Spaced):
         next_at = beyond(schedule, skipped).next_at
@@ -184,7 +184,7 @@ def moments_ahead(
 
 
 def own_zone(plan: Plan) -> str | None:
-    """The zone that its moments are shown in, if it has one, and can be read."""
+    """Return the zone in which a plan's moments are shown; None if it has none or is unreadable."""
     try:
         return plan.timing.zone or plan.zone
     except DulyError:
@@ -237,7 +237,7 @@ def _missed_in_words(missed: Missed) -> str:
 
 
 async def upcoming(store: Store, schedules: Sequence[StoredSchedule]) -> list[StoredSchedule]:
-    """The schedules, each with the next moment that will be kept."""
+    """Return the schedules, each with its next moment that is not skipped."""
     skipped = await store.ledger.skipped_ahead([one.id for one in schedules])
     return [beyond(one, skipped.get(one.id, frozenset())) for one in schedules]
 
@@ -248,7 +248,7 @@ async def upcoming_one(store: Store, schedule: StoredSchedule) -> StoredSchedule
 
 
 def beyond(schedule: StoredSchedule, skipped: AbstractSet[datetime]) -> StoredSchedule:
-    """The schedule with the first of its next moments that is not among the skipped ones."""
+    """Return the schedule with the first of its next moments that is not skipped."""
     moment = schedule.next_at
     if moment not in skipped or schedule.pause is not None or not schedule.plan.is_readable:
         return schedule

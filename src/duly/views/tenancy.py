@@ -1,4 +1,4 @@
-"""Which jobs a caller of one tenant may see and change: those of that tenant.
+"""Access of one tenant: a caller may see and change only the jobs of its tenant.
 
 Another tenant's job is not found: the answer is the same as for a number that no job has.
 """

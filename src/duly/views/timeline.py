@@ -1,7 +1,7 @@
-"""Runs side by side on one axis of time: what has run, what runs, and what is to come.
+"""Past, running and upcoming runs on one time axis.
 
-A bar is a job that was begun; what is to come is as long as the last runs were. Bars that lie over
-each other in one lane collide: that is what somebody looks for here.
+A bar is a job that has started; an upcoming run is drawn as long as the last runs were. Bars that
+overlap in one lane collide: the timeline is there to show such collisions.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ MOST_PAGES: Final = 5
 MOST_RUNNING: Final = 200
 MOST_LANES: Final = 30
 MOST_COMING: Final = 40  # moments of each schedule
-AHEAD: Final = 1 / 3  # of what is shown lies in the future
+AHEAD: Final = 1 / 3  # the share of the axis that lies in the future
 
 By: TypeAlias = Literal["schedule", "queue", "worker"]
 
@@ -59,7 +59,7 @@ class Timeline:
     end: datetime
     lanes: Sequence[LaneOfBars]
     more: int  # lanes that are not shown
-    cut: datetime | None  # there was so much that what ended before is not shown
+    cut: datetime | None  # too many jobs: those that ended before this are not shown
     collisions: int
     zone: str | None  # of the schedules, if they have one in common
 

@@ -86,11 +86,11 @@ class Status:
     needs: Sequence[Need] = ()
     running: Sequence[RunningJob] = ()
     running_count: int = 0
-    awaiting: Sequence[AwaitingStep] = ()  # those that give up soonest
+    awaiting: Sequence[AwaitingStep] = ()  # those with the earliest timeout
     coming: Sequence[NextRun] = ()
     scheduled: bool = True  # whether there is any schedule
     late: Sequence[LateRun] = ()  # the last that were kept, and late
-    strip: StripView | None = None  # where somebody looks again and again
+    strip: StripView | None = None  # only for callers that poll
     overdue: OverdueRuns | None = None
 
     @property
@@ -340,7 +340,7 @@ FRESH_SECONDS = 0.8
 
 
 class TodayCache:
-    """Asks the store once for everybody who looks. Made once in a process, for one store."""
+    """Caches the status for concurrent readers. Created once per process, for one store."""
 
     def __init__(self) -> None:
         self._strip = DayStrip()

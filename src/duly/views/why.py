@@ -43,8 +43,8 @@ from duly.views.schedules import schedule_named, upcoming_one
 from duly.views.tenancy import own_record
 from duly.views.workers import is_gone, present
 
-ENOUGH_RUNS = 3  # to say what is usual
-# So near to a moment, what the clocks on the walls did belongs to its story.
+ENOUGH_RUNS = 3  # needed to know the usual run time
+# A clock change this near to a moment is mentioned in its explanation.
 SAME_NIGHT = timedelta(hours=3)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -253,7 +253,7 @@ def _pending(schedule: StoredSchedule, now: datetime) -> datetime | None:
 
 
 def _moment_in(schedule: StoredSchedule, asked: AskedTime) -> datetime | None:
-    """The first moment of the rule in the stretch that is asked about, or in its repetition."""
+    """Return the first moment of the rule in the time asked about, or in its repetition."""
     timing = schedule.plan.timing
     if isinstance(timing, Spaced):
         return None
@@ -278,14 +278,14 @@ async def _row(
         clock = [row for row in rows[::-1] if row.series == CLOCK]
         if clock:
             return next((row for row in clock if row.due_at == (moment or start)), clock[0])
-        if rows:  # somebody asked for it; the clock may have said its part in a row for many
+        if rows:  # a manual run; the clock's moment may be in a row that covers many
             over = None if moment is None else await store.ledger.covering(name, moment)
             return over or _latest_of(rows, rows[-1].due_at)
     return None if moment is None else await store.ledger.covering(name, moment)
 
 
 def _latest_of(rows: Sequence[StoredFire], moment: datetime) -> StoredFire:
-    """Of a moment that was asked for several times, the last time."""
+    """Return the last fire of a moment that was requested several times."""
     return next(row for row in rows if row.due_at == moment)
 
 

@@ -1,7 +1,7 @@
-"""Who is there, as far as whoever asks can see.
+"""Which workers are alive, as far as the caller's machine can tell.
 
-A store believes in a worker until its lease ends. Whoever asks on the worker's own machine can see
-whether its process is there: if it is not, nobody has to wait for the lease to say so.
+The store considers a worker alive until its lease ends. A caller on the worker's own machine can
+see whether its process exists: if it does not, there is no need to wait for the end of the lease.
 """
 
 from collections.abc import Collection, Iterable

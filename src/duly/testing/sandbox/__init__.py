@@ -1,13 +1,13 @@
 """A sandbox: the user's own app, on a store in memory and a clock that moves only when told.
 
     with Sandbox(duly, now="2027-01-03T23:00+01:00") as box:
-        box.travel("6h", down=True)  # nobody was running
+        box.travel("6h", down=True)  # nothing was running
         [fire] = box.travel("1s")
         box.run()
         box.assert_enqueued(remind.bind(42))
 
-The tasks hang on the app, and so the app itself is put into it: until the end, whatever is asked of
-it, here or in a task that runs, reaches the sandbox and nothing else. Afterwards it is as before.
+Tasks belong to the app, so the app itself is put into the sandbox: until its end, every call of the
+app, in the test or in a running task, uses the sandbox only. Afterwards the app is as before.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class Sandbox:
     # Ask: it takes no time, and may be done on a loop as well.
 
     def jobs(self, filter: str = "", /) -> list[Job[Any]]:  # noqa: A002 - what it is called
-        """The jobs that match, as ``"task:remind state:failed"``; all, the first one first."""
+        """Return matching jobs, as ``"task:remind state:failed"``; by default all, oldest first."""
         wanted = parse_filter(filter)
         return self._place.do(lambda store: self._found(store, wanted))
 
@@ -220,7 +220,7 @@ class Sandbox:
     def _waited_for(
         self, work: Coroutine[Any, Any, WorkSession], hands: CallersThread
     ) -> WorkSession:
-        """Have it done on a loop in a thread, and be its hands meanwhile."""
+        """Run the work on a loop in a thread, and run its plain functions in this one meanwhile."""
         loop = self._portal.call(_here)
         future = asyncio.run_coroutine_threadsafe(work, loop)
         future.add_done_callback(lambda _: hands.dismiss())
@@ -261,7 +261,7 @@ class Sandbox:
     def _sought(
         self, call: Asked, at: str | timedelta | datetime | None
     ) -> tuple[list[model.StoredJob], datetime | None, list[model.StoredJob]]:
-        """The jobs that match, the moment that is meant, and all the jobs there are."""
+        """Return the matching jobs, the time that ``at`` stands for, and all jobs."""
         moment = None if at is None else time_travel.end_of("at", at, self.now)
         jobs = self._place.do(lambda store: assertions.found(store, EVERYTHING))
         return assertions.matching(call, jobs, moment, self.now), moment, jobs

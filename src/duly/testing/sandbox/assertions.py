@@ -1,4 +1,4 @@
-"""Whether something was enqueued, and if not, what was."""
+"""Assertions about enqueued jobs, and their messages."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -16,13 +16,13 @@ MOST_SHOWN = 20
 
 Asked: TypeAlias = Call[Any] | Enqueueable[..., Any]
 
-# Of what ``using`` says about a job, what can still be seen of it later.
+# The options of ``using`` that are still visible on the stored job.
 _SEEN: Final = ("queue", "priority", "key", "tenant", "title", "tags")
 _COUNTED: Final = (*_SEEN, "run_after")
 
 
 async def found(store: Store, wanted: Filter) -> list[model.StoredJob]:
-    """The jobs that match, alive or ended, in the order in which they came."""
+    """Return the matching jobs, alive or ended, in the order in which they were enqueued."""
     page = await store.jobs.find(wanted, limit=PAGE)
     jobs = list(page.jobs)
     while page.after is not None:

@@ -1,8 +1,8 @@
-"""Where the jobs of an app in a sandbox are kept: in memory, and reachable from every loop.
+"""The store of a sandbox: in memory, and usable from every loop.
 
-A store belongs to the loop it was opened on, and one in memory is another one for every store. So
-there is a single one, on a loop in a thread of its own; whoever asks from elsewhere, a task on a
-worker's loop or a test on pytest's, has it done over there.
+A store belongs to the loop it was opened on, and each store in memory has its own data. So there is
+a single one, on a loop in a thread of its own; calls from other loops, such as a worker's or
+pytest's, are passed to that loop.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ MEMORY = ":memory:"
 
 
 class SandboxStore(LazyStore):
-    """A home with one store for all loops. It is over when its sandbox is."""
+    """The connection of an app in a sandbox: one store for all loops, until the sandbox ends."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(MEMORY)
@@ -93,7 +93,7 @@ class SandboxStore(LazyStore):
 
 
 class StoreProxy:
-    """A store that lives on another loop."""
+    """A proxy of a store that lives on another loop."""
 
     def __init__(self, store: SqlStore, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
@@ -110,12 +110,12 @@ class StoreProxy:
         return StoreProxy(self._store.acting(actor), self._loop)
 
     def listen(self, listener: Callable[[str], None], /) -> None:
-        """Told on the loop that runs here."""
+        """Add a listener, which is called on the currently running loop."""
         here = asyncio.get_running_loop()
 
         def tell(topic: str) -> None:
             if self._heard:
-                with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                with suppress(RuntimeError):  # the loop is closed: no listener is left
                     here.call_soon_threadsafe(listener, topic)
 
         self._loop.call_soon_threadsafe(self._store.listen, tell)

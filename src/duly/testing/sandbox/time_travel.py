@@ -1,4 +1,4 @@
-"""How time passes in a sandbox: from one due moment to the next, and each is kept on time."""
+"""Time travel in a sandbox: time passes from one due moment to the next, each fired on time."""
 
 from datetime import datetime, timedelta
 
@@ -25,13 +25,13 @@ async def travel(store: Store, clock: VirtualClock, end: datetime) -> list[Fire]
 
 
 async def history(store: Store, schedule: str) -> list[Fire]:
-    """The ledger of a schedule, oldest first."""
+    """Return the ledger of a schedule, oldest first."""
     found = await store.ledger.fires(schedule, limit=MOST_MOMENTS)
     return fires(found, schedule, reacts=await made_by_events(store, found))[::-1]
 
 
 def moment_of(what: str, given: datetime | str) -> datetime:
-    """A moment, or its ISO text."""
+    """Parse a time: a datetime or its ISO text."""
     try:
         moment = datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
@@ -43,7 +43,7 @@ def moment_of(what: str, given: datetime | str) -> datetime:
 
 
 def end_of(what: str, given: str | timedelta | datetime, now: datetime) -> datetime:
-    """A moment, its ISO text, or how long from now."""
+    """Parse an end: a datetime, its ISO text, or a duration from now."""
     if isinstance(given, datetime) or (isinstance(given, str) and given[4:5] == "-"):
         return moment_of(what, given)
     try:

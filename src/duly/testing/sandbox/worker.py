@@ -1,9 +1,9 @@
-"""How jobs run in a sandbox: by a real worker, one at a time, while no time passes.
+"""Runs the jobs of a sandbox with a real worker, one at a time, while no time passes.
 
-It is the worker of production, with one slot and without its loop: here it looks for work again and
-again until there is none. Coroutines run on the loop that it lives on. Plain functions run in the
-thread of whoever called ``run``, so that a task sees the same connections, patches and thread
-locals as the test around it; where a test lives on a loop itself, they run in threads as ever.
+It is the worker of production, with one slot and without its loop: here it looks for work
+repeatedly until there is none. Coroutines run on its event loop. Plain functions run in the thread
+that called ``run``, so that a task sees the same connections, patches and thread locals as the test
+around it; if the test itself runs on a loop, they run in threads as usual.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from duly.registry.registry import Registry
 from duly.runtime.running import to_the_log
 from duly.store.store import Store
 
-LEASE: Final = timedelta(days=36_500)  # nobody dies here
+LEASE: Final = timedelta(days=36_500)  # no worker dies here
 PAGE = 1_000
 PLENTY = 2**31 - 1
 ENLISTED_SECONDS = 30.0
