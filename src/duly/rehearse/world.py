@@ -212,7 +212,7 @@ class World:
             return _Running(job, self.now + timeout, TimedOut(timeout))
         return _Running(job, self.now + runtime, Succeeded())
 
-    def runtime(self, job: Claimed) -> timedelta:  # noqa: ARG002 - of whoever knows better
+    def runtime(self, job: Claimed) -> timedelta:  # noqa: ARG002 - for subclasses
         """Return how long the job runs if it is not stopped."""
         return self.what.runtime
 

@@ -55,7 +55,7 @@ class Series:
 
 
 class Charts:
-    """Made once in a process, for one store: it remembers."""
+    """Caches the stretches that were read. Created once per process, for one store."""
 
     def __init__(self) -> None:
         self._known: dict[timedelta, dict[datetime, _Stretch]] = {}
@@ -204,7 +204,7 @@ class QueueRates:
 
 
 class QueueRateMeter:
-    """Made once in a process, for one store: it remembers how full the queues were."""
+    """Remembers recent queue depths. Created once per process, for one store."""
 
     def __init__(self) -> None:
         self._looks: deque[tuple[datetime, Mapping[str, int | None]]] = deque()

@@ -135,7 +135,7 @@ class DayStrip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Quarter:
-    """What was decided in a quarter of an hour, by the hour in which it was due."""
+    """The runs decided in a quarter of an hour, by the hour in which they were due."""
 
     start: datetime
     asked_at: datetime

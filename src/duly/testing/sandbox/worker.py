@@ -113,9 +113,7 @@ class WorkSession:
             elif rest:
                 if looked:
                     return
-                looked = planner.nudged = (
-                    True  # nobody says so, and still it may be: look once more
-                )
+                looked = planner.nudged = True  # there may be work without a nudge: look once more
             if self.error is not None:
                 planner.claiming = (
                     runner.slots
