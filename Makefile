@@ -33,10 +33,10 @@ quick: .venv/installed-dev ## Run the tests that need no server and no browser (
 
 test: ## Check, then test every promise once (ARGS="-k cron", PG=16, PG=all)
 	@$(MAKE) --no-print-directory -j2 check $(BYTECODE)
-	$(PYTEST) -n 7 --tier=test $(ARGS)  # more than two cores: many tests wait for real time
+	$(PYTEST) -n 5 --tier=test $(ARGS)  # more than two cores: many tests wait for real time
 
 test-rest: .venv/installed-dev ## Run the tests that make test leaves out (ARGS=, PG=)
-	$(PYTEST) -n 7 --tier=rest $(ARGS)
+	$(PYTEST) -n 5 --tier=rest $(ARGS)
 
 test-all: check ## Check, then run every test on each CPython that is found (ARGS=, PG=)
 	sh scripts/test-elsewhere all $(if $(PG),--pg=$(PG)) $(ARGS)
