@@ -150,7 +150,6 @@ def test_there_are_fifty_and_what_cannot_be_carried_is_said() -> None:
     assert "ran as munin" in told
 
 
-@pytest.mark.timeout(300)  # 16,000 runs: half a minute alone, and more beside others
 @pytest.mark.thorough("two weeks of fifty schedules take half a minute")
 def test_every_line_runs_as_often_as_cron_would_run_it(
     applied: dict[str, Line], store: str

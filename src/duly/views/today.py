@@ -361,6 +361,7 @@ class TodayCache:
             late = await runs.look(store, found.strip) if found.strip else ()
             fresh = replace(found, late=late)
             self._known[zone] = (boottime(), fresh)
+            self._overdue, self._overdue_asked_at = found.overdue, boottime()
             return fresh
 
     async def overdue(self, store: Store) -> OverdueRuns | None:

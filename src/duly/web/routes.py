@@ -122,8 +122,9 @@ class PageRoute:
 
     async def _values(self, services: WebServices, request: WebRequest) -> Values:
         """Return the values of the view and of the banner, which every page has."""
+        values = await self.view(services, request)  # Today finds the overdue runs itself
         overdue = await request.app.ask(services.backend.today.overdue)
-        return {**await self.view(services, request), "overdue": overdue}
+        return {**values, "overdue": overdue}
 
 
 def protected_endpoint(services: WebServices, route: WebRoute) -> StarletteEndpoint:

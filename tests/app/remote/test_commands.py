@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from duly.app.typed_schedules import login
 from duly.cli import main
+from duly.clock import now
 from duly.model.access import Role
 from duly.model.event import Emitted
 from duly.model.payload import Json
@@ -125,14 +126,24 @@ def test_what_is_read_from_afar_is_what_is_read_at_home(
     events = there.do(lambda store: store.events.page(pattern="user.joined")).events
     others = {"JOB": str(jobs[0].id), "EVENT": str(events[0].id)}
     words = [others.get(word, word) for word in words]
-    away, here = afar(there, token, *words), duly(*words, "--store", url)
-    for _ in range(2):  # a minute began between them, or a run became due
-        if steady(away.stdout) != steady(here.stdout):
-            away, here = afar(there, token, *words), duly(*words, "--store", url)
+    away, here = within_a_minute(there, token, url, words)
+    if steady(away.stdout) != steady(here.stdout):  # a run became due between them
+        away, here = within_a_minute(there, token, url, words)
     assert steady(away.stdout) == steady(here.stdout)
     assert (away.exit_code, here.exit_code) == (here.exit_code, 0), away.output
     if words[0] != "next":
         assert away.stderr.startswith(f"server: {there.url}\n")
+
+
+def within_a_minute(
+    there: Elsewhere, token: str, url: str, words: list[str]
+) -> tuple[Result, Result]:
+    """Run a command on the server and on the file in one minute: lengths are told in minutes."""
+    while True:
+        minute = now().replace(second=0, microsecond=0)
+        found = afar(there, token, *words), duly(*words, "--store", url)
+        if now().replace(second=0, microsecond=0) == minute:
+            return found
 
 
 def steady(text: str) -> str:
